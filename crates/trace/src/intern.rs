@@ -1,19 +1,31 @@
 //! Interning: each distinct string, frame and call stack is stored once and named by a number.
+//!
+//! Contents lie end to end in one buffer a table, and the hash tables hold numbers only, so that a million stacks cost
+//! little more than their frames.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::snapshot::{Frame, FrameId, StackId, StringId};
 
 /// Distinct strings, each stored once. Id 0 is the empty string.
 #[derive(Clone, Debug)]
 pub struct Strings {
-    texts: Vec<Box<str>>,
-    ids: HashMap<Box<str>, StringId>,
+    text: String,
+    ends: Vec<usize>,
+    ids: HashTable<StringId>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Default for Strings {
     fn default() -> Self {
-        let mut strings = Strings { texts: Vec::new(), ids: HashMap::new() };
+        let mut strings = Strings {
+            text: String::new(),
+            ends: Vec::new(),
+            ids: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        };
         strings.intern("");
         strings
     }
@@ -22,34 +34,66 @@ impl Default for Strings {
 impl Strings {
     /// The id of `text`, stored now if it was not yet known.
     pub fn intern(&mut self, text: &str) -> StringId {
-        if let Some(&id) = self.ids.get(text) {
+        let hash = self.hasher.hash_one(text);
+        let Strings { text: buffer, ends, ids, hasher } = self;
+        if let Some(&id) = ids.find(hash, |&id| slice(buffer, ends, id) == text) {
             return id;
         }
-        let id = StringId(u32::try_from(self.texts.len()).expect("fewer than 2^32 distinct strings"));
-        self.texts.push(text.into());
-        self.ids.insert(text.into(), id);
+        let id = StringId(u32::try_from(ends.len()).expect("fewer than 2^32 distinct strings"));
+        buffer.push_str(text);
+        ends.push(buffer.len());
+        ids.insert_unique(hash, id, |&id| hasher.hash_one(slice(buffer, ends, id)));
         id
     }
 
     /// The string `id` names.
     pub fn get(&self, id: StringId) -> &str {
-        &self.texts[id.0 as usize]
+        slice(&self.text, &self.ends, id)
     }
+
+    /// How many distinct strings there are, the empty one included.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no string but the empty one is known.
+    pub fn is_empty(&self) -> bool {
+        self.ends.len() <= 1
+    }
+
+    /// About how many bytes of memory the table takes.
+    pub fn memory(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>() + self.ids.capacity() * size_of::<StringId>()
+    }
+}
+
+fn slice<'a>(text: &'a str, ends: &[usize], id: StringId) -> &'a str {
+    let index = id.0 as usize;
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    &text[start..ends[index]]
 }
 
 /// Distinct frames and call stacks, each stored once. Stack id 0 is the empty stack.
 #[derive(Clone, Debug)]
 pub struct Stacks {
     frames: Vec<Frame>,
-    frame_ids: HashMap<Frame, FrameId>,
-    stacks: Vec<Box<[FrameId]>>,
-    stack_ids: HashMap<Box<[FrameId]>, StackId>,
+    frame_ids: HashTable<FrameId>,
+    stack_frames: Vec<FrameId>,
+    stack_ends: Vec<usize>,
+    stack_ids: HashTable<StackId>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Default for Stacks {
     fn default() -> Self {
-        let mut stacks =
-            Stacks { frames: Vec::new(), frame_ids: HashMap::new(), stacks: Vec::new(), stack_ids: HashMap::new() };
+        let mut stacks = Stacks {
+            frames: Vec::new(),
+            frame_ids: HashTable::new(),
+            stack_frames: Vec::new(),
+            stack_ends: Vec::new(),
+            stack_ids: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        };
         stacks.intern_stack(&[]);
         stacks
     }
@@ -58,23 +102,28 @@ impl Default for Stacks {
 impl Stacks {
     /// The id of `frame`, stored now if it was not yet known.
     pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
-        if let Some(&id) = self.frame_ids.get(&frame) {
+        let hash = self.hasher.hash_one(frame);
+        let Stacks { frames, frame_ids, hasher, .. } = self;
+        if let Some(&id) = frame_ids.find(hash, |&id| frames[id.0 as usize] == frame) {
             return id;
         }
-        let id = FrameId(u32::try_from(self.frames.len()).expect("fewer than 2^32 distinct frames"));
-        self.frames.push(frame);
-        self.frame_ids.insert(frame, id);
+        let id = FrameId(u32::try_from(frames.len()).expect("fewer than 2^32 distinct frames"));
+        frames.push(frame);
+        frame_ids.insert_unique(hash, id, |&id| hasher.hash_one(frames[id.0 as usize]));
         id
     }
 
     /// The id of the stack made of `frames`, innermost first, stored now if it was not yet known.
     pub fn intern_stack(&mut self, frames: &[FrameId]) -> StackId {
-        if let Some(&id) = self.stack_ids.get(frames) {
+        let hash = self.hasher.hash_one(frames);
+        let Stacks { stack_frames, stack_ends, stack_ids, hasher, .. } = self;
+        if let Some(&id) = stack_ids.find(hash, |&id| stack(stack_frames, stack_ends, id) == frames) {
             return id;
         }
-        let id = StackId(u32::try_from(self.stacks.len()).expect("fewer than 2^32 distinct stacks"));
-        self.stacks.push(frames.into());
-        self.stack_ids.insert(frames.into(), id);
+        let id = StackId(u32::try_from(stack_ends.len()).expect("fewer than 2^32 distinct stacks"));
+        stack_frames.extend_from_slice(frames);
+        stack_ends.push(stack_frames.len());
+        stack_ids.insert_unique(hash, id, |&id| hasher.hash_one(stack(stack_frames, stack_ends, id)));
         id
     }
 
@@ -83,18 +132,77 @@ impl Stacks {
         self.frames[id.0 as usize]
     }
 
+    /// The ids of the frames of `stack`, innermost first.
+    pub fn frame_ids(&self, id: StackId) -> &[FrameId] {
+        stack(&self.stack_frames, &self.stack_ends, id)
+    }
+
     /// The frames of `stack`, innermost first.
     pub fn frames(&self, stack: StackId) -> impl DoubleEndedIterator<Item = Frame> + ExactSizeIterator + '_ {
-        self.stacks[stack.0 as usize].iter().map(|&id| self.frame(id))
+        self.frame_ids(stack).iter().map(|&id| self.frame(id))
     }
 
     /// How many distinct stacks there are, the empty one included.
     pub fn len(&self) -> usize {
-        self.stacks.len()
+        self.stack_ends.len()
     }
 
     /// Whether no stack but the empty one is known.
     pub fn is_empty(&self) -> bool {
-        self.stacks.len() <= 1
+        self.stack_ends.len() <= 1
+    }
+
+    /// About how many bytes of memory the tables take.
+    pub fn memory(&self) -> usize {
+        self.frames.capacity() * size_of::<Frame>()
+            + (self.frame_ids.capacity() + self.stack_frames.capacity() + self.stack_ids.capacity()) * size_of::<u32>()
+            + self.stack_ends.capacity() * size_of::<usize>()
+    }
+}
+
+fn stack<'a>(frames: &'a [FrameId], ends: &[usize], id: StackId) -> &'a [FrameId] {
+    let index = id.0 as usize;
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    &frames[start..ends[index]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_stored_once_and_found_again() {
+        let mut strings = Strings::default();
+        let first = strings.intern("train.py");
+        let second = strings.intern("model.py");
+        assert_eq!(strings.intern("train.py"), first);
+        assert_ne!(first, second);
+        assert_eq!(strings.get(first), "train.py");
+        assert_eq!(strings.get(second), "model.py");
+        assert_eq!(strings.intern(""), StringId(0));
+        assert_eq!(strings.len(), 3);
+    }
+
+    #[test]
+    fn a_thousand_strings_keep_their_ids_while_the_table_grows() {
+        let mut strings = Strings::default();
+        let ids: Vec<StringId> = (0..1000).map(|number| strings.intern(&number.to_string())).collect();
+        for (number, &id) in ids.iter().enumerate() {
+            assert_eq!(strings.get(id), number.to_string());
+            assert_eq!(strings.intern(&number.to_string()), id);
+        }
+    }
+
+    #[test]
+    fn equal_stacks_share_an_id_and_order_matters() {
+        let mut stacks = Stacks::default();
+        let inner = stacks.intern_frame(Frame { file: StringId(0), line: 1, function: StringId(0) });
+        let outer = stacks.intern_frame(Frame { file: StringId(0), line: 2, function: StringId(0) });
+        let stack = stacks.intern_stack(&[inner, outer]);
+        assert_eq!(stacks.intern_stack(&[inner, outer]), stack);
+        assert_ne!(stacks.intern_stack(&[outer, inner]), stack);
+        assert_eq!(stacks.intern_stack(&[]), StackId::NONE);
+        assert_eq!(stacks.frames(stack).map(|frame| frame.line).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(stacks.frames(StackId::NONE).len(), 0);
     }
 }

@@ -18,6 +18,11 @@ pub struct StackId(pub u32);
 impl StackId {
     /// The empty stack: the event was recorded without frames.
     pub const NONE: StackId = StackId(0);
+
+    /// Whether no frames were recorded.
+    pub fn is_none(self) -> bool {
+        self == StackId::NONE
+    }
 }
 
 /// A number that names an interned frame in [`Stacks`].
@@ -228,6 +233,8 @@ pub struct Snapshot {
     pub settings: Vec<(String, Setting)>,
     /// `external_annotations`.
     pub annotations: Vec<Annotation>,
+    /// Trace entries that were left out because their action is none of the nine: the word, and how many.
+    pub unknown_actions: Vec<(String, u64)>,
     /// The strings that the rest names.
     pub strings: Strings,
     /// The call stacks that the rest names.

@@ -1,0 +1,463 @@
+//! The state machine: requests in, blocks out.
+
+use std::collections::BTreeMap;
+
+use vramfit_trace::snapshot::{Action, PoolId};
+
+use crate::block::{Block, BlockId, Blocks, Use};
+use crate::driver::Driver;
+use crate::pool::{Pool, SizeKey};
+use crate::settings::Settings;
+use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST, block_size, segment_size};
+use crate::statistics::Statistics;
+
+pub(crate) const SMALL_POOL: u32 = 0;
+pub(crate) const LARGE_POOL: u32 = 1;
+
+/// Memory taken from the driver or given back to it, as a recorded trace shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentChange {
+    /// One of the four segment actions.
+    pub action: Action,
+    /// Where.
+    pub address: u64,
+    /// How many bytes.
+    pub size: u64,
+    /// The stream it belongs to.
+    pub stream: u64,
+}
+
+/// An allocation that failed for good, with what PyTorch's message tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// What the program asked for.
+    pub requested: u64,
+    /// The block that would have served it.
+    pub block: u64,
+    /// What was asked of the driver.
+    pub segment: u64,
+    /// Bytes the program holds.
+    pub allocated: u64,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Cached bytes in private pools, which the default pool cannot use.
+    pub in_private_pools: u64,
+    /// The cap, where one is set.
+    pub cap: Option<u64>,
+}
+
+/// A free that was requested and waits for other streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingFree(u64);
+
+/// One device's caching allocator.
+#[derive(Clone, Debug)]
+pub struct Allocator<D> {
+    pub(crate) settings: Settings,
+    pub(crate) driver: D,
+    pub(crate) blocks: Blocks,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) expandable: Vec<ExpandableSegment>,
+    pub(crate) freeable_pools: Vec<PoolId>,
+    pub(crate) pending: BTreeMap<u64, BlockId>,
+    next_pending: u64,
+    pub(crate) statistics: Statistics,
+    pub(crate) changes: Vec<SegmentChange>,
+}
+
+/// Address space that grows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpandableSegment {
+    pub base: u64,
+    pub page: u64,
+}
+
+/// A request on its way through the allocator.
+#[derive(Clone, Copy)]
+pub(crate) struct Search {
+    pub pool: u32,
+    pub stream: u64,
+    pub size: u64,
+    pub segment: u64,
+}
+
+impl<D: Driver> Allocator<D> {
+    /// An allocator that holds nothing yet.
+    pub fn new(settings: Settings, driver: D) -> Allocator<D> {
+        Allocator {
+            settings,
+            driver,
+            blocks: Blocks::default(),
+            pools: vec![Pool::new(true, PoolId::DEFAULT), Pool::new(false, PoolId::DEFAULT)],
+            expandable: Vec::new(),
+            freeable_pools: Vec::new(),
+            pending: BTreeMap::new(),
+            next_pending: 0,
+            statistics: Statistics::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The settings it runs under.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The numbers of `torch.cuda.memory_stats`.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// As `torch.cuda.reset_peak_memory_stats`.
+    pub fn reset_peaks(&mut self) {
+        self.statistics.reset_peaks();
+    }
+
+    /// Bytes the program holds, whole blocks counted.
+    pub fn allocated(&self) -> u64 {
+        self.statistics.allocated_bytes.all.current
+    }
+
+    /// Bytes taken from the driver.
+    pub fn reserved(&self) -> u64 {
+        self.statistics.reserved_bytes.all.current
+    }
+
+    /// CUDA, as this allocator sees it.
+    pub fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// A block.
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id]
+    }
+
+    /// What was taken from the driver or given back since this was last asked, in order.
+    pub fn take_changes(&mut self) -> Vec<SegmentChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Forgets what [`Allocator::take_changes`] would tell.
+    pub fn clear_changes(&mut self) {
+        self.changes.clear();
+    }
+
+    /// Serves a request of `requested` bytes on `stream`, from `owner`'s pool.
+    ///
+    /// # Errors
+    /// Out of memory, after the cache has been given back to the driver and the driver asked again.
+    pub fn allocate(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
+        let size = block_size(requested, &self.settings);
+        let pool = self.pool_for(size, owner);
+        let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
+        let found = match self.find_cached(search) {
+            Some(found) => Some(found),
+            None => self.obtain(search, owner),
+        };
+        match found {
+            Some(found) => Ok(self.hand_out(found, search, requested)),
+            None => {
+                self.statistics.ooms += 1;
+                Err(self.out_of_memory(requested, search))
+            }
+        }
+    }
+
+    /// The way to a block that the cache does not have.
+    fn obtain(&mut self, search: Search, owner: PoolId) -> Option<BlockId> {
+        if self.collects_garbage() {
+            self.collect_garbage();
+        }
+        if let Some(found) = self.ask_driver(search, false) {
+            return Some(found);
+        }
+        if self.release_oversize(search)
+            && let Some(found) = self.ask_driver(search, false)
+        {
+            return Some(found);
+        }
+        // While a private pool is being filled a CUDA graph is being captured, and the cache must not be touched.
+        if owner != PoolId::DEFAULT {
+            return None;
+        }
+        self.empty_cache();
+        self.ask_driver(search, true)
+    }
+
+    fn out_of_memory(&self, requested: u64, search: Search) -> OutOfMemory {
+        let private = self.pools.iter().filter(|pool| pool.owner != PoolId::DEFAULT);
+        OutOfMemory {
+            requested,
+            block: search.size,
+            segment: search.segment,
+            allocated: self.allocated(),
+            reserved: self.reserved(),
+            in_private_pools: private.flat_map(|pool| pool.free.keys()).map(|key| key.1).sum(),
+            cap: self.settings.cap,
+        }
+    }
+
+    /// The program lets go of a block; it goes back to the cache at once.
+    pub fn free(&mut self, id: BlockId) {
+        self.release_from_program(id);
+        self.return_to_cache(id);
+    }
+
+    /// The program lets go of a block that other streams still use: it stays active until
+    /// [`Allocator::complete_free`].
+    pub fn request_free(&mut self, id: BlockId) -> PendingFree {
+        self.release_from_program(id);
+        self.blocks[id].usage = Use::Pending;
+        self.next_pending += 1;
+        self.pending.insert(self.next_pending, id);
+        PendingFree(self.next_pending)
+    }
+
+    /// The other streams are done with the block. Nothing happens where the cache was emptied meanwhile, which waits
+    /// for all streams.
+    pub fn complete_free(&mut self, free: PendingFree) {
+        if let Some(id) = self.pending.remove(&free.0) {
+            self.return_to_cache(id);
+        }
+    }
+
+    fn release_from_program(&mut self, id: BlockId) {
+        let block = &self.blocks[id];
+        let is_small = self.pools[block.pool as usize].is_small;
+        let size = block.size;
+        self.statistics.allocation.decrease(is_small, 1);
+        self.statistics.allocated_bytes.decrease(is_small, size);
+        if size >= self.settings.max_split_size {
+            self.statistics.oversize_allocations.decrease(1);
+        }
+    }
+
+    /// Puts an active block into the cache, joined with its free neighbours.
+    pub(crate) fn return_to_cache(&mut self, id: BlockId) {
+        let Block { size, requested, pool, previous, next, expandable, .. } = self.blocks[id];
+        self.blocks[id].usage = Use::Free;
+        let mut split_blocks = 0i64;
+        let mut split_bytes = 0i64;
+        for neighbour in [previous, next].into_iter().flatten() {
+            if let Some(joined) = self.merge(id, neighbour) {
+                split_blocks -= 1;
+                split_bytes -= joined as i64;
+            }
+        }
+        self.insert_free(id);
+        let block = &self.blocks[id];
+        if block.is_split() {
+            split_blocks += 1;
+            split_bytes += block.size as i64;
+        }
+        let is_small = self.pools[pool as usize].is_small;
+        if expandable.is_none() {
+            self.statistics.inactive_split.change(is_small, split_blocks);
+            self.statistics.inactive_split_bytes.change(is_small, split_bytes);
+        }
+        self.statistics.active.decrease(is_small, 1);
+        self.statistics.active_bytes.decrease(is_small, size);
+        self.statistics.requested_bytes.decrease(is_small, requested);
+    }
+
+    /// Joins `other`, a neighbour, to `block` if both are of one kind; the bytes it brought.
+    pub(crate) fn merge(&mut self, block: BlockId, other: BlockId) -> Option<u64> {
+        let neighbour = self.blocks[other];
+        if neighbour.usage != self.blocks[block].usage {
+            return None;
+        }
+        let pool = &mut self.pools[neighbour.pool as usize];
+        let removed = match neighbour.usage {
+            Use::Free => pool.free.remove(&Pool::size_key(&neighbour)),
+            _ => pool.unmapped.remove(&(neighbour.stream, neighbour.address)),
+        };
+        debug_assert_eq!(removed, Some(other));
+        if self.blocks[block].previous == Some(other) {
+            self.blocks[block].address = neighbour.address;
+            self.blocks.splice(block, neighbour.previous, self.blocks[block].next);
+        } else {
+            self.blocks.splice(block, self.blocks[block].previous, neighbour.next);
+        }
+        self.blocks[block].size += neighbour.size;
+        self.blocks.delete(other);
+        Some(neighbour.size)
+    }
+
+    pub(crate) fn insert_free(&mut self, id: BlockId) {
+        let block = &mut self.blocks[id];
+        let pool = &mut self.pools[block.pool as usize];
+        block.cached_at = pool.searches;
+        pool.free.insert(Pool::size_key(block), id);
+    }
+
+    /// The pool of `owner` that serves blocks of `size` bytes, made now if `owner` has none yet.
+    pub(crate) fn pool_for(&mut self, size: u64, owner: PoolId) -> u32 {
+        let is_small = size <= SMALL_REQUEST;
+        if owner == PoolId::DEFAULT {
+            return if is_small { SMALL_POOL } else { LARGE_POOL };
+        }
+        let known = self.pools.iter().position(|pool| pool.owner == owner && pool.is_small == is_small);
+        let index = known.unwrap_or_else(|| {
+            self.pools.push(Pool::new(is_small, owner));
+            self.pools.len() - 1
+        });
+        u32::try_from(index).expect("fewer than 2^32 pools")
+    }
+
+    /// Best fit among the cached blocks.
+    fn find_cached(&mut self, search: Search) -> Option<BlockId> {
+        let collects_garbage = self.collects_garbage();
+        let pool = &mut self.pools[search.pool as usize];
+        if collects_garbage {
+            pool.searches += 1;
+        }
+        let mut found = pool.best_fit(search.stream, search.size)?;
+        if self.blocks[found.1].expandable.is_some() {
+            found = self.best_expandable(search.pool, found)?;
+        }
+        let (key, id) = found;
+        let limit = self.settings.max_split_size;
+        if search.size < limit && key.1 >= limit {
+            return None;
+        }
+        if search.size >= limit && key.1 >= search.size.saturating_add(self.settings.max_non_split_rounding) {
+            return None;
+        }
+        self.pools[search.pool as usize].free.remove(&key);
+        Some(id)
+    }
+
+    /// Which cached block to take when best fit points at one in an expandable segment: there a block counts with what
+    /// it could grow to.
+    fn best_expandable(&self, pool: u32, first: (SizeKey, BlockId)) -> Option<(SizeKey, BlockId)> {
+        let pool = &self.pools[pool as usize];
+        if !self.settings.expandable_segments {
+            let mut candidate = first;
+            loop {
+                candidate = pool.after(candidate.0)?;
+                if self.blocks[candidate.1].expandable.is_none() {
+                    return Some(candidate);
+                }
+            }
+        }
+        let could_grow_to = |id: BlockId| {
+            let block = &self.blocks[id];
+            let room = block.next.map(|next| &self.blocks[next]).filter(|next| !next.is_mapped());
+            block.size + room.map_or(0, |room| room.size)
+        };
+        let mut candidate = first;
+        while self.blocks[candidate.1].expandable.is_some()
+            && let Some(next) = pool.after(candidate.0)
+            && could_grow_to(next.1) < could_grow_to(candidate.1)
+        {
+            candidate = next;
+        }
+        Some(candidate)
+    }
+
+    /// Asks the driver for a segment, or for more of an expandable one.
+    fn ask_driver(&mut self, search: Search, is_retry: bool) -> Option<BlockId> {
+        if is_retry {
+            self.statistics.alloc_retries += 1;
+        }
+        if let Some(cap) = self.settings.cap
+            && self.reserved().saturating_add(search.segment) > cap
+        {
+            return None;
+        }
+        if self.settings.expandable_segments {
+            return self.expand(search);
+        }
+        let address = self.driver.allocate(search.segment)?;
+        Some(self.adopt_segment(address, search))
+    }
+
+    /// A new segment, as one block that is in no pool yet.
+    pub(crate) fn adopt_segment(&mut self, address: u64, search: Search) -> BlockId {
+        let is_small = self.pools[search.pool as usize].is_small;
+        self.statistics.segment.increase(is_small, 1);
+        self.statistics.reserved_bytes.increase(is_small, search.segment);
+        if search.segment >= self.settings.max_split_size {
+            self.statistics.oversize_segments.increase(1);
+        }
+        self.statistics.device_alloc += 1;
+        self.record(Action::SegmentAlloc, address, search.segment, search.stream);
+        self.blocks.insert(Block {
+            address,
+            size: search.segment,
+            requested: 0,
+            stream: search.stream,
+            usage: Use::Free,
+            pool: search.pool,
+            expandable: None,
+            previous: None,
+            next: None,
+            cached_at: 0,
+        })
+    }
+
+    pub(crate) fn record(&mut self, action: Action, address: u64, size: u64, stream: u64) {
+        self.changes.push(SegmentChange { action, address, size, stream });
+    }
+
+    /// Gives the block to the program, cutting off what it does not need where the rules allow it.
+    pub(crate) fn hand_out(&mut self, id: BlockId, search: Search, requested: u64) -> BlockId {
+        let is_split = self.should_split(id, search.size);
+        self.hand_out_part(id, search.size, requested, is_split)
+    }
+
+    pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
+        let found = self.blocks[id];
+        let was_split = found.is_split();
+        let is_small = self.pools[found.pool as usize].is_small;
+        let counts = found.expandable.is_none();
+        if is_split {
+            let rest = self.blocks.insert(Block {
+                address: found.address + size,
+                size: found.size - size,
+                requested: 0,
+                ..found
+            });
+            self.blocks[id].size = size;
+            self.blocks.splice(rest, Some(id), found.next);
+            self.insert_free(rest);
+            if counts && was_split {
+                self.statistics.inactive_split_bytes.decrease(is_small, size);
+            } else if counts {
+                self.statistics.inactive_split_bytes.increase(is_small, found.size - size);
+                self.statistics.inactive_split.increase(is_small, 1);
+            }
+        } else if counts && was_split {
+            self.statistics.inactive_split_bytes.decrease(is_small, found.size);
+            self.statistics.inactive_split.decrease(is_small, 1);
+        }
+        let block = &mut self.blocks[id];
+        block.usage = Use::Allocated;
+        block.requested = requested;
+        let size = block.size;
+        self.statistics.allocation.increase(is_small, 1);
+        self.statistics.allocated_bytes.increase(is_small, size);
+        self.statistics.active.increase(is_small, 1);
+        self.statistics.active_bytes.increase(is_small, size);
+        self.statistics.requested_bytes.increase(is_small, requested);
+        if size >= self.settings.max_split_size {
+            self.statistics.oversize_allocations.increase(1);
+        }
+        id
+    }
+
+    fn should_split(&self, id: BlockId, size: u64) -> bool {
+        let block = &self.blocks[id];
+        let rest = block.size - size;
+        if self.pools[block.pool as usize].is_small || self.settings.expandable_segments {
+            rest >= MINIMUM_BLOCK
+        } else {
+            size < self.settings.max_split_size && rest > SMALL_REQUEST
+        }
+    }
+
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.settings.cap.is_some() && self.settings.garbage_collection_threshold > 0.0
+    }
+}

@@ -1,0 +1,145 @@
+//! Expandable segments: address space that gets memory page by page, and gives it back the same way.
+
+use vramfit_trace::snapshot::Action;
+
+use crate::allocator::{Allocator, ExpandableSegment, Search};
+use crate::block::{Block, BlockId, Use};
+use crate::driver::Driver;
+use crate::size::SMALL_SEGMENT;
+
+impl<D: Driver> Allocator<D> {
+    /// A block of at least `search.size` bytes at the lowest address where pages can be added to make one.
+    pub(crate) fn expand(&mut self, search: Search) -> Option<BlockId> {
+        let mut candidate = self.find_address_space(search);
+        if !self.blocks[candidate].is_mapped() {
+            let room = self.blocks[candidate].size;
+            self.map(candidate, room.min(search.size))?;
+        }
+        while self.blocks[candidate].size < search.size {
+            let missing = search.size - self.blocks[candidate].size;
+            let next = self.blocks[candidate].next?;
+            self.map(next, missing.min(self.blocks[next].size))?;
+            candidate = next;
+        }
+        let key = crate::pool::Pool::size_key(&self.blocks[candidate]);
+        self.pools[search.pool as usize].free.remove(&key);
+        Some(candidate)
+    }
+
+    /// The lowest run of free and unmapped blocks with room for the request, in a new segment if there is none.
+    fn find_address_space(&mut self, search: Search) -> BlockId {
+        let is_usable = |block: &Block| matches!(block.usage, Use::Free | Use::Unmapped);
+        let pool = &self.pools[search.pool as usize];
+        for (_, &unmapped) in pool.unmapped.range((search.stream, 0)..).take_while(|&(key, _)| key.0 == search.stream) {
+            let before = self.blocks[unmapped].previous.filter(|&before| is_usable(&self.blocks[before]));
+            let first = before.unwrap_or(unmapped);
+            let mut room = 0;
+            let mut cursor = Some(first);
+            while let Some(id) = cursor
+                && room < search.size
+                && is_usable(&self.blocks[id])
+            {
+                room += self.blocks[id].size;
+                cursor = self.blocks[id].next;
+            }
+            if room >= search.size {
+                return first;
+            }
+        }
+        let page = if pool.is_small { SMALL_SEGMENT } else { self.settings.large_segment_size };
+        let (base, span) = self.driver.reserve_addresses(page);
+        self.adopt_address_space(search, base, span.max(search.size.next_multiple_of(page)), page)
+    }
+
+    /// A new expandable segment without memory, as one unmapped block.
+    pub(crate) fn adopt_address_space(&mut self, search: Search, base: u64, span: u64, page: u64) -> BlockId {
+        let number = u32::try_from(self.expandable.len()).expect("fewer than 2^32 expandable segments");
+        self.expandable.push(ExpandableSegment { base, page });
+        let id = self.blocks.insert(Block {
+            address: base,
+            size: span,
+            requested: 0,
+            stream: search.stream,
+            usage: Use::Unmapped,
+            pool: search.pool,
+            expandable: Some(number),
+            previous: None,
+            next: None,
+            cached_at: 0,
+        });
+        self.pools[search.pool as usize].unmapped.insert((search.stream, base), id);
+        id
+    }
+
+    /// Puts memory behind the first `size` bytes of an unmapped block, in whole pages, and joins it to its free
+    /// neighbours. `None` where the driver refuses.
+    fn map(&mut self, id: BlockId, size: u64) -> Option<()> {
+        let block = self.blocks[id];
+        let segment = self.expandable[block.expandable? as usize];
+        let end = (block.address - segment.base + size).next_multiple_of(segment.page) + segment.base;
+        let mapped = end - block.address;
+        if !self.driver.map(block.address, mapped) {
+            return None;
+        }
+        self.pools[block.pool as usize].unmapped.remove(&(block.stream, block.address));
+        self.blocks[id].usage = Use::Free;
+        if mapped < block.size {
+            let rest = self.blocks.insert(Block { address: end, size: block.size - mapped, ..block });
+            self.blocks[id].size = mapped;
+            self.blocks.splice(rest, Some(id), block.next);
+            self.pools[block.pool as usize].unmapped.insert((block.stream, end), rest);
+        }
+        self.merge_neighbours(id);
+        self.insert_free(id);
+        let is_small = self.pools[block.pool as usize].is_small;
+        self.statistics.reserved_bytes.increase(is_small, mapped);
+        self.statistics.device_alloc += 1;
+        self.record(Action::SegmentMap, block.address, mapped, block.stream);
+        Some(())
+    }
+
+    /// Gives back the whole pages inside a cached block. False where there are none.
+    pub(crate) fn unmap(&mut self, id: BlockId) -> bool {
+        let block = self.blocks[id];
+        let Some(number) = block.expandable else { return false };
+        let ExpandableSegment { base, page } = self.expandable[number as usize];
+        let begin = (block.address - base).next_multiple_of(page) + base;
+        let end = (block.address + block.size - base) / page * page + base;
+        if begin >= end {
+            return false;
+        }
+        self.driver.unmap(begin, end - begin);
+        self.pools[block.pool as usize].free.remove(&crate::pool::Pool::size_key(&block));
+        if begin > block.address {
+            let before = self.blocks.insert(Block { size: begin - block.address, ..block });
+            self.blocks.splice(before, block.previous, Some(id));
+            self.insert_free(before);
+        }
+        let block_end = block.address + block.size;
+        if block_end > end {
+            let after = self.blocks.insert(Block { address: end, size: block_end - end, ..block });
+            self.blocks.splice(after, Some(id), block.next);
+            self.insert_free(after);
+        }
+        self.blocks[id].address = begin;
+        self.blocks[id].size = end - begin;
+        self.blocks[id].usage = Use::Unmapped;
+        self.merge_neighbours(id);
+        let address = self.blocks[id].address;
+        self.pools[block.pool as usize].unmapped.insert((block.stream, address), id);
+        let is_small = self.pools[block.pool as usize].is_small;
+        self.statistics.reserved_bytes.decrease(is_small, end - begin);
+        self.statistics.device_free += 1;
+        self.record(Action::SegmentUnmap, begin, end - begin, block.stream);
+        true
+    }
+
+    fn merge_neighbours(&mut self, id: BlockId) {
+        if let Some(previous) = self.blocks[id].previous {
+            self.merge(id, previous);
+        }
+        if let Some(next) = self.blocks[id].next {
+            self.merge(id, next);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Giving memory back: `empty_cache`, the steps before an out-of-memory error, and garbage collection.
+
+use vramfit_trace::snapshot::{Action, PoolId};
+
+use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
+use crate::block::BlockId;
+use crate::driver::Driver;
+use crate::pool::{Pool, SizeKey};
+
+impl<D: Driver> Allocator<D> {
+    /// As `torch.cuda.empty_cache`: waits for pending frees, then gives back every segment that is wholly free.
+    pub fn empty_cache(&mut self) {
+        self.statistics.sync_all_streams += 1;
+        for id in std::mem::take(&mut self.pending).into_values() {
+            self.return_to_cache(id);
+        }
+        self.release_pool(LARGE_POOL);
+        self.release_pool(SMALL_POOL);
+        for owner in self.freeable_pools.clone() {
+            for is_small in [true, false] {
+                let index = self.pools.iter().position(|pool| pool.owner == owner && pool.is_small == is_small);
+                if let Some(index) = index {
+                    self.release_pool(index as u32);
+                }
+            }
+        }
+    }
+
+    /// Nothing uses the private pool any more (its CUDA graph was destroyed): `empty_cache` may give it back.
+    pub fn make_freeable(&mut self, owner: PoolId) {
+        if owner != PoolId::DEFAULT && !self.freeable_pools.contains(&owner) {
+            self.freeable_pools.push(owner);
+        }
+    }
+
+    fn release_pool(&mut self, pool: u32) {
+        let mut growing = Vec::new();
+        let mut whole = Vec::new();
+        for (&key, &id) in &self.pools[pool as usize].free {
+            let block = &self.blocks[id];
+            if block.expandable.is_some() {
+                growing.push(id);
+            } else if !block.is_split() {
+                whole.push((key, id));
+            }
+        }
+        for (key, id) in whole {
+            self.release_segment(pool, key, id);
+        }
+        for id in growing {
+            if self.unmap(id) && !self.blocks[id].is_split() {
+                let block = self.blocks[id];
+                self.pools[pool as usize].unmapped.remove(&(block.stream, block.address));
+                self.blocks.delete(id);
+            }
+        }
+    }
+
+    /// Gives one wholly free segment back to the driver.
+    pub(crate) fn release_segment(&mut self, pool: u32, key: SizeKey, id: BlockId) {
+        let (stream, size, address) = key;
+        self.statistics.device_free += 1;
+        self.record(Action::SegmentFree, address, size, stream);
+        self.driver.free(address, size);
+        let is_small = self.pools[pool as usize].is_small;
+        self.statistics.segment.decrease(is_small, 1);
+        self.statistics.reserved_bytes.decrease(is_small, size);
+        if size >= self.settings.max_split_size {
+            self.statistics.oversize_segments.decrease(1);
+        }
+        self.pools[pool as usize].free.remove(&key);
+        self.blocks.delete(id);
+    }
+
+    /// Gives back unsplittable cached blocks, just enough for the request. Does nothing unless `max_split_size` is set.
+    pub(crate) fn release_oversize(&mut self, search: Search) -> bool {
+        let limit = self.settings.max_split_size;
+        if limit == u64::MAX {
+            return false;
+        }
+        let wanted = search.size.max(limit);
+        let is_releasable = |allocator: &Self, id: BlockId| allocator.blocks[id].expandable.is_none();
+        let pool = &self.pools[search.pool as usize];
+        if let Some((key, id)) = pool.best_fit(search.stream, wanted)
+            && is_releasable(self, id)
+        {
+            self.release_segment(search.pool, key, id);
+            return true;
+        }
+        let mut released = 0;
+        let candidates: Vec<(SizeKey, BlockId)> = pool
+            .free
+            .range(..(search.stream, wanted, 0))
+            .rev()
+            .take_while(|(key, _)| key.0 == search.stream && key.1 >= limit)
+            .map(|(&key, &id)| (key, id))
+            .collect();
+        for (key, id) in candidates {
+            if released >= wanted {
+                break;
+            }
+            if is_releasable(self, id) {
+                released += key.1;
+                self.release_segment(search.pool, key, id);
+            }
+        }
+        released >= wanted
+    }
+
+    /// Gives back segments of the large pool that have lain idle for longer than average, once more than the threshold
+    /// is reserved.
+    pub(crate) fn collect_garbage(&mut self) {
+        let Some(cap) = self.settings.cap else { return };
+        let threshold = (self.settings.garbage_collection_threshold * cap as f64) as u64;
+        if self.reserved() <= threshold {
+            return;
+        }
+        let target = self.reserved() - threshold;
+        let age = |allocator: &Self, id: BlockId| {
+            allocator.pools[LARGE_POOL as usize].searches - allocator.blocks[id].cached_at
+        };
+        let idle = |allocator: &Self| -> Vec<(SizeKey, BlockId)> {
+            let free = &allocator.pools[LARGE_POOL as usize].free;
+            let unsplit = free.iter().filter(|&(_, &id)| !allocator.blocks[id].is_split());
+            unsplit.map(|(&key, &id)| (key, id)).collect()
+        };
+        let candidates = idle(self);
+        let mut count = candidates.len() as u64;
+        let mut total_age: u64 = candidates.iter().map(|&(_, id)| age(self, id)).sum();
+        let mut reclaimed = 0;
+        let mut has_freed = true;
+        while reclaimed < target && has_freed && count > 0 {
+            let old = total_age as f64 / count as f64;
+            has_freed = false;
+            for (key, id) in idle(self) {
+                let years = age(self, id);
+                if self.blocks[id].expandable.is_none() && years as f64 >= old {
+                    has_freed = true;
+                    reclaimed += key.1;
+                    total_age -= years;
+                    count -= 1;
+                    self.release_segment(LARGE_POOL, key, id);
+                }
+            }
+        }
+    }
+
+    /// Gives back the segment at `address`, because a recording says so. False where no wholly free segment lies there.
+    pub(crate) fn release_segment_at(&mut self, id: BlockId) -> bool {
+        let block = self.blocks[id];
+        if block.is_split() || block.usage != crate::block::Use::Free || block.expandable.is_some() {
+            return false;
+        }
+        self.release_segment(block.pool, Pool::size_key(&block), id);
+        true
+    }
+}

@@ -1,0 +1,64 @@
+//! The segments as they lie now, as a snapshot lists them.
+
+use vramfit_trace::snapshot::PoolId;
+
+use crate::allocator::Allocator;
+use crate::block::Block;
+
+/// A segment, or a mapped range of an expandable one.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where it begins.
+    pub address: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Whether it belongs to the small pool.
+    pub is_small: bool,
+    /// Whether it is part of an expandable segment.
+    pub is_expandable: bool,
+    /// The memory pool it belongs to.
+    pub pool: PoolId,
+    /// Its blocks, by address.
+    pub blocks: Vec<Block>,
+}
+
+impl<D> Allocator<D> {
+    /// The segments by address.
+    pub fn segments(&self) -> Vec<Segment> {
+        let is_head = |block: &&Block| {
+            block.is_mapped() && block.previous.is_none_or(|previous| !self.blocks[previous].is_mapped())
+        };
+        let mut segments: Vec<Segment> =
+            self.blocks.iter().filter(is_head).map(|head| self.segment_from(head)).collect();
+        segments.sort_by_key(|segment| segment.address);
+        segments
+    }
+
+    fn segment_from(&self, head: &Block) -> Segment {
+        let mut blocks = vec![*head];
+        let mut cursor = head.next;
+        while let Some(id) = cursor
+            && self.blocks[id].is_mapped()
+        {
+            blocks.push(self.blocks[id]);
+            cursor = self.blocks[id].next;
+        }
+        let pool = &self.pools[head.pool as usize];
+        Segment {
+            address: head.address,
+            size: blocks.iter().map(|block| block.size).sum(),
+            is_small: pool.is_small,
+            is_expandable: head.expandable.is_some(),
+            pool: pool.owner,
+            blocks,
+        }
+    }
+
+    /// How many segments there are.
+    pub fn segment_count(&self) -> usize {
+        let is_head = |block: &&Block| {
+            block.is_mapped() && block.previous.is_none_or(|previous| !self.blocks[previous].is_mapped())
+        };
+        self.blocks.iter().filter(is_head).count()
+    }
+}

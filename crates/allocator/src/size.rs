@@ -1,0 +1,100 @@
+//! How sizes are rounded: the constants of `c10/core/AllocatorConfig.h` and what follows from them.
+
+use crate::settings::Settings;
+
+/// Every block is a multiple of this, and at least this.
+pub const MINIMUM_BLOCK: u64 = 512;
+/// The largest request that the small pool serves.
+pub const SMALL_REQUEST: u64 = 1 << 20;
+/// What the small pool asks the driver for.
+pub const SMALL_SEGMENT: u64 = 2 << 20;
+/// Requests from here on get a segment of their own size instead of a shared large one.
+pub const OWN_SEGMENT: u64 = 10 << 20;
+/// Segments of their own are rounded up to this.
+pub const SEGMENT_ROUNDING: u64 = 2 << 20;
+/// What the large pool asks the driver for below [`OWN_SEGMENT`], unless set otherwise.
+pub const LARGE_SEGMENT: u64 = 20 << 20;
+
+/// The block size that serves a request of `requested` bytes.
+pub fn block_size(requested: u64, settings: &Settings) -> u64 {
+    if requested < MINIMUM_BLOCK {
+        return MINIMUM_BLOCK;
+    }
+    let divisions = settings.divisions_for(requested);
+    if divisions > 1 && requested > MINIMUM_BLOCK.saturating_mul(divisions) {
+        next_division(requested, divisions)
+    } else {
+        requested.div_ceil(MINIMUM_BLOCK).saturating_mul(MINIMUM_BLOCK)
+    }
+}
+
+/// `size` rounded up to the next of `divisions` equal steps between two powers of two.
+fn next_division(size: u64, divisions: u64) -> u64 {
+    if size.is_power_of_two() {
+        return size;
+    }
+    let floor = 1u64 << size.ilog2();
+    let step = floor >> divisions.ilog2();
+    if step == 0 {
+        return floor.saturating_mul(2);
+    }
+    let down = size & !(step - 1);
+    if down == size { size } else { down.saturating_add(step) }
+}
+
+/// What is asked of the driver when no cached block can serve a block of `size` bytes.
+pub fn segment_size(size: u64, settings: &Settings) -> u64 {
+    if size <= SMALL_REQUEST {
+        SMALL_SEGMENT
+    } else if size < OWN_SEGMENT {
+        settings.large_segment_size
+    } else {
+        size.div_ceil(SEGMENT_ROUNDING).saturating_mul(SEGMENT_ROUNDING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_rounded_up_to_whole_pieces_of_512_bytes() {
+        let settings = Settings::default();
+        for (requested, size) in [(0, 512), (1, 512), (512, 512), (513, 1024), (1_000_000, 1_000_448)] {
+            assert_eq!(block_size(requested, &settings), size, "{requested}");
+        }
+    }
+
+    #[test]
+    fn four_divisions_round_1200_to_1280_parts() {
+        let settings = Settings::parse("roundup_power2_divisions:4").unwrap();
+        let mib = 1 << 20;
+        assert_eq!(block_size(1200 * mib, &settings), 1280 * mib);
+        assert_eq!(block_size(1024 * mib, &settings), 1024 * mib);
+        assert_eq!(block_size(1025 * mib, &settings), 1280 * mib);
+        assert_eq!(block_size(2048, &settings), 2048);
+        assert_eq!(block_size(2049, &settings), 2560);
+        assert_eq!(block_size(1700, &settings), 2048, "at most 512 x divisions: plain rounding");
+    }
+
+    #[test]
+    fn segments_are_two_or_twenty_mebibytes_or_their_own_size() {
+        let settings = Settings::default();
+        let mib = 1 << 20;
+        assert_eq!(segment_size(512, &settings), 2 * mib);
+        assert_eq!(segment_size(mib, &settings), 2 * mib);
+        assert_eq!(segment_size(mib + 512, &settings), 20 * mib);
+        assert_eq!(segment_size(10 * mib - 512, &settings), 20 * mib);
+        assert_eq!(segment_size(10 * mib, &settings), 10 * mib);
+        assert_eq!(segment_size(10 * mib + 512, &settings), 12 * mib);
+    }
+
+    #[test]
+    fn absurd_sizes_do_not_overflow() {
+        let settings = Settings::parse("roundup_power2_divisions:8").unwrap();
+        for requested in [u64::MAX, u64::MAX - 1, 1 << 63] {
+            let size = block_size(requested, &settings);
+            segment_size(size, &settings);
+        }
+    }
+}

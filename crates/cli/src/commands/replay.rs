@@ -1,0 +1,61 @@
+//! `vramfit replay`: a recording through the allocator.
+
+use vramfit_allocator::replay::{recorded_settings, replay_recorded, replay_under};
+use vramfit_allocator::{Allocator, Settings, SimulatedDriver};
+use vramfit_report::memory_summary::memory_summary;
+use vramfit_report::replay::ReplayReport;
+use vramfit_trace::request::Trace;
+use vramfit_trace::snapshot::Snapshot;
+use vramfit_trace::start::Start;
+
+use crate::Verdict;
+use crate::arguments::{OtherSettings, Output, Replay, SummaryAt};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::snapshot_file;
+
+/// Replays, and prints what came of it.
+pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
+    let snapshot = snapshot_file::read(&options.snapshot.path)?;
+    let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
+    let device = &snapshot.devices[number];
+    let recorded = recorded_settings(&snapshot).map_err(|error| Failure::new(error.to_string()))?;
+    let faithful = replay_recorded(device, &recorded);
+    let mut report = ReplayReport::faithful(device, number, &faithful);
+    let mut statistics = match options.summary {
+        Some(SummaryAt::Peak) => faithful.statistics_at_peak,
+        _ => faithful.statistics,
+    };
+    if let Some(settings) = other_settings(&options.settings, &snapshot)? {
+        let trace = Trace::of(device, &Start::of(device));
+        let what_if = replay_under(&trace, Allocator::new(settings, SimulatedDriver::unlimited()));
+        report = report.under(&what_if, options.settings.alloc_conf.as_deref(), options.settings.vram);
+        statistics = match options.summary {
+            Some(SummaryAt::Peak) => what_if.statistics_at_peak,
+            _ => what_if.statistics,
+        };
+    }
+    if output.json {
+        print_json(&report)?;
+    } else if options.summary.is_some() {
+        print(&memory_summary(&statistics, number))?;
+    } else {
+        print(&report.text())?;
+    }
+    let is_bad = report.mismatches > 0 || (report.what_if.is_some() && report.oom.is_some());
+    Ok(if is_bad { Verdict::Bad } else { Verdict::Good })
+}
+
+/// The settings asked for; `None` where the recording's own are to be used.
+fn other_settings(options: &OtherSettings, snapshot: &Snapshot) -> Result<Option<Settings>, Failure> {
+    if options.alloc_conf.is_none() && options.vram.is_none() {
+        return Ok(None);
+    }
+    let settings = match &options.alloc_conf {
+        Some(text) => Settings::parse(text),
+        None => recorded_settings(snapshot),
+    };
+    let mut settings = settings.map_err(|error| Failure::new(error.to_string()))?;
+    settings.cap = options.vram;
+    Ok(Some(settings))
+}

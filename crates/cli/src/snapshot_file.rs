@@ -1,0 +1,60 @@
+//! Reading a snapshot for a command, with a progress bar where it takes long.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use vramfit_trace::read::read_file;
+use vramfit_trace::snapshot::Snapshot;
+
+use crate::arguments::SnapshotFile;
+use crate::failure::Failure;
+
+/// A bar appears when reading takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Reads the snapshot at `path`.
+pub fn read(path: &Path) -> Result<Snapshot, Failure> {
+    let begun = Instant::now();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    bar.set_style(
+        ProgressStyle::with_template("reading {bar:40} {bytes}/{total_bytes} {eta}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let mut is_shown = false;
+    let result = read_file(path, &mut |done, total| {
+        if !is_shown && begun.elapsed() > PATIENCE {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            is_shown = true;
+        }
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    result.map_err(|error| Failure::new(format!("{}: {error}", path.display())).with_hint(error.hint()))
+}
+
+/// The GPU of the recording that the command is about.
+pub fn choose_device(snapshot: &Snapshot, options: &SnapshotFile) -> Result<usize, Failure> {
+    let used = |number: usize| {
+        let device = &snapshot.devices[number];
+        !device.events.is_empty() || !device.segments.is_empty()
+    };
+    let all: Vec<usize> = (0..snapshot.devices.len()).filter(|&number| used(number)).collect();
+    let name = options.path.display();
+    match (options.device, all.as_slice()) {
+        (Some(number), _) if number < snapshot.devices.len() => Ok(number),
+        (Some(number), _) => Err(Failure::new(format!(
+            "{name}: found no GPU {number}, needed one of the recording's {}",
+            snapshot.devices.len()
+        ))),
+        (None, [first, others @ ..]) => {
+            if !others.is_empty() {
+                anstream::eprintln!("note: the recording holds GPUs {all:?}; this is GPU {first} (--device chooses)");
+            }
+            Ok(*first)
+        }
+        (None, []) => Err(Failure::new(format!("{name}: found neither events nor segments, needed a recorded GPU"))
+            .with_hint(Some("switch recording on with torch.cuda.memory._record_memory_history() before the run"))),
+    }
+}

@@ -1,0 +1,8 @@
+//! Turns numbers into what people and scripts read: text, JSON, HTML. Nothing here computes memory.
+//!
+//! Text is styled with ANSI codes; whoever prints it decides whether they reach the terminal.
+
+pub mod memory_summary;
+pub mod out_of_memory;
+pub mod replay;
+pub mod size;

@@ -1,0 +1,87 @@
+//! What a snapshot's dicts become while the pickle is still being read: events, frames and stacks.
+//!
+//! A trace entry takes some twenty values in a pickle and 64 bytes as an [`Event`]; its list of frames is one of the few
+//! stacks that the whole recording has. So both are replaced as soon as they are whole. A dict that is no sound trace
+//! entry is left as it is: the decoder will come to it and say where it lies.
+
+use super::event::{self, Entry};
+use super::frame;
+use super::key::Key;
+use super::path::Path;
+use crate::intern::Stacks;
+use crate::read::pickle::{self, Condense, Value};
+use crate::snapshot::{Event, FrameId, StackId};
+
+/// The heap of a snapshot.
+pub(crate) type Heap = pickle::Heap<Record>;
+
+/// What a dict or list was condensed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A trace entry: the number of the event in [`Condenser::events`].
+    Event(u32),
+    /// A frame.
+    Frame(FrameId),
+    /// A list of frames.
+    Stack(StackId),
+}
+
+/// Turns dicts into records.
+#[derive(Debug, Default)]
+pub(crate) struct Condenser {
+    pub(crate) stacks: Stacks,
+    pub(crate) events: Vec<Event>,
+    /// Set when a list of frames turned out unsound: trying it again for each entry that shares it would take for ever,
+    /// and the file will be refused anyway.
+    is_off: bool,
+}
+
+impl Condense for Condenser {
+    type Record = Record;
+
+    fn dict(&mut self, entries: &[Value], heap: &mut Heap) -> Option<Record> {
+        if self.is_off {
+            return None;
+        }
+        let has = |wanted: Key| {
+            entries.iter().step_by(2).any(|key| matches!(key, Value::Text(id) if Key::from_id(*id) == Some(wanted)))
+        };
+        if has(Key::Action) {
+            return self.event(entries, heap);
+        }
+        if has(Key::Filename) && has(Key::Name) && has(Key::Line) {
+            let frame = frame::read_frame(entries, heap, &Path::Root).ok()?;
+            return Some(Record::Frame(self.stacks.intern_frame(frame)));
+        }
+        None
+    }
+
+    fn kind(record: Record) -> &'static str {
+        match record {
+            Record::Event(_) => "trace entry",
+            Record::Frame(_) => "frame",
+            Record::Stack(_) => "list of frames",
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.stacks.memory() + self.events.capacity() * size_of::<Event>()
+    }
+}
+
+impl Condenser {
+    fn event(&mut self, entries: &[Value], heap: &mut Heap) -> Option<Record> {
+        let number = u32::try_from(self.events.len()).ok()?;
+        match event::read_entry(entries, heap, &mut self.stacks, &Path::Root) {
+            Ok(Entry::Event(event)) => {
+                self.events.push(event);
+                Some(Record::Event(number))
+            }
+            Ok(Entry::UnknownAction(_)) => None,
+            Err(_) => {
+                self.is_off = true;
+                None
+            }
+        }
+    }
+}

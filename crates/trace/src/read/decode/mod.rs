@@ -1,0 +1,162 @@
+//! From what a pickle built to a [`Snapshot`].
+//!
+//! Keys that are missing get defaults, each said where it is read; keys that are not known are passed over. What is
+//! there but wrong is an error that says where, as Python would: `device_traces[0][17].size`.
+
+mod annotation;
+pub(crate) mod condense;
+mod event;
+mod field;
+mod frame;
+pub(crate) mod key;
+mod path;
+mod segment;
+mod setting;
+mod trace;
+
+use condense::{Condenser, Heap};
+use key::Key;
+use path::Path;
+
+use super::error::ReadError;
+use super::pickle::Value;
+use super::pickle::heap::Container;
+use super::pickle::machine::Loaded;
+use crate::snapshot::{Device, Snapshot};
+
+/// Decodes what a pickle built.
+pub(crate) struct Decoder {
+    heap: Heap,
+    condenser: Condenser,
+    /// How many more values may be visited. A pickle can use one list in many places; PyTorch does so for frames only,
+    /// and what takes more visits than there are values would otherwise take for ever.
+    visits_left: usize,
+}
+
+/// The snapshot that a pickle holds.
+pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
+    let Loaded { root, heap, condenser } = loaded;
+    let visits_left = heap.size();
+    let mut decoder = Decoder { heap, condenser, visits_left };
+    let mut snapshot = decoder.root(root)?;
+    for device in &mut snapshot.devices {
+        device.segments.sort_by_key(|segment| segment.address);
+    }
+    snapshot.strings = decoder.heap.strings;
+    snapshot.stacks = decoder.condenser.stacks;
+    Ok(snapshot)
+}
+
+impl Decoder {
+    fn root(&mut self, root: Value) -> Result<Snapshot, ReadError> {
+        let mut snapshot = Snapshot::default();
+        let Value::Dict(dict) = root else {
+            let Value::List(_) = root else { return Err(not_a_snapshot(root.kind().to_owned())) };
+            self.segments(root, &mut snapshot, &Path::Root)?;
+            return Ok(snapshot);
+        };
+        let entries = match self.heap.dict(dict) {
+            Container::Values(entries) => entries.clone(),
+            Container::Record(_) => return Err(not_a_snapshot("a single trace entry or frame".to_owned())),
+        };
+        let find = |wanted: Key| {
+            let is_wanted = |key| matches!(key, Value::Text(id) if Key::from_id(id) == Some(wanted));
+            entries.chunks_exact(2).rev().find(|entry| is_wanted(entry[0])).map(|entry| entry[1])
+        };
+        let (traces, segments) = (find(Key::DeviceTraces), find(Key::Segments));
+        if traces.is_none() && segments.is_none() {
+            return Err(not_a_snapshot(self.describe_keys(&entries)));
+        }
+        if let Some(value) = traces {
+            self.traces(value, &mut snapshot, &Path::Root.key(Key::DeviceTraces))?;
+        }
+        if let Some(value) = segments {
+            self.segments(value, &mut snapshot, &Path::Root.key(Key::Segments))?;
+        }
+        if let Some(value) = find(Key::AllocatorSettings) {
+            snapshot.settings = self.settings(value, &Path::Root.key(Key::AllocatorSettings))?;
+        }
+        if let Some(value) = find(Key::ExternalAnnotations) {
+            snapshot.annotations = self.annotations(value, &Path::Root.key(Key::ExternalAnnotations))?;
+        }
+        Ok(snapshot)
+    }
+
+    fn segments(&mut self, value: Value, snapshot: &mut Snapshot, path: &Path<'_>) -> Result<(), ReadError> {
+        let (list, count) = self.open_list(value, path)?;
+        for index in 0..count {
+            let (device, segment) = self.segment(self.item(list, index), &path.index(index))?;
+            if device >= snapshot.devices.len() {
+                snapshot.devices.resize_with(device + 1, Device::default);
+            }
+            snapshot.devices[device].segments.push(segment);
+        }
+        Ok(())
+    }
+
+    /// A list's number and length, counted as visited.
+    fn open_list(&mut self, value: Value, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
+        let list = match value {
+            Value::List(list) => list,
+            _ => return Err(field::wrong_type(value, &self.heap, "a list", path)),
+        };
+        let length = match self.heap.list(list) {
+            Container::Values(items) => items.len(),
+            Container::Record(_) => return Err(field::wrong_type(value, &self.heap, "a list", path)),
+        };
+        self.visit(length, path)?;
+        Ok((list, length))
+    }
+
+    /// A dict's number and how many entries it has, counted as visited.
+    fn open_dict(&mut self, value: Value, expected: &'static str, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
+        let dict = match value {
+            Value::Dict(dict) => dict,
+            _ => return Err(field::wrong_type(value, &self.heap, expected, path)),
+        };
+        let values = match self.heap.dict(dict) {
+            Container::Values(entries) => entries.len(),
+            Container::Record(_) => return Err(field::wrong_type(value, &self.heap, expected, path)),
+        };
+        self.visit(values, path)?;
+        Ok((dict, values / 2))
+    }
+
+    /// An item of a list that was opened.
+    fn item(&self, list: u32, index: usize) -> Value {
+        match self.heap.list(list) {
+            Container::Values(items) => items[index],
+            Container::Record(_) => Value::None,
+        }
+    }
+
+    /// Counts a container of `length` values as visited.
+    fn visit(&mut self, length: usize, path: &Path<'_>) -> Result<(), ReadError> {
+        match self.visits_left.checked_sub(length + 1) {
+            Some(left) => {
+                self.visits_left = left;
+                Ok(())
+            }
+            None => Err(ReadError::SharedTooOften { path: path.to_string() }),
+        }
+    }
+
+    fn describe_keys(&self, entries: &[Value]) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for key in entries.iter().step_by(2).take(5) {
+            names.push(match key {
+                Value::Text(id) => format!("`{}`", self.heap.strings.get(*id).chars().take(40).collect::<String>()),
+                other => other.kind().to_owned(),
+            });
+        }
+        match entries.len() / 2 {
+            0 => "an empty dict".to_owned(),
+            count if count > names.len() => format!("a dict with the keys {} and others", names.join(", ")),
+            _ => format!("a dict with the keys {}", names.join(", ")),
+        }
+    }
+}
+
+fn not_a_snapshot(found: String) -> ReadError {
+    ReadError::NotASnapshot { found }
+}

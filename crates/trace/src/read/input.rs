@@ -1,0 +1,190 @@
+//! The bytes of a pickle, handed out in order from a buffer that is refilled as it runs dry.
+//!
+//! Nothing is allocated on a length field's word: the buffer grows only as bytes arrive.
+
+use std::io::{ErrorKind, Read};
+
+use super::error::ReadError;
+use super::pickle::opcode;
+
+/// How many bytes are asked of the source at once.
+const CHUNK: usize = 256 * 1024;
+
+/// Where the bytes come from, and what is known about them.
+pub(crate) struct Source<'a> {
+    /// The bytes, decompressed.
+    pub(crate) reader: Box<dyn Read + 'a>,
+    /// Whether they come out of a gzip decoder.
+    pub(crate) is_gzip: bool,
+    /// How many there are, where that is known.
+    pub(crate) length: Option<u64>,
+    /// How many there may be at most.
+    pub(crate) limit: u64,
+}
+
+/// The bytes of a pickle.
+pub(crate) struct Input<'a> {
+    source: Source<'a>,
+    buffer: Vec<u8>,
+    /// Where in the buffer the current opcode begins; bytes before it are done with.
+    opcode: usize,
+    /// The next byte to hand out.
+    position: usize,
+    /// The end of the bytes in the buffer.
+    end: usize,
+    /// The offset of the buffer's first byte in the file.
+    base: u64,
+    is_finished: bool,
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn new(source: Source<'a>) -> Self {
+        Input { source, buffer: Vec::new(), opcode: 0, position: 0, end: 0, base: 0, is_finished: false }
+    }
+
+    /// How many bytes are at hand without asking the source.
+    #[inline]
+    pub(crate) fn available(&self) -> usize {
+        self.end - self.position
+    }
+
+    /// The first bytes, up to `length`, before any was handed out.
+    pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8], ReadError> {
+        while self.end < length && !self.is_finished {
+            self.top_up()?;
+        }
+        Ok(&self.buffer[..self.end.min(length)])
+    }
+
+    /// The next opcode, or `None` at the end of the file.
+    #[inline]
+    pub(crate) fn next_opcode(&mut self) -> Result<Option<u8>, ReadError> {
+        self.opcode = self.position;
+        if self.position == self.end {
+            self.top_up()?;
+            if self.position == self.end {
+                return Ok(None);
+            }
+        }
+        let byte = self.buffer[self.position];
+        self.position += 1;
+        Ok(Some(byte))
+    }
+
+    /// The next `N` bytes.
+    #[inline]
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
+        if self.available() < N {
+            self.require(N)?;
+        }
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&self.buffer[self.position..self.position + N]);
+        self.position += N;
+        Ok(bytes)
+    }
+
+    /// The next `length` bytes.
+    #[inline]
+    pub(crate) fn slice(&mut self, length: usize) -> Result<&[u8], ReadError> {
+        if self.available() < length {
+            self.require(length)?;
+        }
+        let start = self.position;
+        self.position += length;
+        Ok(&self.buffer[start..self.position])
+    }
+
+    /// Whether the source has no more bytes than those at hand.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Where the current opcode begins in the file.
+    pub(crate) fn opcode_offset(&self) -> u64 {
+        self.base + self.opcode as u64
+    }
+
+    /// The current opcode's name.
+    pub(crate) fn opcode_name(&self) -> &'static str {
+        self.buffer.get(self.opcode).and_then(|&byte| opcode::name(byte)).unwrap_or("?")
+    }
+
+    /// Where the next byte lies in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.position as u64
+    }
+
+    /// How many bytes follow at most: to the end of the file where that is known, else to the limit.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.source.length.unwrap_or(self.source.limit).saturating_sub(self.offset())
+    }
+
+    /// Reads on, if the source has more, until at least one new byte is at hand.
+    #[cold]
+    pub(crate) fn top_up(&mut self) -> Result<(), ReadError> {
+        if self.is_finished {
+            return Ok(());
+        }
+        self.keep_only_opcode();
+        self.read_more(CHUNK)
+    }
+
+    #[cold]
+    fn require(&mut self, needed: usize) -> Result<(), ReadError> {
+        while self.available() < needed {
+            if self.is_finished {
+                return Err(ReadError::Truncated {
+                    offset: self.base + self.end as u64,
+                    opcode: self.opcode_name(),
+                    start: self.opcode_offset(),
+                });
+            }
+            self.keep_only_opcode();
+            // At most doubles what has arrived, so that memory follows the bytes and not the length field.
+            self.read_more((needed - self.available()).min(self.end).max(CHUNK))?;
+        }
+        Ok(())
+    }
+
+    /// Drops the bytes that are done with, all but the current opcode's own.
+    fn keep_only_opcode(&mut self) {
+        let done = self.opcode;
+        if done > 0 {
+            self.buffer.copy_within(done..self.end, 0);
+            self.opcode -= done;
+            self.position -= done;
+            self.end -= done;
+            self.base += done as u64;
+        }
+    }
+
+    fn read_more(&mut self, wanted: usize) -> Result<(), ReadError> {
+        if self.buffer.len() < self.end + wanted {
+            self.buffer.resize(self.end + wanted, 0);
+        }
+        let count = loop {
+            match self.source.reader.read(&mut self.buffer[self.end..]) {
+                Ok(count) => break count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => {
+                    let offset = self.base + self.end as u64;
+                    let is_damage = matches!(
+                        source.kind(),
+                        ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+                    );
+                    return Err(if self.source.is_gzip && is_damage {
+                        ReadError::Gzip { offset, source }
+                    } else {
+                        ReadError::Io(source)
+                    });
+                }
+            }
+        };
+        self.end += count;
+        self.is_finished = count == 0;
+        if self.base + self.end as u64 > self.source.limit {
+            return Err(ReadError::TooLarge { limit: self.source.limit });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Reads the files that `torch.cuda.memory._dump_snapshot` writes, plain or gzip.
+//!
+//! ```no_run
+//! let snapshot = vramfit_trace::read::read_file("snapshot.pickle", &mut |_done, _total| {})?;
+//! println!("{} GPUs", snapshot.devices.len());
+//! # Ok::<(), vramfit_trace::read::ReadError>(())
+//! ```
+//!
+//! The bytes go one way: [`input`] hands them out as they come from the file, [`pickle`] builds data from them and
+//! nothing else, [`decode`] makes a [`Snapshot`] of that. A file is data from anywhere: whatever it holds, reading it
+//! ends with a snapshot or a [`ReadError`], in time that grows with its length and in memory bounded by it.
+//!
+//! Recordings of PyTorch 2.1 to 2.15 are read, and what `torch.cuda.memory_snapshot()` returns; older ones as far as
+//! they say the same.
+
+mod decode;
+mod error;
+mod input;
+mod pickle;
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+
+pub use error::ReadError;
+
+use crate::snapshot::Snapshot;
+use decode::condense::Condenser;
+use decode::key::Key;
+use input::{Input, Source};
+use pickle::machine::Budget;
+
+/// How much is read of a file at most.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Bytes of the pickle, decompressed.
+    length: u64,
+    /// Bytes of memory for what the pickle builds, whatever the file's size.
+    memory: u64,
+    /// Bytes of memory more for each byte of the file as stored.
+    memory_per_byte: u64,
+}
+
+/// A recording of forty million events has some 12 GiB and takes about as much memory as half of that; gzip makes it
+/// up to 30 times smaller.
+const LIMITS: Limits = Limits { length: 16 << 30, memory: 256 << 20, memory_per_byte: 64 };
+
+/// How much of a compressed file is read at once.
+const COMPRESSED_CHUNK: usize = 256 * 1024;
+
+/// Told how many bytes of the file have been read, and how many it has (0 where that is not known).
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// Reads the snapshot in the file at `path`, plain or gzip, telling `progress` on the way.
+pub fn read_file(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<Snapshot, ReadError> {
+    let file = File::open(path).map_err(ReadError::Io)?;
+    let metadata = file.metadata().map_err(ReadError::Io)?;
+    let length = metadata.is_file().then_some(metadata.len());
+    let counted = Counted { inner: file, done: 0, total: length.unwrap_or(0), progress };
+    read(counted, length, LIMITS)
+}
+
+/// Reads the snapshot in `bytes`, plain or gzip.
+pub fn read_bytes(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+    read(bytes, Some(bytes.len() as u64), LIMITS)
+}
+
+fn read<'a>(mut reader: impl Read + 'a, length: Option<u64>, limits: Limits) -> Result<Snapshot, ReadError> {
+    let mut head = Vec::new();
+    reader.by_ref().take(HEAD_LENGTH).read_to_end(&mut head).map_err(ReadError::Io)?;
+    let is_gzip = head.starts_with(&[0x1f, 0x8b]);
+    if !is_gzip {
+        check_head(&head)?;
+    }
+    let whole = Cursor::new(head).chain(reader);
+    let reader: Box<dyn Read + 'a> = if is_gzip {
+        Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(COMPRESSED_CHUNK, whole)))
+    } else {
+        Box::new(whole)
+    };
+    let source = Source { reader, is_gzip, length: length.filter(|_| !is_gzip), limit: limits.length };
+    let mut input = Input::new(source);
+    if is_gzip {
+        check_head(input.peek(HEAD_LENGTH as usize)?)?;
+    }
+    let file = length.unwrap_or(0);
+    let memory = limits.memory.saturating_add(file.saturating_mul(limits.memory_per_byte));
+    let loaded = pickle::load(&mut input, Key::strings(), Condenser::default(), Budget { memory, file })?;
+    drop(input);
+    decode::decode(loaded)
+}
+
+/// How many bytes are looked at to tell what a file is.
+const HEAD_LENGTH: u64 = 16;
+
+fn check_head(head: &[u8]) -> Result<(), ReadError> {
+    let found = match head {
+        [] => return Err(ReadError::Empty),
+        [0x80, ..] => return Ok(()),
+        [b'P', b'K', 0x03, 0x04, ..] => "a zip archive, such as torch.save writes".to_owned(),
+        [b'{' | b'[', ..] => "text, perhaps JSON".to_owned(),
+        [b'<', ..] => "text, perhaps HTML".to_owned(),
+        [0x1f, 0x8b, ..] => "gzip inside gzip".to_owned(),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "a zstd file".to_owned(),
+        _ => {
+            let bytes: Vec<String> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            format!("the bytes {}", bytes.join(" "))
+        }
+    };
+    Err(ReadError::NotAPickle { found })
+}
+
+/// Counts what is read and tells it.
+struct Counted<'a, 'b, R> {
+    inner: R,
+    done: u64,
+    total: u64,
+    progress: &'a mut Progress<'b>,
+}
+
+impl<R: Read> Read for Counted<'_, '_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.done += count as u64;
+        (self.progress)(self.done, self.total);
+        Ok(count)
+    }
+}
