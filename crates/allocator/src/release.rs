@@ -145,6 +145,15 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
+    /// Whether the default pools hold a segment that is wholly free.
+    pub(crate) fn has_releasable_segment(&self) -> bool {
+        let default = [SMALL_POOL, LARGE_POOL].map(|pool| &self.pools[pool as usize].free);
+        default.into_iter().flat_map(|free| free.values()).any(|&id| {
+            let block = &self.blocks[id];
+            block.expandable.is_none() && !block.is_split()
+        })
+    }
+
     /// Gives back the segment at `address`, because a recording says so. False where no wholly free segment lies there.
     pub(crate) fn release_segment_at(&mut self, id: BlockId) -> bool {
         let block = self.blocks[id];

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
-use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -3,7 +3,7 @@
 //! Contents lie end to end in one buffer a table, and the hash tables hold numbers only, so that a million stacks cost
 //! little more than their frames.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -67,6 +67,7 @@ impl Strings {
     }
 }
 
+#[inline]
 fn slice<'a>(text: &'a str, ends: &[usize], id: StringId) -> &'a str {
     let index = id.0 as usize;
     let start = if index == 0 { 0 } else { ends[index - 1] };
@@ -115,7 +116,7 @@ impl Stacks {
 
     /// The id of the stack made of `frames`, innermost first, stored now if it was not yet known.
     pub fn intern_stack(&mut self, frames: &[FrameId]) -> StackId {
-        let hash = self.hasher.hash_one(frames);
+        let hash = hash_stack(&self.hasher, frames);
         let Stacks { stack_frames, stack_ends, stack_ids, hasher, .. } = self;
         if let Some(&id) = stack_ids.find(hash, |&id| stack(stack_frames, stack_ends, id) == frames) {
             return id;
@@ -123,7 +124,7 @@ impl Stacks {
         let id = StackId(u32::try_from(stack_ends.len()).expect("fewer than 2^32 distinct stacks"));
         stack_frames.extend_from_slice(frames);
         stack_ends.push(stack_frames.len());
-        stack_ids.insert_unique(hash, id, |&id| hasher.hash_one(stack(stack_frames, stack_ends, id)));
+        stack_ids.insert_unique(hash, id, |&id| hash_stack(hasher, stack(stack_frames, stack_ends, id)));
         id
     }
 
@@ -160,10 +161,25 @@ impl Stacks {
     }
 }
 
+#[inline]
 fn stack<'a>(frames: &'a [FrameId], ends: &[usize], id: StackId) -> &'a [FrameId] {
     let index = id.0 as usize;
     let start = if index == 0 { 0 } else { ends[index - 1] };
     &frames[start..ends[index]]
+}
+
+/// Hashes two ids at a time: a stack is hashed for each event, and stacks are long.
+fn hash_stack(hasher: &DefaultHashBuilder, frames: &[FrameId]) -> u64 {
+    let mut state = hasher.build_hasher();
+    let (pairs, rest) = frames.as_chunks::<2>();
+    for [first, second] in pairs {
+        state.write_u64(u64::from(first.0) << 32 | u64::from(second.0));
+    }
+    if let [last] = rest {
+        state.write_u32(last.0);
+    }
+    state.write_usize(frames.len());
+    state.finish()
 }
 
 #[cfg(test)]

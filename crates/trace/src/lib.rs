@@ -6,6 +6,7 @@
 //! memory before a recording began.
 
 pub mod intern;
+mod pools;
 pub mod read;
 pub mod request;
 pub mod snapshot;

@@ -117,7 +117,7 @@ impl Trace {
 ///
 /// An allocation that releases always goes on to take a segment or to fail. Where a release is followed by that, the
 /// call stacks tell: the allocation's own releases carry its stack. Without stacks it counts as the allocation's.
-fn judge_release(device: &Device, first: usize) -> (bool, usize) {
+pub fn judge_release(device: &Device, first: usize) -> (bool, usize) {
     let mut has_gained = false;
     for (index, event) in device.events.iter().enumerate().skip(first) {
         match event.action {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use vramfit_trace::request::judge_release;
 use vramfit_trace::snapshot::{Action, Device, Event};
 use vramfit_trace::start::Start;
 
@@ -11,6 +12,7 @@ use super::recorded_driver::{Gain, RecordedDriver};
 use crate::allocator::{Allocator, PendingFree};
 use crate::block::BlockId;
 use crate::settings::Settings;
+use crate::size::SMALL_SEGMENT;
 use crate::statistics::Statistics;
 
 /// How many mismatches are kept with their details; all are counted.
@@ -47,6 +49,29 @@ pub fn replay_recorded(device: &Device, settings: &Settings) -> RecordedReplay {
     replay.finish()
 }
 
+/// Memory given back since the last allocation.
+#[derive(Default)]
+struct Releases {
+    /// Whether an allocation gave it back, rather than the program. Where it was all that could be given back, PyTorch
+    /// counts a retry; where not, it was garbage collection or made room just large enough.
+    are_by_allocation: bool,
+    /// Whether segments of the small pool are among it, which garbage collection never takes.
+    have_small: bool,
+    judged_until: usize,
+}
+
+impl Releases {
+    fn note(&mut self, device: &Device, index: usize) {
+        if index >= self.judged_until {
+            let (is_by_program, end) = judge_release(device, index);
+            self.are_by_allocation = !is_by_program;
+            self.have_small = false;
+            self.judged_until = end;
+        }
+        self.have_small |= device.events[index].size == SMALL_SEGMENT;
+    }
+}
+
 /// A faithful replay under way, for those who want to look at every instant.
 pub struct FaithfulReplay<'a> {
     device: &'a Device,
@@ -56,7 +81,7 @@ pub struct FaithfulReplay<'a> {
     pending: HashMap<u64, PendingFree>,
     recorded_reserved: u64,
     recorded_peak_reserved: u64,
-    has_released: bool,
+    releases: Releases,
     result: RecordedReplay,
 }
 
@@ -89,7 +114,7 @@ impl<'a> FaithfulReplay<'a> {
             pending,
             recorded_reserved: reserved,
             recorded_peak_reserved: reserved,
-            has_released: false,
+            releases: Releases::default(),
             result,
         }
     }
@@ -130,14 +155,14 @@ impl<'a> FaithfulReplay<'a> {
             }
             Action::SegmentFree => {
                 self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
-                self.has_released = true;
+                self.releases.note(self.device, index);
                 if !self.allocator.release_recorded_segment(&event) {
                     self.report(index, MismatchKind::Release { address: event.address, size: event.size });
                 }
             }
             Action::SegmentUnmap => {
                 self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
-                self.has_released = true;
+                self.releases.note(self.device, index);
                 if !self.allocator.unmap_recorded(&event) {
                     self.report(index, MismatchKind::Release { address: event.address, size: event.size });
                 }
@@ -152,7 +177,7 @@ impl<'a> FaithfulReplay<'a> {
             Action::Oom => {
                 self.allocator.statistics.ooms += 1;
                 self.allocator.statistics.alloc_retries += 1;
-                self.has_released = false;
+                self.releases.are_by_allocation = false;
                 self.result.ooms.push(index);
             }
             Action::Snapshot => {}
@@ -160,8 +185,9 @@ impl<'a> FaithfulReplay<'a> {
     }
 
     fn allocate(&mut self, index: usize, event: &Event) {
-        let has_gained = !self.allocator.driver.gains.is_empty();
-        if std::mem::take(&mut self.has_released) && has_gained {
+        let releases = std::mem::take(&mut self.releases.are_by_allocation);
+        let may_be_garbage = self.allocator.settings.garbage_collection_threshold > 0.0 && !self.releases.have_small;
+        if releases && !may_be_garbage && !self.allocator.has_releasable_segment() {
             self.allocator.statistics.alloc_retries += 1;
         }
         let invented = self.allocator.driver.invented;

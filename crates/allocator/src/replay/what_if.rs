@@ -1,11 +1,14 @@
 //! The same requests under other settings: what would have happened instead.
 
-use vramfit_trace::request::{Request, Trace};
+use vramfit_trace::request::{BEFORE_FIRST_EVENT, Request, Trace};
+use vramfit_trace::snapshot::{Action, Device};
+use vramfit_trace::start::Start;
 
 use super::Totals;
 use crate::allocator::{Allocator, OutOfMemory, PendingFree};
 use crate::block::BlockId;
-use crate::driver::Driver;
+use crate::driver::{CHUNK, Driver, SimulatedDriver};
+use crate::settings::Settings;
 use crate::statistics::Statistics;
 
 /// What a what-if replay found.
@@ -42,13 +45,69 @@ enum Place {
     Pending(PendingFree),
 }
 
+/// What the requests behind `device`'s recording would have done under `settings`, on a GPU of `capacity` bytes.
+///
+/// Which of two blocks of one size is taken depends on their addresses, so new segments are put where the recording
+/// shows that CUDA had room at the time.
+pub fn replay_with(device: &Device, settings: Settings, capacity: u64) -> WhatIf {
+    let trace = Trace::of(device, &Start::of(device));
+    let mut rooms = rooms(device).into_iter().peekable();
+    let allocator = Allocator::new(settings, SimulatedDriver::new(capacity));
+    replay_telling(&trace, allocator, |driver, event| {
+        while let Some(room) = rooms.next_if(|room| event != BEFORE_FIRST_EVENT && room.event <= event) {
+            driver.reveal(room.begin, room.end);
+        }
+    })
+}
+
+/// Address space that a recording shows to be free from an event on.
+struct Room {
+    event: u32,
+    begin: u64,
+    end: u64,
+}
+
+/// The rooms a recording shows. Where segments lie side by side, the room reaches from the one being allocated to the
+/// end of the row: CUDA fills a hole from below, and takes new address space from above.
+fn rooms(device: &Device) -> Vec<Room> {
+    let gains: Vec<(u32, u64, u64)> = device
+        .events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.action == Action::SegmentAlloc)
+        .map(|(index, event)| (index as u32, event.address, event.address.saturating_add(event.size)))
+        .collect();
+    let mut ranges: Vec<(u64, u64)> = gains.iter().map(|&(_, begin, end)| (begin, end)).collect();
+    ranges.sort_unstable();
+    let mut rows: Vec<(u64, u64)> = Vec::new();
+    for (begin, end) in ranges {
+        match rows.last_mut() {
+            Some(row) if begin <= row.1 => row.1 = row.1.max(end),
+            _ => rows.push((begin, end)),
+        }
+    }
+    let room = |(event, begin, end): (u32, u64, u64)| {
+        let row = rows.partition_point(|row| row.0 <= begin).checked_sub(1).map(|index| rows[index]);
+        let end = row.map_or(end, |row| row.1);
+        let next = rows.get(rows.partition_point(|row| row.0 <= begin)).map_or(u64::MAX, |row| row.0);
+        Room { event, begin, end: end.next_multiple_of(CHUNK).min(next) }
+    };
+    gains.into_iter().map(room).collect()
+}
+
 /// Feeds `trace` to `allocator`, until the end or until an allocation fails that the recording shows as served.
-pub fn replay_under<D: Driver>(trace: &Trace, mut allocator: Allocator<D>) -> WhatIf {
+pub fn replay_under<D: Driver>(trace: &Trace, allocator: Allocator<D>) -> WhatIf {
+    replay_telling(trace, allocator, |_, _| {})
+}
+
+/// The same; before each request the driver is told of the event it comes from.
+fn replay_telling<D: Driver>(trace: &Trace, mut allocator: Allocator<D>, mut tell: impl FnMut(&mut D, u32)) -> WhatIf {
     let mut places = vec![Place::Nowhere; trace.allocations as usize];
     let mut failure = None;
     let mut refusals_served = Vec::new();
     let mut at_peak = allocator.statistics().clone();
     for (index, request) in trace.requests.iter().enumerate() {
+        tell(allocator.driver(), trace.events[index]);
         match *request {
             Request::Allocate { id, size, stream, pool } => match allocator.allocate(size, stream, pool) {
                 Ok(block) => places[id.0 as usize] = Place::Held(block),

@@ -1,12 +1,10 @@
 //! `vramfit replay`: a recording through the allocator.
 
-use vramfit_allocator::replay::{recorded_settings, replay_recorded, replay_under};
-use vramfit_allocator::{Allocator, Settings, SimulatedDriver};
+use vramfit_allocator::replay::{recorded_settings, replay_recorded, replay_with};
+use vramfit_allocator::Settings;
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::replay::ReplayReport;
-use vramfit_trace::request::Trace;
 use vramfit_trace::snapshot::Snapshot;
-use vramfit_trace::start::Start;
 
 use crate::Verdict;
 use crate::arguments::{OtherSettings, Output, Replay, SummaryAt};
@@ -27,8 +25,7 @@ pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
         _ => faithful.statistics,
     };
     if let Some(settings) = other_settings(&options.settings, &snapshot)? {
-        let trace = Trace::of(device, &Start::of(device));
-        let what_if = replay_under(&trace, Allocator::new(settings, SimulatedDriver::unlimited()));
+        let what_if = replay_with(device, settings, u64::MAX);
         report = report.under(&what_if, options.settings.alloc_conf.as_deref(), options.settings.vram);
         statistics = match options.summary {
             Some(SummaryAt::Peak) => what_if.statistics_at_peak,

@@ -32,22 +32,22 @@ pub enum ReadError {
         source: io::Error,
     },
     /// More bytes than a snapshot may have.
-    #[error("the snapshot has more than {limit} bytes when decompressed; that is the most that is read")]
+    #[error("the snapshot has more than {limit} bytes, decompressed if it is gzip; at most that many are read")]
     TooLarge {
         /// The limit.
         limit: u64,
     },
     /// What the file builds would take too much memory.
-    #[error("byte {offset}: the values read so far take {found} bytes; a file of {file} bytes may build {limit}")]
+    #[error("byte {offset}: the values read so far take {found} bytes; {stored} bytes of the file may build {limit}")]
     TooMuchMemory {
         /// How far the file had been read.
         offset: u64,
         /// About how many bytes the values take.
         found: u64,
-        /// The limit for a file of this size.
+        /// The limit for the bytes read so far.
         limit: u64,
-        /// The size of the file as stored.
-        file: u64,
+        /// How many bytes of the file as stored had been read.
+        stored: u64,
     },
     /// A table of the reader is full.
     #[error("byte {offset}: opcode {opcode}: more than 2^32 values of one kind")]

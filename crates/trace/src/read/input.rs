@@ -7,8 +7,9 @@ use std::io::{ErrorKind, Read};
 use super::error::ReadError;
 use super::pickle::opcode;
 
-/// How many bytes are asked of the source at once.
-const CHUNK: usize = 256 * 1024;
+/// How many bytes are asked of the source at once: few at first, so that a small file takes a small buffer.
+const FIRST_CHUNK: usize = 4 * 1024;
+const LARGEST_CHUNK: usize = 256 * 1024;
 
 /// Where the bytes come from, and what is known about them.
 pub(crate) struct Source<'a> {
@@ -71,6 +72,19 @@ impl<'a> Input<'a> {
         Ok(Some(byte))
     }
 
+    /// The bytes that follow, as far as they are at hand.
+    #[inline]
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        &self.buffer[self.position..self.end]
+    }
+
+    /// Counts `length` of the bytes at hand as handed out.
+    #[inline]
+    pub(crate) fn advance(&mut self, length: usize) {
+        debug_assert!(length <= self.available());
+        self.position += length;
+    }
+
     /// The next `N` bytes.
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
@@ -126,7 +140,7 @@ impl<'a> Input<'a> {
             return Ok(());
         }
         self.keep_only_opcode();
-        self.read_more(CHUNK)
+        self.read_more(self.chunk())
     }
 
     #[cold]
@@ -141,9 +155,14 @@ impl<'a> Input<'a> {
             }
             self.keep_only_opcode();
             // At most doubles what has arrived, so that memory follows the bytes and not the length field.
-            self.read_more((needed - self.available()).min(self.end).max(CHUNK))?;
+            self.read_more((needed - self.available()).min(self.end).max(self.chunk()))?;
         }
         Ok(())
+    }
+
+    /// How many bytes to ask for next.
+    fn chunk(&self) -> usize {
+        (2 * self.buffer.len()).clamp(FIRST_CHUNK, LARGEST_CHUNK)
     }
 
     /// Drops the bytes that are done with, all but the current opcode's own.

@@ -18,9 +18,11 @@ mod error;
 mod input;
 mod pickle;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 pub use error::ReadError;
 
@@ -37,7 +39,7 @@ struct Limits {
     length: u64,
     /// Bytes of memory for what the pickle builds, whatever the file's size.
     memory: u64,
-    /// Bytes of memory more for each byte of the file as stored.
+    /// Bytes of memory more for each byte read of the file as stored.
     memory_per_byte: u64,
 }
 
@@ -56,8 +58,8 @@ pub fn read_file(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<
     let file = File::open(path).map_err(ReadError::Io)?;
     let metadata = file.metadata().map_err(ReadError::Io)?;
     let length = metadata.is_file().then_some(metadata.len());
-    let counted = Counted { inner: file, done: 0, total: length.unwrap_or(0), progress };
-    read(counted, length, LIMITS)
+    let told = Told { inner: file, done: 0, total: length.unwrap_or(0), progress };
+    read(told, length, LIMITS)
 }
 
 /// Reads the snapshot in `bytes`, plain or gzip.
@@ -65,7 +67,9 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Snapshot, ReadError> {
     read(bytes, Some(bytes.len() as u64), LIMITS)
 }
 
-fn read<'a>(mut reader: impl Read + 'a, length: Option<u64>, limits: Limits) -> Result<Snapshot, ReadError> {
+fn read<'a>(reader: impl Read + 'a, length: Option<u64>, limits: Limits) -> Result<Snapshot, ReadError> {
+    let stored = Rc::new(Cell::new(0));
+    let mut reader = Counted { inner: reader, count: Rc::clone(&stored) };
     let mut head = Vec::new();
     reader.by_ref().take(HEAD_LENGTH).read_to_end(&mut head).map_err(ReadError::Io)?;
     let is_gzip = head.starts_with(&[0x1f, 0x8b]);
@@ -83,9 +87,8 @@ fn read<'a>(mut reader: impl Read + 'a, length: Option<u64>, limits: Limits) -> 
     if is_gzip {
         check_head(input.peek(HEAD_LENGTH as usize)?)?;
     }
-    let file = length.unwrap_or(0);
-    let memory = limits.memory.saturating_add(file.saturating_mul(limits.memory_per_byte));
-    let loaded = pickle::load(&mut input, Key::strings(), Condenser::default(), Budget { memory, file })?;
+    let budget = Budget { fixed: limits.memory, per_byte: limits.memory_per_byte, stored };
+    let loaded = pickle::load(&mut input, Key::strings(), Condenser::default(), budget)?;
     drop(input);
     decode::decode(loaded)
 }
@@ -110,19 +113,91 @@ fn check_head(head: &[u8]) -> Result<(), ReadError> {
     Err(ReadError::NotAPickle { found })
 }
 
-/// Counts what is read and tells it.
-struct Counted<'a, 'b, R> {
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    count: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.count.set(self.count.get() + count as u64);
+        Ok(count)
+    }
+}
+
+/// Tells how much is read.
+struct Told<'a, 'b, R> {
     inner: R,
     done: u64,
     total: u64,
     progress: &'a mut Progress<'b>,
 }
 
-impl<R: Read> Read for Counted<'_, '_, R> {
+impl<R: Read> Read for Told<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.done += count as u64;
         (self.progress)(self.done, self.total);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// A pickle of an empty snapshot, with `length` empty lists that are dropped on the way.
+    fn pickle_with_lists(length: usize) -> Vec<u8> {
+        [b"\x80\x04(".as_slice(), &vec![b']'; length], b"1]."].concat()
+    }
+
+    fn compress(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn more_bytes_than_the_limit_are_refused_plain_and_gzip() {
+        let bytes = pickle_with_lists(10_000);
+        let limits = Limits { length: 9_999, ..LIMITS };
+        for bytes in [bytes.clone(), compress(&bytes)] {
+            let error = read(bytes.as_slice(), Some(bytes.len() as u64), limits).unwrap_err();
+            assert!(matches!(error, ReadError::TooLarge { limit: 9_999 }), "{error}");
+            read(bytes.as_slice(), Some(bytes.len() as u64), LIMITS).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_is_measured_against_the_bytes_as_stored() {
+        let bytes = pickle_with_lists(4_000_000);
+        let limits = Limits { memory: 1 << 20, memory_per_byte: 100, ..LIMITS };
+        read(bytes.as_slice(), None, limits).unwrap();
+        let error = read(compress(&bytes).as_slice(), None, limits).unwrap_err();
+        assert!(matches!(error, ReadError::TooMuchMemory { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_stream_of_unknown_length_is_read_and_its_length_fields_are_not_believed() {
+        read(b"\x80\x04].".as_slice(), None, LIMITS).unwrap();
+        let bytes = [b"\x80\x04\x8d".as_slice(), &10_000_000_000_u64.to_le_bytes(), b"abc"].concat();
+        let error = read(bytes.as_slice(), None, LIMITS).unwrap_err();
+        assert!(matches!(error, ReadError::ValueTooLong { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_failing_source_is_an_input_error() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _buffer: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("gone"))
+            }
+        }
+        let error = read(b"\x80\x04".chain(Failing), None, LIMITS).unwrap_err();
+        assert!(matches!(error, ReadError::Io(_)), "{error}");
     }
 }

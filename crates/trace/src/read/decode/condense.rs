@@ -9,6 +9,7 @@ use super::frame;
 use super::key::Key;
 use super::path::Path;
 use crate::intern::Stacks;
+use crate::read::pickle::heap::Container;
 use crate::read::pickle::{self, Condense, Value};
 use crate::snapshot::{Event, FrameId, StackId};
 
@@ -31,6 +32,8 @@ pub(crate) enum Record {
 pub(crate) struct Condenser {
     pub(crate) stacks: Stacks,
     pub(crate) events: Vec<Event>,
+    /// The stack at hand.
+    scratch: Vec<FrameId>,
     /// Set when a list of frames turned out unsound: trying it again for each entry that shares it would take for ever,
     /// and the file will be refused anyway.
     is_off: bool,
@@ -54,6 +57,19 @@ impl Condense for Condenser {
             return Some(Record::Frame(self.stacks.intern_frame(frame)));
         }
         None
+    }
+
+    fn list(&mut self, items: &[Value], heap: &Heap) -> Option<Record> {
+        self.scratch.clear();
+        for item in items {
+            let Value::Dict(dict) = item else { return None };
+            let Container::Record(Record::Frame(frame)) = heap.dict(*dict) else { return None };
+            self.scratch.push(*frame);
+        }
+        if items.is_empty() {
+            return None;
+        }
+        Some(Record::Stack(self.stacks.intern_stack(&self.scratch)))
     }
 
     fn kind(record: Record) -> &'static str {

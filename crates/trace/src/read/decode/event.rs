@@ -17,7 +17,7 @@ const NO_COMPILE_CONTEXT: &str = "N/A";
 const NOTE_SEPARATOR: &str = "; ";
 
 /// When two notes are joined, each is cut to this many bytes, so that a few long ones cannot multiply.
-const LONGEST_JOINED_NOTE: usize = 4096;
+const LONGEST_JOINED_NOTE: usize = 1024;
 
 /// What a trace entry turned out to be.
 pub(crate) enum Entry {

@@ -46,21 +46,28 @@ pub(crate) fn read_stack(
         Value::List(list) => list,
         _ => return Err(field::wrong_type(value, heap, "a list of frames", path)),
     };
-    let length = match heap.list(list) {
-        Container::Record(Record::Stack(stack)) => return Ok(*stack),
-        Container::Record(_) => 0,
-        Container::Values(items) => items.len(),
-    };
-    let mut frames = Vec::with_capacity(length);
-    for index in 0..length {
-        let Container::Values(items) = heap.list(list) else { break };
-        let item = items[index];
-        frames.push(read_frame_item(item, heap, stacks, &path.index(index))?);
+    if let Container::Record(record) = heap.list(list) {
+        return match record {
+            Record::Stack(stack) => Ok(*stack),
+            _ => Err(field::wrong_type(value, heap, "a list of frames", path)),
+        };
+    }
+    let items = heap.take_list(list);
+    let mut frames = Vec::with_capacity(items.len());
+    for (index, &item) in items.iter().enumerate() {
+        match read_frame_item(item, heap, stacks, &path.index(index)) {
+            Ok(frame) => frames.push(frame),
+            Err(error) => {
+                heap.put_back_list(list, items);
+                return Err(error);
+            }
+        }
+    }
+    if items.is_empty() {
+        return Ok(StackId::NONE);
     }
     let stack = stacks.intern_stack(&frames);
-    if length > 0 {
-        heap.condense_list(list, Record::Stack(stack));
-    }
+    heap.condense_list(list, Record::Stack(stack));
     Ok(stack)
 }
 

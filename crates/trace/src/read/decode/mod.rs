@@ -29,18 +29,19 @@ pub(crate) struct Decoder {
     heap: Heap,
     condenser: Condenser,
     /// How many more values may be visited. A pickle can use one list in many places; PyTorch does so for frames only,
-    /// and what takes more visits than there are values would otherwise take for ever.
+    /// and what takes far more visits than there are values would otherwise take for ever.
     visits_left: usize,
 }
 
 /// The snapshot that a pickle holds.
 pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
     let Loaded { root, heap, condenser } = loaded;
-    let visits_left = heap.size();
+    let visits_left = 2 * heap.size();
     let mut decoder = Decoder { heap, condenser, visits_left };
     let mut snapshot = decoder.root(root)?;
     for device in &mut snapshot.devices {
         device.segments.sort_by_key(|segment| segment.address);
+        crate::pools::fill_in(device);
     }
     snapshot.strings = decoder.heap.strings;
     snapshot.stacks = decoder.condenser.stacks;

@@ -3,6 +3,9 @@
 use super::value::Value;
 use crate::intern::Strings;
 
+/// Picklers write long lists in batches of this many items; a smaller batch is a list's last.
+const FULL_BATCH: usize = 1000;
+
 /// Replaces dicts and lists by smaller records while a pickle is read.
 pub(crate) trait Condense {
     /// What replaces them.
@@ -11,6 +14,10 @@ pub(crate) trait Condense {
     /// Called when an empty dict gets its first `entries` (key, value, key, value …). With a record the entries are
     /// dropped and the dict is complete; with `None` they are kept as they are.
     fn dict(&mut self, entries: &[Value], heap: &mut Heap<Self::Record>) -> Option<Self::Record>;
+
+    /// Called when an empty list gets all of its `items` at once. With a record the items are dropped and the list is
+    /// complete; with `None` they are kept as they are.
+    fn list(&mut self, items: &[Value], heap: &Heap<Self::Record>) -> Option<Self::Record>;
 
     /// What a record stands for, in error messages.
     fn kind(record: Self::Record) -> &'static str;
@@ -64,8 +71,13 @@ impl<R: Copy> Heap<R> {
     /// A new tuple of `items`; `None` when there are too many.
     #[inline]
     pub(crate) fn new_tuple(&mut self, items: &[Value]) -> Option<Value> {
-        let start = u32::try_from(self.tuple_items.len()).ok()?;
         let length = u32::try_from(items.len()).ok()?;
+        // Tuples do not change, so one that equals the last may share its items: pools are the same for event after event.
+        if self.tuple_items.ends_with(items) {
+            let start = u32::try_from(self.tuple_items.len() - items.len()).ok()?;
+            return Some(Value::Tuple { start, length });
+        }
+        let start = u32::try_from(self.tuple_items.len()).ok()?;
         self.tuple_items.extend_from_slice(items);
         Some(Value::Tuple { start, length })
     }
@@ -80,6 +92,35 @@ impl<R: Copy> Heap<R> {
         }
         self.held += items.len();
         Ok(())
+    }
+
+    /// Whether a list has no items and is not condensed.
+    #[inline]
+    pub(crate) fn is_empty_list(&self, list: u32) -> bool {
+        matches!(&self.lists[list as usize], Container::Values(values) if values.is_empty())
+    }
+
+    /// The record that stands for a list with `items`, its first batch, if there is one and no other batch follows.
+    #[inline]
+    pub(crate) fn condense_items<C: Condense<Record = R>>(&self, items: &[Value], condenser: &mut C) -> Option<R> {
+        if items.len() < FULL_BATCH { condenser.list(items, self) } else { None }
+    }
+
+    /// Adds a batch of `items`, as APPENDS does, to a list; the record it was condensed to, if it was.
+    #[inline]
+    pub(crate) fn extend_list_by_batch<C: Condense<Record = R>>(
+        &mut self,
+        list: u32,
+        items: &[Value],
+        condenser: &mut C,
+    ) -> Result<(), R> {
+        if self.is_empty_list(list)
+            && let Some(record) = self.condense_items(items, condenser)
+        {
+            self.lists[list as usize] = Container::Record(record);
+            return Ok(());
+        }
+        self.extend_list(list, items)
     }
 
     /// Adds `entries` to a dict; the record it was condensed to, if it was.
@@ -117,12 +158,26 @@ impl<R: Copy> Heap<R> {
         &self.tuple_items[start as usize..][..length as usize]
     }
 
-    /// Replaces a list by a record.
-    pub(crate) fn condense_list(&mut self, list: u32, record: R) {
-        if let Container::Values(values) = std::mem::replace(&mut self.lists[list as usize], Container::Record(record))
-        {
-            self.held -= values.len();
+    /// Takes the items out of a list, which is empty until they are put back or it is condensed.
+    pub(crate) fn take_list(&mut self, list: u32) -> Vec<Value> {
+        match &mut self.lists[list as usize] {
+            Container::Values(items) => {
+                self.held -= items.len();
+                std::mem::take(items)
+            }
+            Container::Record(_) => Vec::new(),
         }
+    }
+
+    /// Undoes [`Heap::take_list`].
+    pub(crate) fn put_back_list(&mut self, list: u32, items: Vec<Value>) {
+        self.held += items.len();
+        self.lists[list as usize] = Container::Values(items);
+    }
+
+    /// Replaces an empty list by a record.
+    pub(crate) fn condense_list(&mut self, list: u32, record: R) {
+        self.lists[list as usize] = Container::Record(record);
     }
 
     /// Replaces a dict by a record.

@@ -1,9 +1,13 @@
 //! The stack machine that runs a pickle.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::heap::{Condense, Heap};
 use super::memo::Memo;
 use super::number::decode_long;
 use super::opcode::*;
+use super::runs::{Runs, run_length};
 use super::text::decode_text;
 use super::value::Value;
 use crate::intern::Strings;
@@ -16,13 +20,15 @@ pub(crate) const LONGEST_VALUE: u64 = 64 << 20;
 /// The longest opcode with a fixed length; while this much is at hand, the loop does not look for more.
 const LOOKAHEAD: usize = 16;
 
-/// What a pickle may build.
-#[derive(Clone, Copy, Debug)]
+/// How much memory a pickle may take: the more, the more has been read of the file.
+#[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    /// How many bytes of memory.
-    pub(crate) memory: u64,
-    /// The size of the file that was the measure for it.
-    pub(crate) file: u64,
+    /// Bytes of memory, whatever the file's size.
+    pub(crate) fixed: u64,
+    /// Bytes of memory more for each byte read.
+    pub(crate) per_byte: u64,
+    /// How many bytes have been read of the file as stored, which may be compressed.
+    pub(crate) stored: Rc<Cell<u64>>,
 }
 
 /// What a pickle built.
@@ -45,6 +51,7 @@ pub(crate) fn load<C: Condense>(
         marks: Vec::new(),
         fence: 0,
         memo: Memo::default(),
+        runs: Some(Runs::new()),
         heap: Heap::new(strings),
         condenser,
         budget,
@@ -62,6 +69,8 @@ struct Machine<'a, 'b, C: Condense> {
     /// The last of the marks, 0 without one: no opcode takes what lies below it.
     fence: usize,
     memo: Memo,
+    /// Lists built before; none once a memo entry was replaced.
+    runs: Option<Runs<C::Record>>,
     heap: Heap<C::Record>,
     condenser: C,
     budget: Budget,
@@ -78,29 +87,25 @@ impl<C: Condense> Machine<'_, '_, C> {
                 return Err(ReadError::NoStop { offset: self.input.offset() });
             };
             match opcode {
-                LONG_BINGET => {
-                    let index = u32::from_le_bytes(self.input.array()?);
-                    self.get(index)?;
-                }
                 BINGET => {
                     let [index] = self.input.array()?;
                     self.get(u32::from(index))?;
                 }
+                LONG_BINGET => {
+                    let index = u32::from_le_bytes(self.input.array()?);
+                    self.get(index)?;
+                }
                 MEMOIZE => {
-                    let value = self.top()?;
-                    if !self.memo.memoize(value) {
-                        return Err(self.too_many());
-                    }
+                    let index = self.memo.next().ok_or_else(|| self.too_many())?;
+                    self.store(index)?;
                 }
                 BINPUT => {
                     let [index] = self.input.array()?;
-                    let value = self.top()?;
-                    self.memo.put(u32::from(index), value);
+                    self.store(u32::from(index))?;
                 }
                 LONG_BINPUT => {
                     let index = u32::from_le_bytes(self.input.array()?);
-                    let value = self.top()?;
-                    self.memo.put(index, value);
+                    self.store(index)?;
                 }
 
                 NONE => self.stack.push(Value::None),
@@ -168,11 +173,11 @@ impl<C: Condense> Machine<'_, '_, C> {
                 }
                 APPEND => {
                     self.need(2)?;
-                    self.append(self.stack.len() - 1)?;
+                    self.append(self.stack.len() - 1, false)?;
                 }
                 APPENDS => {
                     let mark = self.close_mark()?;
-                    self.append(mark)?;
+                    self.append(mark, true)?;
                 }
                 LIST => {
                     let mark = self.close_mark()?;
@@ -224,6 +229,7 @@ impl<C: Condense> Machine<'_, '_, C> {
                     self.stack.push(Value::Set);
                 }
 
+                MARK if self.fill_list() => {}
                 MARK => {
                     self.fence = self.stack.len();
                     self.marks.push(self.fence);
@@ -264,11 +270,11 @@ impl<C: Condense> Machine<'_, '_, C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get(&mut self, index: u32) -> Result<(), ReadError> {
         match self.memo.get(index) {
             Some(value) => {
-                self.stack.push(value);
+                self.stack.push(*value);
                 Ok(())
             }
             None => Err(ReadError::NoMemoEntry {
@@ -279,6 +285,46 @@ impl<C: Condense> Machine<'_, '_, C> {
         }
     }
 
+    /// Where an empty list lies below the MARK at hand, and nothing but values from the memo up to APPENDS follows, as
+    /// in a list of frames: fills the list at once, if it can be condensed.
+    #[inline]
+    fn fill_list(&mut self) -> bool {
+        let start = self.stack.len();
+        let list = match self.stack.last() {
+            Some(&Value::List(list)) if start > self.fence && self.heap.is_empty_list(list) => list,
+            _ => return false,
+        };
+        let Some(runs) = &mut self.runs else { return false };
+        let bytes = self.input.at_hand();
+        let (length, record) = match runs.find(bytes) {
+            Some(found) => found,
+            None => {
+                let Some(length) = run_length(bytes) else { return false };
+                let run = &bytes[..length];
+                take_from_memo(run, &self.memo, &mut self.stack);
+                let condensed = self.heap.condense_items(&self.stack[start..], &mut self.condenser);
+                self.stack.truncate(start);
+                let Some(record) = condensed else { return false };
+                runs.insert(run, record);
+                (length, record)
+            }
+        };
+        self.heap.condense_list(list, record);
+        self.input.advance(length);
+        true
+    }
+
+    /// Stores the value on top in the memo.
+    #[inline]
+    fn store(&mut self, index: u32) -> Result<(), ReadError> {
+        let value = self.top()?;
+        if self.memo.put(index, value) {
+            self.runs = None;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn long(&mut self, length: u64) -> Result<(), ReadError> {
         let length = self.check_length(length)?;
         let value = decode_long(self.input.slice(length)?);
@@ -312,10 +358,15 @@ impl<C: Condense> Machine<'_, '_, C> {
 
     /// Adds the values from `start` on to the list that lies below them.
     #[inline]
-    fn append(&mut self, start: usize) -> Result<(), ReadError> {
+    fn append(&mut self, start: usize, is_batch: bool) -> Result<(), ReadError> {
         let target = self.target_below(start)?;
         let Value::List(list) = target else { return Err(self.wrong_target("list", target)) };
-        if let Err(record) = self.heap.extend_list(list, &self.stack[start..]) {
+        let items = &self.stack[start..];
+        let added = match is_batch {
+            true => self.heap.extend_list_by_batch(list, items, &mut self.condenser),
+            false => self.heap.extend_list(list, items),
+        };
+        if let Err(record) = added {
             return Err(self.changed_after_use(record));
         }
         self.stack.truncate(start);
@@ -446,17 +497,15 @@ impl<C: Condense> Machine<'_, '_, C> {
         let found = self.heap.memory()
             + self.condenser.memory()
             + self.memo.memory()
+            + self.runs.as_ref().map_or(0, Runs::memory)
             + self.stack.capacity() * size_of::<Value>()
             + self.marks.capacity() * size_of::<usize>();
-        if found as u64 <= self.budget.memory {
+        let stored = self.budget.stored.get();
+        let limit = self.budget.fixed.saturating_add(stored.saturating_mul(self.budget.per_byte));
+        if found as u64 <= limit {
             return Ok(());
         }
-        Err(ReadError::TooMuchMemory {
-            offset: self.input.offset(),
-            found: found as u64,
-            limit: self.budget.memory,
-            file: self.budget.file,
-        })
+        Err(ReadError::TooMuchMemory { offset: self.input.offset(), found: found as u64, limit, stored })
     }
 
     #[cold]
@@ -498,8 +547,22 @@ impl<C: Condense> Machine<'_, '_, C> {
         let offset = self.input.opcode_offset();
         match name(byte) {
             Some(opcode) if is_forbidden(byte) => ReadError::ForbiddenOpcode { offset, opcode },
-            Some(opcode) => ReadError::TextOpcode { offset, opcode },
-            None => ReadError::UnknownOpcode { offset, byte },
+            Some(opcode) if is_text(byte) => ReadError::TextOpcode { offset, opcode },
+            _ => ReadError::UnknownOpcode { offset, byte },
         }
+    }
+}
+
+/// Carries out the BINGETs and LONG_BINGETs that `bytes` begin with, as far as the memo has their values.
+fn take_from_memo(mut bytes: &[u8], memo: &Memo, stack: &mut Vec<Value>) {
+    loop {
+        let (index, after) = match bytes {
+            [LONG_BINGET, a, b, c, d, after @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]), after),
+            [BINGET, index, after @ ..] => (u32::from(*index), after),
+            _ => return,
+        };
+        let Some(value) = memo.get(index) else { return };
+        stack.push(*value);
+        bytes = after;
     }
 }

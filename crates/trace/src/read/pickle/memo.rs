@@ -14,33 +14,32 @@ pub(crate) struct Memo {
 impl Memo {
     /// The value stored as `index`.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> Option<Value> {
+    pub(crate) fn get(&self, index: u32) -> Option<&Value> {
         match self.dense.get(index as usize) {
-            Some(&value) => Some(value),
-            None if self.sparse.is_empty() => None,
-            None => self.sparse.get(&index).copied(),
+            None if !self.sparse.is_empty() => self.sparse.get(&index),
+            value => value,
         }
     }
 
-    /// Stores `value` as `index`, in place of what was there.
+    /// Stores `value` as `index`; whether it is in place of another.
     #[inline]
-    pub(crate) fn put(&mut self, index: u32, value: Value) {
+    pub(crate) fn put(&mut self, index: u32, value: Value) -> bool {
         let index_in_dense = index as usize;
         if index_in_dense < self.dense.len() {
             self.dense[index_in_dense] = value;
+            true
         } else if index_in_dense == self.dense.len() && self.sparse.is_empty() {
             self.dense.push(value);
+            false
         } else {
-            self.sparse.insert(index, value);
+            self.sparse.insert(index, value).is_some()
         }
     }
 
-    /// Stores `value` under the number of values stored so far, as MEMOIZE does; `false` when there are too many.
+    /// How many values are stored: the number that MEMOIZE gives the next. `None` when there are too many.
     #[inline]
-    pub(crate) fn memoize(&mut self, value: Value) -> bool {
-        let Ok(index) = u32::try_from(self.dense.len() + self.sparse.len()) else { return false };
-        self.put(index, value);
-        true
+    pub(crate) fn next(&self) -> Option<u32> {
+        u32::try_from(self.dense.len() + self.sparse.len()).ok()
     }
 
     /// About how many bytes of memory the memo takes.
@@ -60,19 +59,27 @@ mod tests {
         memo.put(u32::MAX, Value::Int(20));
         memo.put(1, Value::Int(30));
         memo.put(u32::MAX, Value::Int(40));
-        assert_eq!(memo.get(0), Some(Value::Int(10)));
-        assert_eq!(memo.get(1), Some(Value::Int(30)));
-        assert_eq!(memo.get(u32::MAX), Some(Value::Int(40)));
+        assert_eq!(memo.get(0), Some(&Value::Int(10)));
+        assert_eq!(memo.get(1), Some(&Value::Int(30)));
+        assert_eq!(memo.get(u32::MAX), Some(&Value::Int(40)));
         assert_eq!(memo.get(2), None);
         assert!(memo.memory() < 4096);
     }
 
     #[test]
-    fn memoize_counts_what_is_stored_as_cpython_does() {
+    fn the_next_number_is_the_count_as_in_cpython() {
         let mut memo = Memo::default();
-        assert!(memo.memoize(Value::Int(0)));
+        memo.put(0, Value::Int(0));
         memo.put(7, Value::Int(7));
-        assert!(memo.memoize(Value::Int(2)));
-        assert_eq!(memo.get(2), Some(Value::Int(2)));
+        assert_eq!(memo.next(), Some(2));
+    }
+
+    #[test]
+    fn storing_says_whether_an_entry_is_replaced() {
+        let mut memo = Memo::default();
+        assert!(!memo.put(0, Value::None));
+        assert!(memo.put(0, Value::None));
+        assert!(!memo.put(9, Value::None));
+        assert!(memo.put(9, Value::None));
     }
 }

@@ -11,6 +11,9 @@ pub(crate) mod machine;
 mod memo;
 mod number;
 pub(crate) mod opcode;
+mod runs;
+#[cfg(test)]
+mod tests;
 mod text;
 pub(crate) mod value;
 

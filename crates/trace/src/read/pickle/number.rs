@@ -3,7 +3,19 @@
 use super::value::Value;
 
 /// The number that `bytes` say: two's complement, lowest byte first, no bytes meaning 0.
+#[inline]
 pub(crate) fn decode_long(bytes: &[u8]) -> Value {
+    match bytes.len() {
+        1..8 => {
+            let mut word = [0; 8];
+            word[8 - bytes.len()..].copy_from_slice(bytes);
+            Value::Int(i64::from_le_bytes(word) >> (64 - 8 * bytes.len()))
+        }
+        _ => decode_other_long(bytes),
+    }
+}
+
+fn decode_other_long(bytes: &[u8]) -> Value {
     let is_negative = bytes.last().is_some_and(|&byte| byte >= 0x80);
     let fill = if is_negative { 0xff } else { 0x00 };
     let (low, high) = bytes.split_at(bytes.len().min(8));

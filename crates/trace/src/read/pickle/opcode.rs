@@ -106,3 +106,8 @@ pub(crate) fn is_forbidden(byte: u8) -> bool {
             | READONLY_BUFFER
     )
 }
+
+/// Whether the opcode's value is a line of text, as protocols 0 and 1 write it.
+pub(crate) fn is_text(byte: u8) -> bool {
+    matches!(byte, FLOAT | INT | LONG | STRING | UNICODE | GET | PUT)
+}

@@ -1,0 +1,12 @@
+//! The snapshot reader, from the outside: files it reads, and every way a file can be bad.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_gzip;
+mod bad_pickle;
+mod bad_snapshot;
+mod hostile;
+mod pickler;
+mod properties;
+mod recorded;
+mod versions;

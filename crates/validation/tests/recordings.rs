@@ -1,0 +1,64 @@
+//! Every recording, against what PyTorch itself said of the run.
+
+use vramfit_allocator::Settings;
+use vramfit_allocator::replay::first_stray;
+use vramfit_report::memory_summary::memory_summary;
+use vramfit_validation::allocator::{answers, device, faithful};
+use vramfit_validation::recordings::{Recording, names};
+
+fn recordings() -> impl Iterator<Item = Recording> {
+    names().unwrap().into_iter().map(|name| Recording::load(&name).unwrap())
+}
+
+#[test]
+fn every_recording_replays_without_a_difference() {
+    let mut count = 0;
+    for recording in recordings() {
+        let replay = faithful(&recording).unwrap();
+        assert_eq!(replay.mismatches, 0, "{}: {:?}", recording.name, replay.first_mismatches);
+        count += 1;
+    }
+    assert!(count >= 60, "only {count} recordings found");
+}
+
+#[test]
+fn the_statistics_are_those_of_pytorch() {
+    // How often empty_cache() was called without effect does not show in a recording.
+    let is_not_recorded = |key: &str| key == "num_sync_all_streams";
+    for recording in recordings().filter(Recording::is_complete) {
+        let replay = faithful(&recording).unwrap();
+        for (key, value) in replay.statistics.flat() {
+            if !is_not_recorded(&key) {
+                let reported = recording.report.stats[&key];
+                assert_eq!(value as i64, reported, "{}: {key}", recording.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_summary_is_pytorchs_own_to_the_letter() {
+    for recording in recordings().filter(Recording::is_complete) {
+        let replay = faithful(&recording).unwrap();
+        assert_eq!(memory_summary(&replay.statistics, 0), recording.report.summary, "{}", recording.name);
+    }
+}
+
+#[test]
+fn under_the_recorded_cap_every_release_and_failure_is_predicted() {
+    for recording in recordings().filter(Recording::is_complete) {
+        let settings = Settings::parse(&recording.report.alloc_conf).unwrap();
+        let settings =
+            Settings { cap: recording.report.cap_bytes, ..settings }.on_device(recording.report.total_memory);
+        let stray = first_stray(device(&recording).unwrap(), &settings);
+        assert_eq!(stray, None, "{}", recording.name);
+    }
+}
+
+#[test]
+fn what_if_answers_lie_within_a_percent_of_the_measured_peak() {
+    let answers = answers().unwrap();
+    let strays: Vec<_> = answers.iter().filter(|answer| answer.error().abs() > 0.01).collect();
+    println!("{strays:#?}");
+    assert!(strays.is_empty());
+}
