@@ -13,15 +13,22 @@ DATA = ROOT / "crates" / "trace" / "tests" / "data"
 CORPUS = ROOT / "fuzz" / "corpus" / "read_snapshot"
 
 
+def load(path):
+    """The Python file at `path` as a module."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 def main():
     CORPUS.mkdir(parents=True, exist_ok=True)
-    specification = importlib.util.spec_from_file_location("make", DATA / "make.py")
-    make = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(make)
-    snapshot = make.make_snapshot()
+    snapshot = load(DATA / "make.py").make_snapshot()
+    training = load(ROOT / "benchmarks" / "reader" / "generate.py").make_snapshot(events=20, depth=8, sites=4)
     small = {
         "segment": {"segments": snapshot["segments"][:1]},
         "entry": {"device_traces": [snapshot["device_traces"][0][:1]]},
+        "training": {"device_traces": training["device_traces"]},
         "settings": {"segments": [], "allocator_settings": snapshot["allocator_settings"]},
         "annotations": {"segments": [], "external_annotations": snapshot["external_annotations"]},
         "history": [{

@@ -133,12 +133,13 @@ impl<'a> Input<'a> {
         self.source.length.unwrap_or(self.source.limit).saturating_sub(self.offset())
     }
 
-    /// Reads on, if the source has more, until at least one new byte is at hand.
+    /// Between two opcodes: reads on, if the source has more.
     #[cold]
     pub(crate) fn top_up(&mut self) -> Result<(), ReadError> {
         if self.is_finished {
             return Ok(());
         }
+        self.opcode = self.position;
         self.keep_only_opcode();
         self.read_more(self.chunk())
     }

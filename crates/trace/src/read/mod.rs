@@ -6,8 +6,8 @@
 //! # Ok::<(), vramfit_trace::read::ReadError>(())
 //! ```
 //!
-//! The bytes go one way: [`input`] hands them out as they come from the file, [`pickle`] builds data from them and
-//! nothing else, [`decode`] makes a [`Snapshot`] of that. A file is data from anywhere: whatever it holds, reading it
+//! The bytes go one way: `input` hands them out as they come from the file, `pickle` builds data from them and
+//! nothing else, `decode` makes a [`Snapshot`] of that. A file is data from anywhere: whatever it holds, reading it
 //! ends with a snapshot or a [`ReadError`], in time that grows with its length and in memory bounded by it.
 //!
 //! Recordings of PyTorch 2.1 to 2.15 are read, and what `torch.cuda.memory_snapshot()` returns; older ones as far as

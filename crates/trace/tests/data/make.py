@@ -2,8 +2,8 @@
 
     python3 crates/trace/tests/data/make.py
 
-They are what CPython's own pickler makes of the objects that torch 2.11 builds: two GPUs, all nine actions, shared
-frames, a private pool, an expandable segment, settings and annotations.
+They are what CPython's own pickler makes of the objects that torch 2.11 builds, with the `pool_id` that later versions
+add: two GPUs, all nine actions, shared frames, a private pool, an expandable segment, settings and annotations.
 """
 
 import gzip

@@ -88,15 +88,48 @@ impl Python {
         change(self);
     }
 
-    /// This value as a pickle of protocol 4.
+    /// This value as a pickle of protocol 4 in which nothing is shared.
     pub fn pickle(&self) -> Vec<u8> {
         let mut bytes = vec![0x80, 4];
-        self.write(&mut bytes);
+        self.write(&mut bytes, &mut |_, _| false);
         bytes.push(b'.');
         bytes
     }
 
-    fn write(&self, bytes: &mut Vec<u8>) {
+    /// This value as a pickle of protocol 4 in which equal frames are one dict, taken from the memo, as in PyTorch's.
+    pub fn pickle_with_shared_frames(&self) -> Vec<u8> {
+        let mut bytes = vec![0x80, 4];
+        let mut known: Vec<Python> = Vec::new();
+        let mut definitions = Vec::new();
+        self.clone().walk(&mut |value| {
+            let is_frame =
+                matches!(value, Python::Dict(entries) if entries.iter().any(|(key, _)| *key == "filename".into()));
+            if is_frame && !known.contains(value) {
+                known.push(value.clone());
+                value.write(&mut definitions, &mut |_, _| false);
+                definitions.extend(b"r");
+                definitions.extend((1000 + known.len() as u32).to_le_bytes());
+                definitions.push(b'0');
+            }
+        });
+        bytes.extend(definitions);
+        self.write(&mut bytes, &mut |value, bytes| match known.iter().position(|known| known == value) {
+            Some(index) => {
+                bytes.push(b'j');
+                bytes.extend((1001 + index as u32).to_le_bytes());
+                true
+            }
+            None => false,
+        });
+        bytes.push(b'.');
+        bytes
+    }
+
+    /// Writes this value, or what `shared` writes in its place.
+    fn write(&self, bytes: &mut Vec<u8>, shared: &mut dyn FnMut(&Python, &mut Vec<u8>) -> bool) {
+        if shared(self, bytes) {
+            return;
+        }
         match self {
             Python::None => bytes.push(b'N'),
             Python::Bool(truth) => bytes.push(if *truth { 0x88 } else { 0x89 }),
@@ -115,19 +148,19 @@ impl Python {
             }
             Python::List(items) => {
                 bytes.extend(b"]\x94(");
-                items.iter().for_each(|item| item.write(bytes));
+                items.iter().for_each(|item| item.write(bytes, shared));
                 bytes.push(b'e');
             }
             Python::Tuple(items) => {
                 bytes.push(b'(');
-                items.iter().for_each(|item| item.write(bytes));
+                items.iter().for_each(|item| item.write(bytes, shared));
                 bytes.extend(b"t\x94");
             }
             Python::Dict(entries) => {
                 bytes.extend(b"}\x94(");
                 for (key, value) in entries {
-                    key.write(bytes);
-                    value.write(bytes);
+                    key.write(bytes, shared);
+                    value.write(bytes, shared);
                 }
                 bytes.push(b'u');
             }

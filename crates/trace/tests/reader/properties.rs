@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vramfit_trace::read::read_bytes;
-use vramfit_trace::snapshot::Action;
+use vramfit_trace::snapshot::{Action, Snapshot};
 
 use crate::pickler::{Python, dict, frame, snapshot};
 
@@ -84,6 +84,22 @@ proptest! {
                     snapshot.stacks.frames(event.stack).map(|frame| i64::from(frame.line)).collect();
                 prop_assert_eq!(&lines, &row.lines);
             }
+        }
+    }
+
+    #[test]
+    fn shared_frames_are_read_as_if_they_were_not(trace in vec(row(), 0..60)) {
+        let entries: Vec<Python> = trace.iter().map(entry).collect();
+        let python = dict([("device_traces", vec![entries.into()].into())]);
+        let plain = read_bytes(&python.pickle()).unwrap();
+        let shared = read_bytes(&python.pickle_with_shared_frames()).unwrap();
+        prop_assert_eq!(plain.devices[0].events.len(), shared.devices[0].events.len());
+        for (expected, event) in plain.devices[0].events.iter().zip(&shared.devices[0].events) {
+            prop_assert_eq!(event.address, expected.address);
+            let lines = |snapshot: &Snapshot, stack| {
+                snapshot.stacks.frames(stack).map(|frame| frame.line).collect::<Vec<u32>>()
+            };
+            prop_assert_eq!(lines(&shared, event.stack), lines(&plain, expected.stack));
         }
     }
 

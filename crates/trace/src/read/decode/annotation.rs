@@ -10,7 +10,7 @@ use crate::snapshot::{Annotation, StringId};
 impl Decoder {
     /// The annotations in the list `value`; `None` gives none. Each key may be missing: texts are then empty, numbers 0.
     pub(crate) fn annotations(&mut self, value: Value, path: &Path<'_>) -> Result<Vec<Annotation>, ReadError> {
-        if value == Value::None {
+        if value == Value::NONE {
             return Ok(Vec::new());
         }
         let (list, count) = self.open_list(value, path)?;
@@ -27,9 +27,8 @@ impl Decoder {
             Annotation { device: 0, stage: StringId::default(), name: StringId::default(), time_us: 0 };
         let Container::Values(entries) = self.heap.dict(dict) else { return Ok(annotation) };
         for entry in entries.chunks_exact(2) {
-            let (Value::Text(key), value) = (entry[0], entry[1]) else { continue };
-            let heap = &self.heap;
-            match Key::from_id(key) {
+            let (heap, value) = (&self.heap, entry[1]);
+            match Key::of(entry[0]) {
                 Some(key @ Key::Device) => annotation.device = field::whole(value, heap, &path.key(key))?,
                 Some(key @ Key::Stage) => annotation.stage = field::optional_text(value, heap, &path.key(key))?,
                 Some(key @ Key::Name) => annotation.name = field::optional_text(value, heap, &path.key(key))?,

@@ -46,9 +46,7 @@ impl Condense for Condenser {
         if self.is_off {
             return None;
         }
-        let has = |wanted: Key| {
-            entries.iter().step_by(2).any(|key| matches!(key, Value::Text(id) if Key::from_id(*id) == Some(wanted)))
-        };
+        let has = |wanted: Key| entries.iter().step_by(2).any(|&key| Key::of(key) == Some(wanted));
         if has(Key::Action) {
             return self.event(entries, heap);
         }
@@ -62,9 +60,9 @@ impl Condense for Condenser {
     fn list(&mut self, items: &[Value], heap: &Heap) -> Option<Record> {
         self.scratch.clear();
         for item in items {
-            let Value::Dict(dict) = item else { return None };
-            let Container::Record(Record::Frame(frame)) = heap.dict(*dict) else { return None };
-            self.scratch.push(*frame);
+            let dict = item.as_dict()?;
+            let Container::Record(Record::Frame(frame)) = heap.dict(dict) else { return None };
+            self.scratch.push(frame);
         }
         if items.is_empty() {
             return None;

@@ -44,12 +44,12 @@ pub(crate) fn read_entry(
     let mut stream = 0;
     let mut time_us = 0;
     let mut pool = PoolId::DEFAULT;
-    let mut frames = Value::None;
+    let mut frames = Value::NONE;
     let mut compile_context = StringId::default();
     let mut user_metadata = StringId::default();
     for entry in entries.chunks_exact(2) {
-        let (Value::Text(key), value) = (entry[0], entry[1]) else { continue };
-        let Some(key) = Key::from_id(key) else { continue };
+        let Some(key) = Key::of(entry[0]) else { continue };
+        let value = entry[1];
         let here = path.key(key);
         match key {
             Key::Action => action = Some(field::text(value, heap, &here)?),
@@ -76,7 +76,7 @@ pub(crate) fn read_entry(
     };
     let note = join_notes(compile_context, user_metadata, &mut heap.strings);
     let stack = match frames {
-        Value::None => StackId::NONE,
+        Value::NONE => StackId::NONE,
         _ => frame::read_stack(frames, heap, stacks, &path.key(Key::Frames))?,
     };
     Ok(Entry::Event(Event { action, address, size, stream, pool, time_us, stack, note }))

@@ -4,18 +4,19 @@ use super::condense::{Condenser, Heap};
 use super::path::Path;
 use crate::read::error::ReadError;
 use crate::read::pickle::heap::Container;
-use crate::read::pickle::{Condense, Value};
+use crate::read::pickle::{Condense, Kind, Value};
 use crate::snapshot::{PoolId, StringId};
 
 pub(crate) fn wrong_type(value: Value, heap: &Heap, expected: &'static str, path: &Path<'_>) -> ReadError {
-    let condensed = match value {
-        Value::List(list) => heap.list(list),
-        Value::Dict(dict) => heap.dict(dict),
-        _ => &Container::Values(Vec::new()),
+    let kind = heap.kind(value);
+    let condensed = match kind {
+        Kind::List(list) => heap.list(list),
+        Kind::Dict(dict) => heap.dict(dict),
+        _ => Container::Values(&[]),
     };
     let found = match condensed {
-        Container::Record(record) => Condenser::kind(*record),
-        Container::Values(_) => value.kind(),
+        Container::Record(record) => Condenser::kind(record),
+        Container::Values(_) => kind.name(),
     };
     ReadError::WrongType { path: path.to_string(), expected, found }
 }
@@ -23,10 +24,10 @@ pub(crate) fn wrong_type(value: Value, heap: &Heap, expected: &'static str, path
 /// A number of bytes.
 #[inline]
 pub(crate) fn size(value: Value, heap: &Heap, path: &Path<'_>) -> Result<u64, ReadError> {
-    match value {
-        Value::Int(number) if number >= 0 => Ok(number as u64),
-        Value::Large(number) => Ok(number),
-        Value::Int(number) => Err(ReadError::OutOfRange {
+    match heap.kind(value) {
+        Kind::Int(number) if number >= 0 => Ok(number as u64),
+        Kind::Large(number) => Ok(number),
+        Kind::Int(number) => Err(ReadError::OutOfRange {
             path: path.to_string(),
             found: i128::from(number),
             expected: "a number of bytes, 0 or more",
@@ -38,9 +39,9 @@ pub(crate) fn size(value: Value, heap: &Heap, path: &Path<'_>) -> Result<u64, Re
 /// An address or a stream: 64 bits, which some writers cast to a signed number.
 #[inline]
 pub(crate) fn word(value: Value, heap: &Heap, path: &Path<'_>) -> Result<u64, ReadError> {
-    match value {
-        Value::Int(number) => Ok(number as u64),
-        Value::Large(number) => Ok(number),
+    match heap.kind(value) {
+        Kind::Int(number) => Ok(number as u64),
+        Kind::Large(number) => Ok(number),
         _ => Err(not_whole(value, heap, path)),
     }
 }
@@ -48,9 +49,9 @@ pub(crate) fn word(value: Value, heap: &Heap, path: &Path<'_>) -> Result<u64, Re
 /// A signed whole number.
 #[inline]
 pub(crate) fn whole(value: Value, heap: &Heap, path: &Path<'_>) -> Result<i64, ReadError> {
-    match value {
-        Value::Int(number) => Ok(number),
-        Value::Large(number) => Err(ReadError::OutOfRange {
+    match heap.kind(value) {
+        Kind::Int(number) => Ok(number),
+        Kind::Large(number) => Err(ReadError::OutOfRange {
             path: path.to_string(),
             found: i128::from(number),
             expected: "a whole number below 2^63",
@@ -61,7 +62,7 @@ pub(crate) fn whole(value: Value, heap: &Heap, path: &Path<'_>) -> Result<i64, R
 
 #[cold]
 fn not_whole(value: Value, heap: &Heap, path: &Path<'_>) -> ReadError {
-    if value == Value::Huge {
+    if heap.kind(value) == Kind::Huge {
         return ReadError::WrongType {
             path: path.to_string(),
             expected: "a whole number of 64 bits",
@@ -73,8 +74,8 @@ fn not_whole(value: Value, heap: &Heap, path: &Path<'_>) -> ReadError {
 
 /// A truth value.
 pub(crate) fn truth(value: Value, heap: &Heap, path: &Path<'_>) -> Result<bool, ReadError> {
-    match value {
-        Value::Bool(truth) => Ok(truth),
+    match heap.kind(value) {
+        Kind::Bool(truth) => Ok(truth),
         _ => Err(wrong_type(value, heap, "a bool", path)),
     }
 }
@@ -82,8 +83,8 @@ pub(crate) fn truth(value: Value, heap: &Heap, path: &Path<'_>) -> Result<bool, 
 /// A string.
 #[inline]
 pub(crate) fn text(value: Value, heap: &Heap, path: &Path<'_>) -> Result<StringId, ReadError> {
-    match value {
-        Value::Text(id) => Ok(id),
+    match heap.kind(value) {
+        Kind::Text(id) => Ok(id),
         _ => Err(wrong_type(value, heap, "a str", path)),
     }
 }
@@ -91,8 +92,8 @@ pub(crate) fn text(value: Value, heap: &Heap, path: &Path<'_>) -> Result<StringI
 /// A string, or `None` for the empty one.
 #[inline]
 pub(crate) fn optional_text(value: Value, heap: &Heap, path: &Path<'_>) -> Result<StringId, ReadError> {
-    match value {
-        Value::None => Ok(StringId::default()),
+    match heap.kind(value) {
+        Kind::None => Ok(StringId::default()),
         _ => text(value, heap, path),
     }
 }
@@ -100,11 +101,11 @@ pub(crate) fn optional_text(value: Value, heap: &Heap, path: &Path<'_>) -> Resul
 /// A pool's identity: a pair of whole numbers, or `None` for the default pool.
 #[inline]
 pub(crate) fn pool(value: Value, heap: &Heap, path: &Path<'_>) -> Result<PoolId, ReadError> {
-    let parts = match value {
-        Value::None => return Ok(PoolId::DEFAULT),
-        Value::Tuple { start, length } => heap.tuple(start, length),
-        Value::List(list) => match heap.list(list) {
-            Container::Values(items) => items.as_slice(),
+    let parts = match heap.kind(value) {
+        Kind::None => return Ok(PoolId::DEFAULT),
+        Kind::Tuple { start, length } => heap.tuple(start, length),
+        Kind::List(list) => match heap.list(list) {
+            Container::Values(items) => items,
             Container::Record(_) => &[],
         },
         _ => return Err(wrong_type(value, heap, "a pair of whole numbers", path)),

@@ -15,13 +15,13 @@ use crate::snapshot::{Frame, FrameId, StackId, StringId};
 pub(crate) fn read_frame(entries: &[Value], heap: &Heap, path: &Path<'_>) -> Result<Frame, ReadError> {
     let mut frame = Frame { file: StringId::default(), line: 0, function: StringId::default() };
     for entry in entries.chunks_exact(2) {
-        let (Value::Text(key), value) = (entry[0], entry[1]) else { continue };
-        match Key::from_id(key) {
+        let value = entry[1];
+        match Key::of(entry[0]) {
             Some(key @ Key::Filename) => frame.file = field::optional_text(value, heap, &path.key(key))?,
             Some(key @ Key::Name) => frame.function = field::optional_text(value, heap, &path.key(key))?,
             Some(key @ Key::Line) => {
                 let line = match value {
-                    Value::None => 0,
+                    Value::NONE => 0,
                     _ => field::whole(value, heap, &path.key(key))?,
                 };
                 // Native frames have lines such as -1 where there is no debug information.
@@ -41,14 +41,14 @@ pub(crate) fn read_stack(
     stacks: &mut Stacks,
     path: &Path<'_>,
 ) -> Result<StackId, ReadError> {
-    let list = match value {
-        Value::None => return Ok(StackId::NONE),
-        Value::List(list) => list,
-        _ => return Err(field::wrong_type(value, heap, "a list of frames", path)),
+    let list = match value.as_list() {
+        Some(list) => list,
+        None if value == Value::NONE => return Ok(StackId::NONE),
+        None => return Err(field::wrong_type(value, heap, "a list of frames", path)),
     };
     if let Container::Record(record) = heap.list(list) {
         return match record {
-            Record::Stack(stack) => Ok(*stack),
+            Record::Stack(stack) => Ok(stack),
             _ => Err(field::wrong_type(value, heap, "a list of frames", path)),
         };
     }
@@ -73,9 +73,9 @@ pub(crate) fn read_stack(
 
 #[inline]
 fn read_frame_item(item: Value, heap: &mut Heap, stacks: &mut Stacks, path: &Path<'_>) -> Result<FrameId, ReadError> {
-    let Value::Dict(dict) = item else { return Err(field::wrong_type(item, heap, "a frame", path)) };
+    let Some(dict) = item.as_dict() else { return Err(field::wrong_type(item, heap, "a frame", path)) };
     let frame = match heap.dict(dict) {
-        Container::Record(Record::Frame(frame)) => return Ok(*frame),
+        Container::Record(Record::Frame(frame)) => return Ok(frame),
         Container::Record(_) => return Err(field::wrong_type(item, heap, "a frame", path)),
         Container::Values(entries) => read_frame(entries, heap, path)?,
     };

@@ -1,6 +1,7 @@
 //! The keys of a snapshot that are read; any other is passed over.
 
 use crate::intern::Strings;
+use crate::read::pickle::Value;
 use crate::snapshot::StringId;
 
 macro_rules! keys {
@@ -69,9 +70,15 @@ impl Key {
         strings
     }
 
+    /// The key that `value` is, if it is one that is read.
+    #[inline]
+    pub(crate) fn of(value: Value) -> Option<Key> {
+        Key::from_id(value.as_text()?)
+    }
+
     /// The key that `id` names in a table begun by [`Key::strings`].
     #[inline]
-    pub(crate) fn from_id(id: StringId) -> Option<Key> {
+    fn from_id(id: StringId) -> Option<Key> {
         Key::ALL.get((id.0 as usize).wrapping_sub(1)).copied()
     }
 }

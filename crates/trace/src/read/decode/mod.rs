@@ -19,9 +19,9 @@ use key::Key;
 use path::Path;
 
 use super::error::ReadError;
-use super::pickle::Value;
 use super::pickle::heap::Container;
 use super::pickle::machine::Loaded;
+use super::pickle::{Kind, Value};
 use crate::snapshot::{Device, Snapshot};
 
 /// Decodes what a pickle built.
@@ -51,18 +51,19 @@ pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
 impl Decoder {
     fn root(&mut self, root: Value) -> Result<Snapshot, ReadError> {
         let mut snapshot = Snapshot::default();
-        let Value::Dict(dict) = root else {
-            let Value::List(_) = root else { return Err(not_a_snapshot(root.kind().to_owned())) };
+        let Some(dict) = root.as_dict() else {
+            if root.as_list().is_none() {
+                return Err(not_a_snapshot(self.heap.kind(root).name().to_owned()));
+            }
             self.segments(root, &mut snapshot, &Path::Root)?;
             return Ok(snapshot);
         };
         let entries = match self.heap.dict(dict) {
-            Container::Values(entries) => entries.clone(),
+            Container::Values(entries) => entries.to_vec(),
             Container::Record(_) => return Err(not_a_snapshot("a single trace entry or frame".to_owned())),
         };
         let find = |wanted: Key| {
-            let is_wanted = |key| matches!(key, Value::Text(id) if Key::from_id(id) == Some(wanted));
-            entries.chunks_exact(2).rev().find(|entry| is_wanted(entry[0])).map(|entry| entry[1])
+            entries.chunks_exact(2).rev().find(|entry| Key::of(entry[0]) == Some(wanted)).map(|entry| entry[1])
         };
         let (traces, segments) = (find(Key::DeviceTraces), find(Key::Segments));
         if traces.is_none() && segments.is_none() {
@@ -97,9 +98,9 @@ impl Decoder {
 
     /// A list's number and length, counted as visited.
     fn open_list(&mut self, value: Value, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
-        let list = match value {
-            Value::List(list) => list,
-            _ => return Err(field::wrong_type(value, &self.heap, "a list", path)),
+        let list = match value.as_list() {
+            Some(list) => list,
+            None => return Err(field::wrong_type(value, &self.heap, "a list", path)),
         };
         let length = match self.heap.list(list) {
             Container::Values(items) => items.len(),
@@ -111,9 +112,9 @@ impl Decoder {
 
     /// A dict's number and how many entries it has, counted as visited.
     fn open_dict(&mut self, value: Value, expected: &'static str, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
-        let dict = match value {
-            Value::Dict(dict) => dict,
-            _ => return Err(field::wrong_type(value, &self.heap, expected, path)),
+        let dict = match value.as_dict() {
+            Some(dict) => dict,
+            None => return Err(field::wrong_type(value, &self.heap, expected, path)),
         };
         let values = match self.heap.dict(dict) {
             Container::Values(entries) => entries.len(),
@@ -127,7 +128,7 @@ impl Decoder {
     fn item(&self, list: u32, index: usize) -> Value {
         match self.heap.list(list) {
             Container::Values(items) => items[index],
-            Container::Record(_) => Value::None,
+            Container::Record(_) => Value::NONE,
         }
     }
 
@@ -144,10 +145,10 @@ impl Decoder {
 
     fn describe_keys(&self, entries: &[Value]) -> String {
         let mut names: Vec<String> = Vec::new();
-        for key in entries.iter().step_by(2).take(5) {
-            names.push(match key {
-                Value::Text(id) => format!("`{}`", self.heap.strings.get(*id).chars().take(40).collect::<String>()),
-                other => other.kind().to_owned(),
+        for &key in entries.iter().step_by(2).take(5) {
+            names.push(match self.heap.kind(key) {
+                Kind::Text(id) => format!("`{}`", self.heap.strings.get(id).chars().take(40).collect::<String>()),
+                other => other.name().to_owned(),
             });
         }
         match entries.len() / 2 {

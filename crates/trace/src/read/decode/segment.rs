@@ -1,6 +1,5 @@
 //! Segments and their blocks.
 
-use super::condense::Record;
 use super::event::missing;
 use super::key::Key;
 use super::path::Path;
@@ -27,8 +26,8 @@ impl Decoder {
         let mut address = None;
         let mut total_size = None;
         let mut is_small = None;
-        let mut blocks = Value::None;
-        let mut frames = Value::None;
+        let mut blocks = Value::NONE;
+        let mut frames = Value::NONE;
         let mut segment = Segment {
             address: 0,
             total_size: 0,
@@ -82,7 +81,7 @@ impl Decoder {
         let Some(segment_end) = address.checked_add(total_size) else {
             return Err(ReadError::AddressOverflow { path: segment_path.to_string(), address, size: total_size });
         };
-        if value == Value::None {
+        if value == Value::NONE {
             return Ok(Vec::new());
         }
         let (list, count) = self.open_list(value, &path)?;
@@ -116,8 +115,8 @@ impl Decoder {
         let mut size = None;
         let mut requested_size = None;
         let mut state = None;
-        let mut frames = Value::None;
-        let mut history = Value::None;
+        let mut frames = Value::NONE;
+        let mut history = Value::NONE;
         for entry in 0..count {
             let Some((key, value)) = self.entry(dict, entry) else { continue };
             let here = path.key(key);
@@ -146,10 +145,10 @@ impl Decoder {
         let size = size.ok_or_else(|| missing(path, Key::Size))?;
         let state = state.ok_or_else(|| missing(path, Key::State))?;
         let mut stack = self.stack(frames, &path.key(Key::Frames))?;
-        if history != Value::None {
+        if history != Value::NONE {
             let (real_size, history_frames) = self.history(history, &path.key(Key::History))?;
             requested_size = requested_size.or(real_size);
-            if frames == Value::None {
+            if frames == Value::NONE {
                 stack = history_frames;
             }
         }
@@ -165,7 +164,7 @@ impl Decoder {
         let here = path.index(0);
         let (dict, count) = self.open_dict(self.item(list, 0), "a dict", &here)?;
         let mut real_size = None;
-        let mut frames = Value::None;
+        let mut frames = Value::NONE;
         for entry in 0..count {
             match self.entry(dict, entry) {
                 Some((key @ Key::RealSize, value)) => {
@@ -184,11 +183,8 @@ impl Decoder {
 
     /// Key and value of a dict's entry, where the key is one that is read.
     fn entry(&self, dict: u32, index: usize) -> Option<(Key, Value)> {
-        let Container::<Record>::Values(entries) = self.heap.dict(dict) else { return None };
-        match entries[2 * index] {
-            Value::Text(key) => Some((Key::from_id(key)?, entries[2 * index + 1])),
-            _ => None,
-        }
+        let Container::Values(entries) = self.heap.dict(dict) else { return None };
+        Some((Key::of(entries[2 * index])?, entries[2 * index + 1]))
     }
 }
 

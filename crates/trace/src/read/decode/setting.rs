@@ -3,8 +3,8 @@
 use super::Decoder;
 use super::path::Path;
 use crate::read::error::ReadError;
-use crate::read::pickle::Value;
 use crate::read::pickle::heap::Container;
+use crate::read::pickle::{Kind, Value};
 use crate::snapshot::Setting;
 
 /// PyTorch nests settings two levels deep.
@@ -38,20 +38,21 @@ impl Settings<'_> {
         }
         self.spend(1, path)?;
         let heap = &self.decoder.heap;
-        Ok(match value {
-            Value::None => Setting::None,
-            Value::Bool(truth) => Setting::Bool(truth),
-            Value::Int(number) => Setting::Int(number),
-            Value::Large(number) => Setting::Text(number.to_string()),
-            Value::Float(number) => Setting::Float(number),
-            Value::Text(id) => Setting::Text(self.text(heap.strings.get(id), path)?),
-            Value::Huge | Value::Bytes | Value::Set => Setting::Text(value.kind().to_owned()),
-            Value::Tuple { start, length } => self.list(heap.tuple(start, length), depth, path)?,
-            Value::List(list) => match heap.list(list) {
+        let kind = heap.kind(value);
+        Ok(match kind {
+            Kind::None => Setting::None,
+            Kind::Bool(truth) => Setting::Bool(truth),
+            Kind::Int(number) => Setting::Int(number),
+            Kind::Large(number) => Setting::Text(number.to_string()),
+            Kind::Float(number) => Setting::Float(number),
+            Kind::Text(id) => Setting::Text(self.text(heap.strings.get(id), path)?),
+            Kind::Huge | Kind::Bytes | Kind::Set => Setting::Text(kind.name().to_owned()),
+            Kind::Tuple { start, length } => self.list(heap.tuple(start, length), depth, path)?,
+            Kind::List(list) => match heap.list(list) {
                 Container::Values(items) => self.list(items, depth, path)?,
                 Container::Record(_) => Setting::List(Vec::new()),
             },
-            Value::Dict(dict) => match heap.dict(dict) {
+            Kind::Dict(dict) => match heap.dict(dict) {
                 Container::Values(entries) => self.map(entries, depth, path)?,
                 Container::Record(_) => Setting::Map(Vec::new()),
             },
@@ -69,9 +70,9 @@ impl Settings<'_> {
     fn map(&mut self, entries: &[Value], depth: usize, path: &Path<'_>) -> Result<Setting, ReadError> {
         let mut map: Vec<(String, Setting)> = Vec::new();
         for entry in entries.chunks_exact(2) {
-            let name = match entry[0] {
-                Value::Text(id) => self.text(self.decoder.heap.strings.get(id), path)?,
-                Value::Int(number) => number.to_string(),
+            let name = match self.decoder.heap.kind(entry[0]) {
+                Kind::Text(id) => self.text(self.decoder.heap.strings.get(id), path)?,
+                Kind::Int(number) => number.to_string(),
                 _ => continue,
             };
             let setting = self.read(entry[1], depth - 1, &Path::Name(path, &name))?;

@@ -15,7 +15,7 @@ use crate::snapshot::{Device, Event, Snapshot, StringId};
 
 impl Decoder {
     pub(crate) fn traces(&mut self, value: Value, snapshot: &mut Snapshot, path: &Path<'_>) -> Result<(), ReadError> {
-        if value == Value::None {
+        if value == Value::NONE {
             return Ok(());
         }
         let (list, count) = self.open_list(value, path)?;
@@ -61,27 +61,25 @@ impl Decoder {
 
     /// Whether a list is all the events there are, as it is where one GPU was recorded: then they need not be copied.
     fn is_every_event_in_order(&self, list: u32, count: usize) -> bool {
-        (0..count).all(|index| match self.item(list, index) {
-            Value::Dict(dict) => {
-                matches!(self.heap.dict(dict), Container::Record(Record::Event(number)) if *number as usize == index)
-            }
+        (0..count).all(|index| match self.item(list, index).as_dict().map(|dict| self.heap.dict(dict)) {
+            Some(Container::Record(Record::Event(number))) => number as usize == index,
             _ => false,
         })
     }
 
     fn trace_entry(&mut self, value: Value, path: &Path<'_>) -> Result<Entry, ReadError> {
-        let Value::Dict(dict) = value else {
+        let Some(dict) = value.as_dict() else {
             return Err(field::wrong_type(value, &self.heap, "a trace entry", path));
         };
         let entries = match self.heap.dict(dict) {
             Container::Record(Record::Event(number)) => {
-                return match self.condenser.events.get(*number as usize) {
+                return match self.condenser.events.get(number as usize) {
                     Some(&event) => Ok(Entry::Event(event)),
                     None => Err(ReadError::SharedTooOften { path: path.to_string() }),
                 };
             }
             Container::Record(_) => return Err(field::wrong_type(value, &self.heap, "a trace entry", path)),
-            Container::Values(entries) => entries.clone(),
+            Container::Values(entries) => entries.to_vec(),
         };
         self.visit(entries.len(), path)?;
         event::read_entry(&entries, &mut self.heap, &mut self.condenser.stacks, path)

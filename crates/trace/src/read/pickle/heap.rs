@@ -1,6 +1,6 @@
 //! Where lists, dicts and tuples live, each named by a number.
 
-use super::value::Value;
+use super::value::{Kind, Packed, Value};
 use crate::intern::Strings;
 
 /// Picklers write long lists in batches of this many items; a smaller batch is a list's last.
@@ -26,12 +26,21 @@ pub(crate) trait Condense {
     fn memory(&self) -> usize;
 }
 
-/// A list or a dict.
-#[derive(Debug)]
-pub(crate) enum Container<R> {
+/// What a list or a dict holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Container<'a, R> {
     /// A list's items; or a dict's entries: key, value, key, value …, where a later one replaces an earlier one.
-    Values(Vec<Value>),
+    Values(&'a [Value]),
     /// What it was condensed to.
+    Record(R),
+}
+
+/// A list or a dict. There are millions, most of them condensed, so values are kept elsewhere.
+#[derive(Clone, Copy, Debug)]
+enum Slot<R> {
+    Empty,
+    /// The number of its values in [`Heap::values`].
+    Values(u32),
     Record(R),
 }
 
@@ -39,65 +48,164 @@ pub(crate) enum Container<R> {
 #[derive(Debug)]
 pub(crate) struct Heap<R> {
     pub(crate) strings: Strings,
-    lists: Vec<Container<R>>,
-    dicts: Vec<Container<R>>,
+    lists: Vec<Slot<R>>,
+    dicts: Vec<Slot<R>>,
+    /// What the lists and dicts hold that are neither empty nor condensed.
+    values: Vec<Vec<Value>>,
     tuple_items: Vec<Value>,
-    /// How many values were put into lists and dicts that are not condensed.
+    /// Numbers that do not fit into a value.
+    wide: Vec<Kind>,
+    /// How many values there are in `values`.
     held: usize,
+}
+
+/// There are more than 2^32 containers of a kind.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+/// Why a container cannot be added to.
+#[derive(Debug)]
+pub(crate) enum Refused<R> {
+    /// It was condensed to this.
+    Condensed(R),
+    /// There are too many containers.
+    Full,
 }
 
 impl<R: Copy> Heap<R> {
     pub(crate) fn new(strings: Strings) -> Self {
-        Heap { strings, lists: Vec::new(), dicts: Vec::new(), tuple_items: Vec::new(), held: 0 }
-    }
-
-    /// A new list of `items`; `None` when there are too many lists.
-    #[inline]
-    pub(crate) fn new_list(&mut self, items: &[Value]) -> Option<Value> {
-        let id = u32::try_from(self.lists.len()).ok()?;
-        self.lists.push(Container::Values(items.to_vec()));
-        self.held += items.len();
-        Some(Value::List(id))
-    }
-
-    /// A new dict without entries; `None` when there are too many dicts.
-    #[inline]
-    pub(crate) fn new_dict(&mut self) -> Option<Value> {
-        let id = u32::try_from(self.dicts.len()).ok()?;
-        self.dicts.push(Container::Values(Vec::new()));
-        Some(Value::Dict(id))
-    }
-
-    /// A new tuple of `items`; `None` when there are too many.
-    #[inline]
-    pub(crate) fn new_tuple(&mut self, items: &[Value]) -> Option<Value> {
-        let length = u32::try_from(items.len()).ok()?;
-        // Tuples do not change, so one that equals the last may share its items: pools are the same for event after event.
-        if self.tuple_items.ends_with(items) {
-            let start = u32::try_from(self.tuple_items.len() - items.len()).ok()?;
-            return Some(Value::Tuple { start, length });
+        Heap {
+            strings,
+            lists: Vec::new(),
+            dicts: Vec::new(),
+            values: Vec::new(),
+            tuple_items: Vec::new(),
+            wide: Vec::new(),
+            held: 0,
         }
-        let start = u32::try_from(self.tuple_items.len()).ok()?;
-        self.tuple_items.extend_from_slice(items);
-        Some(Value::Tuple { start, length })
     }
 
-    /// Adds `items` to a list; the record it was condensed to, if it was.
+    /// A value for a number.
     #[inline]
-    pub(crate) fn extend_list(&mut self, list: u32, items: &[Value]) -> Result<(), R> {
-        match &mut self.lists[list as usize] {
-            Container::Values(values) if values.is_empty() => *values = items.to_vec(),
-            Container::Values(values) => values.extend_from_slice(items),
-            Container::Record(record) => return Err(*record),
+    pub(crate) fn number(&mut self, number: Kind) -> Result<Value, Full> {
+        if let Kind::Int(number) = number
+            && let Some(value) = Value::int(number)
+        {
+            return Ok(value);
         }
-        self.held += items.len();
+        self.wide_number(number)
+    }
+
+    #[cold]
+    fn wide_number(&mut self, number: Kind) -> Result<Value, Full> {
+        let place = u32::try_from(self.wide.len()).map_err(|_| Full)?;
+        self.wide.push(number);
+        Ok(Value::wide(place))
+    }
+
+    /// What a value is.
+    #[inline]
+    pub(crate) fn kind(&self, value: Value) -> Kind {
+        match value.unpack() {
+            Packed::Kind(kind) => kind,
+            Packed::Wide(place) => self.wide[place as usize],
+        }
+    }
+
+    /// A new list without items.
+    #[inline]
+    pub(crate) fn new_list(&mut self) -> Result<u32, Full> {
+        let list = u32::try_from(self.lists.len()).map_err(|_| Full)?;
+        self.lists.push(Slot::Empty);
+        Ok(list)
+    }
+
+    /// A new dict without entries.
+    #[inline]
+    pub(crate) fn new_dict(&mut self) -> Result<u32, Full> {
+        let dict = u32::try_from(self.dicts.len()).map_err(|_| Full)?;
+        self.dicts.push(Slot::Empty);
+        Ok(dict)
+    }
+
+    /// A new tuple of `items`.
+    #[inline]
+    pub(crate) fn new_tuple(&mut self, items: &[Value]) -> Result<Value, Full> {
+        let length = u32::try_from(items.len()).map_err(|_| Full)?;
+        // Tuples do not change, so one that equals the last may share its items: pools are the same event after event.
+        let is_same = self.tuple_items.ends_with(items);
+        let start = if is_same { self.tuple_items.len() - items.len() } else { self.tuple_items.len() };
+        let start = u32::try_from(start).map_err(|_| Full)?;
+        if !is_same {
+            self.tuple_items.extend_from_slice(items);
+        }
+        Value::tuple(start, length).ok_or(Full)
+    }
+
+    /// Adds `items` to a list.
+    #[inline]
+    pub(crate) fn extend_list(&mut self, list: u32, items: &[Value]) -> Result<(), Refused<R>> {
+        let slot = self.lists[list as usize];
+        self.lists[list as usize] = self.extend(slot, items)?;
         Ok(())
+    }
+
+    /// Adds a batch of `items`, as APPENDS does, to a list.
+    #[inline]
+    pub(crate) fn extend_list_by_batch<C: Condense<Record = R>>(
+        &mut self,
+        list: u32,
+        items: &[Value],
+        condenser: &mut C,
+    ) -> Result<(), Refused<R>> {
+        if self.is_empty_list(list)
+            && let Some(record) = self.condense_items(items, condenser)
+        {
+            self.lists[list as usize] = Slot::Record(record);
+            return Ok(());
+        }
+        self.extend_list(list, items)
+    }
+
+    /// Adds `entries` to a dict.
+    #[inline]
+    pub(crate) fn extend_dict<C: Condense<Record = R>>(
+        &mut self,
+        dict: u32,
+        entries: &[Value],
+        condenser: &mut C,
+    ) -> Result<(), Refused<R>> {
+        let slot = self.dicts[dict as usize];
+        if matches!(slot, Slot::Empty)
+            && let Some(record) = condenser.dict(entries, self)
+        {
+            self.dicts[dict as usize] = Slot::Record(record);
+            return Ok(());
+        }
+        self.dicts[dict as usize] = self.extend(slot, entries)?;
+        Ok(())
+    }
+
+    fn extend(&mut self, slot: Slot<R>, added: &[Value]) -> Result<Slot<R>, Refused<R>> {
+        match slot {
+            Slot::Record(record) => return Err(Refused::Condensed(record)),
+            Slot::Empty if added.is_empty() => return Ok(slot),
+            Slot::Empty => {
+                let number = u32::try_from(self.values.len()).map_err(|_| Refused::Full)?;
+                self.values.push(added.to_vec());
+                self.held += added.len();
+                return Ok(Slot::Values(number));
+            }
+            Slot::Values(number) => self.values[number as usize].extend_from_slice(added),
+        }
+        self.held += added.len();
+        Ok(slot)
     }
 
     /// Whether a list has no items and is not condensed.
     #[inline]
     pub(crate) fn is_empty_list(&self, list: u32) -> bool {
-        matches!(&self.lists[list as usize], Container::Values(values) if values.is_empty())
+        matches!(self.lists[list as usize], Slot::Empty)
     }
 
     /// The record that stands for a list with `items`, its first batch, if there is one and no other batch follows.
@@ -106,86 +214,60 @@ impl<R: Copy> Heap<R> {
         if items.len() < FULL_BATCH { condenser.list(items, self) } else { None }
     }
 
-    /// Adds a batch of `items`, as APPENDS does, to a list; the record it was condensed to, if it was.
     #[inline]
-    pub(crate) fn extend_list_by_batch<C: Condense<Record = R>>(
-        &mut self,
-        list: u32,
-        items: &[Value],
-        condenser: &mut C,
-    ) -> Result<(), R> {
-        if self.is_empty_list(list)
-            && let Some(record) = self.condense_items(items, condenser)
-        {
-            self.lists[list as usize] = Container::Record(record);
-            return Ok(());
-        }
-        self.extend_list(list, items)
+    pub(crate) fn list(&self, list: u32) -> Container<'_, R> {
+        self.container(self.lists[list as usize])
     }
 
-    /// Adds `entries` to a dict; the record it was condensed to, if it was.
     #[inline]
-    pub(crate) fn extend_dict<C: Condense<Record = R>>(
-        &mut self,
-        dict: u32,
-        entries: &[Value],
-        condenser: &mut C,
-    ) -> Result<(), R> {
-        match &mut self.dicts[dict as usize] {
-            Container::Values(values) if values.is_empty() => {
-                if let Some(record) = condenser.dict(entries, self) {
-                    self.dicts[dict as usize] = Container::Record(record);
-                    return Ok(());
-                }
-                self.dicts[dict as usize] = Container::Values(entries.to_vec());
-            }
-            Container::Values(values) => values.extend_from_slice(entries),
-            Container::Record(record) => return Err(*record),
+    pub(crate) fn dict(&self, dict: u32) -> Container<'_, R> {
+        self.container(self.dicts[dict as usize])
+    }
+
+    #[inline]
+    fn container(&self, slot: Slot<R>) -> Container<'_, R> {
+        match slot {
+            Slot::Empty => Container::Values(&[]),
+            Slot::Values(number) => Container::Values(&self.values[number as usize]),
+            Slot::Record(record) => Container::Record(record),
         }
-        self.held += entries.len();
-        Ok(())
-    }
-
-    pub(crate) fn list(&self, list: u32) -> &Container<R> {
-        &self.lists[list as usize]
-    }
-
-    pub(crate) fn dict(&self, dict: u32) -> &Container<R> {
-        &self.dicts[dict as usize]
     }
 
     pub(crate) fn tuple(&self, start: u32, length: u32) -> &[Value] {
         &self.tuple_items[start as usize..][..length as usize]
     }
 
-    /// Takes the items out of a list, which is empty until they are put back or it is condensed.
+    /// Takes the items out of a list, which is without them until they are put back or it is condensed.
     pub(crate) fn take_list(&mut self, list: u32) -> Vec<Value> {
-        match &mut self.lists[list as usize] {
-            Container::Values(items) => {
-                self.held -= items.len();
-                std::mem::take(items)
-            }
-            Container::Record(_) => Vec::new(),
-        }
+        self.take_values(self.lists[list as usize])
     }
 
     /// Undoes [`Heap::take_list`].
     pub(crate) fn put_back_list(&mut self, list: u32, items: Vec<Value>) {
-        self.held += items.len();
-        self.lists[list as usize] = Container::Values(items);
+        if let Slot::Values(number) = self.lists[list as usize] {
+            self.held += items.len();
+            self.values[number as usize] = items;
+        }
     }
 
-    /// Replaces an empty list by a record.
+    fn take_values(&mut self, slot: Slot<R>) -> Vec<Value> {
+        let Slot::Values(number) = slot else { return Vec::new() };
+        let values = std::mem::take(&mut self.values[number as usize]);
+        self.held -= values.len();
+        values
+    }
+
+    /// Replaces a list by a record.
+    #[inline]
     pub(crate) fn condense_list(&mut self, list: u32, record: R) {
-        self.lists[list as usize] = Container::Record(record);
+        self.take_values(self.lists[list as usize]);
+        self.lists[list as usize] = Slot::Record(record);
     }
 
     /// Replaces a dict by a record.
     pub(crate) fn condense_dict(&mut self, dict: u32, record: R) {
-        if let Container::Values(values) = std::mem::replace(&mut self.dicts[dict as usize], Container::Record(record))
-        {
-            self.held -= values.len();
-        }
+        self.take_values(self.dicts[dict as usize]);
+        self.dicts[dict as usize] = Slot::Record(record);
     }
 
     /// How many containers and values in them there are.
@@ -196,7 +278,9 @@ impl<R: Copy> Heap<R> {
     /// About how many bytes of memory the heap takes.
     pub(crate) fn memory(&self) -> usize {
         (self.held + self.tuple_items.capacity()) * size_of::<Value>()
-            + (self.lists.capacity() + self.dicts.capacity()) * size_of::<Container<R>>()
+            + (self.lists.capacity() + self.dicts.capacity()) * size_of::<Slot<R>>()
+            + self.values.capacity() * size_of::<Vec<Value>>()
+            + self.wide.capacity() * size_of::<Kind>()
             + self.strings.memory()
     }
 }
@@ -204,9 +288,10 @@ impl<R: Copy> Heap<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::decode::condense::Record;
 
     #[test]
-    fn a_container_takes_no_more_than_its_vector() {
-        assert_eq!(size_of::<Container<u64>>(), size_of::<Vec<Value>>());
+    fn a_condensed_container_takes_eight_bytes() {
+        assert_eq!(size_of::<Slot<Record>>(), 8);
     }
 }

@@ -55,13 +55,13 @@ mod tests {
     #[test]
     fn a_number_out_of_line_is_found_again_and_allocates_little() {
         let mut memo = Memo::default();
-        memo.put(0, Value::Int(10));
-        memo.put(u32::MAX, Value::Int(20));
-        memo.put(1, Value::Int(30));
-        memo.put(u32::MAX, Value::Int(40));
-        assert_eq!(memo.get(0), Some(&Value::Int(10)));
-        assert_eq!(memo.get(1), Some(&Value::Int(30)));
-        assert_eq!(memo.get(u32::MAX), Some(&Value::Int(40)));
+        memo.put(0, Value::small(10));
+        memo.put(u32::MAX, Value::small(20));
+        memo.put(1, Value::small(30));
+        memo.put(u32::MAX, Value::small(40));
+        assert_eq!(memo.get(0), Some(&Value::small(10)));
+        assert_eq!(memo.get(1), Some(&Value::small(30)));
+        assert_eq!(memo.get(u32::MAX), Some(&Value::small(40)));
         assert_eq!(memo.get(2), None);
         assert!(memo.memory() < 4096);
     }
@@ -69,17 +69,17 @@ mod tests {
     #[test]
     fn the_next_number_is_the_count_as_in_cpython() {
         let mut memo = Memo::default();
-        memo.put(0, Value::Int(0));
-        memo.put(7, Value::Int(7));
+        memo.put(0, Value::small(0));
+        memo.put(7, Value::small(7));
         assert_eq!(memo.next(), Some(2));
     }
 
     #[test]
     fn storing_says_whether_an_entry_is_replaced() {
         let mut memo = Memo::default();
-        assert!(!memo.put(0, Value::None));
-        assert!(memo.put(0, Value::None));
-        assert!(!memo.put(9, Value::None));
-        assert!(memo.put(9, Value::None));
+        assert!(!memo.put(0, Value::NONE));
+        assert!(memo.put(0, Value::NONE));
+        assert!(!memo.put(9, Value::NONE));
+        assert!(memo.put(9, Value::NONE));
     }
 }

@@ -19,4 +19,4 @@ pub(crate) mod value;
 
 pub(crate) use heap::{Condense, Heap};
 pub(crate) use machine::load;
-pub(crate) use value::Value;
+pub(crate) use value::{Kind, Value};

@@ -43,22 +43,22 @@ fn print(value: Value, heap: &Heap<()>, depth: usize) -> String {
         return "…".to_owned();
     }
     let print_all = |values: &[Value]| values.iter().map(|&value| print(value, heap, depth - 1)).collect::<Vec<_>>();
-    match value {
-        Value::None => "None".to_owned(),
-        Value::Bool(truth) => if truth { "True" } else { "False" }.to_owned(),
-        Value::Int(number) => number.to_string(),
-        Value::Large(number) => number.to_string(),
-        Value::Huge => "huge".to_owned(),
-        Value::Float(number) => format!("{number:?}"),
-        Value::Text(id) => format!("'{}'", heap.strings.get(id)),
-        Value::Bytes => "bytes".to_owned(),
-        Value::Set => "set".to_owned(),
-        Value::Tuple { start, length } => format!("({})", print_all(heap.tuple(start, length)).join(", ")),
-        Value::List(list) => match heap.list(list) {
+    match heap.kind(value) {
+        Kind::None => "None".to_owned(),
+        Kind::Bool(truth) => if truth { "True" } else { "False" }.to_owned(),
+        Kind::Int(number) => number.to_string(),
+        Kind::Large(number) => number.to_string(),
+        Kind::Huge => "huge".to_owned(),
+        Kind::Float(number) => format!("{number:?}"),
+        Kind::Text(id) => format!("'{}'", heap.strings.get(id)),
+        Kind::Bytes => "bytes".to_owned(),
+        Kind::Set => "set".to_owned(),
+        Kind::Tuple { start, length } => format!("({})", print_all(heap.tuple(start, length)).join(", ")),
+        Kind::List(list) => match heap.list(list) {
             Container::Values(items) => format!("[{}]", print_all(items).join(", ")),
             Container::Record(()) => "record".to_owned(),
         },
-        Value::Dict(dict) => match heap.dict(dict) {
+        Kind::Dict(dict) => match heap.dict(dict) {
             Container::Values(entries) => {
                 let pairs: Vec<String> =
                     print_all(entries).chunks(2).map(|pair| format!("{}: {}", pair[0], pair[1])).collect();

@@ -1,21 +1,20 @@
 //! The stack machine that runs a pickle.
 
+mod checks;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::heap::{Condense, Heap};
-use super::memo::Memo;
-use super::number::decode_long;
-use super::opcode::*;
-use super::runs::{Runs, run_length};
-use super::text::decode_text;
-use super::value::Value;
 use crate::intern::Strings;
 use crate::read::error::ReadError;
 use crate::read::input::Input;
-
-/// No string, byte string or number of a snapshot is longer than this.
-pub(crate) const LONGEST_VALUE: u64 = 64 << 20;
+use crate::read::pickle::heap::{Condense, Full, Heap};
+use crate::read::pickle::memo::Memo;
+use crate::read::pickle::number::decode_long;
+use crate::read::pickle::opcode::*;
+use crate::read::pickle::runs::{Runs, run_length};
+use crate::read::pickle::text::decode_text;
+use crate::read::pickle::value::{Kind, Value};
 
 /// The longest opcode with a fixed length; while this much is at hand, the loop does not look for more.
 const LOOKAHEAD: usize = 16;
@@ -108,20 +107,20 @@ impl<C: Condense> Machine<'_, '_, C> {
                     self.store(index)?;
                 }
 
-                NONE => self.stack.push(Value::None),
-                NEWTRUE => self.stack.push(Value::Bool(true)),
-                NEWFALSE => self.stack.push(Value::Bool(false)),
+                NONE => self.stack.push(Value::NONE),
+                NEWTRUE => self.stack.push(Value::TRUE),
+                NEWFALSE => self.stack.push(Value::FALSE),
                 BININT => {
                     let number = i32::from_le_bytes(self.input.array()?);
-                    self.stack.push(Value::Int(i64::from(number)));
+                    self.stack.push(Value::small(number));
                 }
                 BININT1 => {
                     let [number] = self.input.array()?;
-                    self.stack.push(Value::Int(i64::from(number)));
+                    self.stack.push(Value::small(i32::from(number)));
                 }
                 BININT2 => {
                     let number = u16::from_le_bytes(self.input.array()?);
-                    self.stack.push(Value::Int(i64::from(number)));
+                    self.stack.push(Value::small(i32::from(number)));
                 }
                 LONG1 => {
                     let [length] = self.input.array()?;
@@ -134,7 +133,7 @@ impl<C: Condense> Machine<'_, '_, C> {
                 }
                 BINFLOAT => {
                     let number = f64::from_be_bytes(self.input.array()?);
-                    self.stack.push(Value::Float(number));
+                    self.push_number(Kind::Float(number))?;
                 }
 
                 SHORT_BINUNICODE | SHORT_BINSTRING => {
@@ -168,8 +167,8 @@ impl<C: Condense> Machine<'_, '_, C> {
                 }
 
                 EMPTY_LIST => {
-                    let list = self.heap.new_list(&[]);
-                    self.push(list)?;
+                    let list = self.heap.new_list().map_err(|Full| self.too_many())?;
+                    self.stack.push(Value::list(list));
                 }
                 APPEND => {
                     self.need(2)?;
@@ -181,14 +180,14 @@ impl<C: Condense> Machine<'_, '_, C> {
                 }
                 LIST => {
                     let mark = self.close_mark()?;
-                    let list = self.heap.new_list(&self.stack[mark..]);
-                    self.stack.truncate(mark);
-                    self.push(list)?;
+                    let list = self.heap.new_list().map_err(|Full| self.too_many())?;
+                    self.stack.insert(mark, Value::list(list));
+                    self.append(mark + 1, true)?;
                 }
 
                 EMPTY_DICT => {
-                    let dict = self.heap.new_dict();
-                    self.push(dict)?;
+                    let dict = self.heap.new_dict().map_err(|Full| self.too_many())?;
+                    self.stack.push(Value::dict(dict));
                 }
                 SETITEM => {
                     self.need(3)?;
@@ -200,8 +199,8 @@ impl<C: Condense> Machine<'_, '_, C> {
                 }
                 DICT => {
                     let mark = self.close_mark()?;
-                    let dict = self.heap.new_dict().ok_or_else(|| self.too_many())?;
-                    self.stack.insert(mark, dict);
+                    let dict = self.heap.new_dict().map_err(|Full| self.too_many())?;
+                    self.stack.insert(mark, Value::dict(dict));
                     self.set_items(mark + 1)?;
                 }
 
@@ -214,11 +213,11 @@ impl<C: Condense> Machine<'_, '_, C> {
                     self.tuple(mark)?;
                 }
 
-                EMPTY_SET => self.stack.push(Value::Set),
+                EMPTY_SET => self.stack.push(Value::SET),
                 ADDITEMS => {
                     let mark = self.close_mark()?;
                     let target = self.target_below(mark)?;
-                    if target != Value::Set {
+                    if target != Value::SET {
                         return Err(self.wrong_target("set", target));
                     }
                     self.stack.truncate(mark);
@@ -226,7 +225,7 @@ impl<C: Condense> Machine<'_, '_, C> {
                 FROZENSET => {
                     let mark = self.close_mark()?;
                     self.stack.truncate(mark);
-                    self.stack.push(Value::Set);
+                    self.stack.push(Value::SET);
                 }
 
                 MARK if self.fill_list() => {}
@@ -290,8 +289,8 @@ impl<C: Condense> Machine<'_, '_, C> {
     #[inline]
     fn fill_list(&mut self) -> bool {
         let start = self.stack.len();
-        let list = match self.stack.last() {
-            Some(&Value::List(list)) if start > self.fence && self.heap.is_empty_list(list) => list,
+        let list = match self.stack.last().and_then(|value| value.as_list()) {
+            Some(list) if start > self.fence && self.heap.is_empty_list(list) => list,
             _ => return false,
         };
         let Some(runs) = &mut self.runs else { return false };
@@ -301,8 +300,9 @@ impl<C: Condense> Machine<'_, '_, C> {
             None => {
                 let Some(length) = run_length(bytes) else { return false };
                 let run = &bytes[..length];
-                take_from_memo(run, &self.memo, &mut self.stack);
-                let condensed = self.heap.condense_items(&self.stack[start..], &mut self.condenser);
+                let is_whole = take_from_memo(run, &self.memo, &mut self.stack);
+                let items = &self.stack[start..];
+                let condensed = if is_whole { self.heap.condense_items(items, &mut self.condenser) } else { None };
                 self.stack.truncate(start);
                 let Some(record) = condensed else { return false };
                 runs.insert(run, record);
@@ -327,7 +327,13 @@ impl<C: Condense> Machine<'_, '_, C> {
     #[inline]
     fn long(&mut self, length: u64) -> Result<(), ReadError> {
         let length = self.check_length(length)?;
-        let value = decode_long(self.input.slice(length)?);
+        let number = decode_long(self.input.slice(length)?);
+        self.push_number(number)
+    }
+
+    #[inline]
+    fn push_number(&mut self, number: Kind) -> Result<(), ReadError> {
+        let value = self.heap.number(number).map_err(|Full| self.too_many())?;
         self.stack.push(value);
         Ok(())
     }
@@ -338,7 +344,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         match decode_text(self.input.slice(length)?) {
             Ok(text) => {
                 let id = self.heap.strings.intern(&text);
-                self.stack.push(Value::Text(id));
+                self.stack.push(Value::text(id));
                 Ok(())
             }
             Err(valid) => Err(ReadError::InvalidText {
@@ -352,7 +358,7 @@ impl<C: Condense> Machine<'_, '_, C> {
     fn bytes(&mut self, length: u64) -> Result<(), ReadError> {
         let length = self.check_length(length)?;
         self.input.slice(length)?;
-        self.stack.push(Value::Bytes);
+        self.stack.push(Value::BYTES);
         Ok(())
     }
 
@@ -360,14 +366,14 @@ impl<C: Condense> Machine<'_, '_, C> {
     #[inline]
     fn append(&mut self, start: usize, is_batch: bool) -> Result<(), ReadError> {
         let target = self.target_below(start)?;
-        let Value::List(list) = target else { return Err(self.wrong_target("list", target)) };
+        let Some(list) = target.as_list() else { return Err(self.wrong_target("list", target)) };
         let items = &self.stack[start..];
         let added = match is_batch {
             true => self.heap.extend_list_by_batch(list, items, &mut self.condenser),
             false => self.heap.extend_list(list, items),
         };
-        if let Err(record) = added {
-            return Err(self.changed_after_use(record));
+        if let Err(refused) = added {
+            return Err(self.not_added(refused));
         }
         self.stack.truncate(start);
         Ok(())
@@ -377,7 +383,7 @@ impl<C: Condense> Machine<'_, '_, C> {
     #[inline]
     fn set_items(&mut self, start: usize) -> Result<(), ReadError> {
         let target = self.target_below(start)?;
-        let Value::Dict(dict) = target else { return Err(self.wrong_target("dict", target)) };
+        let Some(dict) = target.as_dict() else { return Err(self.wrong_target("dict", target)) };
         let entries = &self.stack[start..];
         if !entries.len().is_multiple_of(2) {
             return Err(ReadError::KeyWithoutValue {
@@ -386,8 +392,8 @@ impl<C: Condense> Machine<'_, '_, C> {
                 found: entries.len(),
             });
         }
-        if let Err(record) = self.heap.extend_dict(dict, entries, &mut self.condenser) {
-            return Err(self.changed_after_use(record));
+        if let Err(refused) = self.heap.extend_dict(dict, entries, &mut self.condenser) {
+            return Err(self.not_added(refused));
         }
         self.stack.truncate(start);
         Ok(())
@@ -402,14 +408,9 @@ impl<C: Condense> Machine<'_, '_, C> {
     /// Makes the values from `start` on a tuple.
     #[inline]
     fn tuple(&mut self, start: usize) -> Result<(), ReadError> {
-        let tuple = self.heap.new_tuple(&self.stack[start..]);
+        let tuple = self.heap.new_tuple(&self.stack[start..]).map_err(|Full| self.too_many())?;
         self.stack.truncate(start);
-        self.push(tuple)
-    }
-
-    #[inline]
-    fn push(&mut self, value: Option<Value>) -> Result<(), ReadError> {
-        self.stack.push(value.ok_or_else(|| self.too_many())?);
+        self.stack.push(tuple);
         Ok(())
     }
 
@@ -444,125 +445,18 @@ impl<C: Condense> Machine<'_, '_, C> {
         self.fence = self.marks.last().copied().unwrap_or(0);
         Ok(mark)
     }
-
-    fn signed_length(&self, length: i32) -> Result<u64, ReadError> {
-        u64::try_from(length).map_err(|_| ReadError::NegativeLength {
-            offset: self.input.opcode_offset(),
-            opcode: self.input.opcode_name(),
-            length: i64::from(length),
-        })
-    }
-
-    #[inline]
-    fn check_length(&self, length: u64) -> Result<usize, ReadError> {
-        if length > 0xff {
-            self.check_end(length)?;
-            if length > LONGEST_VALUE {
-                return Err(ReadError::ValueTooLong {
-                    offset: self.input.opcode_offset(),
-                    opcode: self.input.opcode_name(),
-                    length,
-                    limit: LONGEST_VALUE,
-                });
-            }
-        }
-        Ok(length as usize)
-    }
-
-    /// Sees to it that the file has `length` more bytes, as far as its length is known.
-    fn check_end(&self, length: u64) -> Result<(), ReadError> {
-        let remaining = self.input.remaining();
-        if length <= remaining {
-            return Ok(());
-        }
-        Err(ReadError::LengthBeyondEnd {
-            offset: self.input.opcode_offset(),
-            opcode: self.input.opcode_name(),
-            length,
-            remaining,
-        })
-    }
-
-    fn expect_end(&mut self) -> Result<(), ReadError> {
-        while self.input.available() == 0 {
-            if self.input.is_finished() {
-                return Ok(());
-            }
-            self.input.top_up()?;
-        }
-        Err(ReadError::TrailingBytes { offset: self.input.offset() })
-    }
-
-    fn check_memory(&self) -> Result<(), ReadError> {
-        let found = self.heap.memory()
-            + self.condenser.memory()
-            + self.memo.memory()
-            + self.runs.as_ref().map_or(0, Runs::memory)
-            + self.stack.capacity() * size_of::<Value>()
-            + self.marks.capacity() * size_of::<usize>();
-        let stored = self.budget.stored.get();
-        let limit = self.budget.fixed.saturating_add(stored.saturating_mul(self.budget.per_byte));
-        if found as u64 <= limit {
-            return Ok(());
-        }
-        Err(ReadError::TooMuchMemory { offset: self.input.offset(), found: found as u64, limit, stored })
-    }
-
-    #[cold]
-    fn too_many(&self) -> ReadError {
-        ReadError::TooManyValues { offset: self.input.opcode_offset(), opcode: self.input.opcode_name() }
-    }
-
-    #[cold]
-    fn underflow(&self, needed: usize, found: usize) -> ReadError {
-        ReadError::StackUnderflow {
-            offset: self.input.opcode_offset(),
-            opcode: self.input.opcode_name(),
-            needed,
-            found,
-        }
-    }
-
-    #[cold]
-    fn wrong_target(&self, needed: &'static str, found: Value) -> ReadError {
-        ReadError::WrongTarget {
-            offset: self.input.opcode_offset(),
-            opcode: self.input.opcode_name(),
-            needed,
-            found: found.kind(),
-        }
-    }
-
-    #[cold]
-    fn changed_after_use(&self, record: C::Record) -> ReadError {
-        ReadError::ChangedAfterUse {
-            offset: self.input.opcode_offset(),
-            opcode: self.input.opcode_name(),
-            found: C::kind(record),
-        }
-    }
-
-    #[cold]
-    fn refuse(&self, byte: u8) -> ReadError {
-        let offset = self.input.opcode_offset();
-        match name(byte) {
-            Some(opcode) if is_forbidden(byte) => ReadError::ForbiddenOpcode { offset, opcode },
-            Some(opcode) if is_text(byte) => ReadError::TextOpcode { offset, opcode },
-            _ => ReadError::UnknownOpcode { offset, byte },
-        }
-    }
 }
 
-/// Carries out the BINGETs and LONG_BINGETs that `bytes` begin with, as far as the memo has their values.
-fn take_from_memo(mut bytes: &[u8], memo: &Memo, stack: &mut Vec<Value>) {
+/// Carries out the BINGETs and LONG_BINGETs of a run; whether the memo had all of their values.
+fn take_from_memo(mut run: &[u8], memo: &Memo, stack: &mut Vec<Value>) -> bool {
     loop {
-        let (index, after) = match bytes {
+        let (index, after) = match run {
             [LONG_BINGET, a, b, c, d, after @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]), after),
             [BINGET, index, after @ ..] => (u32::from(*index), after),
-            _ => return,
+            _ => return true,
         };
-        let Some(value) = memo.get(index) else { return };
+        let Some(value) = memo.get(index) else { return false };
         stack.push(*value);
-        bytes = after;
+        run = after;
     }
 }
