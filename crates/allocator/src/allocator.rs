@@ -114,12 +114,12 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// Bytes the program holds, whole blocks counted.
-    pub fn allocated(&self) -> u64 {
+    pub fn allocated_bytes(&self) -> u64 {
         self.statistics.allocated_bytes.all.current
     }
 
     /// Bytes taken from the driver.
-    pub fn reserved(&self) -> u64 {
+    pub fn reserved_bytes(&self) -> u64 {
         self.statistics.reserved_bytes.all.current
     }
 
@@ -191,8 +191,8 @@ impl<D: Driver> Allocator<D> {
             requested,
             block: search.size,
             segment: search.segment,
-            allocated: self.allocated(),
-            reserved: self.reserved(),
+            allocated: self.allocated_bytes(),
+            reserved: self.reserved_bytes(),
             in_private_pools: private.flat_map(|pool| pool.free.keys()).map(|key| key.1).sum(),
             cap: self.settings.cap,
         }
@@ -362,7 +362,7 @@ impl<D: Driver> Allocator<D> {
             self.statistics.alloc_retries += 1;
         }
         if let Some(cap) = self.settings.cap
-            && self.reserved().saturating_add(search.segment) > cap
+            && self.reserved_bytes().saturating_add(search.segment) > cap
         {
             return None;
         }

@@ -112,10 +112,10 @@ impl<D: Driver> Allocator<D> {
     pub(crate) fn collect_garbage(&mut self) {
         let Some(cap) = self.settings.cap else { return };
         let threshold = (self.settings.garbage_collection_threshold * cap as f64) as u64;
-        if self.reserved() <= threshold {
+        if self.reserved_bytes() <= threshold {
             return;
         }
-        let target = self.reserved() - threshold;
+        let target = self.reserved_bytes() - threshold;
         let age = |allocator: &Self, id: BlockId| {
             allocator.pools[LARGE_POOL as usize].searches - allocator.blocks[id].cached_at
         };

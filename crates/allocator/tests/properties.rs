@@ -1,5 +1,7 @@
 //! What holds for every sequence of requests, under every setting.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use proptest::prelude::*;
 use vramfit_allocator::{Allocator, BlockId, Settings, SimulatedDriver, Use};
 use vramfit_trace::snapshot::PoolId;
@@ -41,12 +43,12 @@ fn settings() -> impl Strategy<Value = Settings> {
 
 fn check(allocator: &Allocator<SimulatedDriver>) {
     let statistics = allocator.statistics();
-    assert!(allocator.allocated() <= allocator.reserved());
+    assert!(allocator.allocated_bytes() <= allocator.reserved_bytes());
     assert!(statistics.requested_bytes.all.current <= statistics.active_bytes.all.current);
     if let Some(cap) = allocator.settings().cap {
         // Pages are larger than what the cap is checked with: an expandable segment may go one page beyond it.
         let slack = if allocator.settings().expandable_segments { 512 << 20 } else { 0 };
-        assert!(allocator.reserved() <= cap + slack);
+        assert!(allocator.reserved_bytes() <= cap + slack);
     }
     let mut reserved = 0;
     let mut allocated = 0;
@@ -69,8 +71,8 @@ fn check(allocator: &Allocator<SimulatedDriver>) {
         end_of_last = cursor;
         reserved += segment.size;
     }
-    assert_eq!(reserved, allocator.reserved());
-    assert_eq!(allocated, allocator.allocated());
+    assert_eq!(reserved, allocator.reserved_bytes());
+    assert_eq!(allocated, allocator.allocated_bytes());
 }
 
 /// Runs `steps`; what came out, and the allocator with what is still held.
@@ -125,13 +127,13 @@ proptest! {
         for id in held {
             allocator.free(id);
         }
-        prop_assert_eq!(allocator.allocated(), 0);
+        prop_assert_eq!(allocator.allocated_bytes(), 0);
         prop_assert_eq!(allocator.statistics().active.all.current, 0);
         prop_assert_eq!(allocator.statistics().inactive_split.all.current, 0);
         prop_assert_eq!(allocator.statistics().inactive_split_bytes.all.current, 0);
         allocator.make_freeable(PoolId(0, 7));
         allocator.empty_cache();
-        prop_assert_eq!(allocator.reserved(), 0);
+        prop_assert_eq!(allocator.reserved_bytes(), 0);
         prop_assert_eq!(allocator.segments().len(), 0);
     }
 

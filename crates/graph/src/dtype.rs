@@ -74,6 +74,17 @@ impl Dtype {
         }
     }
 
+    /// The name on vramfit's command line, such as `fp32`; PyTorch's where there is none shorter.
+    pub fn short_name(self) -> &'static str {
+        match self {
+            Dtype::Float16 => "fp16",
+            Dtype::Bfloat16 => "bf16",
+            Dtype::Float32 => "fp32",
+            Dtype::Float64 => "fp64",
+            _ => self.name(),
+        }
+    }
+
     /// The type PyTorch calls `name`.
     pub fn from_name(name: &str) -> Option<Dtype> {
         Dtype::ALL.into_iter().find(|dtype| dtype.name() == name)
@@ -94,12 +105,7 @@ impl Dtype {
     pub fn is_differentiable(self) -> bool {
         matches!(
             self,
-            Dtype::Float16
-                | Dtype::Bfloat16
-                | Dtype::Float32
-                | Dtype::Float64
-                | Dtype::Complex64
-                | Dtype::Complex128
+            Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64 | Dtype::Complex64 | Dtype::Complex128
         )
     }
 

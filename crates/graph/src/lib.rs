@@ -4,7 +4,9 @@
 //! their numbers. Nothing here knows about memory: what a call costs is for the `step` crate to say.
 
 pub mod bind;
+pub mod dims;
 pub mod dtype;
 pub mod expression;
 pub mod model;
 pub mod read;
+pub mod select;

@@ -1,5 +1,7 @@
 //! A captured model, with sizes still as expressions of its symbols.
 
+use std::fmt;
+
 use crate::dtype::Dtype;
 use crate::expression::Expression;
 
@@ -7,13 +9,17 @@ use crate::expression::Expression;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);
 
+/// The number of an expression in [`Model::expressions`]. Each distinct expression has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExpressionId(pub u32);
+
 /// A whole number, or an expression of the model's symbols.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
     /// Known.
     Known(i64),
     /// Depends on symbols.
-    Symbolic(Box<Expression>),
+    Symbolic(ExpressionId),
 }
 
 /// A size the user may choose, such as the batch.
@@ -249,6 +255,10 @@ pub enum Step {
     Grad(bool),
     /// An autocast region begins.
     Autocast {
+        /// Whether it is one for the GPU; others change nothing there.
+        is_gpu: bool,
+        /// The type it casts to.
+        dtype: Option<Dtype>,
         /// Whether it is on.
         is_enabled: bool,
         /// Whether weights' casts are kept.
@@ -260,6 +270,8 @@ pub enum Step {
     Checkpoint {
         /// Whether it is the reentrant kind.
         is_reentrant: bool,
+        /// Whether it keeps the state of the random number generators.
+        preserves_rng: bool,
         /// Its arguments.
         arguments: Vec<TensorId>,
     },
@@ -292,6 +304,8 @@ pub struct Model {
     pub class: String,
     /// The sizes the user may choose.
     pub symbols: Vec<Symbol>,
+    /// The distinct expressions of the symbols, which [`Size::Symbolic`] names.
+    pub expressions: Vec<Expression>,
     /// What the capture says to people.
     pub notes: Vec<String>,
     /// The modules.
@@ -318,4 +332,59 @@ pub struct Model {
     pub tensors: Vec<Vec<Tensor>>,
     /// Sections of steps.
     pub steps: Vec<Vec<Step>>,
+}
+
+impl Model {
+    /// The names of the symbols, in order.
+    pub fn symbol_names(&self) -> Vec<&str> {
+        self.symbols.iter().map(|symbol| symbol.name.as_str()).collect()
+    }
+
+    /// A size as text, with the symbols' names.
+    pub fn size_text(&self, size: Size) -> String {
+        match size {
+            Size::Known(value) => value.to_string(),
+            Size::Symbolic(id) => self.expressions[id.0 as usize].named(&self.symbol_names()).to_string(),
+        }
+    }
+
+    /// How many numbers the parameters hold together, tied ones counted once; `None` where that passes 64 bits.
+    pub fn parameter_count(&self) -> Option<u64> {
+        self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.elements()?))
+    }
+
+    /// How many tensors exist before the step, constants left out: parameters, buffers, inputs and targets, which have
+    /// the lowest numbers.
+    pub fn given_count(&self) -> usize {
+        self.parameters.len() + self.buffers.len() + self.inputs.len() + self.targets.len()
+    }
+}
+
+impl Weight {
+    /// How many numbers it holds; `None` where that passes 64 bits.
+    pub fn elements(&self) -> Option<u64> {
+        self.shape.iter().try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))
+    }
+}
+
+/// As a capture names it: `as-built`, `fp32`, `amp-bf16`.
+impl fmt::Display for Precision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Precision::AsBuilt => formatter.write_str("as-built"),
+            Precision::Cast(dtype) => formatter.write_str(dtype.short_name()),
+            Precision::Autocast(dtype) => write!(formatter, "amp-{}", dtype.short_name()),
+        }
+    }
+}
+
+/// As a capture names it: `train`, `eval`, `eval-grad`.
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Mode::Train => "train",
+            Mode::Eval => "eval",
+            Mode::EvalGrad => "eval-grad",
+        })
+    }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use vramfit_validation::allocator;
+use vramfit_validation::{allocator, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write]";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate | trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,6 +13,8 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["allocator"] => allocator::page().map(|text| print!("{text}")),
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
+        ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
+        ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),
     };
     match result {

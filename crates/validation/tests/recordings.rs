@@ -1,5 +1,7 @@
 //! Every recording, against what PyTorch itself said of the run.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use vramfit_allocator::Settings;
 use vramfit_allocator::replay::first_stray;
 use vramfit_report::memory_summary::memory_summary;

@@ -1,0 +1,85 @@
+//! Makes sure that a model's every reference is good: numbers in range, regions nested, tensors made before they are used.
+
+mod lifetime;
+mod reference;
+mod region;
+mod table;
+mod tensor;
+mod variant;
+
+use crate::expression::{Expression, ParseError};
+use crate::model::{Model, Size};
+use crate::read::ReadError;
+
+/// The model's expressions, with those that are none.
+pub(super) struct Expressions<'a> {
+    pub(super) texts: &'a [Box<str>],
+    pub(super) parsed: &'a [Result<Expression, ParseError>],
+}
+
+/// A model being checked.
+struct Checker<'a> {
+    model: &'a Model,
+    expressions: &'a Expressions<'a>,
+    /// The symbols' values in the example.
+    examples: Vec<i64>,
+}
+
+/// Checks everything that the model's types do not say by themselves.
+pub(super) fn check(model: &Model, expressions: &Expressions<'_>) -> Result<(), ReadError> {
+    let examples = model.symbols.iter().map(|symbol| symbol.example).collect();
+    let checker = Checker { model, expressions, examples };
+    checker.tables()?;
+    checker.variants()?;
+    for (section, types) in model.types.iter().enumerate() {
+        checker.types(section, types)?;
+    }
+    for section in 0..model.tensors.len() {
+        checker.tensors(section)?;
+    }
+    checker.given_shapes()?;
+    for section in 0..model.steps.len() {
+        checker.references(section)?;
+        checker.regions(section)?;
+    }
+    checker.lifetimes()
+}
+
+impl Checker<'_> {
+    /// A size that must be an expression, if it is not a number.
+    fn size(&self, size: Size, place: impl Fn() -> String) -> Result<(), ReadError> {
+        let Size::Symbolic(id) = size else { return Ok(()) };
+        match &self.expressions.parsed[id.0 as usize] {
+            Ok(_) => Ok(()),
+            Err(source) => Err(ReadError::BadExpression {
+                place: place(),
+                text: self.expressions.texts[id.0 as usize].to_string(),
+                source: source.clone(),
+            }),
+        }
+    }
+
+    /// A size, stride or offset: not below zero.
+    fn count(&self, size: Size, place: impl Fn() -> String) -> Result<(), ReadError> {
+        match size {
+            Size::Known(found) if found < 0 => Err(ReadError::NegativeSize { place: place(), found }),
+            _ => self.size(size, place),
+        }
+    }
+
+    /// The value of a size at the example's sizes; `None` where it has none.
+    fn at_example(&self, size: Size) -> Option<i64> {
+        match size {
+            Size::Known(value) => Some(value),
+            Size::Symbolic(id) => self.expressions.parsed[id.0 as usize].as_ref().ok()?.evaluate(&self.examples).ok(),
+        }
+    }
+}
+
+/// A number that must be below a count.
+fn below(what: &'static str, found: u32, count: usize, place: impl Fn() -> String) -> Result<(), ReadError> {
+    if (found as usize) < count {
+        return Ok(());
+    }
+    Err(ReadError::NoSuchNumber { place: place(), what, found, count })
+}

@@ -1,0 +1,61 @@
+//! Variants: each precision and mode once, each with sections that exist.
+
+use std::collections::HashMap;
+
+use super::{Checker, below};
+use crate::model::{Mode, Variant};
+use crate::read::ReadError;
+
+impl Checker<'_> {
+    pub(super) fn variants(&self) -> Result<(), ReadError> {
+        let model = self.model;
+        if model.variants.is_empty() {
+            return Err(ReadError::NoVariants);
+        }
+        let mut seen = HashMap::new();
+        for (row, variant) in model.variants.iter().enumerate() {
+            let sections = [
+                ("types", variant.types, model.types.len()),
+                ("tensors", variant.tensors, model.tensors.len()),
+                ("steps", variant.steps, model.steps.len()),
+            ];
+            for (what, found, count) in sections {
+                below("section", found as u32, count, || format!("variants[{row}].{what}"))?;
+            }
+            if let Some(first) = seen.insert((variant.precision, variant.mode), row) {
+                let name = format!("{} {}", variant.precision, variant.mode);
+                return Err(ReadError::DuplicateVariant { row, name, first });
+            }
+            if variant.has_grad != (variant.mode != Mode::Eval) {
+                return Err(ReadError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
+            }
+        }
+        self.used("types", model.types.len(), |variant| variant.types)?;
+        self.used("tensors", model.tensors.len(), |variant| variant.tensors)?;
+        self.used("steps", model.steps.len(), |variant| variant.steps)
+    }
+
+    /// Every section is some variant's.
+    fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), ReadError> {
+        let mut is_used = vec![false; count];
+        for variant in &self.model.variants {
+            is_used[number(variant)] = true;
+        }
+        match is_used.iter().position(|is_used| !is_used) {
+            Some(section) => Err(ReadError::UnusedSection { table, section }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many types every variant has that uses this section of tensors.
+    pub(super) fn type_count(&self, tensors: usize) -> usize {
+        let variants = self.model.variants.iter().filter(|variant| variant.tensors == tensors);
+        variants.map(|variant| self.model.types[variant.types].len()).min().unwrap_or(0)
+    }
+
+    /// How many tensors every variant has that uses this section of steps.
+    pub(super) fn tensor_count(&self, steps: usize) -> usize {
+        let variants = self.model.variants.iter().filter(|variant| variant.steps == steps);
+        variants.map(|variant| self.model.tensors[variant.tensors].len()).min().unwrap_or(0)
+    }
+}

@@ -1,0 +1,135 @@
+//! What the reader knows on its way through the JSON: what went wrong and where, and the expressions met so far.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use serde::de;
+
+use crate::model::{ExpressionId, Size};
+use crate::read::ReadError;
+
+/// The JSON values that are read of a file at most; a 7-billion-parameter Llama has 0.4 million.
+const VALUE_LIMIT: u32 = 16_000_000;
+/// How deep lists and objects may nest: serde_json's own limit.
+const DEPTH_LIMIT: usize = 128;
+
+/// One step of the way to a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Segment {
+    /// A key of an object.
+    Key(&'static str),
+    /// An element of a list.
+    Index(usize),
+}
+
+/// What went wrong, once it is known where.
+type Failure = Box<dyn FnOnce(String) -> ReadError>;
+
+/// The state of one reading.
+#[derive(Default)]
+pub(super) struct Context {
+    /// The way to what went wrong, from there to the outside: empty unless reading fails.
+    path: RefCell<Vec<Segment>>,
+    /// What went wrong, where that is more than serde_json can say.
+    failure: RefCell<Option<Failure>>,
+    expressions: RefCell<Expressions>,
+    values: Cell<u32>,
+}
+
+#[derive(Default)]
+struct Expressions {
+    numbers: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+}
+
+impl Context {
+    pub(super) fn new() -> Self {
+        Context::default()
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub(super) fn count<Error: de::Error>(&self) -> Result<(), Error> {
+        let values = self.values.get() + 1;
+        self.values.set(values);
+        if values <= VALUE_LIMIT {
+            return Ok(());
+        }
+        Err(self.fail(|path| ReadError::TooManyValues { path, limit: VALUE_LIMIT }))
+    }
+
+    /// Says on the way out that what went wrong lies in there.
+    #[cold]
+    pub(super) fn within(&self, segment: Segment) {
+        self.path.borrow_mut().push(segment);
+    }
+
+    /// Where something went wrong, such as `steps[0][17][2]`.
+    fn path(&self) -> String {
+        let mut text = String::new();
+        for segment in self.path.borrow().iter().rev() {
+            match segment {
+                Segment::Key(key) if text.is_empty() => text.push_str(key),
+                Segment::Key(key) => {
+                    text.push('.');
+                    text.push_str(key);
+                }
+                Segment::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        if text.is_empty() { "top level".to_owned() } else { text }
+    }
+
+    /// Remembers what went wrong; what it returns ends the reading. The failure is given its path when that is known.
+    #[cold]
+    pub(super) fn fail<Error: de::Error>(&self, failure: impl FnOnce(String) -> ReadError + 'static) -> Error {
+        self.failure.borrow_mut().get_or_insert(Box::new(failure));
+        Error::custom("")
+    }
+
+    /// Remembers what went wrong with a text, which the failure is given after its path.
+    #[cold]
+    pub(super) fn fail_with<Error: de::Error>(
+        &self,
+        text: &str,
+        failure: impl FnOnce(String, String) -> ReadError + 'static,
+    ) -> Error {
+        let text = text.to_owned();
+        self.fail(|path| failure(path, text))
+    }
+
+    /// What went wrong, given what serde_json says.
+    pub(super) fn error(&self, error: &serde_json::Error, length: usize) -> ReadError {
+        let path = self.path();
+        if let Some(failure) = self.failure.borrow_mut().take() {
+            return failure(path);
+        }
+        if error.is_eof() {
+            return ReadError::TruncatedJson { path, length };
+        }
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        if message == "recursion limit exceeded" {
+            return ReadError::NestedTooDeeply { limit: DEPTH_LIMIT };
+        }
+        ReadError::InvalidJson { path, line: error.line(), column: error.column(), message }
+    }
+
+    /// The size that an expression stands for; the same text gets the same number.
+    pub(super) fn expression(&self, text: &str) -> Size {
+        let expressions = &mut *self.expressions.borrow_mut();
+        if let Some(number) = expressions.numbers.get(text) {
+            return Size::Symbolic(ExpressionId(*number));
+        }
+        // No more expressions than values, whose number has a limit far below 2^32.
+        let number = expressions.texts.len() as u32;
+        expressions.numbers.insert(text.into(), number);
+        expressions.texts.push(text.into());
+        Size::Symbolic(ExpressionId(number))
+    }
+
+    /// The texts of all expressions, by number.
+    pub(super) fn take_expressions(&self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.expressions.borrow_mut().texts)
+    }
+}

@@ -1,0 +1,394 @@
+//! From JSON to values: what a type needs to say to be read, and the one visitor that reads them all.
+//!
+//! A type implements [`Read`] with those of its methods that fit what it accepts; everything else is a
+//! [`ReadError::WrongType`] that says where, what was found and what was needed.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use smallvec::SmallVec;
+
+use super::context::{Context, Segment};
+use crate::model::{Size, TensorId};
+use crate::read::ReadError;
+
+/// A value that can be read from JSON.
+pub(super) trait Read: Sized {
+    /// What is needed, for people.
+    const NEEDED: &'static str;
+
+    fn from_null<Error: de::Error>(context: &Context) -> Result<Self, Error> {
+        Err(wrong_type::<Self, Error>(context, "null"))
+    }
+
+    fn from_bool<Error: de::Error>(context: &Context, _value: bool) -> Result<Self, Error> {
+        Err(wrong_type::<Self, Error>(context, "a truth value"))
+    }
+
+    fn from_integer<Error: de::Error>(context: &Context, _value: i64) -> Result<Self, Error> {
+        Err(wrong_type::<Self, Error>(context, "an integer"))
+    }
+
+    fn from_float<Error: de::Error>(context: &Context, _value: f64) -> Result<Self, Error> {
+        Err(wrong_type::<Self, Error>(context, "a number with a fraction or beyond 64 bits"))
+    }
+
+    fn from_text<Error: de::Error>(context: &Context, _text: &str) -> Result<Self, Error> {
+        Err(wrong_type::<Self, Error>(context, "a string"))
+    }
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Err(wrong_type::<Self, Access::Error>(list.context, "a list"))
+    }
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        Err(wrong_type::<Self, Access::Error>(object.context, "an object"))
+    }
+}
+
+fn wrong_type<Value: Read, Error: de::Error>(context: &Context, found: &'static str) -> Error {
+    context.fail(move |path| ReadError::WrongType { path, found, needed: Value::NEEDED })
+}
+
+/// Reads one value.
+pub(super) struct Seed<'c, Value> {
+    context: &'c Context,
+    value: PhantomData<Value>,
+}
+
+impl<'c, Value> Seed<'c, Value> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        Seed { context, value: PhantomData }
+    }
+}
+
+impl<'de, Value: Read> DeserializeSeed<'de> for Seed<'_, Value> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, Value: Read> Visitor<'de> for Seed<'_, Value> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(Value::NEEDED)
+    }
+
+    fn visit_unit<Error: de::Error>(self) -> Result<Value, Error> {
+        Value::from_null(self.context)
+    }
+
+    fn visit_bool<Error: de::Error>(self, value: bool) -> Result<Value, Error> {
+        Value::from_bool(self.context, value)
+    }
+
+    fn visit_i64<Error: de::Error>(self, value: i64) -> Result<Value, Error> {
+        Value::from_integer(self.context, value)
+    }
+
+    fn visit_u64<Error: de::Error>(self, value: u64) -> Result<Value, Error> {
+        match i64::try_from(value) {
+            Ok(value) => Value::from_integer(self.context, value),
+            Err(_) => Err(out_of_range(self.context, value.into(), "a number up to 9223372036854775807")),
+        }
+    }
+
+    fn visit_f64<Error: de::Error>(self, value: f64) -> Result<Value, Error> {
+        Value::from_float(self.context, value)
+    }
+
+    fn visit_str<Error: de::Error>(self, text: &str) -> Result<Value, Error> {
+        Value::from_text(self.context, text)
+    }
+
+    fn visit_seq<Access: SeqAccess<'de>>(self, access: Access) -> Result<Value, Access::Error> {
+        let mut list = List { context: self.context, access, count: 0 };
+        let value = Value::from_list(&mut list)?;
+        list.end()?;
+        Ok(value)
+    }
+
+    fn visit_map<Access: MapAccess<'de>>(self, access: Access) -> Result<Value, Access::Error> {
+        Value::from_object(&mut Object { context: self.context, access, segment: Segment::Key("") })
+    }
+}
+
+/// A list being read.
+pub(super) struct List<'c, Access> {
+    pub(super) context: &'c Context,
+    access: Access,
+    count: usize,
+}
+
+impl<'de, Access: SeqAccess<'de>> List<'_, Access> {
+    /// The next element, if there is one.
+    pub(super) fn next<Value: Read>(&mut self) -> Result<Option<Value>, Access::Error> {
+        self.context.count()?;
+        match self.access.next_element_seed(Seed::new(self.context)) {
+            Ok(value) => {
+                self.count += usize::from(value.is_some());
+                Ok(value)
+            }
+            Err(error) => {
+                self.context.within(Segment::Index(self.count));
+                Err(error)
+            }
+        }
+    }
+
+    /// The next element, which must be there.
+    pub(super) fn required<Value: Read>(&mut self, needed: &'static str) -> Result<Value, Access::Error> {
+        let found = self.count;
+        let missing = || self.context.fail(move |path| ReadError::MissingElement { path, found, needed });
+        self.next()?.ok_or_else(missing)
+    }
+
+    /// All elements that are left.
+    pub(super) fn rest<Value: Read>(&mut self) -> Result<Vec<Value>, Access::Error> {
+        // Most lists are short: gathered here first, they take one allocation of the right size.
+        let mut short: SmallVec<[Value; 8]> = SmallVec::new();
+        while let Some(value) = self.next()? {
+            short.push(value);
+        }
+        Ok(short.into_vec())
+    }
+
+    /// Makes sure that no elements are left.
+    fn end(&mut self) -> Result<(), Access::Error> {
+        let needed = self.count;
+        match self.access.next_element::<IgnoredAny>()? {
+            None => Ok(()),
+            Some(_) => Err(self.context.fail(move |path| ReadError::ExtraElement { path, needed })),
+        }
+    }
+}
+
+/// An object being read.
+pub(super) struct Object<'c, Access> {
+    pub(super) context: &'c Context,
+    access: Access,
+    /// The key just read.
+    segment: Segment,
+}
+
+impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
+    /// The next key that is one of `keys`, as its place among them; values of others are skipped.
+    pub(super) fn key(&mut self, keys: &[&'static str]) -> Result<Option<usize>, Access::Error> {
+        while let Some(found) = self.access.next_key_seed(KeySeed { keys })? {
+            match found {
+                Some(at) => {
+                    self.segment = Segment::Key(keys[at]);
+                    return Ok(Some(at));
+                }
+                None => self.skip()?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there is another key, whatever it is; `number` is how many there were before.
+    pub(super) fn any_key(&mut self, number: usize) -> Result<bool, Access::Error> {
+        self.segment = Segment::Index(number);
+        Ok(self.access.next_key::<IgnoredAny>()?.is_some())
+    }
+
+    /// The object's first key, as its place among `known`, which it must be one of.
+    pub(super) fn only_key(&mut self, known: &'static [&'static str]) -> Result<usize, Access::Error> {
+        match self.access.next_key_seed(KeySeed { keys: known })? {
+            Some(Some(at)) => {
+                self.segment = Segment::Key(known[at]);
+                Ok(at)
+            }
+            _ => Err(self.context.fail(move |path| ReadError::UnknownKind { path, known })),
+        }
+    }
+
+    /// Makes sure that there are no more keys.
+    pub(super) fn end(&mut self) -> Result<(), Access::Error> {
+        match self.access.next_key::<IgnoredAny>()? {
+            None => Ok(()),
+            Some(_) => Err(self.context.fail(|path| ReadError::ExtraKey { path })),
+        }
+    }
+
+    /// Passes over the value of the key just read.
+    pub(super) fn skip(&mut self) -> Result<(), Access::Error> {
+        self.access.next_value::<IgnoredAny>().map(|_| ())
+    }
+
+    /// The value of the key just read.
+    pub(super) fn value<Value: Read>(&mut self) -> Result<Value, Access::Error> {
+        self.context.count()?;
+        let value = self.access.next_value_seed(Seed::new(self.context));
+        value.inspect_err(|_| self.context.within(self.segment))
+    }
+
+    /// The value of the key just read, which was not read before.
+    pub(super) fn once<Value: Read>(
+        &mut self,
+        key: &'static str,
+        place: &mut Option<Value>,
+    ) -> Result<(), Access::Error> {
+        if place.is_some() {
+            return Err(self.context.fail(move |path| ReadError::DuplicateKey { path, key }));
+        }
+        *place = Some(self.value()?);
+        Ok(())
+    }
+
+    /// The value that was read for `key`.
+    pub(super) fn take<Value>(&self, key: &'static str, place: Option<Value>) -> Result<Value, Access::Error> {
+        place.ok_or_else(|| self.context.fail(move |path| ReadError::MissingKey { path, key }))
+    }
+}
+
+/// Reads a key as its place among known ones.
+struct KeySeed<'k> {
+    keys: &'k [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<Error: de::Error>(self, text: &str) -> Result<Option<usize>, Error> {
+        Ok(self.keys.iter().position(|key| *key == text))
+    }
+}
+
+/// Reads an object with fixed keys: `fields!(object, Name { key: place, … })` gives the value of each key to `place`.
+macro_rules! fields {
+    ($object:expr, { $($key:literal => $place:ident),+ $(,)? }) => {
+        $(let mut $place = None;)+
+        {
+            let keys = [$($key),+];
+            while let Some(at) = $object.key(&keys)? {
+                let mut expected = 0..;
+                $(if Some(at) == expected.next() {
+                    $object.once($key, &mut $place)?;
+                })+
+            }
+        }
+        $(let $place = $object.take($key, $place)?;)+
+    };
+}
+pub(super) use fields;
+
+pub(super) fn out_of_range<Error: de::Error>(context: &Context, found: i128, needed: &'static str) -> Error {
+    context.fail(move |path| ReadError::OutOfRange { path, found, needed })
+}
+
+impl<Value: Read> Read for Vec<Value> {
+    const NEEDED: &'static str = "a list";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        list.rest()
+    }
+}
+
+impl<Value: Read> Read for Option<Value> {
+    const NEEDED: &'static str = Value::NEEDED;
+
+    fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
+        Ok(None)
+    }
+
+    fn from_bool<Error: de::Error>(context: &Context, value: bool) -> Result<Self, Error> {
+        Value::from_bool(context, value).map(Some)
+    }
+
+    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+        Value::from_integer(context, value).map(Some)
+    }
+
+    fn from_float<Error: de::Error>(context: &Context, value: f64) -> Result<Self, Error> {
+        Value::from_float(context, value).map(Some)
+    }
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        Value::from_text(context, text).map(Some)
+    }
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Value::from_list(list).map(Some)
+    }
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        Value::from_object(object).map(Some)
+    }
+}
+
+impl Read for bool {
+    const NEEDED: &'static str = "true or false";
+
+    fn from_bool<Error: de::Error>(_context: &Context, value: bool) -> Result<Self, Error> {
+        Ok(value)
+    }
+}
+
+impl Read for i64 {
+    const NEEDED: &'static str = "an integer";
+
+    fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
+        Ok(value)
+    }
+}
+
+impl Read for u32 {
+    const NEEDED: &'static str = "an integer";
+
+    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+        u32::try_from(value).map_err(|_| out_of_range(context, value.into(), "a number from 0 to 4294967295"))
+    }
+}
+
+impl Read for String {
+    const NEEDED: &'static str = "a string";
+
+    fn from_text<Error: de::Error>(_context: &Context, text: &str) -> Result<Self, Error> {
+        Ok(text.to_owned())
+    }
+}
+
+impl Read for Size {
+    const NEEDED: &'static str = "an integer or an expression";
+
+    fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
+        Ok(Size::Known(value))
+    }
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        Ok(context.expression(text))
+    }
+}
+
+impl Read for TensorId {
+    const NEEDED: &'static str = "the number of a tensor";
+
+    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+        u32::from_integer(context, value).map(TensorId)
+    }
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        let digits = text.strip_prefix('%').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .map(TensorId)
+            .ok_or_else(|| context.fail_with(text, |path, found| ReadError::BadTensor { path, found }))
+    }
+}

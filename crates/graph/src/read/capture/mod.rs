@@ -1,0 +1,60 @@
+//! Reads captures, the files that `vramfit.capture` writes; `docs/capture-format.md` describes them.
+//!
+//! The text goes through two stations: `document` and the modules beside it turn JSON into a [`Model`], straight from
+//! the text and without a tree of JSON values between; `check` then makes sure that whatever names something names
+//! something that is there.
+
+mod argument;
+mod check;
+mod context;
+mod document;
+mod json;
+mod step;
+mod table;
+mod variant;
+
+use std::collections::HashMap;
+
+use serde::de::DeserializeSeed;
+
+use super::ReadError;
+use crate::expression::{Expression, ParseError};
+use crate::model::{Model, Symbol};
+use context::Context;
+use document::Document;
+use json::Seed;
+
+/// The version of the format that is read.
+const VERSION: i64 = 1;
+
+/// Reads the capture whose JSON is `text`.
+pub(super) fn read(text: &str) -> Result<Model, ReadError> {
+    let context = Context::new();
+    let document = match decode::<Document>(text, &context) {
+        Ok(document) => document,
+        Err(error) => {
+            // Another version may differ anywhere: that it is another one explains the rest.
+            let head = Context::new();
+            decode::<document::Head>(text, &head).err().filter(ReadError::is_about_version).map_or(Err(error), Err)?
+        }
+    };
+    let (mut model, texts) = document.into_model(&context);
+    let expressions = parse(&texts, &model.symbols);
+    check::check(&model, &check::Expressions { texts: &texts, parsed: &expressions })?;
+    // The check has met every expression: each is good.
+    model.expressions = expressions.into_iter().flatten().collect();
+    debug_assert_eq!(model.expressions.len(), texts.len());
+    Ok(model)
+}
+
+fn decode<Value: json::Read>(text: &str, context: &Context) -> Result<Value, ReadError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let decoded = Seed::new(context).deserialize(&mut deserializer);
+    decoded.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| context.error(&error, text.len()))
+}
+
+fn parse(texts: &[Box<str>], symbols: &[Symbol]) -> Vec<Result<Expression, ParseError>> {
+    let numbers: HashMap<&str, u32> =
+        (0..).zip(symbols).map(|(number, symbol)| (symbol.name.as_str(), number)).collect();
+    texts.iter().map(|text| Expression::parse(text, |name| numbers.get(name).copied())).collect()
+}

@@ -1,0 +1,147 @@
+//! Rows of a capture's tables: symbols, modules, operators, sources, weights, inputs, types, tensors.
+
+use serde::de::{self, MapAccess, SeqAccess};
+
+use super::context::Context;
+use super::json::{List, Object, Read, fields, out_of_range};
+use crate::dtype::Dtype;
+use crate::model::{Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
+use crate::read::ReadError;
+
+impl Read for Dtype {
+    const NEEDED: &'static str = "the name of a dtype";
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        Dtype::from_name(text)
+            .ok_or_else(|| context.fail_with(text, |path, found| ReadError::UnknownDtype { path, found }))
+    }
+}
+
+impl Read for Symbol {
+    const NEEDED: &'static str = "a symbol";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "name" => name, "example" => example, "recorded" => recorded, "dims" => dims });
+        let dims: Vec<Dimension> = dims;
+        Ok(Symbol { name, example, recorded, dims: dims.into_iter().map(|it| (it.input, it.dim)).collect() })
+    }
+}
+
+/// Where a symbol stands.
+struct Dimension {
+    input: String,
+    dim: usize,
+}
+
+impl Read for Dimension {
+    const NEEDED: &'static str = "the name of an input or target, and a dimension";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let input = list.required("the name of an input or target")?;
+        Ok(Dimension { input, dim: list.required::<u32>("a dimension")? as usize })
+    }
+}
+
+impl Read for Module {
+    const NEEDED: &'static str = "a module's path and class";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(Module { path: list.required("a module's path")?, class: list.required("a module's class")? })
+    }
+}
+
+impl Read for Operator {
+    const NEEDED: &'static str = "an operator's name and its arguments' names";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(Operator { name: list.required("an operator's name")?, arguments: list.required("its arguments' names")? })
+    }
+}
+
+impl Read for Source {
+    const NEEDED: &'static str = "a file, a line and a function";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(Source {
+            file: list.required("a file")?,
+            line: list.required("a line")?,
+            function: list.required("a function")?,
+        })
+    }
+}
+
+/// A weight that is a parameter.
+pub(super) struct Parameter(pub(super) Weight);
+
+impl Read for Parameter {
+    const NEEDED: &'static str = "a parameter";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {
+            "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype, "requires_grad" => requires_grad,
+        });
+        Ok(Parameter(Weight { names, tensor, shape, dtype, requires_grad }))
+    }
+}
+
+/// A weight that is a buffer.
+pub(super) struct Buffer(pub(super) Weight);
+
+impl Read for Buffer {
+    const NEEDED: &'static str = "a buffer";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype });
+        Ok(Buffer(Weight { names, tensor, shape, dtype, requires_grad: false }))
+    }
+}
+
+impl Read for Input {
+    const NEEDED: &'static str = "an input";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {
+            "name" => name, "tensor" => tensor, "dtype" => dtype, "example" => example, "shape" => shape,
+        });
+        Ok(Input { name, tensor, dtype, example, shape })
+    }
+}
+
+impl Read for Type {
+    const NEEDED: &'static str = "a dtype, a shape and perhaps strides";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(Type { dtype: list.required("a dtype")?, shape: list.required("a shape")?, strides: list.next()? })
+    }
+}
+
+impl Read for Tensor {
+    const NEEDED: &'static str = "a tensor's type, storage, offset and flags";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let r#type = list.required("a type")?;
+        let storage = list.required("a storage")?;
+        let offset: Size = list.required("an offset")?;
+        let Flags(flags) = list.required("flags")?;
+        Ok(Tensor {
+            r#type,
+            storage,
+            offset,
+            requires_grad: flags & 1 != 0,
+            is_leaf: flags & 2 != 0,
+            is_on_host: flags & 4 != 0,
+            is_view: flags & 8 != 0,
+        })
+    }
+}
+
+struct Flags(u8);
+
+impl Read for Flags {
+    const NEEDED: &'static str = "an integer";
+
+    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+        let flags = u8::try_from(value).ok().filter(|flags| *flags < 16);
+        flags.map(Flags).ok_or_else(|| out_of_range(context, value.into(), "a sum of the flags 1, 2, 4 and 8"))
+    }
+}

@@ -1,0 +1,117 @@
+//! Variants: what was recorded, in which precision and mode.
+
+use serde::de::{self, MapAccess, SeqAccess};
+
+use super::argument::unknown_word;
+use super::context::Context;
+use super::json::{List, Object, Read, fields};
+use crate::dtype::Dtype;
+use crate::model::{Mode, Precision, TensorId, Variant};
+
+impl Read for Precision {
+    const NEEDED: &'static str = "a precision";
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        let floating = |name: &str| {
+            let known = [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16, Dtype::Float64];
+            known.into_iter().find(|dtype| dtype.short_name() == name)
+        };
+        let found = match text.strip_prefix("amp-") {
+            Some(name) => floating(name).map(Precision::Autocast),
+            None if text == "as-built" => Some(Precision::AsBuilt),
+            None => floating(text).map(Precision::Cast),
+        };
+        let needed = "`as-built`, `fp32`, `bf16`, `fp16`, `amp-bf16` or `amp-fp16`";
+        found.ok_or_else(|| unknown_word(context, text, needed))
+    }
+}
+
+impl Read for Mode {
+    const NEEDED: &'static str = "a mode";
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        match text {
+            "train" => Ok(Mode::Train),
+            "eval" => Ok(Mode::Eval),
+            "eval-grad" => Ok(Mode::EvalGrad),
+            _ => Err(unknown_word(context, text, "`train`, `eval` or `eval-grad`")),
+        }
+    }
+}
+
+impl Read for Variant {
+    const NEEDED: &'static str = "a variant";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {
+            "precision" => precision, "mode" => mode, "grad" => has_grad, "types" => types, "tensors" => tensors,
+            "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
+        });
+        let (types, tensors, steps): (u32, u32, u32) = (types, tensors, steps);
+        let Outputs(outputs) = outputs;
+        Ok(Variant {
+            precision,
+            mode,
+            has_grad,
+            types: types as usize,
+            tensors: tensors as usize,
+            steps: steps as usize,
+            constants,
+            outputs: each_once(outputs),
+            loss,
+            held,
+        })
+    }
+}
+
+fn each_once(tensors: Vec<TensorId>) -> Vec<TensorId> {
+    let mut seen = std::collections::HashSet::new();
+    tensors.into_iter().filter(|tensor| seen.insert(*tensor)).collect()
+}
+
+/// The tensors within what the model returned, however nested.
+struct Outputs(Vec<TensorId>);
+
+impl Read for Outputs {
+    const NEEDED: &'static str = "a tensor, null or an object with a class and items";
+
+    fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
+        Ok(Outputs(Vec::new()))
+    }
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        TensorId::from_text(context, text).map(|tensor| Outputs(vec![tensor]))
+    }
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "class" => class, "items" => items });
+        let (_, Items(tensors)): (String, Items) = (class, items);
+        Ok(Outputs(tensors))
+    }
+}
+
+/// The parts of a returned object: a list, or an object with any keys.
+struct Items(Vec<TensorId>);
+
+impl Read for Items {
+    const NEEDED: &'static str = "a list or an object";
+
+    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let mut tensors = Vec::new();
+        while let Some(Outputs(inner)) = list.next()? {
+            tensors.extend(inner);
+        }
+        Ok(Items(tensors))
+    }
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        let mut tensors = Vec::new();
+        let mut count = 0;
+        while object.any_key(count)? {
+            let Outputs(inner) = object.value()?;
+            tensors.extend(inner);
+            count += 1;
+        }
+        Ok(Items(tensors))
+    }
+}

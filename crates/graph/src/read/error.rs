@@ -1,0 +1,478 @@
+//! Every way a file can be no readable model, one variant each.
+//!
+//! A message says where, what was found and what was needed, but not which file: the caller knows its name. What to do
+//! about it is [`ReadError::hint`].
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::expression::ParseError;
+
+/// Why a file is not a readable model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The operating system could not give the file's bytes.
+    #[error("{0}")]
+    Io(#[source] io::Error),
+    /// The file has no bytes, or only spaces.
+    #[error("the file is empty; a capture was needed")]
+    Empty,
+    /// The first bytes are not a capture's.
+    #[error("byte 0: found {found}; a capture is a JSON object, compressed with gzip")]
+    NotACapture {
+        /// The first bytes, or what they are known to begin.
+        found: String,
+    },
+    /// The gzip layer is damaged or ends too early.
+    #[error("gzip: after {offset} decompressed bytes: {source}")]
+    Gzip {
+        /// How many bytes had come out before.
+        offset: u64,
+        /// What the decompressor said.
+        source: io::Error,
+    },
+    /// Bytes follow the gzip member.
+    #[error("{count} more bytes follow the compressed capture, which should be all there is")]
+    TrailingBytes {
+        /// How many.
+        count: usize,
+    },
+    /// More bytes than a capture may have.
+    #[error("the file has more than {limit} bytes, decompressed if it is gzip; at most that many are read")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// The text is not UTF-8.
+    #[error("byte {offset}: the text is not UTF-8 from here on")]
+    NotText {
+        /// Where it goes wrong, in the decompressed text.
+        offset: usize,
+    },
+    /// The JSON ends too early.
+    #[error("{path}: the JSON ends here, after {length} bytes, without an end")]
+    TruncatedJson {
+        /// Where the reader was.
+        path: String,
+        /// The length of the text.
+        length: usize,
+    },
+    /// The JSON is none.
+    #[error("{path}: line {line}, column {column}: {message}")]
+    InvalidJson {
+        /// Where the reader was.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// Lists within lists within lists.
+    #[error("lists and objects nest more than {limit} levels deep")]
+    NestedTooDeeply {
+        /// The limit.
+        limit: usize,
+    },
+    /// More values than a capture may have.
+    #[error("{path}: the file holds more than {limit} values; at most that many are read")]
+    TooManyValues {
+        /// Where the reader was.
+        path: String,
+        /// The limit.
+        limit: u32,
+    },
+    /// Another format.
+    #[error("format: found `{found}`, needed `vramfit-capture`")]
+    WrongFormat {
+        /// What the file says it is.
+        found: String,
+    },
+    /// Another version.
+    #[error("version: found {found}; this vramfit reads version {known}")]
+    UnknownVersion {
+        /// What the file says.
+        found: i64,
+        /// What is known.
+        known: i64,
+    },
+    /// A value of the wrong type.
+    #[error("{path}: found {found}, needed {needed}")]
+    WrongType {
+        /// Where.
+        path: String,
+        /// What was found.
+        found: &'static str,
+        /// What was needed.
+        needed: &'static str,
+    },
+    /// A key that cannot be done without.
+    #[error("{path}: the key `{key}` is missing")]
+    MissingKey {
+        /// The object.
+        path: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// A key that stands there twice.
+    #[error("{path}: the key `{key}` stands there twice")]
+    DuplicateKey {
+        /// The object.
+        path: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// A list that is too short.
+    #[error("{path}: found {found} elements; {needed} is missing")]
+    MissingElement {
+        /// The list.
+        path: String,
+        /// How many elements it has.
+        found: usize,
+        /// What is missing.
+        needed: &'static str,
+    },
+    /// A list that is too long.
+    #[error("{path}: found more than {needed} elements; the rest has no meaning there")]
+    ExtraElement {
+        /// The list.
+        path: String,
+        /// How many elements have a meaning.
+        needed: usize,
+    },
+    /// An argument of a kind that is not known.
+    #[error("{path}: found an object of an unknown kind, needed one with one of the keys {}", known.join(", "))]
+    UnknownKind {
+        /// Where.
+        path: String,
+        /// The kinds that are known.
+        known: &'static [&'static str],
+    },
+    /// An argument that says two things.
+    #[error("{path}: found an object with several keys, needed one")]
+    ExtraKey {
+        /// Where.
+        path: String,
+    },
+    /// A number that cannot be.
+    #[error("{path}: found {found}, needed {needed}")]
+    OutOfRange {
+        /// Where.
+        path: String,
+        /// The number.
+        found: i128,
+        /// What was needed.
+        needed: &'static str,
+    },
+    /// A word that is not known.
+    #[error("{path}: found `{found}`, needed {needed}")]
+    UnknownWord {
+        /// Where.
+        path: String,
+        /// The word.
+        found: String,
+        /// The words that are known.
+        needed: &'static str,
+    },
+    /// An element type that is not known.
+    #[error("{path}: found the dtype `{found}`, which is not known")]
+    UnknownDtype {
+        /// Where.
+        path: String,
+        /// Its name.
+        found: String,
+    },
+    /// A text that should name a tensor and does not.
+    #[error("{path}: found `{found}`, needed a tensor such as `%12`")]
+    BadTensor {
+        /// Where.
+        path: String,
+        /// The text.
+        found: String,
+    },
+    /// A text that should be an expression and is not.
+    #[error("{place}: expression `{text}`: {source}")]
+    BadExpression {
+        /// Where.
+        place: String,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// More symbols than any model has.
+    #[error("symbols: found {found}; at most {limit} are read")]
+    TooManySymbols {
+        /// How many.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A symbol whose name could not stand in an expression.
+    #[error("{place}: found `{found}`, needed a name of letters, digits and `_`")]
+    BadSymbolName {
+        /// Where.
+        place: String,
+        /// The name.
+        found: String,
+    },
+    /// A symbol that is said to stand where it does not.
+    #[error("{place}: symbol `{symbol}` does not stand in dimension {dim} of an input or target `{input}`")]
+    SymbolNotThere {
+        /// Where this is said.
+        place: String,
+        /// The symbol.
+        symbol: String,
+        /// Where it is said to stand.
+        input: String,
+        /// In which dimension.
+        dim: usize,
+    },
+    /// Two things with one name.
+    #[error("{table}: the {what} `{name}` stands there twice")]
+    DuplicateName {
+        /// The table.
+        table: &'static str,
+        /// What is named.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A number that names nothing.
+    #[error("{place} names {what} {found}, needed a number below {count}")]
+    NoSuchNumber {
+        /// Where.
+        place: String,
+        /// What it should name.
+        what: &'static str,
+        /// The number.
+        found: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// A parameter, buffer, input or target with another number than its place gives it.
+    #[error(
+        "{place}: found tensor {found}, needed {needed}: parameters, buffers, inputs and targets are numbered in order"
+    )]
+    WrongTensorNumber {
+        /// Where.
+        place: String,
+        /// Its number.
+        found: u32,
+        /// The number it should have.
+        needed: u32,
+    },
+    /// A parameter or buffer that is moved to the GPU twice.
+    #[error("{place} names tensor {tensor} for the second time")]
+    MovedTwice {
+        /// Where.
+        place: String,
+        /// The tensor.
+        tensor: u32,
+    },
+    /// A parameter or buffer that is never moved to the GPU.
+    #[error("move_order: tensor {tensor}, a parameter or buffer, is missing")]
+    NeverMoved {
+        /// The tensor.
+        tensor: usize,
+    },
+    /// A size, stride or offset below zero.
+    #[error("{place}: found {found}, needed 0 or more")]
+    NegativeSize {
+        /// Where.
+        place: String,
+        /// The size.
+        found: i64,
+    },
+    /// As many sizes or strides as there are no dimensions.
+    #[error("{place}: found {found} dimensions, needed {needed} as in the {of}")]
+    WrongDimensionCount {
+        /// Where.
+        place: String,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        needed: usize,
+        /// What has so many.
+        of: &'static str,
+    },
+    /// More dimensions than a tensor can have.
+    #[error("{place}: found {found} dimensions, needed at most {limit}")]
+    TooManyDimensions {
+        /// Where.
+        place: String,
+        /// How many.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A shape that is not the example's at the example's sizes.
+    #[error("{place}: at the example's sizes it is {}, needed {needed}", found.map_or("nothing".to_owned(), |it| it.to_string()))]
+    ExampleMismatch {
+        /// Where.
+        place: String,
+        /// Its value.
+        found: Option<i64>,
+        /// The example's.
+        needed: i64,
+    },
+    /// A parameter, buffer, input or target that has another shape in a variant.
+    #[error("{place}: tensor {tensor} has shape {}, needed {needed:?} as it was given", shape_text(found))]
+    ShapeMismatch {
+        /// Where.
+        place: String,
+        /// The tensor.
+        tensor: usize,
+        /// The shape in the variant, at the example's sizes.
+        found: Vec<Option<i64>>,
+        /// The shape in its table.
+        needed: Vec<i64>,
+    },
+    /// A section with fewer tensors than there are before the step.
+    #[error("tensors[{section}]: found {found} tensors; parameters, buffers, inputs and targets alone are {needed}")]
+    TooFewTensors {
+        /// The section.
+        section: usize,
+        /// How many it has.
+        found: usize,
+        /// How many are given.
+        needed: usize,
+    },
+    /// Nothing was recorded.
+    #[error("variants: found none, needed at least one")]
+    NoVariants,
+    /// A precision and mode that stands there twice.
+    #[error("variants[{row}]: {name} stands there already, as variants[{first}]")]
+    DuplicateVariant {
+        /// The later one.
+        row: usize,
+        /// Its precision and mode.
+        name: String,
+        /// The earlier one.
+        first: usize,
+    },
+    /// A grad mode that its mode does not have.
+    #[error("variants[{row}].grad: found {found}, needed {} for mode {mode}", !found)]
+    WrongGradMode {
+        /// The variant.
+        row: usize,
+        /// Its mode.
+        mode: String,
+        /// Its grad mode.
+        found: bool,
+    },
+    /// A section that no variant uses.
+    #[error("{table}[{section}]: no variant uses this section")]
+    UnusedSection {
+        /// The table.
+        table: &'static str,
+        /// The section.
+        section: usize,
+    },
+    /// A call with more or fewer arguments than its operator takes.
+    #[error("{place}: found {found} arguments, needed {needed}")]
+    WrongArgumentCount {
+        /// Where.
+        place: String,
+        /// How many there are.
+        found: usize,
+        /// How many the operator takes.
+        needed: usize,
+    },
+    /// More regions within each other than any model has.
+    #[error("{place}: regions nest more than {limit} levels deep")]
+    RegionsTooDeep {
+        /// Where.
+        place: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A region that ends within another.
+    #[error("{place}: found the end of {found}, needed that of {needed}, which began at {begin}")]
+    WrongRegionEnd {
+        /// Where.
+        place: String,
+        /// What ends.
+        found: String,
+        /// What should end.
+        needed: String,
+        /// Where that began.
+        begin: String,
+    },
+    /// A region that ends without having begun.
+    #[error("{place}: found the end of {found}, which has not begun")]
+    EndWithoutBegin {
+        /// Where.
+        place: String,
+        /// What ends.
+        found: String,
+    },
+    /// A region that does not end.
+    #[error("{place}: {region} begins here and never ends")]
+    RegionNeverEnds {
+        /// Where it begins.
+        place: String,
+        /// The region.
+        region: String,
+    },
+    /// A tensor that is used and that nothing has made.
+    #[error("{place} names tensor {tensor}, which nothing has made before")]
+    UsedBeforeMade {
+        /// Where.
+        place: String,
+        /// The tensor.
+        tensor: u32,
+    },
+    /// A tensor that is used after Python has let go of it.
+    #[error("{place} names tensor {tensor}, which was let go of at {freed}")]
+    UsedAfterFree {
+        /// Where.
+        place: String,
+        /// The tensor.
+        tensor: u32,
+        /// Where it was let go of.
+        freed: String,
+    },
+}
+
+fn shape_text(sizes: &[Option<i64>]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(|size| size.map_or("?".to_owned(), |size| size.to_string())).collect();
+    format!("[{}]", sizes.join(", "))
+}
+
+impl ReadError {
+    /// Whether the file is of another format or version.
+    pub(super) fn is_about_version(&self) -> bool {
+        matches!(self, ReadError::WrongFormat { .. } | ReadError::UnknownVersion { .. })
+    }
+
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            ReadError::Io(_) => return None,
+            ReadError::NotACapture { .. } | ReadError::WrongFormat { .. } => {
+                "write the file with vramfit.capture(model, inputs, \"model.vramfit\")"
+            }
+            ReadError::UnknownVersion { found, known } if found > known => {
+                "the file was written by a newer vramfit; update this one, or capture the model again with the Python package beside it"
+            }
+            ReadError::UnknownVersion { .. } => "capture the model again with the Python package beside this vramfit",
+            ReadError::Empty
+            | ReadError::Gzip { .. }
+            | ReadError::TrailingBytes { .. }
+            | ReadError::NotText { .. }
+            | ReadError::TruncatedJson { .. }
+            | ReadError::InvalidJson { .. } => {
+                "the file may be truncated or damaged; copy it again, or capture the model again"
+            }
+            ReadError::TooLarge { .. } | ReadError::TooManyValues { .. } => {
+                "no model needs that much; capture the model again"
+            }
+            ReadError::UnknownDtype { .. } => "cast the model or its inputs to a type that is known, such as float32",
+            _ => "captures are not made to be edited; if vramfit.capture itself wrote this file, please report it",
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! The text of a file: its bytes, decompressed where they are gzip, and known to be UTF-8.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::bufread::GzDecoder;
+
+use super::ReadError;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Nothing is allocated beyond this on the word of a length field.
+const FIRST_ALLOCATION: usize = 16 << 20;
+
+/// All bytes of a file as stored, up to `limit`.
+pub(super) fn stored_bytes(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(ReadError::Io)?;
+    if bytes.len() as u64 > limit { Err(ReadError::TooLarge { limit }) } else { Ok(bytes) }
+}
+
+/// The text in `bytes`, up to `limit` bytes of it.
+pub(super) fn text(bytes: &[u8], limit: u64) -> Result<Cow<'_, str>, ReadError> {
+    if bytes.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    let plain = if bytes.starts_with(&GZIP) {
+        Cow::Owned(decompressed(bytes, limit)?)
+    } else if bytes.len() as u64 > limit {
+        return Err(ReadError::TooLarge { limit });
+    } else {
+        Cow::Borrowed(bytes)
+    };
+    match plain.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {}
+        Some(_) => return Err(ReadError::NotACapture { found: describe(&plain) }),
+        None => return Err(ReadError::Empty),
+    }
+    let not_text = |error: std::str::Utf8Error| ReadError::NotText { offset: error.valid_up_to() };
+    Ok(match plain {
+        Cow::Borrowed(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(not_text)?),
+        Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error()))?),
+    })
+}
+
+fn decompressed(bytes: &[u8], limit: u64) -> Result<Vec<u8>, ReadError> {
+    // The last four bytes of a gzip file are its decompressed length; if they lie, the buffer grows.
+    let said = bytes.last_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    let mut plain = Vec::with_capacity(said.saturating_add(1).min(FIRST_ALLOCATION));
+    let mut decoder = GzDecoder::new(bytes);
+    let read = decoder.by_ref().take(limit + 1).read_to_end(&mut plain);
+    read.map_err(|source| ReadError::Gzip { offset: plain.len() as u64, source })?;
+    if plain.len() as u64 > limit {
+        return Err(ReadError::TooLarge { limit });
+    }
+    let rest = decoder.into_inner();
+    if rest.is_empty() { Ok(plain) } else { Err(ReadError::TrailingBytes { count: rest.len() }) }
+}
+
+/// What the first bytes are, for people.
+fn describe(bytes: &[u8]) -> String {
+    const KNOWN: [(&[u8], &str); 5] = [
+        (b"PK\x03\x04", "a zip archive, as torch.save and torch.export.save write"),
+        (b"\x80", "a pickle"),
+        (b"\x1f\x8b", "gzip within gzip"),
+        (b"\x7fELF", "a program"),
+        (b"[", "a JSON list"),
+    ];
+    match KNOWN.iter().find(|(start, _)| bytes.starts_with(start)) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("`{}`", bytes[..bytes.len().min(8)].escape_ascii()),
+    }
+}

@@ -1,0 +1,213 @@
+//! Autograd's engine: which node runs when, how gradients are summed on the way, when saved tensors go.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use smallvec::smallvec;
+
+use crate::ops::Context;
+use crate::tape::{Edge, Gradients, InputShape, Node};
+use crate::tensor::{Dims, Layout, Tensor};
+
+/// A node that has all its gradients. The one made last runs first; gradient sinks run before everything else.
+struct Ready(Rc<Node>);
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.sequence == other.0.sequence
+    }
+}
+impl Eq for Ready {}
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Ready {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.sequence.cmp(&other.0.sequence)
+    }
+}
+
+/// Runs the backward pass from `root`, whose gradient is `gradient`.
+pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
+    context.next_pass();
+    count_dependencies(context.pass(), &root.node);
+    let mut ready = BinaryHeap::new();
+    root.node.buffer.borrow_mut().resize(root.node.outputs.max(1), None);
+    root.node.buffer.borrow_mut()[root.output] = Some(gradient);
+    ready.push(Ready(Rc::clone(&root.node)));
+    while let Some(Ready(node)) = ready.pop() {
+        if context.has_failed() {
+            return;
+        }
+        evaluate(context, &node, &mut ready);
+    }
+}
+
+/// Counts for every node how many gradients will come to it.
+fn count_dependencies(pass: u32, root: &Rc<Node>) {
+    let mut stack = vec![Rc::clone(root)];
+    root.visited.set(pass);
+    root.dependencies.set(0);
+    while let Some(node) = stack.pop() {
+        for edge in node.next.iter().flatten() {
+            let next = &edge.node;
+            if next.visited.get() != pass {
+                next.visited.set(pass);
+                next.dependencies.set(0);
+                next.buffer.borrow_mut().clear();
+                stack.push(Rc::clone(next));
+            }
+            next.dependencies.set(next.dependencies.get() + 1);
+        }
+    }
+}
+
+fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready>) {
+    context.enter_node(node);
+    let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
+    gradients.resize(node.outputs.max(1), None);
+    let mut results = node.backward.apply(context, node, &mut gradients);
+    validate(context, node, &mut results);
+    // The incoming gradients go when the function has returned, then what it had saved.
+    for gradient in gradients.iter_mut() {
+        gradient.take();
+    }
+    release_saved(node);
+    for (index, result) in results.iter_mut().enumerate() {
+        let Some(Some(edge)) = node.next.get(index) else { continue };
+        let next = &edge.node;
+        add(context, next, edge.output, result.take());
+        let left = next.dependencies.get() - 1;
+        next.dependencies.set(left);
+        if left == 0 {
+            ready.push(Ready(Rc::clone(next)));
+        }
+    }
+}
+
+fn release_saved(node: &Node) {
+    let mut saved = std::mem::take(&mut *node.saved.borrow_mut());
+    for tensor in &mut saved {
+        tensor.take();
+    }
+}
+
+/// Sums results to the shape their inputs had, and casts them to their type.
+fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
+    for (index, result) in results.iter_mut().enumerate() {
+        let Some(Some(input)) = node.inputs.get(index) else { continue };
+        if !node.wants(index) {
+            continue;
+        }
+        if let Some(gradient) = result {
+            if gradient.shape() != input.shape.as_slice() {
+                *gradient = sum_to(context, gradient, &input.shape);
+            }
+            if gradient.dtype() != input.dtype {
+                *gradient = context.empty(gradient.layout().like(input.dtype));
+            }
+        }
+    }
+}
+
+/// `at::sum_to`: the sum over the dimensions that were broadcast.
+pub fn sum_to(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
+    let from = tensor.shape();
+    let leading = from.len() - shape.len();
+    let dims: Dims = (0..from.len())
+        .filter(|&dim| dim < leading || (shape[dim - leading] == 1 && from[dim] != 1))
+        .map(|dim| dim as i64)
+        .collect();
+    let summed = if dims.is_empty() { tensor.clone() } else { context.sum(tensor, &dims, true, tensor.dtype()) };
+    if leading == 0 {
+        return summed;
+    }
+    summed.view(Layout::contiguous(summed.dtype(), shape))
+}
+
+/// Puts a gradient into the buffer of the node it belongs to, adding it to one that is there already.
+fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<Tensor>) {
+    let Some(gradient) = gradient else { return };
+    let mut buffer = node.buffer.borrow_mut();
+    if buffer.len() <= output {
+        buffer.resize(node.outputs.max(output + 1), None);
+    }
+    match buffer[output].take() {
+        None => buffer[output] = Some(gradient),
+        Some(old) if old.layout().is_dense() && old.handles() == 1 && old.storage_handles() == 1 => {
+            buffer[output] = Some(old);
+        }
+        Some(old) => {
+            let layout = context.broadcast_layout(&[old.layout(), gradient.layout()], old.dtype());
+            buffer[output] = Some(context.empty(layout));
+            drop(old);
+        }
+    }
+}
+
+/// A gradient sink: the `.grad` of a leaf.
+#[derive(Debug)]
+pub struct AccumulateGrad {
+    /// The leaf's gradient.
+    pub gradient: Rc<RefCell<Option<Tensor>>>,
+    /// The leaf's own layout, which its gradient has to have too.
+    pub layout: Layout,
+}
+
+impl crate::tape::Backward for AccumulateGrad {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(new) = gradients[0].take() else { return smallvec![] };
+        let mut held = self.gradient.borrow_mut();
+        if held.is_some() {
+            // Added in place; the new gradient goes.
+            return smallvec![];
+        }
+        let obeys =
+            if self.layout.is_dense() { has_strides(new.layout(), &self.layout) } else { new.layout().is_contiguous() };
+        let kept = if new.handles() <= 1 && obeys {
+            new.detach()
+        } else {
+            let strides = if self.layout.is_dense() {
+                self.layout.strides.clone()
+            } else {
+                crate::tensor::contiguous_strides(&self.layout.shape)
+            };
+            context.empty(Layout { dtype: new.dtype(), shape: self.layout.shape.clone(), strides })
+        };
+        if let Some(storage) = kept.storage() {
+            storage.become_category(crate::memory::Category::Gradients);
+        }
+        *held = Some(kept);
+        smallvec![]
+    }
+}
+
+/// Whether strides agree where they matter.
+fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
+    layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
+}
+
+/// A new gradient sink for a leaf.
+pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) -> Edge {
+    let node = Node {
+        sequence: u64::MAX,
+        backward: Box::new(AccumulateGrad { gradient, layout: layout.clone() }),
+        saved: RefCell::default(),
+        next: smallvec![],
+        inputs: smallvec![],
+        outputs: 1,
+        place,
+        dependencies: Cell::new(0),
+        visited: Cell::new(0),
+        buffer: RefCell::default(),
+    };
+    Edge { node: Rc::new(node), output: 0 }
+}
+
+/// The shape and type a gradient for `tensor` must have.
+pub fn input_shape(tensor: &Tensor) -> InputShape {
+    InputShape { shape: tensor.shape().into(), dtype: tensor.dtype() }
+}

@@ -1,0 +1,3 @@
+//! What CUDA kernels allocate beside their results, from the logic by which PyTorch launches them.
+
+pub mod reduce;

@@ -1,0 +1,289 @@
+//! What rules work with: memory, the graph being built, libraries' workspaces.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use vramfit_graph::dtype::Dtype;
+
+use crate::engine::input_shape;
+use crate::kernels::reduce::{self, Gpu, Reduction};
+use crate::memory::{Category, SharedMemory, Storage};
+use crate::tape::{Backward, Edge, Node, Saved};
+use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
+
+/// The thread work is issued from; each has its own library handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// Python's.
+    Main,
+    /// Autograd's.
+    Backward,
+}
+
+/// Workspaces that libraries keep once they have them.
+#[derive(Debug, Default)]
+struct Workspaces {
+    blas: [Option<Rc<Storage>>; 2],
+    blas_lt: [Option<Rc<Storage>>; 2],
+}
+
+/// Bytes of cuBLAS's workspaces on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlasWorkspace {
+    /// Of a handle.
+    pub handle: u64,
+    /// Of cuBLASLt.
+    pub lt: u64,
+}
+
+/// The state of the simulated process.
+#[derive(Debug)]
+pub struct Context {
+    memory: SharedMemory,
+    gpu: Gpu,
+    blas: BlasWorkspace,
+    thread: Thread,
+    workspaces: Workspaces,
+    sequence: u64,
+    pass: u32,
+    is_grad_on: bool,
+}
+
+impl Context {
+    /// A process that has not done anything yet.
+    pub fn new(memory: SharedMemory, gpu: Gpu, blas: BlasWorkspace) -> Context {
+        Context {
+            memory,
+            gpu,
+            blas,
+            thread: Thread::Main,
+            workspaces: Workspaces::default(),
+            sequence: 0,
+            pass: 0,
+            is_grad_on: true,
+        }
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// Whether an allocation has failed: nothing that follows counts.
+    pub fn has_failed(&self) -> bool {
+        self.memory.borrow().failure().is_some()
+    }
+
+    /// The thread work is issued from, from now on.
+    pub fn set_thread(&mut self, thread: Thread) {
+        self.thread = thread;
+    }
+
+    /// Whether calls are put into the graph, from now on.
+    pub fn set_grad(&mut self, is_on: bool) {
+        self.is_grad_on = is_on;
+    }
+
+    /// Whether calls are put into the graph.
+    pub fn is_grad_on(&self) -> bool {
+        self.is_grad_on
+    }
+
+    pub(crate) fn next_pass(&mut self) {
+        self.pass += 1;
+    }
+
+    pub(crate) fn pass(&self) -> u32 {
+        self.pass
+    }
+
+    pub(crate) fn enter_node(&mut self, node: &Node) {
+        self.memory.borrow_mut().set_place(node.place);
+    }
+
+    /// A new tensor.
+    pub fn empty(&mut self, layout: Layout) -> Tensor {
+        Tensor::empty(&self.memory, layout)
+    }
+
+    /// A new contiguous tensor.
+    pub fn empty_contiguous(&mut self, dtype: Dtype, shape: &[i64]) -> Tensor {
+        self.empty(Layout::contiguous(dtype, shape))
+    }
+
+    /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
+    pub fn scratch(&mut self, bytes: u64) -> Rc<Storage> {
+        Storage::new(&self.memory, bytes)
+    }
+
+    /// A call of cuBLAS: the first on a thread allocates a workspace that stays.
+    pub fn use_blas(&mut self) {
+        let index = self.thread as usize;
+        if self.workspaces.blas[index].is_none() {
+            let workspace = self.scratch(self.blas.handle);
+            workspace.become_category(Category::Workspace);
+            self.workspaces.blas[index] = Some(workspace);
+        }
+    }
+
+    /// A call of cuBLASLt, which has a workspace of its own beside the handle's.
+    pub fn use_blas_lt(&mut self) {
+        self.use_blas();
+        let index = self.thread as usize;
+        if self.workspaces.blas_lt[index].is_none() {
+            let workspace = self.scratch(self.blas.lt);
+            workspace.become_category(Category::Workspace);
+            self.workspaces.blas_lt[index] = Some(workspace);
+        }
+    }
+
+    /// A sum over `dims`, with the buffers a split reduction needs.
+    pub fn sum(&mut self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
+        let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
+        self.reduce(tensor, dims, keeps_dims, dtype, reduction)
+    }
+
+    /// A reduction over `dims`; no dims are all dims.
+    pub fn reduce(
+        &mut self,
+        tensor: &Tensor,
+        dims: &[i64],
+        keeps_dims: bool,
+        dtype: Dtype,
+        reduction: Reduction,
+    ) -> Tensor {
+        let rank = tensor.shape().len();
+        let all: Dims = (0..rank as i64).collect();
+        let dims = if dims.is_empty() { &*all } else { dims };
+        let is_reduced =
+            |dim: usize| dims.iter().any(|&reduced| reduced == dim as i64 || reduced + rank as i64 == dim as i64);
+        let wrapped: Dims = (0..rank).filter(|&dim| is_reduced(dim)).map(|dim| dim as i64).collect();
+        let shape: Dims = (0..rank)
+            .filter(|&dim| keeps_dims || !is_reduced(dim))
+            .map(|dim| if is_reduced(dim) { 1 } else { tensor.shape()[dim] })
+            .collect();
+        let result = self.empty_contiguous(dtype, &shape);
+        if let Some(buffers) = reduce::buffers(tensor.layout(), &wrapped, reduction, self.gpu) {
+            let partials = self.scratch(buffers.partials);
+            let semaphores = self.scratch(buffers.semaphores);
+            drop(semaphores);
+            drop(partials);
+        }
+        result
+    }
+
+    /// The layout that elementwise operators give their result, as `TensorIterator` finds it.
+    pub fn broadcast_layout(&self, inputs: &[&Layout], dtype: Dtype) -> Layout {
+        let rank = inputs.iter().map(|input| input.shape.len()).max().unwrap_or(0);
+        let mut shape = Dims::filled(1, rank);
+        for input in inputs {
+            let skipped = rank - input.shape.len();
+            for (dim, &size) in input.shape.iter().enumerate() {
+                if shape[skipped + dim] == 1 {
+                    shape[skipped + dim] = size;
+                }
+            }
+        }
+        let is_full = |input: &&&Layout| input.shape.as_slice() == shape.as_slice();
+        if inputs.iter().all(|input| is_full(&input)) {
+            if inputs.iter().all(|input| input.is_contiguous()) {
+                return Layout { dtype, strides: contiguous_strides(&shape), shape };
+            }
+            if inputs[0].is_dense() && inputs.iter().all(|input| input.strides == inputs[0].strides) {
+                return Layout { dtype, strides: inputs[0].strides.clone(), shape };
+            }
+        }
+        let strides = iterator_strides(&shape, inputs);
+        Layout { dtype, shape, strides }
+    }
+
+    /// Puts a call into the graph if one of its inputs wants a gradient: the edge for its first output.
+    pub fn record(
+        &mut self,
+        inputs: &[Option<&Tensor>],
+        outputs: usize,
+        saved: impl FnOnce(&dyn Fn(usize) -> bool) -> Saved,
+        backward: impl Backward + 'static,
+    ) -> Option<Edge> {
+        if !self.is_grad_on || !inputs.iter().flatten().any(|input| input.requires_grad()) {
+            return None;
+        }
+        let next: SmallVec<[Option<Edge>; 3]> =
+            inputs.iter().map(|input| input.and_then(|input| input.edge().cloned())).collect();
+        let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
+        let saved = saved(&wants);
+        self.sequence += 1;
+        let node = Node {
+            sequence: self.sequence,
+            backward: Box::new(backward),
+            saved: RefCell::new(saved),
+            inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
+            next,
+            outputs,
+            place: self.memory.borrow().place(),
+            dependencies: Cell::new(0),
+            visited: Cell::new(0),
+            buffer: RefCell::default(),
+        };
+        Some(Edge { node: Rc::new(node), output: 0 })
+    }
+}
+
+/// Bytes in which a type is summed up.
+pub fn accumulator_bytes(dtype: Dtype) -> i64 {
+    match dtype {
+        Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 => 4,
+        other => other.bytes() as i64,
+    }
+}
+
+/// The strides of a result whose inputs do not all agree: dimensions from the smallest stride on, as the first input
+/// that can tell orders them.
+fn iterator_strides(shape: &[i64], inputs: &[&Layout]) -> Dims {
+    let rank = shape.len();
+    let stride = |input: &Layout, dim: usize| {
+        let skipped = rank - input.shape.len();
+        if dim < skipped || (input.shape[dim - skipped] == 1 && shape[dim] != 1) {
+            0
+        } else {
+            input.strides[dim - skipped]
+        }
+    };
+    let compare = |first: usize, second: usize| -> i32 {
+        for input in inputs {
+            let (one, other) = (stride(input, first), stride(input, second));
+            if one == 0 || other == 0 {
+                continue;
+            }
+            if one != other {
+                return if one < other { -1 } else { 1 };
+            }
+            if shape[first] > shape[second] {
+                return 1;
+            }
+        }
+        0
+    };
+    let mut order: SmallVec<[usize; 6]> = (0..rank).rev().collect();
+    for index in 1..rank {
+        let mut position = index;
+        for before in (0..index).rev() {
+            match compare(order[before], order[position]) {
+                1 => {
+                    order.swap(before, position);
+                    position = before;
+                }
+                -1 => break,
+                _ => {}
+            }
+        }
+    }
+    let mut strides = Dims::filled(1, rank);
+    let mut expected = 1;
+    for dim in order {
+        strides[dim] = expected;
+        expected *= shape[dim];
+    }
+    strides
+}

@@ -1,0 +1,105 @@
+//! Copies and casts.
+
+use smallvec::smallvec;
+use vramfit_graph::bind::Value;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::MemoryFormat;
+
+use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::tape::{Backward, Gradients, Node};
+use crate::tensor::{Layout, Tensor};
+
+pub(super) fn rule(name: &str) -> Option<Rule> {
+    Some(match name {
+        "aten.contiguous.default" => contiguous,
+        "aten.clone.default" => clone,
+        "aten.to.dtype"
+        | "aten.to.device"
+        | "aten.to.dtype_layout"
+        | "aten.to.other"
+        | "aten._to_copy.default"
+        | "aten.type_as.default" => to,
+        "vramfit.tensor" => made_on_host,
+        _ => return None,
+    })
+}
+
+/// A copy: its gradient goes through as it is.
+#[derive(Debug)]
+struct Copied;
+
+impl Backward for Copied {
+    fn apply(&self, _context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].take()]
+    }
+}
+
+/// A cast: its gradient is cast back.
+#[derive(Debug)]
+struct WasCast(Dtype);
+
+impl Backward for WasCast {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        let gradient = gradients[0].take();
+        smallvec![gradient.map(|gradient| {
+            if gradient.dtype() == self.0 { gradient } else { context.empty(gradient.layout().like(self.0)) }
+        })]
+    }
+}
+
+/// A contiguous copy, in the graph.
+pub(super) fn clone_contiguous(context: &mut Context, source: &Tensor) -> Tensor {
+    let copy = context.empty_contiguous(source.dtype(), source.shape());
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Copied);
+    copy.with_edge(edge)
+}
+
+fn memory_format(call: &Call<'_>) -> Option<MemoryFormat> {
+    call.arguments.iter().find_map(|value| match value {
+        Value::MemoryFormat(format) => Some(*format),
+        _ => None,
+    })
+}
+
+fn contiguous(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    if memory_format(call).is_some_and(|format| format != MemoryFormat::Contiguous) {
+        return Err(Unmodelled);
+    }
+    if source.layout().is_contiguous() {
+        return Ok(smallvec![source.clone()]);
+    }
+    Ok(smallvec![clone_contiguous(context, source)])
+}
+
+fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let layout = match memory_format(call) {
+        None | Some(MemoryFormat::Preserve) => source.layout().like(source.dtype()),
+        Some(MemoryFormat::Contiguous) => Layout::contiguous(source.dtype(), source.shape()),
+        Some(_) => return Err(Unmodelled),
+    };
+    let copy = context.empty(layout);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Copied);
+    Ok(smallvec![copy.with_edge(edge)])
+}
+
+/// A cast or a move; whether it is one at all shows in the capture, where the result is the argument itself.
+fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let wanted = call.result(0)?;
+    if source.is_on_host() {
+        return Ok(smallvec![context.empty(wanted)]);
+    }
+    let result = context.empty(source.layout().like(wanted.dtype));
+    let edge = match wanted.dtype.is_differentiable() {
+        true => context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype())),
+        false => None,
+    };
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+fn made_on_host(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let layout = call.result(0)?;
+    Ok(smallvec![context.empty(layout)])
+}

@@ -1,0 +1,44 @@
+//! Memory rules, one file a family of operators.
+//!
+//! A rule mirrors what the operator does on CUDA: it allocates what the kernels allocate, in their order, and lets go of
+//! it where C++ does. There is no default: an operator without a rule is named, and the answer becomes a range.
+
+mod activation;
+mod attention;
+mod call;
+mod context;
+mod copy;
+mod dropout;
+mod embedding;
+mod linear;
+mod loss;
+mod normalization;
+mod pointwise;
+mod reduction;
+mod softmax;
+mod view;
+
+pub use call::{Call, Outcome, Unmodelled};
+pub use context::{BlasWorkspace, Context, Thread};
+
+/// A rule: what the operator does, and its results.
+pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;
+
+/// The rule for an operator.
+pub fn rule(name: &str) -> Option<Rule> {
+    let families = [
+        view::rule,
+        linear::rule,
+        pointwise::rule,
+        activation::rule,
+        normalization::rule,
+        softmax::rule,
+        dropout::rule,
+        embedding::rule,
+        attention::rule,
+        loss::rule,
+        reduction::rule,
+        copy::rule,
+    ];
+    families.into_iter().find_map(|family| family(name))
+}

@@ -1,0 +1,268 @@
+//! Views: other shapes and strides on the same memory. Nothing is allocated forward; backward turns the gradient's
+//! shape back, and only a slice needs memory for that.
+
+use smallvec::smallvec;
+
+use super::call::wrap;
+use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::engine::sum_to;
+use crate::tape::{Backward, Gradients, Node};
+use crate::tensor::{Dims, Layout, Tensor};
+
+pub(super) fn rule(name: &str) -> Option<Rule> {
+    Some(match name {
+        "aten.view.default" | "aten._unsafe_view.default" => view,
+        "aten.reshape.default" => reshape,
+        "aten.flatten.using_ints" => flatten,
+        "aten.unflatten.int" => captured_view,
+        "aten.transpose.int" => transpose,
+        "aten.t.default" | "aten.numpy_T.default" => swap_last,
+        "aten.permute.default" => permute,
+        "aten.expand.default" => expand,
+        "aten.unsqueeze.default" | "aten.squeeze.dim" | "aten.squeeze.default" | "aten.view_as.default" => {
+            captured_view
+        }
+        "aten.slice.Tensor" => slice,
+        "aten.select.int" => select,
+        "aten.detach.default" | "aten.alias.default" => detach,
+        _ => return None,
+    })
+}
+
+/// A view whose gradient has only to be given its old shape.
+#[derive(Debug)]
+struct Reshaped(Dims);
+
+impl Backward for Reshaped {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].take().map(|gradient| reshaped(context, &gradient, &self.0))]
+    }
+}
+
+/// A view whose gradient has only to be permuted back: `.0[i]` is the gradient's dimension that becomes dimension `i`.
+#[derive(Debug)]
+struct Permuted(Dims);
+
+impl Backward for Permuted {
+    fn apply(&self, _context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].take().map(|gradient| permuted(&gradient, &self.0))]
+    }
+}
+
+/// A view that repeats: its gradient is summed.
+#[derive(Debug)]
+struct Expanded(Dims);
+
+impl Backward for Expanded {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].take().map(|gradient| sum_to(context, &gradient, &self.0))]
+    }
+}
+
+/// A part of a tensor: its gradient is put into zeros of the whole shape.
+#[derive(Debug)]
+struct Part(Dims);
+
+impl Backward for Part {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        let gradient = gradients[0].take();
+        smallvec![gradient.map(|gradient| context.empty_contiguous(gradient.dtype(), &self.0))]
+    }
+}
+
+/// The same memory in another shape, or a contiguous copy where strides do not allow that.
+pub(super) fn reshaped(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
+    if tensor.shape() == shape {
+        return tensor.clone();
+    }
+    match view_strides(tensor.layout(), shape) {
+        Some(strides) => tensor.view(Layout { dtype: tensor.dtype(), shape: shape.into(), strides }),
+        None => {
+            let copy = context.empty_contiguous(tensor.dtype(), tensor.shape());
+            copy.view(Layout::contiguous(tensor.dtype(), shape))
+        }
+    }
+}
+
+fn permuted(tensor: &Tensor, order: &[i64]) -> Tensor {
+    let layout = tensor.layout();
+    let shape = order.iter().map(|&dim| layout.shape[dim as usize]).collect();
+    let strides = order.iter().map(|&dim| layout.strides[dim as usize]).collect();
+    tensor.view(Layout { dtype: layout.dtype, shape, strides })
+}
+
+/// The strides with which `layout`'s memory can be seen in `shape`, as `at::detail::computeStride` finds them.
+pub(super) fn view_strides(layout: &Layout, shape: &[i64]) -> Option<Dims> {
+    if layout.elements() == 0 || layout.is_contiguous() {
+        return Some(crate::tensor::contiguous_strides(shape));
+    }
+    let mut strides = Dims::filled(1, shape.len());
+    let mut view = shape.len() as i64 - 1;
+    let mut base = *layout.strides.last()?;
+    let (mut chunk, mut viewed) = (1, 1);
+    for dim in (0..layout.shape.len()).rev() {
+        chunk *= layout.shape[dim];
+        let is_chunk_end = dim == 0 || (layout.shape[dim - 1] != 1 && layout.strides[dim - 1] != chunk * base);
+        if is_chunk_end {
+            while view >= 0 && (viewed < chunk || shape[view as usize] == 1) {
+                strides[view as usize] = viewed * base;
+                viewed *= shape[view as usize];
+                view -= 1;
+            }
+            if viewed != chunk {
+                return None;
+            }
+            if dim > 0 {
+                base = layout.strides[dim - 1];
+                chunk = 1;
+                viewed = 1;
+            }
+        }
+    }
+    (view == -1).then_some(strides)
+}
+
+/// Puts the number that `-1` stands for.
+fn whole_shape(shape: &[i64], elements: i64) -> Dims {
+    let known: i64 = shape.iter().filter(|&&size| size != -1).product();
+    shape.iter().map(|&size| if size == -1 { elements / known.max(1) } else { size }).collect()
+}
+
+fn finish(context: &mut Context, source: &Tensor, result: Tensor, backward: impl Backward + 'static) -> Outcome {
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+fn view(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = whole_shape(&call.ints(1)?, source.layout().elements());
+    let strides = view_strides(source.layout(), &shape).ok_or(Unmodelled)?;
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Reshaped(source.shape().into()))
+}
+
+fn reshape(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = whole_shape(&call.ints(1)?, source.layout().elements());
+    reshape_to(context, source, &shape)
+}
+
+fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
+    if let Some(strides) = view_strides(source.layout(), shape) {
+        let result = source.view(Layout { dtype: source.dtype(), shape: shape.into(), strides });
+        return finish(context, source, result, Reshaped(source.shape().into()));
+    }
+    let copy = super::copy::clone_contiguous(context, source);
+    let result = copy.view(Layout::contiguous(source.dtype(), shape));
+    finish(context, &copy, result, Reshaped(source.shape().into()))
+}
+
+fn flatten(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = call.result(0)?.shape;
+    if shape.as_slice() == source.shape() {
+        return Ok(smallvec![source.clone()]);
+    }
+    reshape_to(context, source, &shape)
+}
+
+/// A view whose strides follow from the captured shape alone.
+fn captured_view(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = call.result(0)?.shape;
+    let strides = view_strides(source.layout(), &shape).ok_or(Unmodelled)?;
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Reshaped(source.shape().into()))
+}
+
+fn swapped(rank: usize, first: usize, second: usize) -> Dims {
+    let mut order: Dims = (0..rank as i64).collect();
+    order.swap(first, second);
+    order
+}
+
+fn transpose(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let order = swapped(rank, call.dim(1, rank)?, call.dim(2, rank)?);
+    finish(context, source, permuted(source, &order), Permuted(order))
+}
+
+fn swap_last(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    match source.shape().len() {
+        2 => transposed(context, source),
+        0 | 1 => Ok(smallvec![source.clone()]),
+        _ => Err(Unmodelled),
+    }
+}
+
+/// `weight.t()` of a matrix.
+pub(super) fn transposed(context: &mut Context, source: &Tensor) -> Outcome {
+    let order = swapped(2, 0, 1);
+    finish(context, source, permuted(source, &order), Permuted(order))
+}
+
+fn permute(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let mut order = Dims::default();
+    for dim in &call.ints(1)? {
+        order.push(wrap(*dim, rank)? as i64);
+    }
+    let mut back = Dims::filled(0, rank);
+    for (place, &dim) in order.iter().enumerate() {
+        back[dim as usize] = place as i64;
+    }
+    finish(context, source, permuted(source, &order), Permuted(back))
+}
+
+fn expand(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let sizes = call.ints(1)?;
+    let skipped = sizes.len().checked_sub(source.shape().len()).ok_or(Unmodelled)?;
+    let (mut shape, mut strides) = (sizes.clone(), Dims::filled(0, sizes.len()));
+    for dim in skipped..sizes.len() {
+        let size = source.shape()[dim - skipped];
+        if sizes[dim] == -1 || sizes[dim] == size {
+            shape[dim] = size;
+            strides[dim] = source.layout().strides[dim - skipped];
+        }
+    }
+    // New leading dimensions have the stride that a size of one would have.
+    for dim in (0..skipped).rev() {
+        if shape[dim] == 1 {
+            strides[dim] = shape[dim + 1] * strides[dim + 1];
+        }
+    }
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Expanded(source.shape().into()))
+}
+
+fn slice(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let dim = call.dim(1, rank)?;
+    let step = call.int(4).unwrap_or(1);
+    let shape = call.result(0)?.shape;
+    let mut strides = source.layout().strides.clone();
+    strides[dim] *= step;
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Part(source.shape().into()))
+}
+
+fn select(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let dim = call.dim(1, rank)?;
+    let without = |dims: &[i64]| -> Dims {
+        dims.iter().enumerate().filter(|&(place, _)| place != dim).map(|(_, &size)| size).collect()
+    };
+    let (shape, strides) = (without(source.shape()), without(&source.layout().strides));
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Part(source.shape().into()))
+}
+
+fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {
+    Ok(smallvec![call.tensor(0)?.detach()])
+}

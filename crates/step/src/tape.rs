@@ -1,0 +1,83 @@
+//! What autograd keeps: nodes, edges, saved tensors.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use crate::ops::Context;
+use crate::tensor::Tensor;
+
+/// Gradients going into or coming out of a node; `None` is undefined.
+pub type Gradients = SmallVec<[Option<Tensor>; 4]>;
+
+/// Saved tensors of a node; `None` where not needed.
+pub type Saved = SmallVec<[Option<Tensor>; 4]>;
+
+/// What a node does when its gradients have come.
+pub trait Backward: std::fmt::Debug {
+    /// The gradients for the node's inputs, from those of its outputs. What is allocated and freed on the way, in which
+    /// order, is the rule.
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients;
+}
+
+/// A function of the backward graph.
+#[derive(Debug)]
+pub struct Node {
+    /// The order of creation; gradients flow from the highest on.
+    pub sequence: u64,
+    /// What it does.
+    pub backward: Box<dyn Backward>,
+    /// What it saved.
+    pub saved: RefCell<Saved>,
+    /// Where its results go.
+    pub next: SmallVec<[Option<Edge>; 3]>,
+    /// The shape and type each result must have: a gradient that was broadcast is summed to it.
+    pub inputs: SmallVec<[Option<InputShape>; 3]>,
+    /// How many outputs the forward function had.
+    pub outputs: usize,
+    /// What the program was doing in the forward pass.
+    pub place: u32,
+    /// Scratch of the engine: how many gradients are still to come.
+    pub(crate) dependencies: Cell<u32>,
+    /// Scratch of the engine: the backward pass in which it was last visited.
+    pub(crate) visited: Cell<u32>,
+    /// Scratch of the engine: gradients that have come.
+    pub(crate) buffer: RefCell<Gradients>,
+}
+
+/// What a gradient must look like.
+#[derive(Clone, Debug)]
+pub struct InputShape {
+    /// The shape.
+    pub shape: crate::tensor::Dims,
+    /// The elements' type.
+    pub dtype: vramfit_graph::dtype::Dtype,
+}
+
+/// Where a gradient goes: a node, and which of its outputs it belongs to.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The node.
+    pub node: Rc<Node>,
+    /// The output.
+    pub output: usize,
+}
+
+impl Node {
+    /// The saved tensor `index`.
+    ///
+    /// # Panics
+    /// A rule asks for what it has not saved.
+    pub fn saved(&self, index: usize) -> Tensor {
+        match self.saved.borrow().get(index) {
+            Some(Some(tensor)) => tensor.clone(),
+            _ => panic!("saved tensor {index} of {:?} is not there", self.backward),
+        }
+    }
+
+    /// Whether the gradient for input `index` is wanted.
+    pub fn wants(&self, index: usize) -> bool {
+        self.next.get(index).is_some_and(Option::is_some)
+    }
+}

@@ -1,0 +1,231 @@
+//! Simulated tensors: shape, strides, element type, and a storage that lives as long as a tensor on it does.
+//!
+//! A [`Tensor`] is a counted handle on one tensor, as `at::Tensor` is; a view is another tensor on the same storage. So
+//! the counts that PyTorch asks for (may this gradient be taken over, may this buffer be added to in place) are here
+//! the same counts.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+pub use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
+
+use crate::memory::{SharedMemory, Storage};
+use crate::tape::Edge;
+
+/// What a tensor is, its storage aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The elements' type.
+    pub dtype: Dtype,
+    /// The shape.
+    pub shape: Dims,
+    /// The strides.
+    pub strides: Dims,
+}
+
+/// A tensor's insides.
+#[derive(Debug)]
+pub struct TensorBody {
+    /// The memory it lies on; `None` for tensors on the host.
+    pub storage: Option<Rc<Storage>>,
+    /// What it is.
+    pub layout: Layout,
+    /// Where its gradient goes.
+    pub edge: Option<Edge>,
+}
+
+/// A handle on a tensor.
+#[derive(Clone, Debug)]
+pub struct Tensor(Rc<TensorBody>);
+
+impl Tensor {
+    /// A new tensor in memory of its own, as large as its layout needs.
+    pub fn empty(memory: &SharedMemory, layout: Layout) -> Tensor {
+        let storage = Storage::new(memory, layout.bytes());
+        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None }))
+    }
+
+    /// A tensor on the host.
+    pub fn on_host(layout: Layout) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: None, layout, edge: None }))
+    }
+
+    /// Another tensor on the same storage.
+    pub fn view(&self, layout: Layout) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None }))
+    }
+
+    /// The same tensor without its place in the graph: another tensor on the same storage.
+    pub fn detach(&self) -> Tensor {
+        self.view(self.layout().clone())
+    }
+
+    /// The tensor with its gradient going to `edge`. Only for tensors that nothing else holds yet.
+    #[must_use]
+    pub fn with_edge(self, edge: Option<Edge>) -> Tensor {
+        match Rc::try_unwrap(self.0) {
+            Ok(body) => Tensor(Rc::new(TensorBody { edge, ..body })),
+            Err(shared) => {
+                let body = TensorBody { storage: shared.storage.clone(), layout: shared.layout.clone(), edge };
+                Tensor(Rc::new(body))
+            }
+        }
+    }
+
+    /// What it is.
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &[i64] {
+        &self.0.layout.shape
+    }
+
+    /// Its elements' type.
+    pub fn dtype(&self) -> Dtype {
+        self.0.layout.dtype
+    }
+
+    /// Where its gradient goes.
+    pub fn edge(&self) -> Option<&Edge> {
+        self.0.edge.as_ref()
+    }
+
+    /// Whether it takes part in the graph.
+    pub fn requires_grad(&self) -> bool {
+        self.0.edge.is_some()
+    }
+
+    /// Its storage; `None` for tensors on the host.
+    pub fn storage(&self) -> Option<&Rc<Storage>> {
+        self.0.storage.as_ref()
+    }
+
+    /// Whether it lives on the host.
+    pub fn is_on_host(&self) -> bool {
+        self.0.storage.is_none()
+    }
+
+    /// `use_count` of the tensor.
+    pub fn handles(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
+
+    /// `use_count` of the storage.
+    pub fn storage_handles(&self) -> usize {
+        self.0.storage.as_ref().map_or(0, Rc::strong_count)
+    }
+
+    /// Whether both handles are on one tensor.
+    pub fn is(&self, other: &Tensor) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Layout {
+    /// A contiguous layout.
+    pub fn contiguous(dtype: Dtype, shape: &[i64]) -> Layout {
+        Layout { dtype, shape: shape.into(), strides: contiguous_strides(shape) }
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> i64 {
+        self.shape.iter().product()
+    }
+
+    /// Bytes of the smallest storage that holds it.
+    pub fn bytes(&self) -> u64 {
+        if self.elements() == 0 {
+            return 0;
+        }
+        let last: i64 = self.shape.iter().zip(&self.strides).map(|(&size, &stride)| (size - 1) * stride).sum();
+        (last + 1).unsigned_abs() * self.dtype.bytes()
+    }
+
+    /// Whether it is row-major without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if size == 0 {
+                return true;
+            }
+            if size != 1 {
+                if stride != expected {
+                    return false;
+                }
+                expected *= size;
+            }
+        }
+        true
+    }
+
+    /// Whether its elements fill its memory, each once, in any order of dimensions.
+    pub fn is_dense(&self) -> bool {
+        let mut order: SmallVec<[usize; 4]> = (0..self.shape.len()).filter(|&dim| self.shape[dim] != 1).collect();
+        order.sort_by_key(|&dim| self.strides[dim]);
+        let mut expected = 1;
+        for dim in order {
+            if self.shape[dim] == 0 {
+                return true;
+            }
+            if self.strides[dim] != expected {
+                return false;
+            }
+            expected *= self.shape[dim];
+        }
+        true
+    }
+
+    /// The layout `empty_like` gives: the same strides where it is dense, else dense ones in the same order of
+    /// dimensions.
+    #[must_use]
+    pub fn like(&self, dtype: Dtype) -> Layout {
+        let strides = if self.is_dense() { self.strides.clone() } else { ordered_strides(&self.shape, &self.strides) };
+        Layout { dtype, shape: self.shape.clone(), strides }
+    }
+
+    /// The same shape and strides with other elements.
+    #[must_use]
+    pub fn with_dtype(&self, dtype: Dtype) -> Layout {
+        Layout { dtype, ..self.clone() }
+    }
+}
+
+/// Row-major strides.
+pub fn contiguous_strides(shape: &[i64]) -> Dims {
+    let mut strides = Dims::filled(1, shape.len());
+    for dim in (0..shape.len().saturating_sub(1)).rev() {
+        strides[dim] = strides[dim + 1] * shape[dim + 1].max(1);
+    }
+    strides
+}
+
+/// Dense strides in the order of dimensions that `strides` has, as `infer_dense_strides` finds them.
+fn ordered_strides(shape: &[i64], strides: &[i64]) -> Dims {
+    let mut order: SmallVec<[usize; 4]> = (0..shape.len()).rev().collect();
+    // An insertion sort from the innermost dimension on, in which expanded dimensions keep their place.
+    for index in 1..order.len() {
+        let mut position = index;
+        while position > 0 {
+            let (inner, outer) = (order[position - 1], order[position]);
+            let (inner_stride, outer_stride) = (strides[inner], strides[outer]);
+            let is_wrong = inner_stride != 0
+                && outer_stride != 0
+                && (inner_stride > outer_stride || (inner_stride == outer_stride && shape[inner] > shape[outer]));
+            if !is_wrong {
+                break;
+            }
+            order.swap(position - 1, position);
+            position -= 1;
+        }
+    }
+    let mut result = Dims::filled(1, shape.len());
+    let mut expected = 1;
+    for dim in order {
+        result[dim] = expected;
+        expected *= shape[dim].max(1);
+    }
+    result
+}

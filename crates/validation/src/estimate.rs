@@ -1,0 +1,113 @@
+//! Simulated training steps beside measured ones.
+
+use std::fmt::Write;
+
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::read::read_file;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_step::optimizer::Kind;
+use vramfit_step::training::{H200, Loop, Run, train};
+
+use crate::difference;
+use crate::measured::{Case, folder, measured, trace};
+use crate::recordings::Result;
+
+/// Simulates a case and hands the result to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    let path = folder().join(format!("captures/{}.vramfit", case.model));
+    let model = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let settings = &case.settings;
+    let flags = SizeFlags { batch: Some(settings.batch), sequence: settings.seq, sizes: Vec::new() };
+    let sizes = Sizes::select(&model, &flags).map_err(|error| error.to_string())?;
+    let amp = half(&settings.amp);
+    let flags = VariantFlags {
+        dtype: amp.map_or_else(|| half(&settings.dtype), |_| None),
+        amp,
+        is_eval: settings.mode == "eval",
+        has_grad: settings.grad,
+    };
+    let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
+    let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
+    let options = Loop { steps: 3, optimizer: optimizer(&settings.optimizer)? };
+    let run = train(&bound, &options, Settings::default(), H200, true);
+    Ok(look(&bound, &run))
+}
+
+fn half(name: &str) -> Option<Dtype> {
+    match name {
+        "bf16" => Some(Dtype::Bfloat16),
+        "fp16" => Some(Dtype::Float16),
+        _ => None,
+    }
+}
+
+fn optimizer(name: &str) -> Result<Kind> {
+    match name {
+        "adam" => Ok(Kind::Adam),
+        "adamw" => Ok(Kind::AdamW),
+        other => Err(format!("optimizer {other} is not simulated yet")),
+    }
+}
+
+/// The diff of one case with its recorded trace.
+///
+/// # Errors
+/// The case is not known or cannot be simulated.
+pub fn difference_of(name: &str) -> Result<String> {
+    let measured = measured()?;
+    let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
+    let trace = trace(name)?;
+    simulate(case, |bound, run| {
+        let mut text = String::new();
+        for (name, count) in &run.missing {
+            let _ = writeln!(text, "unmodelled: {name} ×{count}");
+        }
+        let (same, all) = difference::agreement(&trace, run);
+        let _ = writeln!(text, "{name}: {same} of {all} events agree");
+        if same < all {
+            text += &difference::show(&trace, bound, run, same);
+        }
+        text
+    })
+}
+
+/// One line a case: agreement of events, and of the numbers at the end of each phase.
+///
+/// # Errors
+/// The measurements cannot be read.
+pub fn overview(part: u32) -> Result<String> {
+    let measured = measured()?;
+    let mut text = String::new();
+    let (mut exact, mut simulated) = (0, 0);
+    for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == part && !case.phases.is_empty()) {
+        let recorded = trace(name).ok();
+        let line = simulate(case, |_, run| {
+            let peak = run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max().unwrap_or(0);
+            let phases = run.phases.iter().zip(&case.phases).filter(|(one, other)| one.allocated == other.allocated);
+            let events = recorded.as_ref().map_or((0, 0), |trace| difference::agreement(trace, run));
+            simulated += 1;
+            exact += usize::from(peak == case.peak_allocated);
+            let error = (peak as f64 / case.peak_allocated as f64 - 1.0) * 100.0;
+            format!(
+                "{name:32} peak {error:+9.4} %  phases {:2}/{:2}  events {:5}/{:5}  reserved {:+.1} MiB {}",
+                phases.count(),
+                case.phases.len(),
+                events.0,
+                events.1,
+                (run.peak_reserved as f64 - case.peak_reserved as f64) / f64::from(1 << 20),
+                run.missing.keys().cloned().collect::<Vec<_>>().join(" ")
+            )
+        });
+        let _ = match line {
+            Ok(line) => writeln!(text, "{line}"),
+            Err(error) => writeln!(text, "{name:32} {error}"),
+        };
+    }
+    let _ = writeln!(text, "{exact} of {simulated} simulated cases have the measured peak to the byte");
+    Ok(text)
+}

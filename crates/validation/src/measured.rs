@@ -1,0 +1,146 @@
+//! What was measured of whole training steps, and their recorded traces.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::recordings::Result;
+
+/// All measured cases.
+#[derive(Debug)]
+pub struct Measured {
+    /// By name.
+    pub cases: BTreeMap<String, Case>,
+}
+
+/// A measured case.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Case {
+    /// The model, which is its capture's name.
+    pub model: String,
+    /// 1 for transformers and MLPs, 2 for convolutions and recurrent models.
+    pub part: u32,
+    /// The settings, named as the flags of `vramfit estimate`.
+    pub settings: CaseSettings,
+    /// `max_memory_allocated` after building.
+    #[serde(default)]
+    pub peak_allocated: u64,
+    /// `max_memory_reserved` after building.
+    #[serde(default)]
+    pub peak_reserved: u64,
+    /// The phases in order.
+    #[serde(default)]
+    pub phases: Vec<MeasuredPhase>,
+}
+
+/// A case's settings.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CaseSettings {
+    /// `--batch`.
+    pub batch: i64,
+    /// `--seq`.
+    pub seq: Option<i64>,
+    /// `--dtype`.
+    pub dtype: String,
+    /// `--amp`.
+    pub amp: String,
+    /// `--optimizer`.
+    pub optimizer: String,
+    /// `--optimizer-impl`.
+    pub optimizer_impl: String,
+    /// `--clip-grad`.
+    pub clip_grad: bool,
+    /// `--accumulate`.
+    pub accumulate: u32,
+    /// `--checkpoint`.
+    pub checkpoint: String,
+    /// `--zero-grad`.
+    pub zero_grad: String,
+    /// `--set-to-none`.
+    pub set_to_none: bool,
+    /// `--mode`.
+    pub mode: String,
+    /// `--grad`.
+    pub grad: bool,
+    /// `--inputs`.
+    pub inputs: String,
+}
+
+/// A measured phase.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MeasuredPhase {
+    /// The step, absent while building.
+    pub step: Option<u32>,
+    /// `build`, `forward`, `backward`, `step` or `eval`.
+    pub phase: String,
+    /// Allocated at its end.
+    pub allocated: u64,
+    /// The most within it.
+    pub peak: u64,
+    /// Reserved at its end.
+    pub reserved: u64,
+}
+
+/// A recorded trace, one column a property.
+#[derive(Debug, Deserialize)]
+pub struct RecordedTrace {
+    /// A letter an event.
+    pub actions: String,
+    /// A letter an event: `m` for the main thread, `b` for autograd's.
+    pub threads: String,
+    /// Bytes as requested.
+    pub sizes: Vec<u64>,
+    /// In units of 512 bytes.
+    pub addresses: Vec<u64>,
+    /// Index into `stack_table`.
+    pub stacks: Vec<usize>,
+    /// The frames.
+    pub frames: Vec<String>,
+    /// Stacks as indices of frames, innermost first.
+    pub stack_table: Vec<Vec<usize>>,
+    /// The phase of this name ends before the event at this position.
+    pub marks: Vec<(String, usize)>,
+}
+
+/// The root of the checkout's `validation` folder.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation")
+}
+
+/// All measured cases.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn measured() -> Result<Measured> {
+    let raw: RawMeasured = read_compressed(&folder().join("measured/measured.json.gz"))?;
+    // A case that PyTorch itself refuses has an error and no numbers.
+    let cases = raw.cases.into_iter().filter(|(_, case)| case.get("phases").is_some());
+    let parse = |(name, case)| serde_json::from_value(case).map(|case| (name, case)).map_err(|error| error.to_string());
+    Ok(Measured { cases: cases.map(parse).collect::<Result<_>>()? })
+}
+
+#[derive(Deserialize)]
+struct RawMeasured {
+    cases: BTreeMap<String, serde_json::Value>,
+}
+
+/// The recorded trace of a case.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn trace(name: &str) -> Result<RecordedTrace> {
+    read_compressed(&folder().join(format!("measured/traces/{name}.json.gz")))
+}
+
+fn read_compressed<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| fail(&error))?;
+    GzDecoder::new(file).read_to_string(&mut text).map_err(|error| fail(&error))?;
+    serde_json::from_str(&text).map_err(|error| fail(&error))
+}

@@ -1,0 +1,47 @@
+"""Captures the models of the cases, without a GPU: python validation/capture.py [NAME…], into validation/captures/.
+
+A case's batch and sequence are sizes of the capture, so each model is captured once, at the sizes of its first case.
+Needs torch, transformers and torchvision.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "validation")]
+
+import vramfit  # noqa: E402
+from cases import CASES, MODELS, loss_function, make_inputs  # noqa: E402
+
+
+def first_case(model):
+    return next(case for case in CASES.values() if case.model == model)
+
+
+def capture(name, folder):
+    model = MODELS[name]
+    case = first_case(name)
+    inputs, targets = make_inputs(model, case)
+    path = folder / f"{name}.vramfit"
+    vramfit.capture(model.build("meta"), inputs, path, targets=targets, loss=loss_function(model))
+    return path.stat().st_size
+
+
+def main():
+    folder = ROOT / "validation" / "captures"
+    folder.mkdir(exist_ok=True)
+    failures = 0
+    for name in sys.argv[1:] or MODELS:
+        begun = time.time()
+        try:
+            size = capture(name, folder)
+            print(f"{name}: {size} bytes, {time.time() - begun:.1f} s", flush=True)
+        except Exception as error:  # one model that cannot be captured must not hide the others
+            failures += 1
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

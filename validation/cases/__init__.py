@@ -1,0 +1,15 @@
+"""The cases that `vramfit estimate` is measured against. Models import transformers or torchvision only when built."""
+
+from cases.case import Case, Model, Tensor
+from cases.models import MODELS
+from cases.table import ALONE, CAPPED, CASES
+from cases.tensors import DTYPES, make_inputs
+
+__all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
+
+
+def loss_function(model):
+    """loss(outputs, targets) of the model, or None where it returns its loss itself."""
+    from cases import losses
+
+    return getattr(losses, model.loss) if model.loss else None

@@ -1,0 +1,62 @@
+"""What a case is: a model with the tensors it takes, and the settings of the training step."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One input or target. `shape` holds integers and the symbols "batch" and "seq"."""
+
+    shape: tuple
+    kind: str = "float"  # float (in the model's dtype), float32, integer, boolean
+    high: int = 0  # integers are drawn from 0..high
+    fill: str = "random"  # random, ones, padding (ones, but the ends of odd rows are zero), channels-last
+
+
+@dataclass(frozen=True)
+class Model:
+    """One capture. `builder(**arguments)` makes the module on the default device, seeded by the caller."""
+
+    name: str
+    builder: Callable
+    arguments: dict
+    inputs: dict  # keyword of forward: Tensor
+    targets: Tensor | None = None
+    loss: str | None = None  # a function of losses.py; None where the model returns its loss
+    part: int = 1
+    tiny: dict = field(default_factory=dict)  # arguments that make it quick on a CPU
+
+    def build(self, device="cpu", tiny=False):
+        """Random weights of seed 0. `device` may be "meta"."""
+        import torch
+
+        torch.manual_seed(0)
+        with torch.device(device):
+            return self.builder(**{**self.arguments, **(self.tiny if tiny else {})})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measured run: a model under settings named as the flags of `vramfit estimate`."""
+
+    name: str
+    model: str
+    batch: int
+    seq: int | None = None
+    dtype: str = "fp32"  # fp32, bf16, fp16
+    amp: str = "none"  # none, bf16, fp16
+    optimizer: str = "adamw"
+    optimizer_impl: str = "default"  # default, foreach, fused, for-loop
+    clip_grad: bool = False
+    accumulate: int = 1
+    checkpoint: str = "none"  # none, blocks, sequential:N, module names with commas between
+    zero_grad: str = "before-forward"  # or before-backward
+    set_to_none: bool = True
+    mode: str = "train"  # train, eval
+    grad: bool = False  # keep the graph in eval mode
+    inputs: str = "kept"  # kept, fresh
+
+    def settings(self):
+        """All but the name and the model, as in the JSON of `vramfit estimate`."""
+        return {key: value for key, value in asdict(self).items() if key not in ("name", "model")}

@@ -1,0 +1,76 @@
+"""The training loop of the protocol. What stays bound here is what a real script holds.
+
+No local variable may be added that keeps a tensor alive: lifetimes are what is measured.
+"""
+
+import torch
+from settings import autocast, make_scaler
+
+
+def loss_of(outputs, targets, function):
+    return function(outputs, targets) if function else outputs.loss
+
+
+def train(case, model, inputs, targets, function, optimizer, device, phase, steps=3, before_backward=None):
+    """`inputs` and `targets` are on the device, or on the CPU for fresh ones.
+
+    `phase(step, name, micro)` is told of the end of each phase, `phase.end()` while all is still bound.
+    """
+    scaler = make_scaler(case.amp, device)
+    kept = case.inputs == "kept"
+    given, wanted = inputs, targets
+    if not kept:
+        inputs = targets = None
+    for step in range(steps):
+        if case.zero_grad == "before-forward":
+            optimizer.zero_grad(set_to_none=case.set_to_none)
+        for micro in range(case.accumulate):
+            if not kept:
+                inputs = {name: tensor.to(device) for name, tensor in given.items()}
+                targets = wanted.to(device) if wanted is not None else None
+            with autocast(case.amp, device):
+                outputs = model(**inputs)
+                if case.accumulate == 1:
+                    loss = loss_of(outputs, targets, function)
+                else:
+                    loss = loss_of(outputs, targets, function) / case.accumulate
+            phase(step, "forward", micro)
+            if before_backward:
+                before_backward(loss)
+            if case.zero_grad == "before-backward" and micro == 0:
+                optimizer.zero_grad(set_to_none=case.set_to_none)
+            if scaler:
+                scaler.scale(loss).backward()
+            else:
+                loss.backward()
+            phase(step, "backward", micro)
+        if case.clip_grad:
+            if scaler:
+                scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        phase(step, "step", None)
+    phase.end()
+
+
+def evaluate(case, model, inputs, targets, function, device, phase, steps=3):
+    """With `grad` the graph is kept, else no_grad."""
+    kept = case.inputs == "kept"
+    given, wanted = inputs, targets
+    if not kept:
+        inputs = targets = None
+    with torch.set_grad_enabled(case.grad):
+        for step in range(steps):
+            if not kept:
+                inputs = {name: tensor.to(device) for name, tensor in given.items()}
+                targets = wanted.to(device) if wanted is not None else None
+            with autocast(case.amp, device):
+                outputs = model(**inputs)
+                loss = loss_of(outputs, targets, function)
+            phase(step, "eval", None)
+    phase.end()
+    del outputs, loss

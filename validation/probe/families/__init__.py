@@ -1,0 +1,1 @@
+"""One file a family of operators; each has a function `probes()`."""
