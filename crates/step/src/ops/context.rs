@@ -70,6 +70,11 @@ impl Context {
         &self.memory
     }
 
+    /// The GPU's size.
+    pub fn gpu(&self) -> Gpu {
+        self.gpu
+    }
+
     /// Whether an allocation has failed: nothing that follows counts.
     pub fn has_failed(&self) -> bool {
         self.memory.borrow().failure().is_some()
