@@ -31,9 +31,8 @@ impl Backward for Efficient {
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
         let dtype = query.dtype();
         let gradient = contiguous(context, &swapped(&gradient));
-        let empty_like = |context: &mut Context, tensor: &Tensor| {
-            swapped(&context.empty_contiguous(dtype, swapped(tensor).shape()))
-        };
+        let empty_like =
+            |context: &mut Context, tensor: &Tensor| swapped(&context.empty_contiguous(dtype, swapped(tensor).shape()));
         let for_query = empty_like(context, &query);
         let for_key = empty_like(context, &key);
         let for_value = empty_like(context, &value);

@@ -152,8 +152,7 @@ fn splits(sizes: Sizes, multiprocessors: i64) -> i64 {
         return 1;
     }
     let most = 128.min(processors).min(key_blocks);
-    let is_eligible =
-        |splits: i64| splits == 1 || ceil_div(key_blocks, splits) != ceil_div(key_blocks, splits - 1);
+    let is_eligible = |splits: i64| splits == 1 || ceil_div(key_blocks, splits) != ceil_div(key_blocks, splits - 1);
     let efficiency = |splits: i64| {
         let waves = (blocks * splits) as f32 / processors as f32;
         waves / waves.ceil()

@@ -26,7 +26,8 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
         mask = Some(mask::additive(context, &triangle, accurate));
         drop(triangle);
     }
-    let repeats = |tensor: &Tensor| if inputs.is_grouped { query.shape()[rank - 3] / tensor.shape()[rank - 3] } else { 1 };
+    let repeats =
+        |tensor: &Tensor| if inputs.is_grouped { query.shape()[rank - 3] / tensor.shape()[rank - 3] } else { 1 };
     let (key_repeats, value_repeats) = (repeats(&key_accurate), repeats(&value_accurate));
     let (key, value) = if key_repeats == 1 && value_repeats == 1 {
         (key_accurate.clone(), value_accurate.clone())

@@ -126,12 +126,7 @@ pub(super) fn scaled(context: &mut Context, source: &Tensor) -> Tensor {
 }
 
 /// `repeat_interleave` along a dimension.
-pub(super) fn repeated(
-    context: &mut Context,
-    source: &Tensor,
-    repeats: i64,
-    dim: usize,
-) -> Result<Tensor, Unmodelled> {
+pub(super) fn repeated(context: &mut Context, source: &Tensor, repeats: i64, dim: usize) -> Result<Tensor, Unmodelled> {
     let layout = source.layout();
     let with = |dims: &[i64], added: i64| -> Dims {
         dims[..=dim].iter().chain(&[added]).chain(&dims[dim + 1..]).copied().collect()
@@ -190,7 +185,8 @@ pub(super) fn product(context: &mut Context, first: &Tensor, second: &Tensor) ->
         let mut shape = batch.clone();
         shape.push(height);
         shape.push(width);
-        let whole = if tensor.shape() == shape.as_slice() { tensor.clone() } else { expanded(context, tensor, &shape)? };
+        let whole =
+            if tensor.shape() == shape.as_slice() { tensor.clone() } else { expanded(context, tensor, &shape)? };
         reshape(context, &whole, &[matrices, height, width])
     };
     let flat_first = flat(context, first, rows, inner)?;
