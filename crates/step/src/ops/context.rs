@@ -121,17 +121,17 @@ impl Context {
     }
 
     /// A new tensor.
-    pub fn empty(&mut self, layout: Layout) -> Tensor {
+    pub fn empty(&self, layout: Layout) -> Tensor {
         Tensor::empty(&self.memory, layout)
     }
 
     /// A new contiguous tensor.
-    pub fn empty_contiguous(&mut self, dtype: Dtype, shape: &[i64]) -> Tensor {
+    pub fn empty_contiguous(&self, dtype: Dtype, shape: &[i64]) -> Tensor {
         self.empty(Layout::contiguous(dtype, shape))
     }
 
     /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
-    pub fn scratch(&mut self, bytes: u64) -> Rc<Storage> {
+    pub fn scratch(&self, bytes: u64) -> Rc<Storage> {
         Storage::new(&self.memory, bytes)
     }
 
@@ -157,14 +157,14 @@ impl Context {
     }
 
     /// A sum over `dims`, with the buffers a split reduction needs.
-    pub fn sum(&mut self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
+    pub fn sum(&self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
         let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
         self.reduce(tensor, dims, keeps_dims, dtype, reduction)
     }
 
     /// A reduction over `dims`; no dims are all dims.
     pub fn reduce(
-        &mut self,
+        &self,
         tensor: &Tensor,
         dims: &[i64],
         keeps_dims: bool,

@@ -147,7 +147,7 @@ fn reshape(context: &mut Context, call: &Call<'_>) -> Outcome {
     reshape_to(context, source, &shape)
 }
 
-fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
+pub(super) fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
     if let Some(strides) = view_strides(source.layout(), shape) {
         let result = source.view(Layout { dtype: source.dtype(), shape: shape.into(), strides });
         return finish(context, source, result, Reshaped(source.shape().into()));
