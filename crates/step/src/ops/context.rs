@@ -107,11 +107,6 @@ impl Context {
         self.memory.borrow_mut().set_place(node.place);
     }
 
-    /// The GPU's size.
-    pub fn gpu(&self) -> Gpu {
-        self.gpu
-    }
-
     /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.
     pub fn contiguous(&mut self, tensor: &Tensor) -> Tensor {
         if tensor.layout().is_contiguous() {
@@ -187,13 +182,13 @@ impl Context {
     }
 
     /// A sum over everything into memory that is there already.
-    pub fn sum_into(&mut self, tensor: &Tensor, dtype: Dtype) {
+    pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
         let all: Dims = (0..tensor.shape().len() as i64).collect();
         let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
         self.reduction_buffers(tensor, &all, reduction);
     }
 
-    fn reduction_buffers(&mut self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
+    fn reduction_buffers(&self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
         if let Some(buffers) = reduce::buffers(tensor.layout(), dims, reduction, self.gpu) {
             let partials = self.scratch(buffers.partials);
             let semaphores = self.scratch(buffers.semaphores);
