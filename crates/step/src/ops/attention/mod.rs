@@ -110,15 +110,6 @@ fn swapped_layout(layout: &Layout) -> Layout {
     swapped
 }
 
-/// `contiguous()`: the tensor itself, or a copy.
-fn contiguous(context: &mut Context, tensor: &Tensor) -> Tensor {
-    if tensor.layout().is_contiguous() {
-        tensor.clone()
-    } else {
-        context.empty_contiguous(tensor.dtype(), tensor.shape())
-    }
-}
-
 /// A number on the GPU.
 fn scalar(context: &mut Context, dtype: Dtype) -> Tensor {
     context.empty(Layout { dtype, shape: Dims::default(), strides: Dims::default() })
