@@ -70,11 +70,6 @@ impl Context {
         &self.memory
     }
 
-    /// The GPU's size.
-    pub fn gpu(&self) -> Gpu {
-        self.gpu
-    }
-
     /// Whether an allocation has failed: nothing that follows counts.
     pub fn has_failed(&self) -> bool {
         self.memory.borrow().failure().is_some()
@@ -105,6 +100,11 @@ impl Context {
 
     pub(crate) fn enter_node(&mut self, node: &Node) {
         self.memory.borrow_mut().set_place(node.place);
+    }
+
+    /// The GPU's size.
+    pub fn gpu(&self) -> Gpu {
+        self.gpu
     }
 
     /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.

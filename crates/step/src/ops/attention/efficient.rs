@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::{Inputs, Sizes, contiguous, is_half, swapped};
+use super::{Inputs, Sizes, is_half, swapped};
 use crate::ops::{Context, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Tensor, contiguous_strides};
@@ -30,7 +30,7 @@ impl Backward for Efficient {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None, None] };
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
         let dtype = query.dtype();
-        let gradient = contiguous(context, &swapped(&gradient));
+        let gradient = context.contiguous(&swapped(&gradient));
         let empty_like =
             |context: &mut Context, tensor: &Tensor| swapped(&context.empty_contiguous(dtype, swapped(tensor).shape()));
         let for_query = empty_like(context, &query);
@@ -72,7 +72,7 @@ fn delta(context: &mut Context, gradient: &Tensor, output: &Tensor) -> Tensor {
     let layout = context.broadcast_layout(&[gradient.layout(), output.layout()], Dtype::Float32);
     let product = context.empty(layout);
     let sum = context.sum(&product, &[3], false, Dtype::Float32);
-    let result = contiguous(context, &swapped(&sum));
+    let result = context.contiguous(&swapped(&sum));
     drop(sum);
     drop(product);
     result

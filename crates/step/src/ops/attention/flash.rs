@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::{Inputs, Sizes, contiguous, steps, swapped};
+use super::{Inputs, Sizes, steps, swapped};
 use crate::ops::{Context, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
@@ -27,8 +27,8 @@ impl Backward for Flash {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
         let Some(sizes) = Sizes::of(&query, &key, &value) else { return smallvec![None, None, None] };
-        let gradient = contiguous(context, &swapped(&gradient));
-        let output = contiguous(context, &swapped(&node.saved(OUTPUT)));
+        let gradient = context.contiguous(&swapped(&gradient));
+        let output = context.contiguous(&swapped(&node.saved(OUTPUT)));
         let empty_like = |context: &mut Context, tensor: &Tensor| {
             let layout = swapped(tensor).layout().like(tensor.dtype());
             swapped(&context.empty(layout))

@@ -22,6 +22,9 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     (name == "aten.scaled_dot_product_attention.default").then_some(attention as Rule)
 }
 
+/// The largest batch that a fused kernel takes at once.
+const LARGEST_BATCH: i64 = 65_535;
+
 /// What attention is called with.
 #[derive(Clone, Copy, Debug)]
 struct Inputs<'a> {
@@ -77,6 +80,10 @@ fn attention(context: &mut Context, call: &Call<'_>) -> Outcome {
     if [query, key, value].iter().any(|tensor| tensor.is_on_host() || tensor.layout().elements() == 0) {
         return Err(Unmodelled);
     }
+    // Larger batches are computed in parts.
+    if query.shape().len() == 4 && query.shape()[0] > LARGEST_BATCH {
+        return Err(Unmodelled);
+    }
     let backend = select::backend(&inputs);
     Ok(smallvec![run(context, inputs, backend)?])
 }
@@ -108,15 +115,6 @@ fn swapped_layout(layout: &Layout) -> Layout {
     swapped.shape.swap(1, 2);
     swapped.strides.swap(1, 2);
     swapped
-}
-
-/// `contiguous()`: the tensor itself, or a copy.
-fn contiguous(context: &mut Context, tensor: &Tensor) -> Tensor {
-    if tensor.layout().is_contiguous() {
-        tensor.clone()
-    } else {
-        context.empty_contiguous(tensor.dtype(), tensor.shape())
-    }
 }
 
 /// A number on the GPU.
