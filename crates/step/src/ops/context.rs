@@ -182,16 +182,16 @@ impl Context {
     }
 
     /// A sum over everything into memory that is there already.
-    pub fn sum_into(&mut self, tensor: &Tensor, dtype: Dtype) {
+    pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
         let all: Dims = (0..tensor.shape().len() as i64).collect();
         let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
         self.reduction_buffers(tensor, &all, reduction);
     }
 
-    fn reduction_buffers(&mut self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
+    fn reduction_buffers(&self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
         if let Some(buffers) = reduce::buffers(tensor.layout(), dims, reduction, self.gpu) {
-            let partials = self.scratch(buffers.partials);
-            let semaphores = self.scratch(buffers.semaphores);
+            let partials = Storage::new(&self.memory, buffers.partials);
+            let semaphores = Storage::new(&self.memory, buffers.semaphores);
             drop(semaphores);
             drop(partials);
         }
