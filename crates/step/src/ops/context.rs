@@ -190,8 +190,8 @@ impl Context {
 
     fn reduction_buffers(&self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
         if let Some(buffers) = reduce::buffers(tensor.layout(), dims, reduction, self.gpu) {
-            let partials = self.scratch(buffers.partials);
-            let semaphores = self.scratch(buffers.semaphores);
+            let partials = Storage::new(&self.memory, buffers.partials);
+            let semaphores = Storage::new(&self.memory, buffers.semaphores);
             drop(semaphores);
             drop(partials);
         }

@@ -218,8 +218,11 @@ fn permute(context: &mut Context, call: &Call<'_>) -> Outcome {
 }
 
 fn expand(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let sizes = call.ints(1)?;
+    Ok(smallvec![expanded(context, call.tensor(0)?, &call.ints(1)?)?])
+}
+
+/// A view in which dimensions of size one are repeated.
+pub(super) fn expanded(context: &mut Context, source: &Tensor, sizes: &Dims) -> Result<Tensor, Unmodelled> {
     let skipped = sizes.len().checked_sub(source.shape().len()).ok_or(Unmodelled)?;
     let (mut shape, mut strides) = (sizes.clone(), Dims::filled(0, sizes.len()));
     for dim in skipped..sizes.len() {
@@ -236,7 +239,7 @@ fn expand(context: &mut Context, call: &Call<'_>) -> Outcome {
         }
     }
     let result = source.view(Layout { dtype: source.dtype(), shape, strides });
-    finish(context, source, result, Expanded(source.shape().into()))
+    finish(context, source, result, Expanded(source.shape().into()))?.pop().ok_or(Unmodelled)
 }
 
 fn slice(context: &mut Context, call: &Call<'_>) -> Outcome {

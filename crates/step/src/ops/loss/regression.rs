@@ -133,8 +133,9 @@ pub(super) fn l1(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = pair(call)?;
     let apart = difference(context, input, target)?;
     let losses = absolute(context, &apart);
+    let result = reduced(context, losses, Reduction::of(call, 2)?);
     drop(apart);
-    Ok(smallvec![reduced(context, losses, Reduction::of(call, 2)?)])
+    Ok(smallvec![result])
 }
 
 /// A loss that is reduced in its own memory.
