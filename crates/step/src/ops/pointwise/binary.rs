@@ -314,3 +314,10 @@ pub fn clamp_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
     let operator = if low.is_some() && high.is_some() { &BETWEEN } else { &ONE_SIDE };
     super::formula::run(context, call, operator)
 }
+
+/// `target += other` on a temporary that nothing else knows.
+pub fn add_into(context: &mut Context, target: &Tensor, other: &Tensor) -> Outcome {
+    let kind = Added { is_difference: false, is_scaled: false };
+    let edge = context.record(&[Some(target), Some(other)], 1, |_| smallvec![], kind);
+    Ok(smallvec![target.detach().with_edge(edge)])
+}

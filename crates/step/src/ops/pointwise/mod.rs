@@ -6,7 +6,8 @@ mod unary;
 
 use super::{Call, Context, Outcome, Rule};
 
-pub(super) use formula::{Elementwise, Save, elementwise, record, run, run_in_place};
+pub(super) use binary::add_into;
+pub(super) use formula::{Elementwise, Save, elementwise, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 
 /// A rule from a row of the tables.
