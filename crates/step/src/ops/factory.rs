@@ -29,10 +29,7 @@ fn like(context: &mut Context, call: &Call<'_>) -> Outcome {
     let wanted = call.result(0)?;
     let source = call.tensor(0)?;
     let is_contiguous = call.arguments.iter().any(|value| {
-        matches!(
-            value,
-            vramfit_graph::bind::Value::MemoryFormat(vramfit_graph::model::MemoryFormat::Contiguous)
-        )
+        matches!(value, vramfit_graph::bind::Value::MemoryFormat(vramfit_graph::model::MemoryFormat::Contiguous))
     });
     let layout = if is_contiguous || source.is_on_host() {
         Layout::contiguous(wanted.dtype, &wanted.shape)

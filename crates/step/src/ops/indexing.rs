@@ -100,9 +100,8 @@ fn scatter_add(context: &mut Context, call: &Call<'_>) -> Outcome {
 fn index_add(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, index, added) = (call.tensor(0)?, call.tensor(2)?, call.tensor(3)?);
     let result = context.empty(source.layout().like(source.dtype()));
-    let saved = |wants: &dyn Fn(usize) -> bool| {
-        smallvec![wants(1).then(|| index.clone()), wants(1).then(|| added.clone())]
-    };
+    let saved =
+        |wants: &dyn Fn(usize) -> bool| smallvec![wants(1).then(|| index.clone()), wants(1).then(|| added.clone())];
     let edge = context.record(&[Some(source), Some(added)], 1, saved, ScatterAdded);
     Ok(smallvec![result.with_edge(edge)])
 }
@@ -176,10 +175,8 @@ fn index(context: &mut Context, call: &Call<'_>) -> Outcome {
     let shape = broadcast(&seen);
     let layouts: SmallVec<[Layout; 4]> = seen.iter().map(|tensor| spread(tensor, &shape)).collect();
     let is_alike = layouts.iter().all(|layout| layout.strides == layouts[0].strides);
-    let copies: SmallVec<[Option<Tensor>; 4]> = layouts
-        .iter()
-        .map(|layout| (!is_alike && !layout.is_contiguous()).then(|| indices(context, &shape)))
-        .collect();
+    let copies: SmallVec<[Option<Tensor>; 4]> =
+        layouts.iter().map(|layout| (!is_alike && !layout.is_contiguous()).then(|| indices(context, &shape))).collect();
     let result = context.empty_contiguous(source.dtype(), &call.result(0)?.shape);
     drop(copies);
     drop(seen);

@@ -75,7 +75,8 @@ impl Backward for Stacked {
 }
 
 fn without(layout: &Layout, dim: usize) -> Layout {
-    let keep = |dims: &Dims| dims.iter().enumerate().filter(|(place, _)| *place != dim).map(|(_, &size)| size).collect();
+    let keep =
+        |dims: &Dims| dims.iter().enumerate().filter(|(place, _)| *place != dim).map(|(_, &size)| size).collect();
     Layout { dtype: layout.dtype, shape: keep(&layout.shape), strides: keep(&layout.strides) }
 }
 
@@ -238,9 +239,7 @@ fn flip(context: &mut Context, call: &Call<'_>) -> Outcome {
     struct Flipped;
     impl Backward for Flipped {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-            smallvec![gradients[0].as_ref().map(|gradient| {
-                context.empty(gradient.layout().like(gradient.dtype()))
-            })]
+            smallvec![gradients[0].as_ref().map(|gradient| { context.empty(gradient.layout().like(gradient.dtype())) })]
         }
     }
     let source = call.tensor(0)?;

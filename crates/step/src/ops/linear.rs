@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::matmul::matmul;
+use super::matmul::times_weight;
 use super::view::{reshaped_by_view, transposed};
 use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
@@ -162,7 +162,7 @@ fn linear(context: &mut Context, call: &Call<'_>) -> Outcome {
     let columns = *weight.shape().first().ok_or(Unmodelled)?;
     let Some(bias) = call.optional_tensor(2) else {
         let turned = only(transposed(context, weight))?;
-        return matmul(context, input, &turned);
+        return times_weight(context, input, &turned, weight.requires_grad());
     };
     if outer.len() == 1 {
         let turned = only(transposed(context, weight))?;
@@ -177,7 +177,7 @@ fn linear(context: &mut Context, call: &Call<'_>) -> Outcome {
         return reshaped_by_view(context, &product, &shape);
     }
     let turned = only(transposed(context, weight))?;
-    let product = only(matmul(context, input, &turned))?;
+    let product = only(times_weight(context, input, &turned, weight.requires_grad()))?;
     drop(turned);
     super::pointwise::add_into(context, &product, bias)
 }

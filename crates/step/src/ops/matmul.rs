@@ -10,7 +10,9 @@ use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
-        "aten.matmul.default" | "aten.__matmul__.default" => |context, call| matmul(context, call.tensor(0)?, call.tensor(1)?),
+        "aten.matmul.default" | "aten.__matmul__.default" => {
+            |context, call| matmul(context, call.tensor(0)?, call.tensor(1)?)
+        }
         "aten.bmm.default" => |context, call| bmm(context, call.tensor(0)?, call.tensor(1)?),
         "aten.baddbmm.default" => baddbmm,
         "aten.mv.default" => |context, call| mv(context, call.tensor(0)?, call.tensor(1)?),
@@ -50,6 +52,14 @@ fn turned(context: &mut Context, tensor: &Tensor) -> Result<Tensor, Unmodelled> 
     let mut order: Dims = (0..rank as i64).collect();
     order.swap(rank - 1, rank - 2);
     only(permuted_in_graph(context, tensor, &order))
+}
+
+/// `input @ weight.t()`. Whether the weight is trained decides how, also where the graph is not kept.
+pub(super) fn times_weight(context: &mut Context, input: &Tensor, turned: &Tensor, is_trained: bool) -> Outcome {
+    if is_trained && input.shape().len() >= 3 {
+        return folded(context, input, turned);
+    }
+    matmul(context, input, turned)
 }
 
 /// `first @ second`.

@@ -167,11 +167,8 @@ impl Bench {
         let captured: Vec<BoundTensor> = given.iter().map(|(dtype, shape)| bound(*dtype, shape)).collect();
         let is_in_place = name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"));
         let results = {
-            let call = Call {
-                arguments: &arguments,
-                tensors: &self.tensors,
-                captured: captured.iter().map(Some).collect(),
-            };
+            let call =
+                Call { arguments: &arguments, tensors: &self.tensors, captured: captured.iter().map(Some).collect() };
             match rule(name) {
                 Some(rule) => rule(&mut self.context, &call).map_err(|_| format!("{name}: unmodelled")),
                 None => Err(format!("{name}: no rule")),
@@ -266,7 +263,7 @@ pub fn run(probe: &Probe, mode: &str, body: Body) -> Result<Vec<String>, String>
         let mut tensor = bench.context.empty(layout);
         let name = if argument.role == "activation" && mode == "chained" { "leaf" } else { "in" };
         bench.name_last(format!("{name}{position}"));
-        if argument.role != "constant" && mode != "no_grad" {
+        if argument.role != "constant" {
             let gradient = Rc::new(RefCell::new(None));
             let edge = engine::sink(Rc::clone(&gradient), tensor.layout(), 0);
             tensor = tensor.with_edge(Some(edge));
@@ -300,7 +297,8 @@ fn backward(bench: &mut Bench, mode: &str, arguments: &[Id], outputs: &[Id]) -> 
     let mut kept: Vec<Tensor> = Vec::new();
     if mode == "chained" {
         let held: Vec<Tensor> = outputs.iter().map(|id| bench.tensor(*id).clone()).collect();
-        for &id in arguments.iter().chain(outputs) {
+        // Python clears a list from its end.
+        for &id in outputs.iter().chain(arguments.iter().rev()) {
             bench.free(id);
         }
         let mut tensors: Vec<Tensor> = Vec::new();

@@ -44,11 +44,20 @@ impl Backward for Shared {
             if self.is_whole { tensor.clone() } else { self.over.restored(tensor, source.shape()) }
         };
         let mask = elementwise(context, &[&seen(&result), &source], Dtype::Bool);
+        // Over everything, what is no number is compared apart.
+        let apart = self.is_whole.then(|| {
+            let of_result = elementwise(context, &[&result], Dtype::Bool);
+            (of_result, elementwise(context, &[&source, &result], Dtype::Bool))
+        });
         let count = reduced(context, &mask, &over, Dtype::Int64, summing(Dtype::Int64));
         let share = elementwise(context, &[&seen(&gradient), &count], gradient.dtype());
         let answer = elementwise(context, &[&share, &mask], gradient.dtype());
         drop(share);
         drop(count);
+        if let Some((of_result, is_equal)) = apart {
+            drop(is_equal);
+            drop(of_result);
+        }
         drop(mask);
         smallvec![Some(answer)]
     }
@@ -83,8 +92,7 @@ fn with_places(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty_contiguous(source.dtype(), &over.shape(source.shape()));
     let places = context.empty_contiguous(Dtype::Int64, result.shape());
     context.reduction_buffers(source.layout(), &over.dims, PLACED);
-    let edge =
-        context.record(&[Some(source)], 1, |_| smallvec![Some(places.detach())], Placed(source.shape().into()));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(places.detach())], Placed(source.shape().into()));
     Ok(smallvec![result.with_edge(edge), places])
 }
 

@@ -101,9 +101,7 @@ impl Over {
     /// A gradient spread over the source's shape, without a copy.
     fn spread(&self, gradient: &Tensor, source: &[i64]) -> Tensor {
         let seen = self.restored(gradient, source);
-        let strides = (0..source.len())
-            .map(|dim| if self.has(dim) { 0 } else { seen.layout().strides[dim] })
-            .collect();
+        let strides = (0..source.len()).map(|dim| if self.has(dim) { 0 } else { seen.layout().strides[dim] }).collect();
         gradient.view(Layout { dtype: gradient.dtype(), shape: source.into(), strides })
     }
 }

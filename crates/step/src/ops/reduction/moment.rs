@@ -158,7 +158,6 @@ fn logsumexp(context: &mut Context, call: &Call<'_>) -> Outcome {
     drop(powers);
     drop(largest);
     let kept = result.detach();
-    let edge =
-        context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone()), Some(kept)], Logsumexp(over));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone()), Some(kept)], Logsumexp(over));
     Ok(smallvec![result.with_edge(edge)])
 }

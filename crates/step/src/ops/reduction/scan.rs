@@ -69,7 +69,8 @@ fn diff(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let dim = call.dim(2, source.shape().len())?;
     let others = [call.optional_tensor(3), call.optional_tensor(4)];
-    let is_recorded = context.is_grad_on() && (source.requires_grad() || others.iter().flatten().any(|t| t.requires_grad()));
+    let is_recorded =
+        context.is_grad_on() && (source.requires_grad() || others.iter().flatten().any(|t| t.requires_grad()));
     if call.int(1)? != 1 || is_recorded {
         return Err(Unmodelled);
     }

@@ -1,7 +1,7 @@
 //! Probes of copies, joining, cutting, indexing.
 
-use vramfit_graph::dtype::Dtype;
 use vramfit_graph::bind::Value;
+use vramfit_graph::dtype::Dtype;
 
 use crate::Row;
 use crate::bench::{Bench, Id, IntoValue};
@@ -66,8 +66,17 @@ pub const ROWS: &[Row] = &[
     ("split all used", last!("aten.split.Tensor", 1_i64, -1_i64)),
     ("chunk all used", last!("aten.chunk.default", 2_i64, -1_i64)),
     ("split rows", last!("aten.split.Tensor", 2_i64, 0_i64)),
-    ("chunk one used", |bench, x| vec![chunks(bench, x[0])[1]]),
-    ("chunk two of three", |bench, x| chunks(bench, x[0])[..2].to_vec()),
+    ("chunk one used", |bench, x| {
+        let parts = chunks(bench, x[0]);
+        bench.free(parts[0]);
+        bench.free(parts[2]);
+        vec![parts[1]]
+    }),
+    ("chunk two of three", |bench, x| {
+        let parts = chunks(bench, x[0]);
+        bench.free(parts[2]);
+        parts[..2].to_vec()
+    }),
     ("pad constant", last!("aten.constant_pad_nd.default", vec![1_i64, 2])),
     ("pad negative", last!("aten.constant_pad_nd.default", vec![-1_i64, -1])),
     ("pad two dims", last!("aten.constant_pad_nd.default", vec![1_i64, 1, 2, 2])),

@@ -95,7 +95,9 @@ pub const ROWS: &[Row] = &[
     ("norm 2", |bench, x| bench.last("aten.linalg_vector_norm.default", with![x[0], 2_i64, (), false])),
     ("norm 2 dim", |bench, x| bench.last("aten.linalg_vector_norm.default", with![x[0], 2_i64, vec![-1_i64], false])),
     ("sum to float32", |bench, x| bench.last("aten.sum.default", with![x[0], Dtype::Float32])),
-    ("sum dim to float32", |bench, x| bench.last("aten.sum.dim_IntList", with![x[0], vec![-1_i64], false, Dtype::Float32])),
+    ("sum dim to float32", |bench, x| {
+        bench.last("aten.sum.dim_IntList", with![x[0], vec![-1_i64], false, Dtype::Float32])
+    }),
     ("cumsum", |bench, x| bench.last("aten.cumsum.default", with![x[0], -1_i64])),
     ("cumsum dim 0", |bench, x| bench.last("aten.cumsum.default", with![x[0], 0_i64])),
     ("sum two dims", |bench, x| bench.last("aten.sum.dim_IntList", with![x[0], vec![0_i64, 1], false])),
