@@ -4,3 +4,4 @@ pub mod cub;
 pub mod embedding;
 pub mod layer_norm;
 pub mod reduce;
+pub mod scan;

@@ -93,12 +93,8 @@ fn prelu(context: &mut Context, call: &Call<'_>) -> Outcome {
         }
     }
     let result = elementwise(context, &[source, &seen], source.dtype());
-    let edge = context.record(
-        &[Some(source), Some(&seen)],
-        1,
-        |_| smallvec![Some(source.clone()), Some(seen.clone())],
-        Prelu,
-    );
+    let edge =
+        context.record(&[Some(source), Some(&seen)], 1, |_| smallvec![Some(source.clone()), Some(seen.clone())], Prelu);
     Ok(smallvec![result.with_edge(edge)])
 }
 

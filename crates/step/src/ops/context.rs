@@ -197,6 +197,16 @@ impl Context {
         }
     }
 
+    /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
+    pub fn reduction_buffers(&self, layout: &Layout, dims: &[i64], reduction: Reduction) {
+        if let Some(buffers) = reduce::buffers(layout, dims, reduction, self.gpu) {
+            let partials = self.scratch(buffers.partials);
+            let semaphores = self.scratch(buffers.semaphores);
+            drop(semaphores);
+            drop(partials);
+        }
+    }
+
     /// The layout that elementwise operators give their result, as `TensorIterator` finds it.
     pub fn broadcast_layout(&self, inputs: &[&Layout], dtype: Dtype) -> Layout {
         let rank = inputs.iter().map(|input| input.shape.len()).max().unwrap_or(0);

@@ -115,11 +115,8 @@ pub static ADDCDIV: Elementwise = Elementwise {
     ],
 };
 /// `where` with gradients for both choices.
-pub static WHERE: Elementwise = Elementwise {
-    inputs: &[1, 2, 0],
-    saves: &[Save::Input(2)],
-    gradients: &[(1, Steps(CHOSEN)), (0, Steps(CHOSEN))],
-};
+pub static WHERE: Elementwise =
+    Elementwise { inputs: &[1, 2, 0], saves: &[Save::Input(2)], gradients: &[(1, Steps(CHOSEN)), (0, Steps(CHOSEN))] };
 const CHOSEN: &[Step] = &[Number, Like(&[Saved(0), G, Made(0)])];
 /// `masked_fill` with a number.
 pub static MASKED_FILL: Elementwise =
@@ -229,10 +226,8 @@ pub fn pow_number_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
 }
 
 fn pow_operator(call: &Call<'_>) -> &'static Elementwise {
-    static POW: Elementwise = super::unary::of_input(&[(
-        0,
-        Steps(&[Like(&[Saved(0)]), Like(&[Made(0)]), Like(&[G, Made(1)])]),
-    )]);
+    static POW: Elementwise =
+        super::unary::of_input(&[(0, Steps(&[Like(&[Saved(0)]), Like(&[Made(0)]), Like(&[G, Made(1)])]))]);
     static POW_ZERO: Elementwise = super::unary::of_input(&[(0, Steps(&[Like(&[Saved(0)])]))]);
     if call.float(1).is_ok_and(|exponent| exponent == 0.0) { &POW_ZERO } else { &POW }
 }
@@ -255,9 +250,7 @@ pub fn choose(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (first, second) = (call.optional_tensor(1), call.optional_tensor(2));
     let dtype = call.result(0)?.dtype;
     let as_tensor = |context: &Context, given: Option<&Tensor>| match given {
-        Some(tensor) if tensor.dtype() != dtype && !tensor.is_on_host() => {
-            context.empty(tensor.layout().like(dtype))
-        }
+        Some(tensor) if tensor.dtype() != dtype && !tensor.is_on_host() => context.empty(tensor.layout().like(dtype)),
         Some(tensor) => tensor.clone(),
         None => context.empty_contiguous(dtype, &[]),
     };
@@ -291,21 +284,13 @@ pub fn clamp_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
         saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
         gradients: &[(
             0,
-            Steps(&[
-                Number,
-                Truth(&[Saved(2), Saved(1)]),
-                Truth(&[Saved(2), Saved(0)]),
-                Like(&[Made(2), G, Made(0)]),
-            ]),
+            Steps(&[Number, Truth(&[Saved(2), Saved(1)]), Truth(&[Saved(2), Saved(0)]), Like(&[Made(2), G, Made(0)])]),
         )],
     };
     static ONE_SIDE: Elementwise = Elementwise {
         inputs: &[0, 1, 2],
         saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
-        gradients: &[(
-            0,
-            Steps(&[Number, Truth(&[Saved(2), Saved(1), Saved(0)]), Like(&[Made(1), G, Made(0)])]),
-        )],
+        gradients: &[(0, Steps(&[Number, Truth(&[Saved(2), Saved(1), Saved(0)]), Like(&[Made(1), G, Made(0)])]))],
     };
     let (low, high) = (call.optional_tensor(1), call.optional_tensor(2));
     if [low, high].into_iter().flatten().any(Tensor::requires_grad) {
@@ -313,4 +298,11 @@ pub fn clamp_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
     }
     let operator = if low.is_some() && high.is_some() { &BETWEEN } else { &ONE_SIDE };
     super::formula::run(context, call, operator)
+}
+
+/// `target += other` on a temporary that nothing else knows.
+pub fn add_into(context: &mut Context, target: &Tensor, other: &Tensor) -> Outcome {
+    let kind = Added { is_difference: false, is_scaled: false };
+    let edge = context.record(&[Some(target), Some(other)], 1, |_| smallvec![], kind);
+    Ok(smallvec![target.detach().with_edge(edge)])
 }

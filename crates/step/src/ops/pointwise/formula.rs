@@ -129,7 +129,11 @@ pub fn elementwise(context: &Context, operands: &[&Tensor], dtype: Dtype) -> Ten
 /// The common type of tensors: those with dimensions decide, unless one without has a higher kind of number.
 pub fn promote(operands: &[&Tensor]) -> Dtype {
     let common = |has_dims: bool| {
-        operands.iter().filter(|tensor| tensor.shape().is_empty() != has_dims).map(|tensor| tensor.dtype()).reduce(wider)
+        operands
+            .iter()
+            .filter(|tensor| tensor.shape().is_empty() != has_dims)
+            .map(|tensor| tensor.dtype())
+            .reduce(wider)
     };
     match (common(true), common(false)) {
         (Some(full), Some(number)) if kind(number) > kind(full) => number,

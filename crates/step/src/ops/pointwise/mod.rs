@@ -6,7 +6,8 @@ mod unary;
 
 use super::{Call, Context, Outcome, Rule};
 
-pub(super) use formula::{Elementwise, Save, elementwise, record, run, run_in_place};
+pub(super) use binary::add_into;
+pub(super) use formula::{Elementwise, Save, elementwise, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 
 /// A rule from a row of the tables.
@@ -119,9 +120,29 @@ fn others_in_place(base: &str, overload: &str) -> Option<Rule> {
 /// Comparisons and the like, which no gradient goes through.
 fn without_gradient(base: &str) -> Option<Rule> {
     Some(match base {
-        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "signbit" | "logical_and" | "logical_or" | "logical_xor"
-        | "logical_not" | "bitwise_and" | "bitwise_or" | "bitwise_xor" | "bitwise_not" | "__and__" | "__or__"
-        | "__xor__" | "__lshift__" | "__rshift__" | "bitwise_left_shift" | "bitwise_right_shift"
+        "eq"
+        | "ne"
+        | "lt"
+        | "le"
+        | "gt"
+        | "ge"
+        | "isnan"
+        | "signbit"
+        | "logical_and"
+        | "logical_or"
+        | "logical_xor"
+        | "logical_not"
+        | "bitwise_and"
+        | "bitwise_or"
+        | "bitwise_xor"
+        | "bitwise_not"
+        | "__and__"
+        | "__or__"
+        | "__xor__"
+        | "__lshift__"
+        | "__rshift__"
+        | "bitwise_left_shift"
+        | "bitwise_right_shift"
         | "floor_divide" => new!(formula::NO_GRADIENT),
         "isinf" => isinf,
         "isfinite" => isfinite,
@@ -132,8 +153,7 @@ fn without_gradient(base: &str) -> Option<Rule> {
 type Run = fn(&mut Context, &Call<'_>, &'static formula::Elementwise) -> Outcome;
 
 fn clamp(context: &mut Context, call: &Call<'_>, run: Run) -> Outcome {
-    let operator =
-        if call.is_none(1) || call.is_none(2) { &unary::CLAMP_ONE_SIDE } else { &unary::CLAMP_BOTH_SIDES };
+    let operator = if call.is_none(1) || call.is_none(2) { &unary::CLAMP_ONE_SIDE } else { &unary::CLAMP_BOTH_SIDES };
     run(context, call, operator)
 }
 

@@ -30,10 +30,8 @@ pub const KERNEL_OF_BOTH: &[(usize, Formula)] = &[(0, Steps(&[Like(&[G, S, Saved
 const TIMES_FUNCTION: &[(usize, Formula)] = &[(0, Steps(&[Like(&[S]), Like(&[G, Made(0)])]))];
 /// `grad * f(g(saved))`.
 const TIMES_TWO: &[(usize, Formula)] = &[(0, Steps(&[Like(&[S]), Like(&[Made(0)]), Like(&[G, Made(1)])]))];
-const TIMES_FOUR: &[(usize, Formula)] = &[(
-    0,
-    Steps(&[Like(&[S]), Like(&[S, Made(0)]), Like(&[Made(1)]), Like(&[Made(2)]), Like(&[G, Made(3)])]),
-)];
+const TIMES_FOUR: &[(usize, Formula)] =
+    &[(0, Steps(&[Like(&[S]), Like(&[S, Made(0)]), Like(&[Made(1)]), Like(&[Made(2)]), Like(&[G, Made(3)])]))];
 const TIMES_FIVE: &[(usize, Formula)] = &[(
     0,
     Steps(&[
@@ -72,10 +70,8 @@ pub static FOUR_OF_INPUT: Elementwise = of_input(TIMES_FOUR);
 /// `acos`.
 pub static FIVE_OF_INPUT: Elementwise = of_input(TIMES_FIVE);
 /// `erf`: from the input, a chain of powers, times the gradient.
-pub static ERF: Elementwise = of_input(&[(
-    0,
-    Steps(&[Like(&[S]), Like(&[Made(0)]), Like(&[Made(1)]), Like(&[Made(2)]), Like(&[Made(3), G])]),
-)]);
+pub static ERF: Elementwise =
+    of_input(&[(0, Steps(&[Like(&[S]), Like(&[Made(0)]), Like(&[Made(1)]), Like(&[Made(2)]), Like(&[Made(3), G])]))]);
 /// `exp2`: two products.
 pub static EXP2: Elementwise = of_result(&[(0, Steps(&[Like(&[G, S]), Like(&[Made(0)])]))]);
 /// `rsqrt`, `reciprocal`: a multiple of the gradient, a power of the result, their product.
