@@ -7,6 +7,7 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{H200, Loop, Run, ZeroGrad, train};
 
@@ -34,7 +35,7 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
     let options = options(settings)?;
-    let run = train(&bound, &options, Settings::default(), H200, true);
+    let run = train(&bound, &options, Settings::default(), H200, true).map_err(|error| error.to_string())?;
     Ok(look(&bound, &run))
 }
 
@@ -64,7 +65,18 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
         zero_grad,
         sets_to_none: settings.set_to_none,
         has_fresh_inputs: settings.inputs == "fresh",
+        checkpoint: checkpoint(&settings.checkpoint),
     })
+}
+
+fn checkpoint(text: &str) -> Choice {
+    let segments = text.strip_prefix("sequential:").and_then(|number| number.parse().ok());
+    match (text, segments) {
+        ("none", _) => Choice::Nothing,
+        ("blocks", _) => Choice::Blocks,
+        (_, Some(segments)) => Choice::Sequential(segments),
+        (names, None) => Choice::Modules(names.split(',').map(str::to_owned).collect()),
+    }
 }
 
 /// The diff of one case with its recorded trace.

@@ -24,7 +24,7 @@ pub fn clip_grad_norm(context: &mut Context, parameters: &[Parameter]) {
     context.memory().borrow_mut().set_category(Category::Temporary);
     let total = total_norm(context, &items);
     let dtype = total.dtype();
-    let mut scalar = || context.empty_contiguous(dtype, &[]);
+    let scalar = || context.empty_contiguous(dtype, &[]);
     // max_norm / (total + 1e-6), which Python makes a reciprocal and a product.
     let sum = scalar();
     let reciprocal = scalar();

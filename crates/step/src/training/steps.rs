@@ -13,8 +13,9 @@ use super::build::{Tensors, move_inputs, move_model};
 use super::held::Held;
 use super::report::{Phase, Reports, Run};
 use super::settings::{Loop, Machine, ZeroGrad};
+use crate::checkpoint::{Choice, UnknownModule, regions};
 use crate::engine;
-use crate::forward::{Forward, Instant, Missing, NOWHERE, Rules};
+use crate::forward::{Forward, Instant, Missing, NOWHERE, Passes};
 use crate::memory::{Category, Memory};
 use crate::ops::{Context, Thread};
 use crate::optimizer::clip::clip_grad_norm;
@@ -24,7 +25,16 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
 
 /// Simulates a run on a GPU without end.
-pub fn train(bound: &Bound<'_>, options: &Loop, settings: Settings, machine: Machine, keeps_journal: bool) -> Run {
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train(
+    bound: &Bound<'_>,
+    options: &Loop,
+    settings: Settings,
+    machine: Machine,
+    keeps_journal: bool,
+) -> Result<Run, UnknownModule> {
     let mut memory = Memory::new(settings, SimulatedDriver::unlimited());
     if keeps_journal {
         memory.keep_journal();
@@ -33,9 +43,20 @@ pub fn train(bound: &Bound<'_>, options: &Loop, settings: Settings, machine: Mac
 }
 
 /// Simulates a run in this memory.
-pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Run {
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train_on(
+    memory: Memory,
+    bound: &Bound<'_>,
+    options: &Loop,
+    machine: Machine,
+) -> Result<Run, UnknownModule> {
     let memory = Rc::new(RefCell::new(memory));
-    let mut script = Script::build(bound, options, Context::new(Rc::clone(&memory), machine.gpu, machine.blas));
+    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
+    let passes = Passes::new(bound, regions(bound, choice)?);
+    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    let mut script = Script::build(&passes, options, context);
     for step in 0..options.steps {
         if script.context.has_failed() {
             break;
@@ -45,14 +66,14 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
     }
-    script.reports.finish(script.missing)
+    Ok(script.reports.finish(script.missing))
 }
 
 /// The script's variables.
 struct Script<'a> {
     bound: &'a Bound<'a>,
     options: &'a Loop,
-    rules: Rules,
+    passes: &'a Passes<'a>,
     context: Context,
     reports: Reports,
     tensors: Tensors,
@@ -64,7 +85,8 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    fn build(bound: &'a Bound<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
+    fn build(passes: &'a Passes<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
+        let bound = passes.bound;
         let mut reports = Reports::new(Rc::clone(context.memory()));
         let mut tensors: Tensors = vec![None; bound.tensors.len()];
         context.memory().borrow_mut().set_place(NOWHERE);
@@ -81,7 +103,7 @@ impl<'a> Script<'a> {
         Script {
             bound,
             options,
-            rules: Rules::of(bound),
+            passes,
             context,
             reports,
             tensors,
@@ -116,7 +138,7 @@ impl<'a> Script<'a> {
     }
 
     fn forward(&mut self) {
-        let Script { bound, options, rules, context, tensors, held, .. } = self;
+        let Script { bound, options, passes, context, tensors, held, .. } = self;
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
         context.memory().borrow_mut().set_place(NOWHERE);
@@ -125,7 +147,7 @@ impl<'a> Script<'a> {
             move_inputs(bound, context, tensors, &bound.model.targets);
         }
         let divides = bound.variant.mode == Mode::Train && options.accumulate > 1;
-        let mut forward = Forward::new(bound, rules, tensors);
+        let mut forward = Forward::new(passes, tensors);
         forward.run(context, |context, tensors, instant| match instant {
             Instant::ModelReturned => held.bind_outputs(bound, tensors),
             Instant::LossMade => {
@@ -166,7 +188,10 @@ impl<'a> Script<'a> {
         context.memory().borrow_mut().set_category(Category::Temporary);
         let gradient = context.empty(loss.layout().clone());
         context.set_thread(Thread::Backward);
-        engine::run(context, &edge, gradient.clone());
+        let (passes, tensors) = (self.passes, &self.tensors);
+        engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
+            Forward::new(passes, tensors).run_again(context, frame);
+        });
         context.set_thread(Thread::Main);
         drop(gradient);
         drop(edge);
