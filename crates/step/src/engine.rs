@@ -85,7 +85,8 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
     gradients.resize(node.outputs.max(1), None);
     let mut results = node.backward.apply(context, node, &mut gradients);
     if packed.is_some() {
-        // What was unpacked is held by the function's own variables.
+        // What was unpacked is held by the function's own variables, which go in reverse order.
+        node.saved.borrow_mut().reverse();
         release_saved(node);
     }
     validate(context, node, &mut results);

@@ -76,11 +76,7 @@ impl<'a> Forward<'a> {
     }
 
     /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
-    pub fn run(
-        &mut self,
-        context: &mut Context,
-        mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant),
-    ) {
+    pub fn run(&mut self, context: &mut Context, mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant)) {
         context.memory().borrow_mut().set_category(Category::Activations);
         let loss_made = self.loss_made_at();
         let steps = &self.bound.steps;

@@ -88,11 +88,7 @@ enum State {
     /// Holders are saved in their place.
     Packing(Rc<Frame>),
     /// They are saved, and fill the holders.
-    Recomputing {
-        frame: Rc<Frame>,
-        filled: usize,
-        is_complete: bool,
-    },
+    Recomputing { frame: Rc<Frame>, filled: usize, is_complete: bool },
 }
 
 impl Checkpointing {
@@ -133,12 +129,7 @@ impl Checkpointing {
     }
 
     /// What a new function of the graph saves: tensors, or what stands for them.
-    pub fn pack(
-        &mut self,
-        inputs: &[Option<&Tensor>],
-        saved: Saved,
-        memory: &SharedMemory,
-    ) -> (Saved, Option<Packed>) {
+    pub fn pack(&mut self, inputs: &[Option<&Tensor>], saved: Saved, memory: &SharedMemory) -> (Saved, Option<Packed>) {
         if matches!(self.state, State::Off) {
             return (saved, None);
         }

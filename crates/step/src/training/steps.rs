@@ -46,12 +46,7 @@ pub fn train(
 ///
 /// # Errors
 /// The model has no module that is to be checkpointed.
-pub fn train_on(
-    memory: Memory,
-    bound: &Bound<'_>,
-    options: &Loop,
-    machine: Machine,
-) -> Result<Run, UnknownModule> {
+pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Run, UnknownModule> {
     let memory = Rc::new(RefCell::new(memory));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?);
