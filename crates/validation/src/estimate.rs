@@ -86,19 +86,44 @@ fn checkpoint(text: &str) -> Choice {
 pub fn difference_of(name: &str) -> Result<String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
-    let trace = trace(name)?;
+    let trace = trace(name);
     simulate(case, |bound, run| {
         let mut text = String::new();
         for (name, count) in &run.missing {
             let _ = writeln!(text, "unmodelled: {name} ×{count}");
         }
-        let (same, all) = difference::agreement(&trace, run);
+        text += &phases(case, run);
+        let Ok(trace) = &trace else {
+            text += "no trace was recorded\n";
+            return text;
+        };
+        let (same, all) = difference::agreement(trace, run);
         let _ = writeln!(text, "{name}: {same} of {all} events agree");
         if same < all {
-            text += &difference::show(&trace, bound, run, same);
+            text += &difference::show(trace, bound, run, same);
         }
         text
     })
+}
+
+/// The phases whose numbers differ.
+fn phases(case: &Case, run: &Run) -> String {
+    let mut text = String::new();
+    for (simulated, measured) in run.phases.iter().zip(&case.phases) {
+        if simulated.allocated != measured.allocated || simulated.peak.allocated != measured.peak {
+            let _ = writeln!(
+                text,
+                "{:8} {:?} allocated {} ({:+}) peak {} ({:+})",
+                measured.phase,
+                measured.step,
+                measured.allocated,
+                simulated.allocated.cast_signed() - measured.allocated.cast_signed(),
+                measured.peak,
+                simulated.peak.allocated.cast_signed() - measured.peak.cast_signed(),
+            );
+        }
+    }
+    text
 }
 
 /// One line a case: agreement of events, and of the numbers at the end of each phase.
