@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
-use vramfit_graph::model::TensorId;
+use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
 use crate::memory::Category;
@@ -19,7 +19,15 @@ pub struct Rules(Vec<Option<Rule>>);
 impl<'a> Passes<'a> {
     /// Of a model, with these regions.
     pub fn new(bound: &'a Bound<'a>, regions: Vec<Region>) -> Passes<'a> {
-        Passes { bound, rules: Rules::of(bound), regions }
+        let mut casts = BTreeMap::new();
+        for (index, step) in bound.steps.iter().enumerate().filter(|_| !regions.is_empty()) {
+            if let BoundStep::Call(call) = step
+                && call.cast == Cast::Kept
+            {
+                casts.extend(call.results.iter().flatten().map(|&id| (id, index)));
+            }
+        }
+        Passes { bound, rules: Rules::of(bound), regions, casts }
     }
 }
 
@@ -41,6 +49,8 @@ pub struct Passes<'a> {
     pub rules: Rules,
     /// What is checkpointed.
     pub regions: Vec<Region>,
+    /// The casts of weights that autocast keeps, each with the step that makes it.
+    casts: BTreeMap<TensorId, usize>,
 }
 
 /// A forward pass under way.
@@ -130,6 +140,7 @@ impl<'a> Forward<'a> {
                 BoundStep::Free(_) => self.step(context, index, step),
                 _ if context.checkpointing.is_complete() => {}
                 BoundStep::Call(call) => {
+                    self.cast_again(context, call);
                     self.step(context, index, step);
                     if context.checkpointing.is_complete() {
                         for id in call.results.iter().flatten() {
@@ -145,12 +156,31 @@ impl<'a> Forward<'a> {
         memory.borrow_mut().set_category(Category::Temporary);
     }
 
-    /// What a region uses that was there before it, weights aside.
+    /// Makes the casts of weights that a call uses and an earlier part of the pass has made: a region that is run again
+    /// has its own autocast region, which starts without them.
+    fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
+        let mut needed: SmallVec<[usize; 2]> = SmallVec::new();
+        let mut add = |id: TensorId| {
+            if let Some(&made) = self.passes.casts.get(&id)
+                && self.tensors[id.0 as usize].is_none()
+            {
+                needed.push(made);
+            }
+        };
+        call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+        for made in needed {
+            let steps = &self.bound.steps;
+            self.step(context, made, &steps[made]);
+        }
+    }
+
+    /// What a region uses that was there before it, weights and their casts aside.
     fn inputs_of(&self, region: &Region) -> Vec<(TensorId, Tensor)> {
         let given = self.bound.model.parameters.len() + self.bound.model.buffers.len();
         let mut inputs: Vec<(TensorId, Tensor)> = Vec::new();
         let mut add = |id: TensorId| {
             if id.0 as usize >= given
+                && !self.passes.casts.contains_key(&id)
                 && let Some(tensor) = &self.tensors[id.0 as usize]
                 && inputs.iter().all(|(known, _)| *known != id)
             {

@@ -162,7 +162,10 @@ impl<'a> Script<'a> {
                 }
             }
         });
-        self.missing = std::mem::take(&mut forward.missing);
+        held.keep(bound, &forward.tensors);
+        let missing = std::mem::take(&mut forward.missing);
+        drop(forward);
+        self.missing = missing;
     }
 
     fn backward(&mut self) {
