@@ -19,7 +19,7 @@ impl Held {
     /// `outputs = model(…)`: what the name held before goes.
     pub(super) fn bind_outputs(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
         let outputs: Vec<Tensor> =
-            bound.variant.outputs.iter().filter_map(|id| tensors[id.0 as usize].clone()).collect();
+            bound.variant.released.iter().filter_map(|id| tensors[id.0 as usize].clone()).collect();
         for storage in outputs.iter().filter_map(Tensor::storage) {
             if storage.category() == Category::Activations {
                 storage.become_category(Category::Outputs);
