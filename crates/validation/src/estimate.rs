@@ -66,6 +66,7 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
         sets_to_none: settings.set_to_none,
         has_fresh_inputs: settings.inputs == "fresh",
         checkpoint: checkpoint(&settings.checkpoint),
+        ..Loop::default()
     })
 }
 

@@ -48,6 +48,11 @@ impl Held {
         self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
+    /// What the model returned.
+    pub(super) fn outputs(&self) -> &[Tensor] {
+        &self.outputs
+    }
+
     /// The scalar that backward starts from.
     pub(super) fn loss(&self) -> Option<&Tensor> {
         self.loss.as_ref()

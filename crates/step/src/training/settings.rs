@@ -1,5 +1,6 @@
 //! What the loop does, and on which GPU.
 
+use super::loss::AddedLoss;
 use crate::checkpoint::Choice;
 use crate::kernels::reduce::Gpu;
 use crate::ops::BlasWorkspace;
@@ -34,6 +35,8 @@ pub struct Loop {
     pub has_fresh_inputs: bool,
     /// What is checkpointed.
     pub checkpoint: Choice,
+    /// The loss, where the captured step returns none.
+    pub loss: AddedLoss,
 }
 
 impl Default for Loop {
@@ -47,6 +50,7 @@ impl Default for Loop {
             sets_to_none: true,
             has_fresh_inputs: false,
             checkpoint: Choice::Nothing,
+            loss: AddedLoss::None,
         }
     }
 }

@@ -11,6 +11,7 @@ use vramfit_graph::model::{Mode, Precision};
 
 use super::build::{Tensors, move_inputs, move_model};
 use super::held::Held;
+use super::loss::added_loss;
 use super::report::{Phase, Reports, Run};
 use super::settings::{Loop, Machine, ZeroGrad};
 use crate::checkpoint::{Choice, UnknownModule, regions};
@@ -76,6 +77,8 @@ struct Script<'a> {
     optimizer: Option<Optimizer>,
     scaler: Option<GradScaler>,
     held: Held,
+    /// The target of an added loss.
+    classes: Option<Tensor>,
     missing: Missing,
 }
 
@@ -106,6 +109,7 @@ impl<'a> Script<'a> {
             optimizer,
             scaler,
             held: Held::default(),
+            classes: None,
             missing: Missing::new(),
         }
     }
@@ -133,7 +137,8 @@ impl<'a> Script<'a> {
     }
 
     fn forward(&mut self) {
-        let Script { bound, options, passes, context, tensors, held, .. } = self;
+        let Script { bound, options, passes, context, tensors, held, classes, .. } = self;
+        let mut uncovered = Missing::new();
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
         context.memory().borrow_mut().set_place(NOWHERE);
@@ -147,14 +152,16 @@ impl<'a> Script<'a> {
             Instant::ModelReturned => held.bind_outputs(bound, tensors),
             Instant::LossMade => {
                 // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
-                let id = bound.variant.loss.map(|id| id.0 as usize);
-                let whole = id.and_then(|id| tensors[id].clone());
+                let whole = match bound.variant.loss {
+                    Some(id) => tensors[id.0 as usize].take(),
+                    None => added_loss(context, options.loss, held.outputs(), classes).unwrap_or_else(|name| {
+                        *uncovered.entry(name.to_owned()).or_default() += 1;
+                        None
+                    }),
+                };
                 match whole {
                     Some(whole) if divides => {
                         let divided = scaled(context, &whole, Scaled::ByNumber);
-                        if let Some(id) = id {
-                            tensors[id] = None;
-                        }
                         drop(whole);
                         held.bind_loss(Some(divided));
                     }
@@ -162,10 +169,10 @@ impl<'a> Script<'a> {
                 }
             }
         });
+        uncovered.append(&mut forward.missing);
         held.keep(bound, &forward.tensors);
-        let missing = std::mem::take(&mut forward.missing);
         drop(forward);
-        self.missing = missing;
+        self.missing = uncovered;
     }
 
     fn backward(&mut self) {
