@@ -27,12 +27,13 @@ pub struct Layout {
 /// A tensor's insides.
 #[derive(Debug)]
 pub struct TensorBody {
+    // A tensor lets go of the graph before it lets go of its memory.
+    /// Where its gradient goes.
+    pub edge: Option<Edge>,
     /// The memory it lies on; `None` for tensors on the host.
     pub storage: Option<Rc<Storage>>,
     /// What it is.
     pub layout: Layout,
-    /// Where its gradient goes.
-    pub edge: Option<Edge>,
     /// A view holds the tensor it is a view of, which is one owner more of the memory.
     base: Option<Rc<Storage>>,
 }

@@ -24,7 +24,7 @@ pub fn clip_grad_norm(context: &mut Context, parameters: &[Parameter]) {
     context.memory().borrow_mut().set_category(Category::Temporary);
     let total = total_norm(context, &items);
     let dtype = total.dtype();
-    let mut scalar = || context.empty_contiguous(dtype, &[]);
+    let scalar = || context.empty_contiguous(dtype, &[]);
     // max_norm / (total + 1e-6), which Python makes a reciprocal and a product.
     let sum = scalar();
     let reciprocal = scalar();
@@ -54,10 +54,7 @@ fn norms_of(context: &mut Context, group: &[&Item]) -> List {
     let dtype = group[0].layout.dtype;
     if !group.iter().all(|item| item.layout.is_dense()) {
         return List(
-            group
-                .iter()
-                .map(|item| norm(context, &Tensor::on_host(item.layout.clone()), &[], false))
-                .collect(),
+            group.iter().map(|item| norm(context, &Tensor::on_host(item.layout.clone()), &[], false)).collect(),
         );
     }
     let chunks = group.iter().map(|item| (item.layout.elements() + CHUNK - 1) / CHUNK).max().unwrap_or(0);
