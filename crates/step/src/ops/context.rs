@@ -180,7 +180,7 @@ impl Context {
             .map(|dim| if is_reduced(dim) { 1 } else { tensor.shape()[dim] })
             .collect();
         let result = self.empty_contiguous(dtype, &shape);
-        self.reduction_buffers(tensor, &wrapped, reduction);
+        self.reduction_buffers(tensor.layout(), &wrapped, reduction);
         result
     }
 
@@ -188,16 +188,7 @@ impl Context {
     pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
         let all: Dims = (0..tensor.shape().len() as i64).collect();
         let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
-        self.reduction_buffers(tensor, &all, reduction);
-    }
-
-    fn reduction_buffers(&self, tensor: &Tensor, dims: &[i64], reduction: Reduction) {
-        if let Some(buffers) = reduce::buffers(tensor.layout(), dims, reduction, self.gpu) {
-            let partials = Storage::new(&self.memory, buffers.partials);
-            let semaphores = Storage::new(&self.memory, buffers.semaphores);
-            drop(semaphores);
-            drop(partials);
-        }
+        self.reduction_buffers(tensor.layout(), &all, reduction);
     }
 
     /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
