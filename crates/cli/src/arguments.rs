@@ -66,6 +66,10 @@ pub enum Command {
     ///
     /// Exit code 1 when anything is found, a spike included.
     Explain(Explain),
+    /// Predict what a training run will allocate and reserve, phase by phase, without a GPU.
+    ///
+    /// As on an H200 with torch 2.11, from a capture made with vramfit.capture in Python.
+    Estimate(Box<Estimate>),
 }
 
 /// A recorded snapshot.
@@ -123,4 +127,129 @@ pub struct Explain {
     /// by it.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
+}
+
+/// `vramfit estimate`.
+#[derive(Args, Debug)]
+pub struct Estimate {
+    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote.
+    #[arg(value_name = "MODEL")]
+    pub model: String,
+    /// The batch: every symbol that stands in the first dimension of an input or target.
+    #[arg(long, value_name = "N")]
+    pub batch: Option<i64>,
+    /// The sequence: every symbol that stands in the second dimension of an integer input.
+    #[arg(long, value_name = "N")]
+    pub seq: Option<i64>,
+    /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
+    #[arg(long, value_name = "SIZE")]
+    pub size: Vec<String>,
+    /// The optimizer, with torch.optim's default arguments.
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
+    pub optimizer: crate::commands::estimate::OptimizerName,
+    /// How it goes over the weights: default (what torch.optim chooses on CUDA), foreach, fused or for-loop.
+    #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::parse_implementation)]
+    pub optimizer_impl: crate::commands::estimate::ImplementationName,
+    /// Clip gradients with clip_grad_norm_ before the step.
+    #[arg(long)]
+    pub clip_grad: bool,
+    /// Whether the inputs are kept on the GPU or copied there each step.
+    #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
+    pub inputs: InputsAre,
+    /// Cast the whole model; without it, as it was built.
+    #[arg(long, value_enum)]
+    pub dtype: Option<Precision>,
+    /// Train under autocast; fp16 brings a GradScaler.
+    #[arg(long, value_enum)]
+    pub amp: Option<HalfPrecision>,
+    /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
+    pub checkpoint: crate::commands::estimate::CheckpointChoice,
+    /// Micro-batches of the given batch in a step.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub accumulate: u32,
+    /// Where zero_grad stands.
+    #[arg(long, value_enum, default_value_t = GradientPlace::BeforeForward)]
+    pub zero_grad: GradientPlace,
+    /// Whether zero_grad lets go of gradients or makes them zeros.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub set_to_none: bool,
+    /// Train, or evaluate under no_grad.
+    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
+    pub mode: ModeKind,
+    /// In evaluation, keep the graph.
+    #[arg(long)]
+    pub grad: bool,
+    /// The loss to add where the captured step returns none.
+    #[arg(long, value_enum, default_value_t = LossKind::CrossEntropy)]
+    pub loss: LossKind,
+    /// How many steps.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub steps: u32,
+    /// The most PyTorch may reserve, such as 11GiB; beyond it the run dies as PyTorch would.
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
+    pub vram: Option<u64>,
+    /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
+    #[arg(long, value_name = "STR")]
+    pub alloc_conf: Option<String>,
+}
+
+/// Whether inputs stay on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InputsAre {
+    /// Moved once.
+    Kept,
+    /// Copied each step, as a data loader does.
+    Fresh,
+}
+
+/// An element type for the whole model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// float32.
+    Fp32,
+    /// bfloat16.
+    Bf16,
+    /// float16.
+    Fp16,
+    /// float64.
+    Fp64,
+}
+
+/// An element type for autocast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HalfPrecision {
+    /// bfloat16.
+    Bf16,
+    /// float16, with a GradScaler.
+    Fp16,
+}
+
+/// Where zero_grad stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GradientPlace {
+    /// Before the forward pass.
+    BeforeForward,
+    /// Between forward and backward pass, as many older scripts do.
+    BeforeBackward,
+}
+
+/// Training or evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeKind {
+    /// model.train().
+    Train,
+    /// model.eval() under no_grad.
+    Eval,
+}
+
+/// A loss to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LossKind {
+    /// cross_entropy of the first output.
+    CrossEntropy,
+    /// The first output's mean.
+    Mean,
+    /// None: no backward pass.
+    None,
 }

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     arguments.output.apply_color();
     let result = match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
+        Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
     };
     match result {

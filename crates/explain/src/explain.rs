@@ -58,8 +58,7 @@ pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Op
         layouts.get(index).map_or(&[][..], Vec::as_slice)
     };
     let owners = Owners { history: &history, origins: &origins, phases: &phases, roles: &roles };
-    let times: Vec<i64> = recorded.events.iter().map(|event| event.time_us).collect();
-    let peak = peak(owners, &steps, &times, layout_at(peak_event));
+    let peak = peak(snapshot, device, owners, &steps, layout_at(peak_event));
     let reserved_peak = ReservedPeak {
         event: reserved_event,
         reserved: history.peak_reserved().1,

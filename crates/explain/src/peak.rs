@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use vramfit_allocator::{Segment, Use};
-use vramfit_trace::snapshot::{FrameId, StackId};
+use vramfit_trace::snapshot::{FrameId, Snapshot, StackId, StringId};
 
 use crate::history::{History, OUTSIDE};
 use crate::origin::{Activity, Origins};
 use crate::phases::Phases;
 use crate::roles::Role;
 use crate::steps::Steps;
+use crate::steps::annotated::open_at;
 
 /// The instant at which the most was held.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Peak {
     pub step: Option<usize>,
     /// What the program was doing.
     pub activity: Activity,
+    /// The ranges that the program had marked and that were open, the outermost first.
+    pub marks: Vec<StringId>,
     /// Bytes held.
     pub allocated: u64,
     /// Bytes reserved at that instant.
@@ -119,18 +122,20 @@ impl Owners<'_> {
     }
 }
 
-/// Looks at the instant at which the most was held; `layout` is the memory as it lay then.
-pub fn peak(owners: Owners<'_>, steps: &Steps, times: &[i64], layout: &[Segment]) -> Peak {
+/// Looks at the instant at which GPU `device` held the most; `layout` is the memory as it lay then.
+pub fn peak(snapshot: &Snapshot, device: usize, owners: Owners<'_>, steps: &Steps, layout: &[Segment]) -> Peak {
     let history = owners.history;
     let (event, allocated) = history.peak_allocated();
     let live = || history.live_at(event);
-    let time = |event: u32| times.get(event as usize).copied().filter(|&time| time > 0);
+    let events = &snapshot.devices[device].events;
+    let time = |index: u32| events.get(index as usize).map(|event| event.time_us).filter(|&time| time > 0);
     let activity = owners.phases.span_at(event).map_or(Activity::Unknown, |span| span.activity);
     Peak {
         event,
         time_us: time(event).zip(time(0)).map(|(now, first)| now - first),
         step: steps.number_at(event),
         activity,
+        marks: time(event).map_or_else(Vec::new, |time| open_at(snapshot, device, time)),
         allocated,
         reserved: match event {
             OUTSIDE => history.reserved_at_start,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use vramfit_trace::snapshot::FrameId;
 
 use super::Step;
-use crate::history::{History, number};
+use crate::history::{History, OUTSIDE, number};
 use crate::origin::{Activity, SiteId};
 use crate::phases::{Phases, Span};
 
@@ -55,8 +55,9 @@ pub struct Found {
 /// Whether two lines stand in one function.
 pub type SameFunction<'a> = &'a dyn Fn(FrameId, FrameId) -> bool;
 
-/// The steps told by forward and backward passes.
-pub fn steps(history: &History, phases: &Phases, is_same_function: SameFunction<'_>) -> Found {
+/// The steps told by forward and backward passes. `optimizer` are the events before which a step of the optimizer is
+/// marked as ended, in order.
+pub fn steps(history: &History, phases: &Phases, optimizer: &[u32], is_same_function: SameFunction<'_>) -> Found {
     let (stretches, tail) = cut(&phases.spans);
     let shapes = shapes(&stretches, is_same_function);
     let mut passes: Vec<Pass> = Vec::with_capacity(stretches.len());
@@ -79,6 +80,7 @@ pub fn steps(history: &History, phases: &Phases, is_same_function: SameFunction<
     }
     let unfinished = finish_last(&mut passes, tail, &shapes, number(history.allocated.len()));
     note_gradients(history, &mut passes);
+    note_marks(&mut passes, optimizer);
     let (list, length) = group(&passes);
     let left_over = list.last().and_then(|last| passes.iter().find(|pass| pass.first >= last.end));
     Found { list, passes: length, unfinished: left_over.map(|pass| pass.first).or(unfinished) }
@@ -223,6 +225,16 @@ fn note_gradients(history: &History, passes: &mut [Pass]) {
     let most = outliving.iter().copied().max().unwrap_or(0);
     for (pass, bytes) in passes.iter_mut().zip(outliving) {
         pass.makes_gradients = bytes > most / 3;
+    }
+}
+
+/// An optimizer that allocates nothing shows by its mark alone.
+fn note_marks(passes: &mut [Pass], optimizer: &[u32]) {
+    for index in 0..passes.len() {
+        let begin = passes[index].backward.first_event;
+        let end = passes.get(index + 1).map_or(OUTSIDE, |next| next.backward.first_event);
+        let first = optimizer.partition_point(|&event| event <= begin);
+        passes[index].has_optimizer |= optimizer.get(first).is_some_and(|&event| event <= end);
     }
 }
 

@@ -5,7 +5,7 @@
 //! A recording with stacks but no backward pass has calls of a model ([`by_call`]). Without stacks, only the repetition
 //! of sizes is left ([`by_period`]).
 
-mod annotated;
+pub mod annotated;
 mod by_call;
 mod by_period;
 mod by_phase;
@@ -64,16 +64,22 @@ impl Steps {
             return told(marked, Basis::Annotations);
         }
         if is_training {
+            let optimizer = annotated::optimizer_events(snapshot, number, &snapshot.devices[number].events);
             let function_of = |id: FrameId| {
                 let frame = snapshot.stacks.frame(id);
                 (frame.file, frame.function)
             };
             let is_same_function = |a: FrameId, b: FrameId| function_of(a) == function_of(b);
-            let by_phase::Found { list, passes, unfinished } = by_phase::steps(history, phases, &is_same_function);
+            let by_phase::Found { list, passes, unfinished } =
+                by_phase::steps(history, phases, &optimizer, &is_same_function);
             return Steps { list, basis: Basis::Phases, is_training, passes, unfinished };
         }
         if origins.has_frames {
             return told(by_call::steps(history, phases), Basis::Calls);
+        }
+        let marked = annotated::optimizer_steps(snapshot, number, &snapshot.devices[number].events);
+        if marked.len() >= 2 {
+            return told(marked, Basis::Annotations);
         }
         told(by_period::steps(history), Basis::Period)
     }

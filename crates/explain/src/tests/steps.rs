@@ -91,3 +91,21 @@ fn steps_that_the_profiler_has_marked_are_taken_as_marked() {
     let bounds: Vec<(u32, u32)> = steps.list.iter().map(|step| (step.first, step.end)).collect();
     assert_eq!(bounds, [(10, 60), (60, 110), (110, 160)]);
 }
+
+#[test]
+fn without_frames_the_optimizers_marks_tell_the_steps() {
+    let mut snapshot = recorded(&Training { has_frames: false, ..Training::default() });
+    let times: Vec<i64> = snapshot.devices[0].events.iter().map(|event| event.time_us).collect();
+    for (name, begin, end) in
+        [("forward", 10, 12), ("Optimizer.step#Adam.step", 50, 60), ("Optimizer.step#Adam.step", 100, 110)]
+    {
+        let name = snapshot.strings.intern(name);
+        for (stage, at) in [("START", begin), ("END", end)] {
+            let stage = snapshot.strings.intern(stage);
+            snapshot.annotations.push(Annotation { device: 0, stage, name, time_us: times[at] });
+        }
+    }
+    let steps = explained(&snapshot).steps;
+    let bounds: Vec<(u32, u32)> = steps.list.iter().map(|step| (step.first, step.end)).collect();
+    assert_eq!((steps.basis, &bounds[..]), (Basis::Annotations, &[(10, 60), (60, 110)][..]));
+}

@@ -73,6 +73,7 @@ fn peak(snapshot: &Snapshot, explanation: &Explanation) -> Value {
         "time_us": peak.time_us,
         "step": peak.step,
         "phase": activity(peak.activity),
+        "annotations": peak.marks.iter().map(|&name| snapshot.strings.get(name)).collect::<Vec<_>>(),
         "allocated": peak.allocated,
         "reserved": peak.reserved,
         "requested": peak.requested,

@@ -26,7 +26,7 @@ pub fn library_place(snapshot: &Snapshot, stack: StackId) -> Option<String> {
 }
 
 /// `text` without anything that would steer a terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 

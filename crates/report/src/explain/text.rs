@@ -7,7 +7,7 @@ use vramfit_explain::peak::Holder;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
-use super::place::{activity, library_place, place, role, shorten};
+use super::place::{activity, library_place, place, printable, role, shorten};
 use super::words::{count, grouped, percent, words};
 use crate::size::human;
 
@@ -22,7 +22,7 @@ const FULL: usize = 2;
 /// The verdict on a recording.
 pub fn text(snapshot: &Snapshot, explanation: &Explanation) -> String {
     let mut text = heading(explanation);
-    text += &peak(explanation);
+    text += &peak(snapshot, explanation);
     text += &holders(snapshot, explanation);
     text += &findings(snapshot, explanation);
     text
@@ -47,7 +47,7 @@ fn heading(explanation: &Explanation) -> String {
     text
 }
 
-fn peak(explanation: &Explanation) -> String {
+fn peak(snapshot: &Snapshot, explanation: &Explanation) -> String {
     let bold = Style::new().bold();
     let peak = &explanation.peak;
     let mut when = vec![match peak.event {
@@ -63,6 +63,10 @@ fn peak(explanation: &Explanation) -> String {
     if peak.activity != Activity::Unknown && peak.activity != Activity::Other {
         when.push(activity(peak.activity).into());
     }
+    // What PyTorch itself marks says no more than the phase.
+    let is_own = |name: &str| !name.starts_with("Optimizer.") && name != activity(peak.activity);
+    let own = peak.marks.iter().rev().map(|&mark| snapshot.strings.get(mark)).find(|name| is_own(name));
+    when.extend(own.map(|name| format!("in `{}`", shorten(&printable(name), 24))));
     let reserved = explanation.reserved_peak;
     let stranded = reserved.stranded();
     format!(
