@@ -51,7 +51,8 @@ fn cross_entropy(context: &mut Context, output: &Tensor, classes: &mut Option<Te
     };
     let target = classes.get_or_insert_with(|| {
         context.memory().borrow_mut().set_category(Category::Inputs);
-        let shape: Dims = logits.shape().iter().enumerate().filter(|(dim, _)| *dim != 1).map(|(_, &size)| size).collect();
+        let shape: Dims =
+            logits.shape().iter().enumerate().filter(|(dim, _)| *dim != 1).map(|(_, &size)| size).collect();
         let target = context.empty(Layout::contiguous(Dtype::Int64, &shape));
         context.memory().borrow_mut().set_category(Category::Activations);
         target
