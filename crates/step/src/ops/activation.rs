@@ -2,12 +2,13 @@
 
 use smallvec::smallvec;
 
-use super::{Call, Context, Outcome, Rule};
+use super::pointwise::{Elementwise, KERNEL_OF_INPUT, KERNEL_OF_RESULT, Save, elementwise, run, run_in_place};
+use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
+use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
-        "aten.relu.default" | "aten.tanh.default" | "aten.sigmoid.default" => saving_result,
         "aten.gelu.default"
         | "aten.silu.default"
         | "aten.leaky_relu.default"
@@ -16,38 +17,106 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         | "aten.relu6.default"
         | "aten.hardswish.default"
         | "aten.hardsigmoid.default"
+        | "aten.hardshrink.default"
+        | "aten.softshrink.default"
+        | "aten.threshold.default"
         | "aten.mish.default"
         | "aten.softplus.default"
         | "aten.celu.default"
-        | "aten.selu.default" => saving_input,
+        | "aten.selu.default"
+        | "aten.log_sigmoid.default" => |context, call| run(context, call, &KERNEL_OF_INPUT),
+        // These find the gradient from what they wrote, the others from a copy of what they overwrote.
+        "aten.elu_.default" | "aten.celu_.default" | "aten.selu_.default" | "aten.leaky_relu_.default" => {
+            |context, call| run_in_place(context, call, &KERNEL_OF_RESULT)
+        }
+        "aten.silu_.default"
+        | "aten.hardtanh_.default"
+        | "aten.relu6_.default"
+        | "aten.hardswish_.default"
+        | "aten.hardsigmoid_.default"
+        | "aten.threshold_.default"
+        | "aten.mish_.default"
+        | "aten.gelu_.default" => |context, call| run_in_place(context, call, &KERNEL_OF_INPUT),
+        "aten.glu.default" => glu,
+        "aten.prelu.default" => prelu,
+        "aten.rrelu_with_noise.default" => rrelu_with_noise,
+        "aten.rrelu.default" => rrelu,
         _ => return None,
     })
 }
 
-/// The gradient is one new tensor.
-#[derive(Debug)]
-struct Activated;
-
-impl Backward for Activated {
-    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-        let saved = node.saved(0);
-        smallvec![gradients[0].as_ref().map(|gradient| {
-            let layout = context.broadcast_layout(&[gradient.layout(), saved.layout()], saved.dtype());
-            context.empty(layout)
-        })]
+/// The first half times the sigmoid of the second.
+fn glu(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Glu;
+    impl Backward for Glu {
+        fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
+            let source = node.saved(0);
+            smallvec![Some(context.empty_contiguous(source.dtype(), source.shape()))]
+        }
     }
-}
-
-fn saving_result(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    let result = context.empty(source.layout().like(source.dtype()));
-    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(result.detach())], Activated);
+    let rank = source.shape().len();
+    let dim = if call.is_none(1) { rank - 1 } else { call.dim(1, rank)? };
+    let mut half = source.layout().clone();
+    half.shape[dim] /= 2;
+    let layout = context.broadcast_layout(&[&half], source.dtype());
+    let result = context.empty(layout);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone())], Glu);
     Ok(smallvec![result.with_edge(edge)])
 }
 
-fn saving_input(context: &mut Context, call: &Call<'_>) -> Outcome {
+/// A learned slope: the weight's gradient is as large as the input's, then summed.
+fn prelu(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Prelu;
+    impl Backward for Prelu {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let (source, weight) = (node.saved(0), node.saved(1));
+            let Some(gradient) = gradients[0].as_ref() else { return smallvec![None, None] };
+            let one = elementwise(context, &[&source, &weight, gradient], source.dtype());
+            let other = elementwise(context, &[&source, &weight, gradient], source.dtype());
+            smallvec![Some(one), Some(other)]
+        }
+    }
+    let (source, weight) = (call.tensor(0)?, call.tensor(1)?);
+    let rank = source.shape().len();
+    // A weight for each channel is seen as a tensor of the input's rank.
+    let mut seen = weight.clone();
+    if rank != 1 || weight.shape().len() != 1 {
+        let mut shape = Dims::filled(1, rank);
+        if rank > 1 {
+            shape[1] = *weight.shape().first().ok_or(Unmodelled)?;
+        }
+        if weight.layout().elements() == 1 || rank > 1 {
+            seen = super::view::reshape_to(context, weight, &shape)?.pop().ok_or(Unmodelled)?;
+        }
+    }
+    let result = elementwise(context, &[source, &seen], source.dtype());
+    let edge =
+        context.record(&[Some(source), Some(&seen)], 1, |_| smallvec![Some(source.clone()), Some(seen.clone())], Prelu);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+static RRELU: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::Input(1), Save::Input(0)],
+    gradients: super::pointwise::KERNEL_OF_BOTH,
+};
+
+/// A random slope, kept as noise.
+fn rrelu_with_noise(context: &mut Context, call: &Call<'_>) -> Outcome {
+    run(context, call, &RRELU)
+}
+
+fn rrelu(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    let result = context.empty(source.layout().like(source.dtype()));
-    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone())], Activated);
+    if !call.bool(3).unwrap_or(false) {
+        return Err(Unmodelled);
+    }
+    let noise = context.empty(Layout::like(source.layout(), source.dtype()));
+    let result = elementwise(context, &[source], source.dtype());
+    let inputs: [Option<&Tensor>; 2] = [Some(source), Some(&noise)];
+    let edge = super::pointwise::record(context, &inputs, &inputs, &result, &RRELU);
     Ok(smallvec![result.with_edge(edge)])
 }

@@ -105,18 +105,31 @@ impl Context {
         self.memory.borrow_mut().set_place(node.place);
     }
 
+    /// The GPU's size.
+    pub fn gpu(&self) -> Gpu {
+        self.gpu
+    }
+
+    /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.
+    pub fn contiguous(&mut self, tensor: &Tensor) -> Tensor {
+        if tensor.layout().is_contiguous() {
+            return tensor.clone();
+        }
+        self.empty_contiguous(tensor.dtype(), tensor.shape())
+    }
+
     /// A new tensor.
-    pub fn empty(&mut self, layout: Layout) -> Tensor {
+    pub fn empty(&self, layout: Layout) -> Tensor {
         Tensor::empty(&self.memory, layout)
     }
 
     /// A new contiguous tensor.
-    pub fn empty_contiguous(&mut self, dtype: Dtype, shape: &[i64]) -> Tensor {
+    pub fn empty_contiguous(&self, dtype: Dtype, shape: &[i64]) -> Tensor {
         self.empty(Layout::contiguous(dtype, shape))
     }
 
     /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
-    pub fn scratch(&mut self, bytes: u64) -> Rc<Storage> {
+    pub fn scratch(&self, bytes: u64) -> Rc<Storage> {
         Storage::new(&self.memory, bytes)
     }
 
@@ -142,14 +155,14 @@ impl Context {
     }
 
     /// A sum over `dims`, with the buffers a split reduction needs.
-    pub fn sum(&mut self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
+    pub fn sum(&self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
         let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
         self.reduce(tensor, dims, keeps_dims, dtype, reduction)
     }
 
     /// A reduction over `dims`; no dims are all dims.
     pub fn reduce(
-        &mut self,
+        &self,
         tensor: &Tensor,
         dims: &[i64],
         keeps_dims: bool,
@@ -167,13 +180,25 @@ impl Context {
             .map(|dim| if is_reduced(dim) { 1 } else { tensor.shape()[dim] })
             .collect();
         let result = self.empty_contiguous(dtype, &shape);
-        if let Some(buffers) = reduce::buffers(tensor.layout(), &wrapped, reduction, self.gpu) {
+        self.reduction_buffers(tensor.layout(), &wrapped, reduction);
+        result
+    }
+
+    /// A sum over everything into memory that is there already.
+    pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
+        let all: Dims = (0..tensor.shape().len() as i64).collect();
+        let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
+        self.reduction_buffers(tensor.layout(), &all, reduction);
+    }
+
+    /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
+    pub fn reduction_buffers(&self, layout: &Layout, dims: &[i64], reduction: Reduction) {
+        if let Some(buffers) = reduce::buffers(layout, dims, reduction, self.gpu) {
             let partials = self.scratch(buffers.partials);
             let semaphores = self.scratch(buffers.semaphores);
             drop(semaphores);
             drop(partials);
         }
-        result
     }
 
     /// The layout that elementwise operators give their result, as `TensorIterator` finds it.
@@ -291,4 +316,12 @@ fn iterator_strides(shape: &[i64], inputs: &[&Layout]) -> Dims {
         expected *= shape[dim];
     }
     strides
+}
+
+/// The type in which a type is summed up.
+pub fn accumulator_dtype(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
+        other => other,
+    }
 }

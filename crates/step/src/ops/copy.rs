@@ -54,6 +54,11 @@ pub(super) fn clone_contiguous(context: &mut Context, source: &Tensor) -> Tensor
     copy.with_edge(edge)
 }
 
+/// The tensor itself where it is contiguous, else a contiguous copy, in the graph.
+pub(super) fn contiguous_of(context: &mut Context, source: &Tensor) -> Tensor {
+    if source.layout().is_contiguous() { source.clone() } else { clone_contiguous(context, source) }
+}
+
 fn memory_format(call: &Call<'_>) -> Option<MemoryFormat> {
     call.arguments.iter().find_map(|value| match value {
         Value::MemoryFormat(format) => Some(*format),

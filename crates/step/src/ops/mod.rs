@@ -10,8 +10,12 @@ mod context;
 mod copy;
 mod dropout;
 mod embedding;
+mod factory;
+mod indexing;
+mod joining;
 mod linear;
 mod loss;
+mod matmul;
 mod normalization;
 mod pointwise;
 mod reduction;
@@ -39,6 +43,10 @@ pub fn rule(name: &str) -> Option<Rule> {
         loss::rule,
         reduction::rule,
         copy::rule,
+        matmul::rule,
+        joining::rule,
+        indexing::rule,
+        factory::rule,
     ];
     families.into_iter().find_map(|family| family(name))
 }

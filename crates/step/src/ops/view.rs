@@ -15,16 +15,27 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.reshape.default" => reshape,
         "aten.flatten.using_ints" => flatten,
         "aten.unflatten.int" => captured_view,
-        "aten.transpose.int" => transpose,
-        "aten.t.default" | "aten.numpy_T.default" => swap_last,
+        "aten.transpose.int" | "aten.swapaxes.default" | "aten.swapdims.default" => transpose,
+        "aten.t.default" | "aten.numpy_T.default" | "aten.mT.default" | "aten.adjoint.default" => swap_last,
         "aten.permute.default" => permute,
-        "aten.expand.default" => expand,
-        "aten.unsqueeze.default" | "aten.squeeze.dim" | "aten.squeeze.default" | "aten.view_as.default" => {
-            captured_view
-        }
+        "aten.movedim.int" | "aten.movedim.intlist" | "aten.moveaxis.int" | "aten.moveaxis.intlist" => move_dims,
+        "aten.expand.default" | "aten.broadcast_to.default" => expand,
+        "aten.expand_as.default" => expand_as,
+        "aten.broadcast_tensors.default" => broadcast_tensors,
+        "aten.unsqueeze.default"
+        | "aten.squeeze.dim"
+        | "aten.squeeze.dims"
+        | "aten.squeeze.default"
+        | "aten.view_as.default"
+        | "aten.atleast_1d.default"
+        | "aten.atleast_2d.default" => captured_view,
         "aten.slice.Tensor" => slice,
+        "aten.narrow.default" => narrow,
         "aten.select.int" => select,
-        "aten.detach.default" | "aten.alias.default" => detach,
+        "aten.diagonal.default" => diagonal,
+        "aten.unfold.default" => unfold,
+        "aten.detach.default" => detach,
+        "aten.alias.default" | "aten.positive.default" => alias,
         _ => return None,
     })
 }
@@ -79,7 +90,7 @@ pub(super) fn reshaped(context: &mut Context, tensor: &Tensor, shape: &[i64]) ->
         Some(strides) => tensor.view(Layout { dtype: tensor.dtype(), shape: shape.into(), strides }),
         None => {
             let copy = context.empty_contiguous(tensor.dtype(), tensor.shape());
-            copy.view(Layout::contiguous(tensor.dtype(), shape))
+            copy.unsafe_view(Layout::contiguous(tensor.dtype(), shape))
         }
     }
 }
@@ -147,7 +158,7 @@ fn reshape(context: &mut Context, call: &Call<'_>) -> Outcome {
     reshape_to(context, source, &shape)
 }
 
-fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
+pub(super) fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
     if let Some(strides) = view_strides(source.layout(), shape) {
         let result = source.view(Layout { dtype: source.dtype(), shape: shape.into(), strides });
         return finish(context, source, result, Reshaped(source.shape().into()));
@@ -188,13 +199,54 @@ fn transpose(context: &mut Context, call: &Call<'_>) -> Outcome {
     finish(context, source, permuted(source, &order), Permuted(order))
 }
 
+/// `t`, `T`, `mT`: two dimensions swapped, or a batch of matrices' last two.
 fn swap_last(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    match source.shape().len() {
-        2 => transposed(context, source),
-        0 | 1 => Ok(smallvec![source.clone()]),
-        _ => Err(Unmodelled),
+    let rank = source.shape().len();
+    if rank < 2 {
+        return Ok(smallvec![source.clone()]);
     }
+    let shape = call.result(0)?.shape;
+    let order = swapped(rank, rank - 2, rank - 1);
+    let result = permuted(source, &order);
+    if result.shape() != shape.as_slice() {
+        return Err(Unmodelled);
+    }
+    finish(context, source, result, Permuted(order))
+}
+
+/// Dimensions in another order, in the graph.
+pub(super) fn permuted_in_graph(context: &mut Context, source: &Tensor, order: &[i64]) -> Outcome {
+    let mut back = Dims::filled(0, order.len());
+    for (place, &dim) in order.iter().enumerate() {
+        back[dim as usize] = place as i64;
+    }
+    finish(context, source, permuted(source, order), Permuted(back))
+}
+
+/// Another shape of the same memory, in the graph.
+pub(super) fn reshaped_by_view(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
+    let strides = view_strides(source.layout(), shape).ok_or(Unmodelled)?;
+    let result = source.view(Layout { dtype: source.dtype(), shape: shape.into(), strides });
+    finish(context, source, result, Reshaped(source.shape().into()))
+}
+
+fn move_dims(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let (from, to) = (call.ints(1)?, call.ints(2)?);
+    let mut order = Dims::filled(-1, rank);
+    let mut left: smallvec::SmallVec<[bool; 6]> = smallvec![true; rank];
+    for (&source, &target) in from.iter().zip(&to) {
+        let (source, target) = (wrap(source, rank)?, wrap(target, rank)?);
+        order[target] = source as i64;
+        left[source] = false;
+    }
+    let mut rest = (0..rank).filter(|&dim| left[dim]);
+    for dim in order.iter_mut().filter(|dim| **dim == -1) {
+        *dim = rest.next().ok_or(Unmodelled)? as i64;
+    }
+    permuted_in_graph(context, source, &order)
 }
 
 /// `weight.t()` of a matrix.
@@ -210,16 +262,30 @@ fn permute(context: &mut Context, call: &Call<'_>) -> Outcome {
     for dim in &call.ints(1)? {
         order.push(wrap(*dim, rank)? as i64);
     }
-    let mut back = Dims::filled(0, rank);
-    for (place, &dim) in order.iter().enumerate() {
-        back[dim as usize] = place as i64;
-    }
-    finish(context, source, permuted(source, &order), Permuted(back))
+    permuted_in_graph(context, source, &order)
 }
 
 fn expand(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let sizes = call.ints(1)?;
+    expanded(context, call.tensor(0)?, &call.ints(1)?)
+}
+
+fn expand_as(context: &mut Context, call: &Call<'_>) -> Outcome {
+    expanded(context, call.tensor(0)?, call.tensor(1)?.shape())
+}
+
+fn broadcast_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let tensors = call.tensor_list(0)?;
+    let shape = call.result(0)?.shape;
+    let mut results = smallvec::SmallVec::new();
+    for tensor in tensors {
+        results.extend(expanded(context, tensor, &shape)?);
+    }
+    Ok(results)
+}
+
+/// A view that repeats along some dimensions, in the graph.
+pub(super) fn expanded(context: &mut Context, source: &Tensor, sizes: &[i64]) -> Outcome {
+    let sizes: Dims = sizes.into();
     let skipped = sizes.len().checked_sub(source.shape().len()).ok_or(Unmodelled)?;
     let (mut shape, mut strides) = (sizes.clone(), Dims::filled(0, sizes.len()));
     for dim in skipped..sizes.len() {
@@ -261,6 +327,62 @@ fn select(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (shape, strides) = (without(source.shape()), without(&source.layout().strides));
     let result = source.view(Layout { dtype: source.dtype(), shape, strides });
     finish(context, source, result, Part(source.shape().into()))
+}
+
+fn narrow(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = call.result(0)?.shape;
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides: source.layout().strides.clone() });
+    finish(context, source, result, Part(source.shape().into()))
+}
+
+fn diagonal(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let (first, second) = (call.dim(2, rank)?, call.dim(3, rank)?);
+    let shape = call.result(0)?.shape;
+    let all = &source.layout().strides;
+    let mut strides: Dims = (0..rank).filter(|&dim| dim != first && dim != second).map(|dim| all[dim]).collect();
+    strides.push(all[first] + all[second]);
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Part(source.shape().into()))
+}
+
+/// Windows along a dimension: the gradient is added up with the help of a row of indices.
+fn unfold(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Unfolded(Dims, usize);
+    impl Backward for Unfolded {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            let gradient = gradients[0].take();
+            smallvec![gradient.map(|gradient| {
+                let result = context.empty_contiguous(gradient.dtype(), &self.0);
+                let length = self.0.get(self.1).copied().unwrap_or(1);
+                drop(context.empty_contiguous(vramfit_graph::dtype::Dtype::Int64, &[length]));
+                result
+            })]
+        }
+    }
+    let source = call.tensor(0)?;
+    let dim = call.dim(1, source.shape().len())?;
+    let step = call.int(3)?;
+    let shape = call.result(0)?.shape;
+    let mut strides = source.layout().strides.clone();
+    let stride = strides[dim];
+    strides[dim] *= step;
+    strides.push(stride);
+    let result = source.view(Layout { dtype: source.dtype(), shape, strides });
+    finish(context, source, result, Unfolded(source.shape().into(), dim))
+}
+
+/// Another tensor on the same memory, in the graph.
+fn alias(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let is_cut = call.captured.first().copied().flatten().is_some_and(|captured| !captured.requires_grad);
+    if is_cut && source.requires_grad() && call.captured[0].is_some_and(|captured| captured.is_leaf) {
+        return detach(context, call);
+    }
+    finish(context, source, source.detach(), Reshaped(source.shape().into()))
 }
 
 fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {

@@ -1,0 +1,7 @@
+//! What each probe calls.
+
+pub mod activation;
+pub mod copy;
+pub mod pointwise;
+pub mod product;
+pub mod reduction;
