@@ -93,6 +93,7 @@ impl<'a> Forward<'a> {
         let mut regions = self.passes.regions.iter().peekable();
         let mut open: Option<(&Region, Vec<(TensorId, Tensor)>)> = None;
         for (index, step) in steps.iter().enumerate() {
+            while regions.next_if(|region| region.first < index).is_some() {}
             if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
                 let inputs = self.inputs_of(region);
                 if region.is_checkpointed {
@@ -283,7 +284,7 @@ impl<'a> Forward<'a> {
             tensors: &self.tensors,
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
-        let is_same = |id: &TensorId| call.arguments.iter().any(|value| *value == Value::Tensor(*id));
+        let is_same = |id: &TensorId| call.arguments.contains(&Value::Tensor(*id));
         if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
             return;
         }
