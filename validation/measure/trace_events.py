@@ -36,7 +36,7 @@ class Tracer:
     def __init__(self):
         """Before the first CUDA allocation."""
         self.marks = []
-        torch.cuda.memory._record_memory_history("all", context="all", stacks="python", max_entries=2_000_000)
+        torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=2_000_000)
         torch.cuda.memory._set_memory_metadata("main:0")
 
     def mark(self, name):

@@ -83,7 +83,7 @@ def run_leaf(probe, device, recorder):
     details["outputs"] = [describe(tensor) for tensor in everything]
     outputs = differentiable(everything)
     if outputs:
-        details["grad_fn"] = [tensor.grad_fn.name() for tensor in outputs]
+        details["grad_fn"] = [tensor.grad_fn.name() if tensor.grad_fn else None for tensor in outputs]
         gradients = [torch.ones_like(tensor) for tensor in outputs]
         recorder.mark("grad_outputs")
         label_all(recorder, "grad_out", gradients)

@@ -39,7 +39,12 @@ pub struct Forward<'a> {
 pub enum Instant {
     /// The model has returned.
     ModelReturned,
+    /// The loss is there; the loop's autocast region has not ended yet.
+    LossMade,
 }
+
+/// The place of what happens outside the captured calls.
+pub const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Forward<'a> {
     /// A pass that starts with the tensors that exist before it: weights, inputs, targets.
@@ -49,27 +54,53 @@ impl<'a> Forward<'a> {
         Forward { bound, rules, tensors, missing: Missing::new() }
     }
 
-    /// Runs the pass; `tell` is told of the instants the loop cares about.
-    pub fn run(&mut self, context: &mut Context, mut tell: impl FnMut(Instant)) {
+    /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
+    pub fn run(
+        &mut self,
+        context: &mut Context,
+        mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant),
+    ) {
         context.memory().borrow_mut().set_category(Category::Activations);
-        for (index, step) in self.bound.steps.iter().enumerate() {
-            match step {
-                BoundStep::Call(call) => {
-                    context.memory().borrow_mut().set_place(index as u32);
-                    self.call(context, call);
-                }
-                BoundStep::Free(tensors) => {
-                    for tensor in *tensors {
-                        self.tensors[tensor.0 as usize] = None;
-                    }
-                }
-                BoundStep::Exit(0, _) => tell(Instant::ModelReturned),
-                BoundStep::Grad(is_on) => context.set_grad(*is_on),
-                _ => {}
+        let loss_made = self.loss_made_at();
+        let steps = &self.bound.steps;
+        for (index, step) in steps.iter().enumerate() {
+            if index == loss_made {
+                tell(context, &mut self.tensors, Instant::LossMade);
+            }
+            self.step(context, index, step);
+            if matches!(step, BoundStep::Exit(0, _)) {
+                tell(context, &mut self.tensors, Instant::ModelReturned);
             }
             if context.has_failed() {
                 return;
             }
+        }
+        if loss_made == steps.len() {
+            tell(context, &mut self.tensors, Instant::LossMade);
+        }
+    }
+
+    /// The step before which the script has given the loss its name: after the model and the loss function, within the
+    /// outermost autocast region if there is one.
+    fn loss_made_at(&self) -> usize {
+        let steps = &self.bound.steps;
+        let last = steps.iter().rposition(|step| matches!(step, BoundStep::EndLoss | BoundStep::Exit(0, _)));
+        last.map_or(steps.len(), |last| last + 1)
+    }
+
+    fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
+        match step {
+            BoundStep::Call(call) => {
+                context.memory().borrow_mut().set_place(index as u32);
+                self.call(context, call);
+            }
+            BoundStep::Free(tensors) => {
+                for tensor in *tensors {
+                    self.tensors[tensor.0 as usize] = None;
+                }
+            }
+            BoundStep::Grad(is_on) => context.set_grad(*is_on),
+            _ => {}
         }
     }
 

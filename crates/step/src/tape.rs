@@ -64,7 +64,27 @@ pub struct Edge {
     pub output: usize,
 }
 
+/// A graph goes node by node, not by recursion: it may be many thousand nodes deep.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut nodes: Vec<Rc<Node>> = Vec::new();
+        self.release_to(&mut nodes);
+        while let Some(node) = nodes.pop() {
+            if let Some(mut last) = Rc::into_inner(node) {
+                last.release_to(&mut nodes);
+            }
+        }
+    }
+}
+
 impl Node {
+    /// Lets go of everything the node holds; nodes that it held come into `nodes`.
+    fn release_to(&mut self, nodes: &mut Vec<Rc<Node>>) {
+        nodes.extend(std::mem::take(&mut self.next).into_iter().flatten().map(|edge| edge.node));
+        let held = self.saved.get_mut().drain(..).chain(self.buffer.get_mut().drain(..));
+        nodes.extend(held.flatten().filter_map(Tensor::into_edge).map(|edge| edge.node));
+    }
+
     /// The saved tensor `index`.
     ///
     /// # Panics

@@ -73,6 +73,11 @@ impl Tensor {
         }
     }
 
+    /// Lets go of this handle; if it was the last, the memory goes, and what is left is where the gradient went.
+    pub fn into_edge(self) -> Option<Edge> {
+        Rc::into_inner(self.0).and_then(|body| body.edge)
+    }
+
     /// What it is.
     pub fn layout(&self) -> &Layout {
         &self.0.layout

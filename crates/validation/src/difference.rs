@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_step::memory::Entry;
-use vramfit_step::training::{Phase, Run};
+use vramfit_step::training::Run;
 
 use crate::measured::RecordedTrace;
 
@@ -125,14 +125,4 @@ pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     let simulated = simulated_events(&run.journal);
     let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
     (same, recorded.len().max(simulated.len()))
-}
-
-/// The name a measured phase has.
-pub fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Build => "build",
-        Phase::Forward => "forward",
-        Phase::Backward => "backward",
-        Phase::Step => "step",
-    }
 }

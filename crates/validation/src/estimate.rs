@@ -7,11 +7,11 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_step::optimizer::Kind;
-use vramfit_step::training::{H200, Loop, Run, train};
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_step::training::{H200, Loop, Run, ZeroGrad, train};
 
 use crate::difference;
-use crate::measured::{Case, folder, measured, trace};
+use crate::measured::{Case, CaseSettings, folder, measured, trace};
 use crate::recordings::Result;
 
 /// Simulates a case and hands the result to `look`.
@@ -33,7 +33,7 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
     };
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
-    let options = Loop { steps: 3, optimizer: optimizer(&settings.optimizer)? };
+    let options = options(settings)?;
     let run = train(&bound, &options, Settings::default(), H200, true);
     Ok(look(&bound, &run))
 }
@@ -46,12 +46,25 @@ fn half(name: &str) -> Option<Dtype> {
     }
 }
 
-fn optimizer(name: &str) -> Result<Kind> {
-    match name {
-        "adam" => Ok(Kind::Adam),
-        "adamw" => Ok(Kind::AdamW),
-        other => Err(format!("optimizer {other} is not simulated yet")),
-    }
+/// The loop of a case.
+fn options(settings: &CaseSettings) -> Result<Loop> {
+    let kind = Kind::named(&settings.optimizer).ok_or_else(|| format!("no optimizer {}", settings.optimizer))?;
+    let implementation = Implementation::named(&settings.optimizer_impl)
+        .ok_or_else(|| format!("no implementation {}", settings.optimizer_impl))?;
+    let zero_grad = match settings.zero_grad.as_str() {
+        "before-forward" => ZeroGrad::BeforeForward,
+        "before-backward" => ZeroGrad::BeforeBackward,
+        other => return Err(format!("no place {other} for zero_grad")),
+    };
+    Ok(Loop {
+        steps: 3,
+        optimizer: Recipe::new(kind, implementation),
+        clips_gradients: settings.clip_grad,
+        accumulate: settings.accumulate,
+        zero_grad,
+        sets_to_none: settings.set_to_none,
+        has_fresh_inputs: settings.inputs == "fresh",
+    })
 }
 
 /// The diff of one case with its recorded trace.

@@ -92,7 +92,7 @@ def sorting(family):
         given = {size: [X(*shape)]}
         family.add("sort", lambda x: x.sort(-1), given)
         family.add(
-            "sort descending stable", lambda x: x.sort(-1, descending=True, stable=True), given, modes=("no_grad",)
+            "sort descending stable", lambda x: x.sort(dim=-1, descending=True, stable=True), given, modes=("no_grad",)
         )
         family.add("argsort", lambda x: x.argsort(-1), given, modes=("no_grad",))
         family.add("topk 5", lambda x: x.topk(5, -1), given)

@@ -102,6 +102,19 @@ impl Context {
         self.memory.borrow_mut().set_place(node.place);
     }
 
+    /// The GPU's size.
+    pub fn gpu(&self) -> Gpu {
+        self.gpu
+    }
+
+    /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.
+    pub fn contiguous(&mut self, tensor: &Tensor) -> Tensor {
+        if tensor.layout().is_contiguous() {
+            return tensor.clone();
+        }
+        self.empty_contiguous(tensor.dtype(), tensor.shape())
+    }
+
     /// A new tensor.
     pub fn empty(&self, layout: Layout) -> Tensor {
         Tensor::empty(&self.memory, layout)
@@ -164,13 +177,15 @@ impl Context {
             .map(|dim| if is_reduced(dim) { 1 } else { tensor.shape()[dim] })
             .collect();
         let result = self.empty_contiguous(dtype, &shape);
-        if let Some(buffers) = reduce::buffers(tensor.layout(), &wrapped, reduction, self.gpu) {
-            let partials = self.scratch(buffers.partials);
-            let semaphores = self.scratch(buffers.semaphores);
-            drop(semaphores);
-            drop(partials);
-        }
+        self.reduction_buffers(tensor.layout(), &wrapped, reduction);
         result
+    }
+
+    /// A sum over everything into memory that is there already.
+    pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
+        let all: Dims = (0..tensor.shape().len() as i64).collect();
+        let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
+        self.reduction_buffers(tensor.layout(), &all, reduction);
     }
 
     /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
@@ -296,4 +311,12 @@ fn iterator_strides(shape: &[i64], inputs: &[&Layout]) -> Dims {
         expected *= shape[dim];
     }
     strides
+}
+
+/// The type in which a type is summed up.
+pub fn accumulator_dtype(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
+        other => other,
+    }
 }

@@ -1,40 +1,55 @@
-//! Adam and AdamW, over lists of tensors.
+//! Adam, AdamW and AMSGrad.
 
-use super::{Optimizer, Parameter};
-use crate::memory::Category;
+use vramfit_graph::dtype::Dtype;
+
+use super::list::{List, groups};
+use super::{Algorithm, Route, Work, zeros_like};
 use crate::ops::Context;
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 
-/// The moments of each parameter, made in its first step.
 pub struct Adam {
-    moments: Vec<Option<[Tensor; 2]>>,
+    /// How many moments it keeps: three with AMSGrad.
+    pub moments: usize,
+    /// Then the step counters are on the GPU.
+    pub is_fused: bool,
 }
 
-impl Adam {
-    pub fn new(parameters: usize) -> Adam {
-        Adam { moments: vec![None; parameters] }
+impl Algorithm for Adam {
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
+        let mut state = Vec::with_capacity(self.moments + 1);
+        if self.is_fused {
+            state.push(context.empty_contiguous(Dtype::Float32, &[]));
+        }
+        state.extend(zeros_like(context, tensor, self.moments));
+        state
     }
-}
 
-impl Optimizer for Adam {
-    fn step(&mut self, context: &mut Context, parameters: &[Parameter]) {
-        context.memory().borrow_mut().set_category(Category::Optimizer);
-        let has_gradient = |parameter: &Parameter| parameter.gradient.borrow().is_some();
-        for (index, parameter) in parameters.iter().enumerate().filter(|(_, parameter)| has_gradient(parameter)) {
-            if self.moments[index].is_none() {
-                let layout = parameter.tensor.layout().like(parameter.tensor.dtype());
-                let first = context.empty(layout.clone());
-                let second = context.empty(layout);
-                self.moments[index] = Some([first, second]);
+    fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
+        match route {
+            Route::Fused => {}
+            Route::Foreach => {
+                let mut roots = None;
+                for group in groups(&work.items) {
+                    drop(work.adds_decay.then(|| List::like(context, &group)));
+                    roots = Some(List::like(context, &group));
+                }
+                drop(roots);
+            }
+            Route::ForLoop => {
+                let (mut gradient, mut denominator) = (None, None);
+                for item in &work.items {
+                    drop(gradient.take());
+                    if work.adds_decay {
+                        gradient = Some(item.like(context));
+                    }
+                    let root = item.like(context);
+                    let quotient = item.like(context);
+                    drop(root);
+                    denominator = Some(quotient);
+                }
+                drop(gradient);
+                drop(denominator);
             }
         }
-        context.memory().borrow_mut().set_category(Category::Temporary);
-        // The square roots of the second moments, one list; Python lets go of a list from its end.
-        let mut roots: Vec<Tensor> = Vec::new();
-        for parameter in parameters.iter().filter(|parameter| has_gradient(parameter)) {
-            let layout = parameter.tensor.layout().like(parameter.tensor.dtype());
-            roots.push(context.empty(layout));
-        }
-        while roots.pop().is_some() {}
     }
 }

@@ -1,0 +1,121 @@
+//! Which backend PyTorch 2.11 chooses on a GPU of compute capability 9.0 (`sdp_utils.cpp`): cuDNN, FlashAttention, the
+//! memory-efficient kernel, else plain operators; the first whose conditions hold.
+
+use vramfit_graph::dtype::Dtype;
+
+use super::{Inputs, Sizes, is_half};
+
+/// Who computes the attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backend {
+    Cudnn,
+    Flash,
+    Efficient,
+    Math,
+}
+
+/// The widest head that cuDNN and FlashAttention take.
+const WIDEST: i64 = 256;
+
+/// The backend for a call.
+pub(super) fn backend(inputs: &Inputs<'_>) -> Backend {
+    let Some(sizes) = Sizes::of(inputs.query, inputs.key, inputs.value) else { return Backend::Math };
+    if !takes_fused_kernels(inputs, sizes) {
+        Backend::Math
+    } else if takes_cudnn(inputs, sizes) {
+        Backend::Cudnn
+    } else if takes_flash(inputs, sizes) {
+        Backend::Flash
+    } else if takes_efficient(inputs, sizes) {
+        Backend::Efficient
+    } else {
+        Backend::Math
+    }
+}
+
+/// What every fused kernel asks for: one batch size, sequences that are not empty, one element type.
+fn takes_fused_kernels(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+    let (query, key, value) = (inputs.query, inputs.key, inputs.value);
+    key.shape()[0] == sizes.batch
+        && value.shape()[0] == sizes.batch
+        && sizes.queries != 0
+        && sizes.keys != 0
+        && key.dtype() == query.dtype()
+        && value.dtype() == query.dtype()
+}
+
+/// Whether the last dimension of all tensors lies element by element.
+fn has_dense_rows(inputs: &Inputs<'_>, ignores_width_of_one: bool) -> bool {
+    let ends_dense = |tensor: &crate::tensor::Tensor| tensor.layout().strides.last() == Some(&1);
+    let are_dense = [inputs.query, inputs.key, inputs.value].into_iter().all(ends_dense);
+    let is_thin = ignores_width_of_one && inputs.query.shape().last() == Some(&1);
+    (are_dense || is_thin) && inputs.mask.is_none_or(ends_dense)
+}
+
+fn has_same_heads(sizes: Sizes) -> bool {
+    sizes.heads == sizes.key_heads && sizes.heads == sizes.value_heads
+}
+
+fn takes_cudnn(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+    let heads_agree = if inputs.is_grouped {
+        sizes.heads % sizes.key_heads == 0 && sizes.heads % sizes.value_heads == 0
+    } else {
+        has_same_heads(sizes)
+    };
+    let fits = |width: i64| width <= WIDEST && width % 8 == 0;
+    is_half(inputs.query.dtype())
+        && takes_mask(inputs, sizes)
+        && has_dense_rows(inputs, true)
+        && heads_agree
+        && fits(sizes.width)
+        && fits(sizes.value_width)
+        && sizes.keys != 1
+        && !(sizes.queries == 1 && inputs.dropout != 0.0)
+}
+
+/// Whether cuDNN takes the mask: two or four dimensions, each whole or one, and no gradient.
+fn takes_mask(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+    let Some(mask) = inputs.mask else { return true };
+    let is = |size: i64, whole: i64| size == whole || size == 1;
+    if mask.requires_grad() {
+        return false;
+    }
+    match *mask.shape() {
+        [rows, columns] => is(rows, sizes.queries) && is(columns, sizes.keys),
+        [batch, heads, rows, columns] => {
+            is(batch, sizes.batch) && is(heads, sizes.heads) && is(rows, sizes.queries) && is(columns, sizes.keys)
+        }
+        _ => false,
+    }
+}
+
+fn takes_flash(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+    let heads_agree = if inputs.is_grouped {
+        sizes.key_heads == sizes.value_heads && sizes.heads % sizes.key_heads == 0
+    } else {
+        has_same_heads(sizes)
+    };
+    is_half(inputs.query.dtype())
+        && inputs.mask.is_none()
+        && sizes.width == inputs.key.shape()[3]
+        && sizes.width == sizes.value_width
+        && sizes.width <= WIDEST
+        && !(inputs.is_causal && sizes.queries != sizes.keys)
+        && heads_agree
+        && has_dense_rows(inputs, true)
+}
+
+fn takes_efficient(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+    let alignment = match inputs.query.dtype() {
+        Dtype::Float32 => 4,
+        Dtype::Float16 | Dtype::Bfloat16 => 8,
+        _ => return false,
+    };
+    sizes.width == inputs.key.shape()[3]
+        && sizes.width > 0
+        && sizes.value_width > 0
+        && sizes.width % alignment == 0
+        && sizes.value_width % alignment == 0
+        && has_same_heads(sizes)
+        && has_dense_rows(inputs, false)
+}

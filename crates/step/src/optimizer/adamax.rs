@@ -1,0 +1,36 @@
+//! Adamax.
+
+use super::list::{List, groups};
+use super::{Algorithm, Route, Work, zeros_like};
+use crate::ops::Context;
+use crate::tensor::{Layout, Tensor};
+
+pub struct Adamax;
+
+impl Algorithm for Adamax {
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
+        zeros_like(context, tensor, 2)
+    }
+
+    fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
+        if route == Route::Foreach {
+            let mut gradients = None;
+            for group in groups(&work.items) {
+                drop(gradients.take());
+                // With decay the gradients are new already and take their absolute values in place; else those are new.
+                gradients = Some(List::like(context, &group));
+            }
+            drop(gradients);
+            return;
+        }
+        let mut gradient = None;
+        for item in &work.items {
+            drop(gradient.take());
+            if work.adds_decay {
+                gradient = Some(item.like(context));
+            }
+            drop(item.like(context));
+        }
+        drop(gradient);
+    }
+}

@@ -1,0 +1,66 @@
+//! Lists of tensors as Python holds them, and the groups that operators over lists work on.
+
+use vramfit_graph::dtype::Dtype;
+
+use crate::ops::Context;
+use crate::tensor::{Layout, Tensor};
+
+/// A weight that has a gradient.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its place among the optimizer's weights.
+    pub index: usize,
+    /// What a new tensor like its gradient is.
+    pub layout: Layout,
+}
+
+impl Item {
+    /// A new tensor like the gradient.
+    pub fn like(&self, context: &mut Context) -> Tensor {
+        context.empty(self.layout.clone())
+    }
+}
+
+/// A list or tuple of Python's: its tensors go from its end.
+#[derive(Debug, Default)]
+pub struct List(pub Vec<Tensor>);
+
+impl List {
+    /// A new tensor for each item, as operators over lists return them.
+    pub fn like(context: &mut Context, group: &[&Item]) -> List {
+        List(group.iter().map(|item| item.like(context)).collect())
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+/// As `_group_tensors_by_device_and_dtype`: its hash table gives the groups back from the one made last on.
+pub fn groups(items: &[Item]) -> Vec<Vec<&Item>> {
+    let mut groups: Vec<(Dtype, Vec<&Item>)> = Vec::new();
+    for item in items {
+        let dtype = item.layout.dtype;
+        match groups.iter_mut().find(|(found, _)| *found == dtype) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((dtype, vec![item])),
+        }
+    }
+    groups.into_iter().rev().map(|(_, group)| group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_come_from_the_one_made_last_on() {
+        let item = |index, dtype| Item { index, layout: Layout::contiguous(dtype, &[3]) };
+        let items = [item(0, Dtype::Float32), item(1, Dtype::Bfloat16), item(2, Dtype::Float32)];
+        let found: Vec<Vec<usize>> =
+            groups(&items).iter().map(|group| group.iter().map(|item| item.index).collect()).collect();
+        assert_eq!(found, [vec![1], vec![0, 2]]);
+    }
+}

@@ -1,0 +1,11 @@
+//! The training loop: steps of forward, backward, step, as a plain script writes them, and evaluation.
+
+mod build;
+mod held;
+mod report;
+mod settings;
+mod steps;
+
+pub use report::{Phase, PhaseReport, Run};
+pub use settings::{H200, Loop, Machine, ZeroGrad};
+pub use steps::{train, train_on};

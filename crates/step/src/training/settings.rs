@@ -1,0 +1,63 @@
+//! What the loop does, and on which GPU.
+
+use crate::kernels::reduce::Gpu;
+use crate::ops::BlasWorkspace;
+use crate::optimizer::{Implementation, Kind, Recipe};
+
+/// Where `optimizer.zero_grad()` stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ZeroGrad {
+    /// Before the first forward pass of a step.
+    #[default]
+    BeforeForward,
+    /// Between the first forward and backward pass of a step.
+    BeforeBackward,
+}
+
+/// What the loop does. Whether it trains or evaluates, and whether a GradScaler is used, the captured variant says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// How many steps.
+    pub steps: u32,
+    /// The optimizer.
+    pub optimizer: Recipe,
+    /// Whether `clip_grad_norm_` comes before the step.
+    pub clips_gradients: bool,
+    /// How many micro-batches a step has; never 0.
+    pub accumulate: u32,
+    /// Where gradients are let go of.
+    pub zero_grad: ZeroGrad,
+    /// Whether they go or become zeros.
+    pub sets_to_none: bool,
+    /// Whether each micro-batch is copied to the GPU anew.
+    pub has_fresh_inputs: bool,
+}
+
+impl Default for Loop {
+    fn default() -> Loop {
+        Loop {
+            steps: 3,
+            optimizer: Recipe::new(Kind::AdamW, Implementation::Default),
+            clips_gradients: false,
+            accumulate: 1,
+            zero_grad: ZeroGrad::BeforeForward,
+            sets_to_none: true,
+            has_fresh_inputs: false,
+        }
+    }
+}
+
+/// The GPU, as far as a step's memory depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Its size.
+    pub gpu: Gpu,
+    /// cuBLAS's workspaces on it.
+    pub blas: BlasWorkspace,
+}
+
+/// An H200, as measured.
+pub const H200: Machine = Machine {
+    gpu: Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 },
+    blas: BlasWorkspace { handle: 33_554_432, lt: 1_048_576 },
+};

@@ -1,0 +1,216 @@
+//! The loop itself. What stays bound here is what a plain script holds.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use smallvec::smallvec;
+use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Mode, Precision};
+
+use super::build::{Tensors, move_inputs, move_model};
+use super::held::Held;
+use super::report::{Phase, Reports, Run};
+use super::settings::{Loop, Machine, ZeroGrad};
+use crate::engine;
+use crate::forward::{Forward, Instant, Missing, NOWHERE, Rules};
+use crate::memory::{Category, Memory};
+use crate::ops::{Context, Thread};
+use crate::optimizer::clip::clip_grad_norm;
+use crate::optimizer::scaler::GradScaler;
+use crate::optimizer::{Optimizer, Parameter, zero_grad};
+use crate::tape::{Backward, Gradients, Node};
+use crate::tensor::Tensor;
+
+/// Simulates a run on a GPU without end.
+pub fn train(bound: &Bound<'_>, options: &Loop, settings: Settings, machine: Machine, keeps_journal: bool) -> Run {
+    let mut memory = Memory::new(settings, SimulatedDriver::unlimited());
+    if keeps_journal {
+        memory.keep_journal();
+    }
+    train_on(memory, bound, options, machine)
+}
+
+/// Simulates a run in this memory.
+pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Run {
+    let memory = Rc::new(RefCell::new(memory));
+    let mut script = Script::build(bound, options, Context::new(Rc::clone(&memory), machine.gpu, machine.blas));
+    for step in 0..options.steps {
+        if script.context.has_failed() {
+            break;
+        }
+        match bound.variant.mode {
+            Mode::Train => script.train(step),
+            Mode::Eval | Mode::EvalGrad => script.evaluate(step),
+        }
+    }
+    script.reports.finish(script.missing)
+}
+
+/// The script's variables.
+struct Script<'a> {
+    bound: &'a Bound<'a>,
+    options: &'a Loop,
+    rules: Rules,
+    context: Context,
+    reports: Reports,
+    tensors: Tensors,
+    parameters: Vec<Parameter>,
+    optimizer: Option<Optimizer>,
+    scaler: Option<GradScaler>,
+    held: Held,
+    missing: Missing,
+}
+
+impl<'a> Script<'a> {
+    fn build(bound: &'a Bound<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
+        let mut reports = Reports::new(Rc::clone(context.memory()));
+        let mut tensors: Tensors = vec![None; bound.tensors.len()];
+        context.memory().borrow_mut().set_place(NOWHERE);
+        let parameters = move_model(bound, &mut context, &mut tensors);
+        if !options.has_fresh_inputs {
+            move_inputs(bound, &mut context, &mut tensors, &bound.model.inputs);
+            move_inputs(bound, &mut context, &mut tensors, &bound.model.targets);
+        }
+        let is_training = bound.variant.mode == Mode::Train;
+        let optimizer = is_training.then(|| Optimizer::new(&mut context, options.optimizer, &parameters));
+        let needs_scaler = is_training && bound.variant.precision == Precision::Autocast(Dtype::Float16);
+        let scaler = needs_scaler.then(GradScaler::default);
+        reports.end(Phase::Build, None, None);
+        Script {
+            bound,
+            options,
+            rules: Rules::of(bound),
+            context,
+            reports,
+            tensors,
+            parameters,
+            optimizer,
+            scaler,
+            held: Held::default(),
+            missing: Missing::new(),
+        }
+    }
+
+    fn train(&mut self, step: u32) {
+        if self.options.zero_grad == ZeroGrad::BeforeForward {
+            zero_grad(&self.parameters, self.options.sets_to_none);
+        }
+        for micro in 0..self.options.accumulate.max(1) {
+            self.forward();
+            self.reports.end(Phase::Forward, Some(step), Some(micro));
+            if self.options.zero_grad == ZeroGrad::BeforeBackward && micro == 0 {
+                zero_grad(&self.parameters, self.options.sets_to_none);
+            }
+            self.backward();
+            self.reports.end(Phase::Backward, Some(step), Some(micro));
+        }
+        self.step();
+        self.reports.end(Phase::Step, Some(step), None);
+    }
+
+    fn evaluate(&mut self, step: u32) {
+        self.forward();
+        self.reports.end(Phase::Eval, Some(step), None);
+    }
+
+    fn forward(&mut self) {
+        let Script { bound, options, rules, context, tensors, held, .. } = self;
+        context.set_thread(Thread::Main);
+        context.set_grad(bound.variant.has_grad);
+        context.memory().borrow_mut().set_place(NOWHERE);
+        if options.has_fresh_inputs {
+            move_inputs(bound, context, tensors, &bound.model.inputs);
+            move_inputs(bound, context, tensors, &bound.model.targets);
+        }
+        let divides = bound.variant.mode == Mode::Train && options.accumulate > 1;
+        let mut forward = Forward::new(bound, rules, tensors);
+        forward.run(context, |context, tensors, instant| match instant {
+            Instant::ModelReturned => held.bind_outputs(bound, tensors),
+            Instant::LossMade => {
+                // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
+                let id = bound.variant.loss.map(|id| id.0 as usize);
+                let whole = id.and_then(|id| tensors[id].clone());
+                match whole {
+                    Some(whole) if divides => {
+                        let divided = scaled(context, &whole, Scaled::ByNumber);
+                        if let Some(id) = id {
+                            tensors[id] = None;
+                        }
+                        drop(whole);
+                        held.bind_loss(Some(divided));
+                    }
+                    whole => held.bind_loss(whole),
+                }
+            }
+        });
+        self.missing = std::mem::take(&mut forward.missing);
+    }
+
+    fn backward(&mut self) {
+        let Some(loss) = self.held.loss().cloned() else { return };
+        let context = &mut self.context;
+        context.set_grad(true);
+        context.memory().borrow_mut().set_place(NOWHERE);
+        // The scaled loss is no name of the script's: it lives as long as the call of `backward`.
+        let loss = match &mut self.scaler {
+            Some(scaler) => {
+                let scale = scaler.scale(context);
+                context.memory().borrow_mut().set_category(Category::Temporary);
+                scaled(context, &loss, Scaled::ByTensor(scale))
+            }
+            None => loss,
+        };
+        let Some(edge) = loss.edge().cloned() else { return };
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let gradient = context.empty(loss.layout().clone());
+        context.set_thread(Thread::Backward);
+        engine::run(context, &edge, gradient.clone());
+        context.set_thread(Thread::Main);
+        drop(gradient);
+        drop(edge);
+        drop(loss);
+    }
+
+    fn step(&mut self) {
+        let Script { context, parameters, optimizer: Some(optimizer), scaler, options, .. } = self else { return };
+        context.memory().borrow_mut().set_place(NOWHERE);
+        if options.clips_gradients {
+            if let Some(scaler) = scaler {
+                scaler.unscale(context, parameters);
+            }
+            clip_grad_norm(context, parameters);
+        }
+        match scaler {
+            Some(scaler) => {
+                scaler.step(context, optimizer, parameters);
+                scaler.update();
+            }
+            None => optimizer.step(context, parameters),
+        }
+    }
+}
+
+/// A scalar times another, or divided by a number: the gradient is again a new scalar.
+#[derive(Debug)]
+enum Scaled {
+    ByNumber,
+    ByTensor(Tensor),
+}
+
+impl Backward for Scaled {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].as_ref().map(|gradient| context.empty(gradient.layout().clone()))]
+    }
+}
+
+fn scaled(context: &mut Context, loss: &Tensor, how: Scaled) -> Tensor {
+    let dtype = match &how {
+        Scaled::ByTensor(scale) if loss.dtype().bytes() < scale.dtype().bytes() => scale.dtype(),
+        _ => loss.dtype(),
+    };
+    let result = context.empty(loss.layout().with_dtype(dtype));
+    let edge = context.record(&[Some(loss)], 1, |_| smallvec![], how);
+    result.with_edge(edge)
+}
