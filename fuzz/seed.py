@@ -1,16 +1,19 @@
-"""Fills fuzz/corpus/read_snapshot with files to begin from: what the reader's tests read, whole and in pieces.
+"""Fills fuzz/corpus with files to begin from: what the readers' tests read, whole and in pieces.
 
     python3 fuzz/seed.py
 """
 
 import gzip
 import importlib.util
+import json
 import pathlib
 import pickle
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "crates" / "trace" / "tests" / "data"
 CORPUS = ROOT / "fuzz" / "corpus" / "read_snapshot"
+CAPTURES = ROOT / "crates" / "graph" / "tests" / "captures"
+CAPTURE_CORPUS = ROOT / "fuzz" / "corpus" / "read_capture"
 
 
 def load(path):
@@ -22,6 +25,24 @@ def load(path):
 
 
 def main():
+    seed_snapshots()
+    seed_captures()
+
+
+def seed_captures():
+    """The small capture and the MLP, as text, so that a change of a byte is a change of the capture; one as gzip."""
+    CAPTURE_CORPUS.mkdir(parents=True, exist_ok=True)
+    small = json.loads((CAPTURES / "small.json").read_text())
+    mlp = json.loads(gzip.decompress((CAPTURES / "mlp.vramfit").read_bytes()))
+    first = {section: mlp[section][:1] for section in ("variants", "types", "tensors", "steps")}
+    empty = {key: type(value)() if isinstance(value, (list, dict)) else value for key, value in small.items()}
+    for name, capture in {"small": small, "mlp": mlp, "one_variant": {**mlp, **first}, "empty": empty}.items():
+        (CAPTURE_CORPUS / name).write_text(json.dumps(capture, separators=(",", ":")))
+    (CAPTURE_CORPUS / "small.gz").write_bytes(gzip.compress(json.dumps(small).encode(), mtime=0))
+
+
+def seed_snapshots():
+    """The recordings that the snapshot reader's tests read, and parts of them in several protocols."""
     CORPUS.mkdir(parents=True, exist_ok=True)
     snapshot = load(DATA / "make.py").make_snapshot()
     training = load(ROOT / "benchmarks" / "reader" / "generate.py").make_snapshot(events=20, depth=8, sites=4)

@@ -24,7 +24,10 @@ def capture(name, folder):
     case = first_case(name)
     inputs, targets = make_inputs(model, case)
     path = folder / f"{name}.vramfit"
-    vramfit.capture(model.build("meta"), inputs, path, targets=targets, loss=loss_function(model))
+    sizes = {name: tensor.shape for name, tensor in model.inputs.items()}
+    if model.targets:
+        sizes["targets"] = model.targets.shape
+    vramfit.capture(model.build("meta"), inputs, path, targets=targets, loss=loss_function(model), sizes=sizes)
     return path.stat().st_size
 
 

@@ -61,6 +61,11 @@ impl Output {
 pub enum Command {
     /// Replay a recorded CUDA memory snapshot through the allocator, and ask what other settings would have done.
     Replay(Replay),
+    /// Say what a recorded run did with its memory: the peak and who held it, leaks, graphs kept, spikes,
+    /// fragmentation, and why an allocation failed.
+    ///
+    /// Exit code 1 when anything is found, a spike included.
+    Explain(Explain),
 }
 
 /// A recorded snapshot.
@@ -104,4 +109,18 @@ pub enum SummaryAt {
     End,
     /// When the most was allocated.
     Peak,
+}
+
+/// `vramfit explain`.
+#[derive(Args, Debug)]
+pub struct Explain {
+    #[command(flatten)]
+    pub snapshot: SnapshotFile,
+    /// Write a page with the memory's timeline, its segments and the findings; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The most PyTorch could reserve, such as 11GiB: a snapshot does not tell it, and an out-of-memory error is judged
+    /// by it.
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
+    pub vram: Option<u64>,
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod snapshot_file;
+mod whole_file;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     arguments.output.apply_color();
     let result = match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
+        Command::Explain(options) => commands::explain::run(options, &arguments.output),
     };
     match result {
         Ok(verdict) => verdict.into(),

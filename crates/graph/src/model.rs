@@ -135,6 +135,8 @@ pub struct Variant {
     pub constants: Vec<TensorId>,
     /// The tensors the model returned, in order, each once.
     pub outputs: Vec<TensorId>,
+    /// The same in the order in which Python lets go of them: lists from their end.
+    pub released: Vec<TensorId>,
     /// The scalar that backward starts from.
     pub loss: Option<TensorId>,
     /// Every tensor that was alive when the step ended.

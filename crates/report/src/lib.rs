@@ -2,6 +2,7 @@
 //!
 //! Text is styled with ANSI codes; whoever prints it decides whether they reach the terminal.
 
+pub mod explain;
 pub mod memory_summary;
 pub mod out_of_memory;
 pub mod replay;

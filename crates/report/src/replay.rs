@@ -110,8 +110,8 @@ impl ReplayReport {
         self.what_if = Some(WhatIfReport {
             alloc_conf: alloc_conf.map(Into::into),
             vram,
-            refused_in_recording: what_if.refusals_served.len(),
-            refused_but_served: what_if.refusals_served.iter().filter(|&&served| served).count(),
+            refused_in_recording: what_if.refusals.len(),
+            refused_but_served: what_if.refusals.iter().filter(|refusal| refusal.is_none()).count(),
             retries: what_if.statistics.alloc_retries,
         });
         self

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 
+use crate::checkpoint::Frame;
 use crate::ops::Context;
 use crate::tape::{Edge, Gradients, InputShape, Node};
 use crate::tensor::{Dims, Layout, Tensor};
@@ -30,8 +31,16 @@ impl Ord for Ready {
     }
 }
 
-/// Runs the backward pass from `root`, whose gradient is `gradient`.
+/// Runs a checkpointed region again.
+pub type Recompute<'a> = &'a dyn Fn(&mut Context, &Rc<Frame>);
+
+/// Runs the backward pass from `root`, whose gradient is `gradient`, where nothing is checkpointed.
 pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
+    run_recomputing(context, root, gradient, &|_, _| {});
+}
+
+/// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` runs checkpointed regions again.
+pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, recompute: Recompute<'_>) {
     context.next_pass();
     count_dependencies(context.pass(), &root.node);
     let mut ready = BinaryHeap::new();
@@ -42,7 +51,7 @@ pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
         if context.has_failed() {
             return;
         }
-        evaluate(context, &node, &mut ready);
+        evaluate(context, &node, &mut ready, recompute);
     }
 }
 
@@ -65,17 +74,28 @@ fn count_dependencies(pass: u32, root: &Rc<Node>) {
     }
 }
 
-fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready>) {
+fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready>, recompute: Recompute<'_>) {
     context.enter_node(node);
+    let packed = node.packed.take();
+    if let Some(packed) = &packed {
+        *node.saved.borrow_mut() = packed.unpack(context, recompute);
+        context.enter_node(node);
+    }
     let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
     gradients.resize(node.outputs.max(1), None);
     let mut results = node.backward.apply(context, node, &mut gradients);
+    if packed.is_some() {
+        // What was unpacked is held by the function's own variables, which go in reverse order.
+        node.saved.borrow_mut().reverse();
+        release_saved(node);
+    }
     validate(context, node, &mut results);
     // The incoming gradients go when the function has returned, then what it had saved.
     for gradient in gradients.iter_mut() {
         gradient.take();
     }
     release_saved(node);
+    drop(packed);
     for (index, result) in results.iter_mut().enumerate() {
         let Some(Some(edge)) = node.next.get(index) else { continue };
         let next = &edge.node;
@@ -196,6 +216,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) 
         sequence: u64::MAX,
         backward: Box::new(AccumulateGrad { gradient, layout: layout.clone() }),
         saved: RefCell::default(),
+        packed: RefCell::default(),
         next: smallvec![],
         inputs: smallvec![],
         outputs: 1,

@@ -1,11 +1,13 @@
 //! The forward pass: the captured calls, one after another.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
-use vramfit_graph::model::TensorId;
+use vramfit_graph::model::{Cast, TensorId};
 
+use crate::checkpoint::{Frame, Region};
 use crate::memory::Category;
 use crate::ops::{Call, Context, Rule, Unmodelled, rule};
 use crate::tape::{Backward, Gradients, Node};
@@ -13,6 +15,21 @@ use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
 pub struct Rules(Vec<Option<Rule>>);
+
+impl<'a> Passes<'a> {
+    /// Of a model, with these regions.
+    pub fn new(bound: &'a Bound<'a>, regions: Vec<Region>) -> Passes<'a> {
+        let mut casts = BTreeMap::new();
+        for (index, step) in bound.steps.iter().enumerate().filter(|_| !regions.is_empty()) {
+            if let BoundStep::Call(call) = step
+                && call.cast == Cast::Kept
+            {
+                casts.extend(call.results.iter().flatten().map(|&id| (id, index)));
+            }
+        }
+        Passes { bound, rules: Rules::of(bound), regions, casts }
+    }
+}
 
 impl Rules {
     /// Finds them.
@@ -24,10 +41,24 @@ impl Rules {
 /// Operators that no rule covered, with how often they were called in one pass.
 pub type Missing = BTreeMap<String, u32>;
 
+/// What every pass through a model shares.
+pub struct Passes<'a> {
+    /// The model.
+    pub bound: &'a Bound<'a>,
+    /// Its operators' rules.
+    pub rules: Rules,
+    /// What is checkpointed.
+    pub regions: Vec<Region>,
+    /// The casts of weights that autocast keeps, each with the step that makes it.
+    casts: BTreeMap<TensorId, usize>,
+}
+
 /// A forward pass under way.
 pub struct Forward<'a> {
+    passes: &'a Passes<'a>,
     bound: &'a Bound<'a>,
-    rules: &'a Rules,
+    /// Custom functions that have begun: whether the grad mode was on.
+    functions: Vec<bool>,
     /// Every tensor that Python holds.
     pub tensors: Vec<Option<Tensor>>,
     /// What no rule covered.
@@ -48,26 +79,38 @@ pub const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Forward<'a> {
     /// A pass that starts with the tensors that exist before it: weights, inputs, targets.
-    pub fn new(bound: &'a Bound<'a>, rules: &'a Rules, before: &[Option<Tensor>]) -> Forward<'a> {
+    pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
         let mut tensors = before.to_vec();
-        tensors.resize(bound.tensors.len(), None);
-        Forward { bound, rules, tensors, missing: Missing::new() }
+        tensors.resize(passes.bound.tensors.len(), None);
+        Forward { passes, bound: passes.bound, functions: Vec::new(), tensors, missing: Missing::new() }
     }
 
     /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
-    pub fn run(
-        &mut self,
-        context: &mut Context,
-        mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant),
-    ) {
+    pub fn run(&mut self, context: &mut Context, mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant)) {
         context.memory().borrow_mut().set_category(Category::Activations);
         let loss_made = self.loss_made_at();
         let steps = &self.bound.steps;
+        let mut regions = self.passes.regions.iter().peekable();
+        let mut open: Option<(&Region, Vec<(TensorId, Tensor)>)> = None;
         for (index, step) in steps.iter().enumerate() {
+            if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
+                let inputs = self.inputs_of(region);
+                if region.is_checkpointed {
+                    context.checkpointing.begin(Frame::new((region.first, region.last), inputs));
+                    open = Some((region, Vec::new()));
+                } else {
+                    open = Some((region, inputs));
+                }
+            }
             if index == loss_made {
                 tell(context, &mut self.tensors, Instant::LossMade);
             }
             self.step(context, index, step);
+            if open.as_ref().is_some_and(|(region, _)| region.last == index) {
+                let memory = Rc::clone(context.memory());
+                context.checkpointing.end(&memory);
+                open = None;
+            }
             if matches!(step, BoundStep::Exit(0, _)) {
                 tell(context, &mut self.tensors, Instant::ModelReturned);
             }
@@ -78,6 +121,80 @@ impl<'a> Forward<'a> {
         if loss_made == steps.len() {
             tell(context, &mut self.tensors, Instant::LossMade);
         }
+    }
+
+    /// Runs a checkpointed region again, until all that its backward pass needs is there.
+    pub fn run_again(&mut self, context: &mut Context, frame: &Rc<Frame>) {
+        let memory = Rc::clone(context.memory());
+        memory.borrow_mut().set_category(Category::Activations);
+        let was_grad_on = context.is_grad_on();
+        context.set_grad(true);
+        for (id, tensor) in &frame.inputs {
+            self.tensors[id.0 as usize] = Some(tensor.clone());
+        }
+        context.checkpointing.begin_again(Rc::clone(frame));
+        let (first, last) = frame.steps;
+        let steps = &self.bound.steps;
+        for (index, step) in steps.iter().enumerate().take(last + 1).skip(first) {
+            match step {
+                BoundStep::Free(_) => self.step(context, index, step),
+                _ if context.checkpointing.is_complete() => {}
+                BoundStep::Call(call) => {
+                    self.cast_again(context, call);
+                    self.step(context, index, step);
+                    if context.checkpointing.is_complete() {
+                        for id in call.results.iter().flatten() {
+                            self.tensors[id.0 as usize] = None;
+                        }
+                    }
+                }
+                _ => self.step(context, index, step),
+            }
+        }
+        context.checkpointing.end(&memory);
+        context.set_grad(was_grad_on);
+        memory.borrow_mut().set_category(Category::Temporary);
+    }
+
+    /// Makes the casts of weights that a call uses and an earlier part of the pass has made: a region that is run again
+    /// has its own autocast region, which starts without them.
+    fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
+        let mut needed: SmallVec<[usize; 2]> = SmallVec::new();
+        let mut add = |id: TensorId| {
+            if let Some(&made) = self.passes.casts.get(&id)
+                && self.tensors[id.0 as usize].is_none()
+            {
+                needed.push(made);
+            }
+        };
+        call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+        for made in needed {
+            let steps = &self.bound.steps;
+            self.step(context, made, &steps[made]);
+        }
+    }
+
+    /// What a region uses that was there before it, weights and their casts aside.
+    fn inputs_of(&self, region: &Region) -> Vec<(TensorId, Tensor)> {
+        let given = self.bound.model.parameters.len() + self.bound.model.buffers.len();
+        let mut inputs: Vec<(TensorId, Tensor)> = Vec::new();
+        let mut add = |id: TensorId| {
+            if id.0 as usize >= given
+                && !self.passes.casts.contains_key(&id)
+                && let Some(tensor) = &self.tensors[id.0 as usize]
+                && inputs.iter().all(|(known, _)| *known != id)
+            {
+                inputs.push((id, tensor.clone()));
+            }
+        };
+        for step in &self.bound.steps[region.first..=region.last] {
+            match step {
+                BoundStep::Enter(_, tensors) => tensors.iter().for_each(|&id| add(id)),
+                BoundStep::Call(call) => call.arguments.iter().for_each(|value| tensors_of(value, &mut add)),
+                _ => {}
+            }
+        }
+        inputs
     }
 
     /// The step before which the script has given the loss its name: after the model and the loss function, within the
@@ -91,7 +208,9 @@ impl<'a> Forward<'a> {
     fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
         match step {
             BoundStep::Call(call) => {
-                context.memory().borrow_mut().set_place(index as u32);
+                let memory = Rc::clone(context.memory());
+                memory.borrow_mut().set_place(index as u32);
+                context.checkpointing.begin_call(index as u32, &memory);
                 self.call(context, call);
             }
             BoundStep::Free(tensors) => {
@@ -100,8 +219,57 @@ impl<'a> Forward<'a> {
                 }
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
+            BoundStep::Function { name, .. } => self.begin_function(context, name),
+            BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
+            BoundStep::Checkpoint { is_reentrant: true, .. } => {
+                self.begin_function(context, "torch.utils.checkpoint (reentrant)");
+            }
+            BoundStep::EndCheckpoint(results) if !results.is_empty() => {
+                self.end_function(context, index, results, &[]);
+            }
             _ => {}
         }
+    }
+
+    /// A function whose backward is not in the capture.
+    fn begin_function(&mut self, context: &Context, name: &str) {
+        *self.missing.entry(name.to_owned()).or_default() += 1;
+        self.functions.push(context.is_grad_on());
+    }
+
+    /// Puts a function whose backward is not known into the graph.
+    fn end_function(&mut self, context: &mut Context, index: usize, results: &[TensorId], saved: &[TensorId]) {
+        let (Some(true), Some(arguments)) = (self.functions.pop(), self.function_arguments(index)) else { return };
+        let was_grad_on = context.is_grad_on();
+        context.set_grad(true);
+        let inputs: Vec<Tensor> = arguments.iter().filter_map(|id| self.tensors[id.0 as usize].clone()).collect();
+        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
+        let saved = saved.iter().map(|id| self.tensors[id.0 as usize].clone()).collect();
+        let edge = context.record(&inputs, results.len(), |_| saved, Unknown);
+        context.set_grad(was_grad_on);
+        for (output, id) in results.iter().enumerate() {
+            let place = &mut self.tensors[id.0 as usize];
+            if let (Some(tensor), Some(edge)) = (place.take(), &edge) {
+                let edge = tensor.dtype().is_differentiable().then(|| crate::tape::Edge { output, ..edge.clone() });
+                *place = Some(tensor.with_edge(edge));
+            }
+        }
+    }
+
+    /// The arguments of the function or region that ends at this step.
+    fn function_arguments(&self, end: usize) -> Option<&'a [TensorId]> {
+        let mut depth = 0;
+        for step in self.bound.steps[..end].iter().rev() {
+            match step {
+                BoundStep::EndFunction { .. } | BoundStep::EndCheckpoint(_) => depth += 1,
+                BoundStep::Function { arguments, .. } | BoundStep::Checkpoint { arguments, .. } if depth == 0 => {
+                    return Some(arguments);
+                }
+                BoundStep::Function { .. } | BoundStep::Checkpoint { .. } => depth -= 1,
+                _ => {}
+            }
+        }
+        None
     }
 
     fn call(&mut self, context: &mut Context, call: &BoundCall<'_>) {
@@ -119,7 +287,7 @@ impl<'a> Forward<'a> {
         if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
             return;
         }
-        let outcome = match self.rules.0[call.operator as usize] {
+        let outcome = match self.passes.rules.0[call.operator as usize] {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
@@ -153,22 +321,34 @@ fn is_in_place(name: &str) -> bool {
     name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
 }
 
+/// All tensors of an argument.
+fn tensors_of(value: &Value, add: &mut impl FnMut(TensorId)) {
+    match value {
+        Value::Tensor(id) => add(*id),
+        Value::List(values) => values.iter().for_each(|value| tensors_of(value, add)),
+        _ => {}
+    }
+}
+
+/// A function whose backward is not known: a gradient for each input.
+#[derive(Debug)]
+struct Unknown;
+
+impl Backward for Unknown {
+    fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
+        node.inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| {
+                let input = input.as_ref().filter(|_| node.wants(index))?;
+                Some(context.empty_contiguous(input.dtype, &input.shape))
+            })
+            .collect()
+    }
+}
+
 /// An operator without a rule: its results as captured, everything saved, and a gradient for each input.
 fn unmodelled(context: &mut Context, call: &Call<'_>) -> SmallVec<[Tensor; 1]> {
-    #[derive(Debug)]
-    struct Unknown;
-    impl Backward for Unknown {
-        fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
-            node.inputs
-                .iter()
-                .enumerate()
-                .map(|(index, input)| {
-                    let input = input.as_ref().filter(|_| node.wants(index))?;
-                    Some(context.empty_contiguous(input.dtype, &input.shape))
-                })
-                .collect()
-        }
-    }
     let inputs: Vec<Option<&Tensor>> = (0..call.arguments.len()).map(|index| call.optional_tensor(index)).collect();
     let results: SmallVec<[Tensor; 1]> = (0..call.captured.len())
         .filter_map(|index| call.result(index).ok())

@@ -82,6 +82,7 @@ pub struct Memory {
     category: Category,
     journal: Option<Vec<Entry>>,
     next_id: u32,
+    is_muted: bool,
     failure: Option<OutOfMemory>,
 }
 
@@ -109,6 +110,7 @@ impl Memory {
             category: Category::Parameters,
             journal: None,
             next_id: 0,
+            is_muted: false,
             failure: None,
         }
     }
@@ -138,6 +140,16 @@ impl Memory {
         self.category = category;
     }
 
+    /// While muted nothing is allocated: what runs then does not happen, it only tells its shapes.
+    pub fn set_muted(&mut self, is_muted: bool) {
+        self.is_muted = is_muted;
+    }
+
+    /// Whether nothing is allocated.
+    pub fn is_muted(&self) -> bool {
+        self.is_muted
+    }
+
     /// The allocator's state.
     pub fn allocator(&self) -> &Allocator<SimulatedDriver> {
         &self.allocator
@@ -162,7 +174,7 @@ impl Memory {
     fn allocate(&mut self, bytes: u64, category: Category) -> (Option<BlockId>, u32) {
         let id = self.next_id;
         self.next_id += 1;
-        if bytes == 0 || self.failure.is_some() {
+        if bytes == 0 || self.is_muted || self.failure.is_some() {
             return (None, id);
         }
         if let Some(journal) = &mut self.journal {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::checkpoint::Packed;
 use crate::ops::Context;
 use crate::tensor::Tensor;
 
@@ -30,6 +31,8 @@ pub struct Node {
     pub backward: Box<dyn Backward>,
     /// What it saved.
     pub saved: RefCell<Saved>,
+    /// What stands for saved tensors that are made again when they are needed.
+    pub packed: RefCell<Option<Packed>>,
     /// Where its results go.
     pub next: SmallVec<[Option<Edge>; 3]>,
     /// The shape and type each result must have: a gradient that was broadcast is summed to it.

@@ -27,12 +27,15 @@ pub struct Layout {
 /// A tensor's insides.
 #[derive(Debug)]
 pub struct TensorBody {
+    // A tensor lets go of the graph before it lets go of its memory.
+    /// Where its gradient goes.
+    pub edge: Option<Edge>,
     /// The memory it lies on; `None` for tensors on the host.
     pub storage: Option<Rc<Storage>>,
     /// What it is.
     pub layout: Layout,
-    /// Where its gradient goes.
-    pub edge: Option<Edge>,
+    /// A view holds the tensor it is a view of, which is one owner more of the memory.
+    base: Option<Rc<Storage>>,
 }
 
 /// A handle on a tensor.
@@ -43,22 +46,29 @@ impl Tensor {
     /// A new tensor in memory of its own, as large as its layout needs.
     pub fn empty(memory: &SharedMemory, layout: Layout) -> Tensor {
         let storage = Storage::new(memory, layout.bytes());
-        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None }))
+        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None }))
     }
 
     /// A tensor on the host.
     pub fn on_host(layout: Layout) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: None, layout, edge: None }))
+        Tensor(Rc::new(TensorBody { storage: None, layout, edge: None, base: None }))
     }
 
-    /// Another tensor on the same storage.
+    /// A view as autograd knows it: another tensor on the same storage, which holds its base.
     pub fn view(&self, layout: Layout) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None }))
+        let base = self.0.storage.clone();
+        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base }))
+    }
+
+    /// Another tensor on the same storage that autograd does not know as a view, such as `_unsafe_view` and kernels
+    /// make.
+    pub fn unsafe_view(&self, layout: Layout) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base: None }))
     }
 
     /// The same tensor without its place in the graph: another tensor on the same storage.
     pub fn detach(&self) -> Tensor {
-        self.view(self.layout().clone())
+        self.unsafe_view(self.layout().clone())
     }
 
     /// The tensor with its gradient going to `edge`. Only for tensors that nothing else holds yet.
@@ -67,8 +77,8 @@ impl Tensor {
         match Rc::try_unwrap(self.0) {
             Ok(body) => Tensor(Rc::new(TensorBody { edge, ..body })),
             Err(shared) => {
-                let body = TensorBody { storage: shared.storage.clone(), layout: shared.layout.clone(), edge };
-                Tensor(Rc::new(body))
+                let (storage, layout, base) = (shared.storage.clone(), shared.layout.clone(), shared.base.clone());
+                Tensor(Rc::new(TensorBody { storage, layout, edge, base }))
             }
         }
     }

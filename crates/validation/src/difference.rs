@@ -39,7 +39,22 @@ pub fn recorded_events(trace: &RecordedTrace) -> Vec<(Event, usize)> {
             _ => {}
         }
     }
+    sort_cleared_casts(trace, &mut events);
     events
+}
+
+/// Autocast keeps weights' casts in a hash table by address: the order in which its end lets go of them is chance, and
+/// means nothing to the allocator. Here they go in the order in which they were made.
+fn sort_cleared_casts(trace: &RecordedTrace, events: &mut [(Event, usize)]) {
+    let is_cleared = |&(event, index): &(Event, usize)| {
+        let frame = trace.stack_table[trace.stacks[index]].first().map_or("", |&frame| trace.frames[frame].as_str());
+        matches!(event, Event::Free(_)) && frame.contains("autocast_mode.py") && frame.ends_with("__exit__")
+    };
+    for run in events.chunk_by_mut(|one, other| is_cleared(one) && is_cleared(other)) {
+        if run.len() > 1 {
+            run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
+        }
+    }
 }
 
 /// The simulated events, each with what the program was doing.

@@ -7,6 +7,7 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{H200, Loop, Run, ZeroGrad, train};
 
@@ -34,7 +35,7 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
     let options = options(settings)?;
-    let run = train(&bound, &options, Settings::default(), H200, true);
+    let run = train(&bound, &options, Settings::default(), H200, true).map_err(|error| error.to_string())?;
     Ok(look(&bound, &run))
 }
 
@@ -64,7 +65,19 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
         zero_grad,
         sets_to_none: settings.set_to_none,
         has_fresh_inputs: settings.inputs == "fresh",
+        checkpoint: checkpoint(&settings.checkpoint),
+        ..Loop::default()
     })
+}
+
+fn checkpoint(text: &str) -> Choice {
+    let segments = text.strip_prefix("sequential:").and_then(|number| number.parse().ok());
+    match (text, segments) {
+        ("none", _) => Choice::Nothing,
+        ("blocks", _) => Choice::Blocks,
+        (_, Some(segments)) => Choice::Sequential(segments),
+        (names, None) => Choice::Modules(names.split(',').map(str::to_owned).collect()),
+    }
 }
 
 /// The diff of one case with its recorded trace.
@@ -74,19 +87,44 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
 pub fn difference_of(name: &str) -> Result<String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
-    let trace = trace(name)?;
+    let trace = trace(name);
     simulate(case, |bound, run| {
         let mut text = String::new();
         for (name, count) in &run.missing {
             let _ = writeln!(text, "unmodelled: {name} ×{count}");
         }
-        let (same, all) = difference::agreement(&trace, run);
+        text += &phases(case, run);
+        let Ok(trace) = &trace else {
+            text += "no trace was recorded\n";
+            return text;
+        };
+        let (same, all) = difference::agreement(trace, run);
         let _ = writeln!(text, "{name}: {same} of {all} events agree");
         if same < all {
-            text += &difference::show(&trace, bound, run, same);
+            text += &difference::show(trace, bound, run, same);
         }
         text
     })
+}
+
+/// The phases whose numbers differ.
+fn phases(case: &Case, run: &Run) -> String {
+    let mut text = String::new();
+    for (simulated, measured) in run.phases.iter().zip(&case.phases) {
+        if simulated.allocated != measured.allocated || simulated.peak.allocated != measured.peak {
+            let _ = writeln!(
+                text,
+                "{:8} {:?} allocated {} ({:+}) peak {} ({:+})",
+                measured.phase,
+                measured.step,
+                measured.allocated,
+                simulated.allocated.cast_signed() - measured.allocated.cast_signed(),
+                measured.peak,
+                simulated.peak.allocated.cast_signed() - measured.peak.cast_signed(),
+            );
+        }
+    }
+    text
 }
 
 /// One line a case: agreement of events, and of the numbers at the end of each phase.

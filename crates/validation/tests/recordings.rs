@@ -5,7 +5,8 @@
 use vramfit_allocator::Settings;
 use vramfit_allocator::replay::first_stray;
 use vramfit_report::memory_summary::memory_summary;
-use vramfit_validation::allocator::{answers, device, faithful};
+use vramfit_report::out_of_memory::{DeviceMemory, message};
+use vramfit_validation::allocator::{answers, device, faithful, what_if};
 use vramfit_validation::recordings::{Recording, names};
 
 fn recordings() -> impl Iterator<Item = Recording> {
@@ -63,4 +64,22 @@ fn what_if_answers_lie_within_a_percent_of_the_measured_peak() {
     let strays: Vec<_> = answers.iter().filter(|answer| answer.error().abs() > 0.01).collect();
     println!("{strays:#?}");
     assert!(strays.is_empty());
+}
+
+#[test]
+fn the_error_text_is_pytorchs_own() {
+    let mut count = 0;
+    for recording in recordings().filter(|recording| recording.is_complete()) {
+        let Some(oom) = recording.report.oom.as_ref().filter(|oom| oom.r#type == "OutOfMemoryError") else { continue };
+        let found = what_if(&recording, &recording.report.alloc_conf, recording.report.cap_bytes).unwrap();
+        let error = found.refusals.last().copied().flatten().expect("the same allocation fails here");
+        let text = message(&error, &DeviceMemory::default());
+        // What only the device knows (its free memory, other processes) stands between the first sentence and the rest.
+        let cut = text.match_indices(". ").nth(1).unwrap().0;
+        let (first, rest) = (&text[..cut], &text[cut + 2..]);
+        assert!(oom.text.starts_with(first), "{}: {first}\n{}", recording.name, oom.text);
+        assert!(oom.text.ends_with(rest), "{}: {rest}\n{}", recording.name, oom.text);
+        count += 1;
+    }
+    assert!(count >= 5, "only {count} recordings end in an error");
 }

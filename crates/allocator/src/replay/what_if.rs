@@ -18,8 +18,9 @@ pub struct WhatIf {
     pub totals: Totals,
     /// The first allocation that failed, after which the program would have died.
     pub failure: Option<Failure>,
-    /// For each allocation that the recording shows as refused: whether it would have been served.
-    pub refusals_served: Vec<bool>,
+    /// For each allocation that the recording shows as refused: the error it would have raised here too, or `None`
+    /// where it would have been served.
+    pub refusals: Vec<Option<OutOfMemory>>,
     /// The statistics at the end.
     pub statistics: Statistics,
     /// The statistics when the allocated peak was reached.
@@ -104,7 +105,7 @@ pub fn replay_under<D: Driver>(trace: &Trace, allocator: Allocator<D>) -> WhatIf
 fn replay_telling<D: Driver>(trace: &Trace, mut allocator: Allocator<D>, mut tell: impl FnMut(&mut D, u32)) -> WhatIf {
     let mut places = vec![Place::Nowhere; trace.allocations as usize];
     let mut failure = None;
-    let mut refusals_served = Vec::new();
+    let mut refusals = Vec::new();
     let mut at_peak = allocator.statistics().clone();
     for (index, request) in trace.requests.iter().enumerate() {
         tell(allocator.driver(), trace.events[index]);
@@ -134,7 +135,7 @@ fn replay_telling<D: Driver>(trace: &Trace, mut allocator: Allocator<D>, mut tel
             Request::EmptyCache => allocator.empty_cache(),
             Request::Refused { size, stream, pool } => {
                 let served = allocator.allocate(size, stream, pool);
-                refusals_served.push(served.is_ok());
+                refusals.push(served.err());
                 if let Ok(block) = served {
                     allocator.free(block);
                 }
@@ -154,7 +155,7 @@ fn replay_telling<D: Driver>(trace: &Trace, mut allocator: Allocator<D>, mut tel
             segments: allocator.segment_count() as u64,
         },
         failure,
-        refusals_served,
+        refusals,
         statistics,
         statistics_at_peak: at_peak,
     }

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod explain;
 pub mod replay;
 
 use std::io::{self, Write};

@@ -71,3 +71,49 @@ fn describe(bytes: &[u8]) -> String {
         None => format!("`{}`", bytes[..bytes.len().min(8)].escape_ascii()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::{ReadError, stored_bytes, text};
+
+    const LIMIT: u64 = 1000;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("memory takes all");
+        encoder.finish().expect("memory takes all")
+    }
+
+    fn object(length: usize) -> Vec<u8> {
+        format!("{{{}}}", " ".repeat(length - 2)).into_bytes()
+    }
+
+    #[test]
+    fn as_many_bytes_as_the_limit_are_read() {
+        assert_eq!(text(&object(1000), LIMIT).expect("it is short enough").len(), 1000);
+        assert_eq!(text(&gzip(&object(1000)), LIMIT).expect("it is short enough").len(), 1000);
+        assert_eq!(stored_bytes(&object(1000)[..], LIMIT).expect("it is short enough").len(), 1000);
+    }
+
+    #[test]
+    fn one_byte_more_than_the_limit_is_refused() {
+        let message = "the file has more than 1000 bytes, decompressed if it is gzip; at most that many are read";
+        let plain = text(&object(1001), LIMIT).map(|_| ()).expect_err("it is too long");
+        let packed = text(&gzip(&object(1001)), LIMIT).map(|_| ()).expect_err("it is too long");
+        let stored = stored_bytes(&object(1001)[..], LIMIT).map(|_| ()).expect_err("it is too long");
+        for error in [plain, packed, stored] {
+            assert!(matches!(error, ReadError::TooLarge { limit: LIMIT }));
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_length_field_that_lies_costs_nothing() {
+        let mut bytes = gzip(&object(100));
+        let length = bytes.len();
+        bytes[length - 4..].fill(0xff);
+        assert!(matches!(text(&bytes, LIMIT), Err(ReadError::Gzip { offset: 100, .. })));
+    }
+}

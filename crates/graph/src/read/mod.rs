@@ -20,7 +20,7 @@ pub use error::ReadError;
 
 use crate::model::Model;
 
-/// The bytes that are read of a file at most, decompressed. A model of 10,000 layers has some 500 MB.
+/// The bytes that are read of a file at most, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
 const LENGTH_LIMIT: u64 = 512 << 20;
 
 /// Reads the model in the file at `path`.

@@ -44,11 +44,13 @@ impl Sizes {
         let mut choice = Choice::new(model);
         if let Some(batch) = flags.batch {
             let inputs: Vec<&Input> = model.inputs.iter().chain(&model.targets).collect();
-            choice.dimension(&format!("--batch {batch}"), 0, &inputs, "dimension 0 of an input or target", batch)?;
+            let place = Place { dim: 0, symbol: "batch", text: "dimension 0 of an input or target" };
+            choice.dimension(&format!("--batch {batch}"), place, &inputs, batch)?;
         }
         if let Some(sequence) = flags.sequence {
             let inputs: Vec<&Input> = model.inputs.iter().filter(|input| is_integer(input.dtype)).collect();
-            choice.dimension(&format!("--seq {sequence}"), 1, &inputs, "dimension 1 of an integer input", sequence)?;
+            let place = Place { dim: 1, symbol: "seq", text: "dimension 1 of an integer input" };
+            choice.dimension(&format!("--seq {sequence}"), place, &inputs, sequence)?;
         }
         for text in &flags.sizes {
             choice.text(text)?;
@@ -67,6 +69,17 @@ impl Sizes {
         let at = model.symbols.iter().position(|symbol| symbol.name == name)?;
         self.values.get(at).copied()
     }
+}
+
+/// Where a flag looks for the symbols that it binds.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The dimension.
+    dim: usize,
+    /// The name of the symbol that is meant where none stands in that dimension.
+    symbol: &'static str,
+    /// The place, for people.
+    text: &'static str,
 }
 
 /// Sizes on the way.
@@ -119,31 +132,28 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Gives every symbol that stands in dimension `dim` of one of `inputs` a value.
-    fn dimension(
-        &mut self,
-        flag: &str,
-        dim: usize,
-        inputs: &[&Input],
-        place: &'static str,
-        value: i64,
-    ) -> Result<(), SizeError> {
+    /// Gives every symbol that stands in this place of one of `inputs` a value.
+    fn dimension(&mut self, flag: &str, place: Place, inputs: &[&Input], value: i64) -> Result<(), SizeError> {
         if !(1..SIZE_LIMIT).contains(&value) {
             return Err(SizeError::OutOfRange { flag: flag.to_owned(), found: value });
         }
         let mut is_found = false;
         for input in inputs {
-            if let Some(symbol) = input.shape.get(dim).and_then(|size| bare_symbol(self.model, *size)) {
+            if let Some(symbol) = input.shape.get(place.dim).and_then(|size| bare_symbol(self.model, *size)) {
                 self.set(flag, symbol, value)?;
                 is_found = true;
             }
         }
-        let examples = || inputs.iter().filter_map(|input| input.example.get(dim));
+        let symbol = self.model.symbols.iter().position(|symbol| symbol.name == place.symbol);
+        if let (false, Some(symbol)) = (is_found, symbol) {
+            return self.set(flag, symbol, value);
+        }
+        let examples = || inputs.iter().filter_map(|input| input.example.get(place.dim));
         let is_example = examples().next().is_some() && examples().all(|size| *size == value);
         if is_found || is_example {
             return Ok(());
         }
-        Err(SizeError::NoSymbol { flag: flag.to_owned(), place, present: present(self.model) })
+        Err(SizeError::NoSymbol { flag: flag.to_owned(), place: place.text, present: present(self.model) })
     }
 
     /// Reads one `--size`.
@@ -224,8 +234,9 @@ fn bare_symbol(model: &Model, size: Size) -> Option<usize> {
     }
 }
 
+/// Whether the capture takes dimension 1 of an input of this type for a sequence; masks are often boolean.
 fn is_integer(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::Uint8 | Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64)
+    matches!(dtype, Dtype::Bool | Dtype::Uint8 | Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64)
 }
 
 /// What sizes there are to choose.

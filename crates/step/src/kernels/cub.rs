@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn sorting_asks_for_what_was_recorded_on_an_h200() {
-        let recorded = [(231, 1), (3073, 67_583), (4096, 83_455), (4800, 95_743), (16_000, 276_991), (65_536, 1_080_831)];
+        let recorded =
+            [(231, 1), (3073, 67_583), (4096, 83_455), (4800, 95_743), (16_000, 276_991), (65_536, 1_080_831)];
         for (items, bytes) in recorded {
             assert_eq!(radix_sort_pairs(items), bytes, "{items} items");
         }

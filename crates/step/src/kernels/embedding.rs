@@ -26,7 +26,7 @@ pub fn parts(indices: i64, rows: i64, width: i64, gpu: Gpu) -> Parts {
     let segments = indices.min(rows);
     let parts = indices / ROWS_A_PART + segments;
     let warped = (width + WARP - 1) / WARP * WARP;
-    let block = warped.min(MOST_THREADS).max(1);
+    let block = warped.clamp(1, MOST_THREADS);
     let grid = (segments * warped + block - 1) / block;
     let is_fused = grid < gpu.multiprocessors * BLOCKS_A_MULTIPROCESSOR && parts > grid * 4;
     Parts { segments, parts, is_fused }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
 
+use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::memory::{Category, SharedMemory, Storage};
@@ -48,6 +49,7 @@ pub struct Context {
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
+    pub(crate) checkpointing: Checkpointing,
 }
 
 impl Context {
@@ -62,6 +64,7 @@ impl Context {
             sequence: 0,
             pass: 0,
             is_grad_on: true,
+            checkpointing: Checkpointing::default(),
         }
     }
 
@@ -133,7 +136,7 @@ impl Context {
     /// A call of cuBLAS: the first on a thread allocates a workspace that stays.
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;
-        if self.workspaces.blas[index].is_none() {
+        if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
             let workspace = self.scratch(self.blas.handle);
             workspace.become_category(Category::Workspace);
             self.workspaces.blas[index] = Some(workspace);
@@ -144,7 +147,7 @@ impl Context {
     pub fn use_blas_lt(&mut self) {
         self.use_blas();
         let index = self.thread as usize;
-        if self.workspaces.blas_lt[index].is_none() {
+        if self.workspaces.blas_lt[index].is_none() && !self.memory.borrow().is_muted() {
             let workspace = self.scratch(self.blas.lt);
             workspace.become_category(Category::Workspace);
             self.workspaces.blas_lt[index] = Some(workspace);
@@ -238,11 +241,13 @@ impl Context {
             inputs.iter().map(|input| input.and_then(|input| input.edge().cloned())).collect();
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
+        let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
             backward: Box::new(backward),
             saved: RefCell::new(saved),
+            packed: RefCell::new(packed),
             inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
             next,
             outputs,

@@ -225,7 +225,7 @@ fn repeat_interleave(context: &mut Context, call: &Call<'_>) -> Outcome {
     let only = |outcome: Outcome| outcome.and_then(|mut results| results.pop().ok_or(Unmodelled));
     let apart = only(reshaped_by_view(context, source, &shape))?;
     shape[dim + 1] = times;
-    let wide = expanded(context, &apart, &shape)?;
+    let wide = only(expanded(context, &apart, &shape))?;
     drop(apart);
     let copy = super::copy::clone_contiguous(context, &wide);
     drop(wide);

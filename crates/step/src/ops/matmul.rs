@@ -134,7 +134,7 @@ fn batched(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
         let mut shape = batch.clone();
         shape.push(matrix[0]);
         shape.push(matrix[1]);
-        let wide = expanded(context, tensor, &shape)?;
+        let wide = only(expanded(context, tensor, &shape))?;
         only(reshape_to(context, &wide, &[count, matrix[0], matrix[1]]))
     };
     let left = spread(context, first, first_matrix)?;

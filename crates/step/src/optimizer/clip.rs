@@ -54,10 +54,7 @@ fn norms_of(context: &mut Context, group: &[&Item]) -> List {
     let dtype = group[0].layout.dtype;
     if !group.iter().all(|item| item.layout.is_dense()) {
         return List(
-            group
-                .iter()
-                .map(|item| norm(context, &Tensor::on_host(item.layout.clone()), &[], false))
-                .collect(),
+            group.iter().map(|item| norm(context, &Tensor::on_host(item.layout.clone()), &[], false)).collect(),
         );
     }
     let chunks = group.iter().map(|item| (item.layout.elements() + CHUNK - 1) / CHUNK).max().unwrap_or(0);

@@ -259,8 +259,7 @@ impl Optimizer {
             (Implementation::ForLoop, _) | (Implementation::Default, Kind::Adafactor) => Route::ForLoop,
             _ => Route::Foreach,
         };
-        let mut work =
-            Work { items, state: &mut self.state, step: self.steps, adds_decay: self.recipe.adds_decay };
+        let mut work = Work { items, state: &mut self.state, step: self.steps, adds_decay: self.recipe.adds_decay };
         algorithm.step(context, route, &mut work);
     }
 

@@ -1,6 +1,7 @@
 //! What the script still holds of the last micro-batch.
 
 use vramfit_graph::bind::Bound;
+use vramfit_graph::model::TensorId;
 
 use crate::memory::Category;
 use crate::tensor::Tensor;
@@ -10,13 +11,15 @@ use crate::tensor::Tensor;
 pub(super) struct Held {
     outputs: Vec<Tensor>,
     loss: Option<Tensor>,
+    /// What the model itself has kept, such as a cache.
+    kept: Vec<Tensor>,
 }
 
 impl Held {
     /// `outputs = model(…)`: what the name held before goes.
     pub(super) fn bind_outputs(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
         let outputs: Vec<Tensor> =
-            bound.variant.outputs.iter().filter_map(|id| tensors[id.0 as usize].clone()).collect();
+            bound.variant.released.iter().filter_map(|id| tensors[id.0 as usize].clone()).collect();
         for storage in outputs.iter().filter_map(Tensor::storage) {
             if storage.category() == Category::Activations {
                 storage.become_category(Category::Outputs);
@@ -31,6 +34,23 @@ impl Held {
             storage.become_category(Category::Outputs);
         }
         self.loss = loss;
+    }
+
+    /// What the model has kept of this pass; what it had kept of the last one goes.
+    pub(super) fn keep(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
+        let (variant, given) = (bound.variant, bound.model.given_count());
+        let is_kept = |id: &&TensorId| {
+            id.0 as usize >= given
+                && variant.loss != Some(**id)
+                && !variant.outputs.contains(id)
+                && !variant.constants.contains(id)
+        };
+        self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
+    }
+
+    /// What the model returned.
+    pub(super) fn outputs(&self) -> &[Tensor] {
+        &self.outputs
     }
 
     /// The scalar that backward starts from.

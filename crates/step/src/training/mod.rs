@@ -2,10 +2,12 @@
 
 mod build;
 mod held;
+mod loss;
 mod report;
 mod settings;
 mod steps;
 
+pub use loss::AddedLoss;
 pub use report::{Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
 pub use steps::{train, train_on};

@@ -1,5 +1,7 @@
 //! What the loop does, and on which GPU.
 
+use super::loss::AddedLoss;
+use crate::checkpoint::Choice;
 use crate::kernels::reduce::Gpu;
 use crate::ops::BlasWorkspace;
 use crate::optimizer::{Implementation, Kind, Recipe};
@@ -31,6 +33,10 @@ pub struct Loop {
     pub sets_to_none: bool,
     /// Whether each micro-batch is copied to the GPU anew.
     pub has_fresh_inputs: bool,
+    /// What is checkpointed.
+    pub checkpoint: Choice,
+    /// The loss, where the captured step returns none.
+    pub loss: AddedLoss,
 }
 
 impl Default for Loop {
@@ -43,6 +49,8 @@ impl Default for Loop {
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,
+            checkpoint: Choice::Nothing,
+            loss: AddedLoss::None,
         }
     }
 }

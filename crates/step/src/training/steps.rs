@@ -11,10 +11,12 @@ use vramfit_graph::model::{Mode, Precision};
 
 use super::build::{Tensors, move_inputs, move_model};
 use super::held::Held;
+use super::loss::added_loss;
 use super::report::{Phase, Reports, Run};
 use super::settings::{Loop, Machine, ZeroGrad};
+use crate::checkpoint::{Choice, UnknownModule, regions};
 use crate::engine;
-use crate::forward::{Forward, Instant, Missing, NOWHERE, Rules};
+use crate::forward::{Forward, Instant, Missing, NOWHERE, Passes};
 use crate::memory::{Category, Memory};
 use crate::ops::{Context, Thread};
 use crate::optimizer::clip::clip_grad_norm;
@@ -24,7 +26,16 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
 
 /// Simulates a run on a GPU without end.
-pub fn train(bound: &Bound<'_>, options: &Loop, settings: Settings, machine: Machine, keeps_journal: bool) -> Run {
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train(
+    bound: &Bound<'_>,
+    options: &Loop,
+    settings: Settings,
+    machine: Machine,
+    keeps_journal: bool,
+) -> Result<Run, UnknownModule> {
     let mut memory = Memory::new(settings, SimulatedDriver::unlimited());
     if keeps_journal {
         memory.keep_journal();
@@ -33,9 +44,15 @@ pub fn train(bound: &Bound<'_>, options: &Loop, settings: Settings, machine: Mac
 }
 
 /// Simulates a run in this memory.
-pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Run {
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Run, UnknownModule> {
     let memory = Rc::new(RefCell::new(memory));
-    let mut script = Script::build(bound, options, Context::new(Rc::clone(&memory), machine.gpu, machine.blas));
+    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
+    let passes = Passes::new(bound, regions(bound, choice)?);
+    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    let mut script = Script::build(&passes, options, context);
     for step in 0..options.steps {
         if script.context.has_failed() {
             break;
@@ -45,14 +62,14 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
     }
-    script.reports.finish(script.missing)
+    Ok(script.reports.finish(script.missing))
 }
 
 /// The script's variables.
 struct Script<'a> {
     bound: &'a Bound<'a>,
     options: &'a Loop,
-    rules: Rules,
+    passes: &'a Passes<'a>,
     context: Context,
     reports: Reports,
     tensors: Tensors,
@@ -60,11 +77,14 @@ struct Script<'a> {
     optimizer: Option<Optimizer>,
     scaler: Option<GradScaler>,
     held: Held,
+    /// The target of an added loss.
+    classes: Option<Tensor>,
     missing: Missing,
 }
 
 impl<'a> Script<'a> {
-    fn build(bound: &'a Bound<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
+    fn build(passes: &'a Passes<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
+        let bound = passes.bound;
         let mut reports = Reports::new(Rc::clone(context.memory()));
         let mut tensors: Tensors = vec![None; bound.tensors.len()];
         context.memory().borrow_mut().set_place(NOWHERE);
@@ -81,7 +101,7 @@ impl<'a> Script<'a> {
         Script {
             bound,
             options,
-            rules: Rules::of(bound),
+            passes,
             context,
             reports,
             tensors,
@@ -89,6 +109,7 @@ impl<'a> Script<'a> {
             optimizer,
             scaler,
             held: Held::default(),
+            classes: None,
             missing: Missing::new(),
         }
     }
@@ -116,7 +137,8 @@ impl<'a> Script<'a> {
     }
 
     fn forward(&mut self) {
-        let Script { bound, options, rules, context, tensors, held, .. } = self;
+        let Script { bound, options, passes, context, tensors, held, classes, .. } = self;
+        let mut uncovered = Missing::new();
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
         context.memory().borrow_mut().set_place(NOWHERE);
@@ -125,19 +147,21 @@ impl<'a> Script<'a> {
             move_inputs(bound, context, tensors, &bound.model.targets);
         }
         let divides = bound.variant.mode == Mode::Train && options.accumulate > 1;
-        let mut forward = Forward::new(bound, rules, tensors);
+        let mut forward = Forward::new(passes, tensors);
         forward.run(context, |context, tensors, instant| match instant {
             Instant::ModelReturned => held.bind_outputs(bound, tensors),
             Instant::LossMade => {
                 // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
-                let id = bound.variant.loss.map(|id| id.0 as usize);
-                let whole = id.and_then(|id| tensors[id].clone());
+                let whole = match bound.variant.loss {
+                    Some(id) => tensors[id.0 as usize].take(),
+                    None => added_loss(context, options.loss, held.outputs(), classes).unwrap_or_else(|name| {
+                        *uncovered.entry(name.to_owned()).or_default() += 1;
+                        None
+                    }),
+                };
                 match whole {
                     Some(whole) if divides => {
                         let divided = scaled(context, &whole, Scaled::ByNumber);
-                        if let Some(id) = id {
-                            tensors[id] = None;
-                        }
                         drop(whole);
                         held.bind_loss(Some(divided));
                     }
@@ -145,7 +169,10 @@ impl<'a> Script<'a> {
                 }
             }
         });
-        self.missing = std::mem::take(&mut forward.missing);
+        uncovered.append(&mut forward.missing);
+        held.keep(bound, &forward.tensors);
+        drop(forward);
+        self.missing = uncovered;
     }
 
     fn backward(&mut self) {
@@ -166,7 +193,10 @@ impl<'a> Script<'a> {
         context.memory().borrow_mut().set_category(Category::Temporary);
         let gradient = context.empty(loss.layout().clone());
         context.set_thread(Thread::Backward);
-        engine::run(context, &edge, gradient.clone());
+        let (passes, tensors) = (self.passes, &self.tensors);
+        engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
+            Forward::new(passes, tensors).run_again(context, frame);
+        });
         context.set_thread(Thread::Main);
         drop(gradient);
         drop(edge);

@@ -8,7 +8,7 @@ use serde::de;
 use crate::model::{ExpressionId, Size};
 use crate::read::ReadError;
 
-/// The JSON values that are read of a file at most; a 7-billion-parameter Llama has 0.4 million.
+/// The JSON values that are read of a file at most; a 7-billion-parameter Llama has 0.5 million.
 const VALUE_LIMIT: u32 = 16_000_000;
 /// How deep lists and objects may nest: serde_json's own limit.
 const DEPTH_LIMIT: usize = 128;
@@ -104,7 +104,9 @@ impl Context {
         if let Some(failure) = self.failure.borrow_mut().take() {
             return failure(path);
         }
-        if error.is_eof() {
+        // A number that is cut off is an invalid one to serde_json, not an end.
+        let is_at_end = error.line() == 1 && error.column() >= length;
+        if error.is_eof() || is_at_end {
             return ReadError::TruncatedJson { path, length };
         }
         let message = error.to_string();

@@ -7,7 +7,6 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use smallvec::SmallVec;
 
 use super::context::{Context, Segment};
 use crate::model::{Size, TensorId};
@@ -149,12 +148,11 @@ impl<'de, Access: SeqAccess<'de>> List<'_, Access> {
 
     /// All elements that are left.
     pub(super) fn rest<Value: Read>(&mut self) -> Result<Vec<Value>, Access::Error> {
-        // Most lists are short: gathered here first, they take one allocation of the right size.
-        let mut short: SmallVec<[Value; 8]> = SmallVec::new();
+        let mut values = Vec::new();
         while let Some(value) = self.next()? {
-            short.push(value);
+            values.push(value);
         }
-        Ok(short.into_vec())
+        Ok(values)
     }
 
     /// Makes sure that no elements are left.

@@ -48,7 +48,7 @@ impl Read for Variant {
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
         });
         let (types, tensors, steps): (u32, u32, u32) = (types, tensors, steps);
-        let Outputs(outputs) = outputs;
+        let Outputs { tensors: outputs, released } = outputs;
         Ok(Variant {
             precision,
             mode,
@@ -58,6 +58,7 @@ impl Read for Variant {
             steps: steps as usize,
             constants,
             outputs: each_once(outputs),
+            released: each_once(released),
             loss,
             held,
         })
@@ -69,49 +70,57 @@ fn each_once(tensors: Vec<TensorId>) -> Vec<TensorId> {
     tensors.into_iter().filter(|tensor| seen.insert(*tensor)).collect()
 }
 
-/// The tensors within what the model returned, however nested.
-struct Outputs(Vec<TensorId>);
+/// The tensors within what the model returned, however nested: in order, and in the order in which Python lets go.
+#[derive(Default)]
+struct Outputs {
+    tensors: Vec<TensorId>,
+    released: Vec<TensorId>,
+}
 
 impl Read for Outputs {
     const NEEDED: &'static str = "a tensor, null or an object with a class and items";
 
     fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
-        Ok(Outputs(Vec::new()))
+        Ok(Outputs::default())
     }
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
-        TensorId::from_text(context, text).map(|tensor| Outputs(vec![tensor]))
+        TensorId::from_text(context, text).map(|tensor| Outputs { tensors: vec![tensor], released: vec![tensor] })
     }
 
     fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "class" => class, "items" => items });
-        let (_, Items(tensors)): (String, Items) = (class, items);
-        Ok(Outputs(tensors))
+        let (_, Items(outputs)): (String, Items) = (class, items);
+        Ok(outputs)
     }
 }
 
 /// The parts of a returned object: a list, or an object with any keys.
-struct Items(Vec<TensorId>);
+struct Items(Outputs);
 
 impl Read for Items {
     const NEEDED: &'static str = "a list or an object";
 
     fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
-        let mut tensors = Vec::new();
-        while let Some(Outputs(inner)) = list.next()? {
-            tensors.extend(inner);
+        let mut parts: Vec<Outputs> = Vec::new();
+        while let Some(part) = list.next()? {
+            parts.push(part);
         }
-        Ok(Items(tensors))
+        // A list or tuple lets go of its items from its end.
+        let released = parts.iter().rev().flat_map(|part| &part.released).copied().collect();
+        let tensors = parts.into_iter().flat_map(|part| part.tensors).collect();
+        Ok(Items(Outputs { tensors, released }))
     }
 
     fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        let mut tensors = Vec::new();
+        let mut outputs = Outputs::default();
         let mut count = 0;
         while object.any_key(count)? {
-            let Outputs(inner) = object.value()?;
-            tensors.extend(inner);
+            let part: Outputs = object.value()?;
+            outputs.tensors.extend(part.tensors);
+            outputs.released.extend(part.released);
             count += 1;
         }
-        Ok(Items(tensors))
+        Ok(Items(outputs))
     }
 }

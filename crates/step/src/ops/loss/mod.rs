@@ -1,6 +1,5 @@
 //! Losses.
 
-mod broadcast;
 mod cross_entropy;
 mod nll;
 mod pieces;
@@ -13,7 +12,6 @@ pub(super) use pieces::cast;
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
         "aten.cross_entropy_loss.default" => cross_entropy::rule,
-        "aten.broadcast_tensors.default" => broadcast::rule,
         "aten.nll_loss.default" => nll::rule,
         "aten.nll_loss2d.default" => nll::rule_2d,
         "aten.nll_loss_nd.default" => nll::rule_nd,

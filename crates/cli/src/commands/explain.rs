@@ -1,0 +1,37 @@
+//! `vramfit explain`: the verdict on a recorded run.
+
+use std::path::Path;
+
+use vramfit_allocator::replay::recorded_settings;
+use vramfit_explain::explain;
+use vramfit_report::explain::{ExplainReport, page, text};
+
+use crate::Verdict;
+use crate::arguments::{Explain, Output};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::snapshot_file;
+use crate::whole_file;
+
+/// Explains, and prints what was found; with findings the verdict is bad.
+pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
+    let snapshot = snapshot_file::read(&options.snapshot.path)?;
+    let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
+    let settings = recorded_settings(&snapshot).map_err(|error| Failure::new(error.to_string()))?;
+    let explanation = explain(&snapshot, number, &settings, options.vram);
+    if let Some(path) = &options.html {
+        let name = options.snapshot.path.file_name().unwrap_or(options.snapshot.path.as_os_str());
+        write_page(path, &page(&snapshot, &explanation, &name.to_string_lossy()))?;
+    }
+    if output.json {
+        print_json(&ExplainReport::new(&snapshot, &explanation))?;
+    } else {
+        print(&text(&snapshot, &explanation))?;
+    }
+    Ok(if explanation.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    whole_file::write(path, page.as_bytes())
+        .map_err(|error| Failure::new(format!("{}: the page could not be written: {error}", path.display())))
+}

@@ -1,0 +1,149 @@
+//! The instant at which the most was held, and by whom.
+
+use std::collections::HashMap;
+
+use vramfit_allocator::{Segment, Use};
+use vramfit_trace::snapshot::{FrameId, StackId};
+
+use crate::history::{History, OUTSIDE};
+use crate::origin::{Activity, Origins};
+use crate::phases::Phases;
+use crate::roles::Role;
+use crate::steps::Steps;
+
+/// The instant at which the most was held.
+#[derive(Clone, Debug)]
+pub struct Peak {
+    /// The event after which it was; [`OUTSIDE`] where it was before the first.
+    pub event: u32,
+    /// Microseconds after the first event, where times were recorded.
+    pub time_us: Option<i64>,
+    /// The step in which it was, the unfinished one included.
+    pub step: Option<usize>,
+    /// What the program was doing.
+    pub activity: Activity,
+    /// Bytes held.
+    pub allocated: u64,
+    /// Bytes reserved at that instant.
+    pub reserved: u64,
+    /// Of the bytes held those that were asked for; the rest is rounding and unsplit tails.
+    pub requested: u64,
+    /// Bytes of the largest free block.
+    pub largest_hole: u64,
+    /// Who held it, the largest first.
+    pub holders: Vec<Holder>,
+}
+
+/// The instant at which the most was reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedPeak {
+    /// The event after which it was.
+    pub event: u32,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Bytes held at that instant.
+    pub allocated: u64,
+    /// Bytes of the largest free block.
+    pub largest_hole: u64,
+}
+
+impl ReservedPeak {
+    /// Bytes reserved, yet not held.
+    pub fn stranded(&self) -> u64 {
+        self.reserved.saturating_sub(self.allocated)
+    }
+}
+
+/// Blocks that one line of the program holds for one purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The user's line.
+    pub owner: Option<FrameId>,
+    /// What they are for.
+    pub role: Role,
+    /// What the program was doing when it made them; `None` for what is older than the recording.
+    pub activity: Option<Activity>,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// The stack of the largest of them.
+    pub stack: StackId,
+    /// Bytes of that one.
+    pub largest: u64,
+}
+
+/// All that is needed to tell who an allocation belongs to.
+#[derive(Clone, Copy)]
+pub struct Owners<'a> {
+    /// What lived when.
+    pub history: &'a History,
+    /// Whose lines the stacks are.
+    pub origins: &'a Origins,
+    /// What the program was doing.
+    pub phases: &'a Phases,
+    /// What each allocation was for.
+    pub roles: &'a [Role],
+}
+
+impl Owners<'_> {
+    /// What the program was doing when it made allocation `index`.
+    pub fn activity(&self, index: usize) -> Option<Activity> {
+        index.checked_sub(self.history.earlier).map(|index| self.phases.activities[index])
+    }
+
+    /// Groups allocations by line and purpose, the largest group first.
+    pub fn group(&self, indices: impl Iterator<Item = usize>) -> Vec<Holder> {
+        let mut groups: HashMap<(Option<FrameId>, Role), Holder> = HashMap::new();
+        for index in indices {
+            let lifetime = &self.history.lifetimes[index];
+            let (owner, role) = (self.origins.get(lifetime.stack).owner, self.roles[index]);
+            let holder = groups.entry((owner, role)).or_insert(Holder {
+                owner,
+                role,
+                activity: self.activity(index),
+                bytes: 0,
+                blocks: 0,
+                stack: lifetime.stack,
+                largest: 0,
+            });
+            holder.bytes += lifetime.size;
+            holder.blocks += 1;
+            if lifetime.size > holder.largest {
+                (holder.largest, holder.stack) = (lifetime.size, lifetime.stack);
+            }
+        }
+        let mut holders: Vec<Holder> = groups.into_values().collect();
+        holders.sort_by_key(|holder| (std::cmp::Reverse(holder.bytes), holder.owner, holder.role));
+        holders
+    }
+}
+
+/// Looks at the instant at which the most was held; `layout` is the memory as it lay then.
+pub fn peak(owners: Owners<'_>, steps: &Steps, times: &[i64], layout: &[Segment]) -> Peak {
+    let history = owners.history;
+    let (event, allocated) = history.peak_allocated();
+    let live = || history.live_at(event);
+    let time = |event: u32| times.get(event as usize).copied().filter(|&time| time > 0);
+    let activity = owners.phases.span_at(event).map_or(Activity::Unknown, |span| span.activity);
+    Peak {
+        event,
+        time_us: time(event).zip(time(0)).map(|(now, first)| now - first),
+        step: steps.number_at(event),
+        activity,
+        allocated,
+        reserved: match event {
+            OUTSIDE => history.reserved_at_start,
+            _ => history.reserved[event as usize],
+        },
+        requested: live().map(|index| history.lifetimes[index].requested).fold(0, u64::saturating_add),
+        largest_hole: largest_hole(layout),
+        holders: owners.group(live()),
+    }
+}
+
+/// Bytes of the largest free block.
+pub fn largest_hole(layout: &[Segment]) -> u64 {
+    let blocks = layout.iter().flat_map(|segment| &segment.blocks);
+    blocks.filter(|block| block.usage == Use::Free).map(|block| block.size).max().unwrap_or(0)
+}

@@ -1,0 +1,101 @@
+//! What an allocation was for, told by when it was made and how long it lived.
+
+use crate::history::{History, Lifetime, OUTSIDE};
+use crate::origin::Activity;
+use crate::phases::Phases;
+use crate::steps::Steps;
+
+/// What an allocation was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// It lay there before the recording began.
+    Earlier,
+    /// Made before the first step: parameters, buffers, data kept on the GPU.
+    Setup,
+    /// Made by the optimizer and kept.
+    OptimizerState,
+    /// Made by autograd and held beyond the backward pass.
+    Gradient,
+    /// Made in a module and held beyond its call, for the backward pass or as an output.
+    Activation,
+    /// Made in a step outside modules: inputs, losses, metrics.
+    Data,
+    /// Made in a step and still held two steps later.
+    Kept,
+    /// Made between steps, as in an evaluation.
+    BetweenSteps,
+    /// Gone before the program went on to something else.
+    Temporary,
+    /// The same, in autograd.
+    BackwardTemporary,
+    /// The same, in the optimizer.
+    OptimizerTemporary,
+    /// Made in a step; the recording has no frames to tell more.
+    InStep,
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 13] = [
+        Role::Earlier,
+        Role::Setup,
+        Role::OptimizerState,
+        Role::Gradient,
+        Role::Activation,
+        Role::Data,
+        Role::Kept,
+        Role::BetweenSteps,
+        Role::Temporary,
+        Role::BackwardTemporary,
+        Role::OptimizerTemporary,
+        Role::InStep,
+        Role::Unknown,
+    ];
+}
+
+/// Whether something made in step `born` outlived the whole of the next step.
+pub fn is_carried(lifetime: &Lifetime, born: usize, steps: &Steps) -> bool {
+    steps.begun_by(lifetime.death) >= born + 2
+}
+
+/// The role of every allocation.
+pub fn roles(history: &History, phases: &Phases, steps: &Steps) -> Vec<Role> {
+    let earlier = std::iter::repeat_n(Role::Earlier, history.earlier);
+    let mut span = 0;
+    let made = history.births().iter().enumerate().map(|(index, lifetime)| {
+        while phases.spans[span].end as usize <= index {
+            span += 1;
+        }
+        role(lifetime, phases.activities[index], phases.spans[span].end_event, steps)
+    });
+    earlier.chain(made).collect()
+}
+
+fn role(lifetime: &Lifetime, activity: Activity, span_end: u32, steps: &Steps) -> Role {
+    let is_brief = lifetime.death != OUTSIDE && lifetime.death < span_end;
+    let Some(born) = steps.number_at(lifetime.birth) else {
+        return match steps.list.first() {
+            None if activity == Activity::Unknown => Role::Unknown,
+            _ if is_brief && activity != Activity::Unknown => Role::Temporary,
+            None => Role::Unknown,
+            Some(first) if lifetime.birth < first.first => Role::Setup,
+            Some(_) => Role::BetweenSteps,
+        };
+    };
+    let is_carried = is_carried(lifetime, born, steps);
+    match activity {
+        Activity::Unknown if is_carried => Role::Kept,
+        Activity::Unknown => Role::InStep,
+        Activity::Backward if is_brief => Role::BackwardTemporary,
+        Activity::Backward if is_carried => Role::Kept,
+        Activity::Backward => Role::Gradient,
+        Activity::Optimizer if is_carried || lifetime.is_live_at_end() => Role::OptimizerState,
+        Activity::Optimizer => Role::OptimizerTemporary,
+        _ if is_brief => Role::Temporary,
+        _ if is_carried => Role::Kept,
+        Activity::Forward => Role::Activation,
+        Activity::Other => Role::Data,
+    }
+}

@@ -1,0 +1,6 @@
+//! Models with numbers: expressions, choices of sizes and variants, binding.
+
+mod bind;
+mod captures;
+mod expressions;
+mod select;

@@ -1,0 +1,228 @@
+//! Which parts of a model are checkpointed.
+
+use std::collections::BTreeSet;
+
+use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::model::Module;
+
+/// What is checkpointed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Choice {
+    /// Nothing but what the model itself checkpoints.
+    #[default]
+    Nothing,
+    /// Each repeated block, as Hugging Face's `gradient_checkpointing_enable`.
+    Blocks,
+    /// `checkpoint_sequential` over the outermost `nn.Sequential`, in so many segments.
+    Sequential(u32),
+    /// Modules by name; `*` stands for any part of a name between dots.
+    Modules(Vec<String>),
+}
+
+/// A name or pattern for which the model has no module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownModule {
+    /// What was asked for.
+    pub wanted: String,
+    /// What there is.
+    pub present: Vec<String>,
+}
+
+impl std::fmt::Display for UnknownModule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "--checkpoint {}: the model has no such module", self.wanted)?;
+        if self.present.is_empty() { Ok(()) } else { write!(formatter, "; it has {}", self.present.join(", ")) }
+    }
+}
+
+impl std::error::Error for UnknownModule {}
+
+/// Steps that are treated as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The first step.
+    pub first: usize,
+    /// The last step.
+    pub last: usize,
+    /// Whether the region is checkpointed. Else what it uses is only held until its last step.
+    pub is_checkpointed: bool,
+}
+
+/// The regions of a captured pass, in order, none within another.
+///
+/// # Errors
+/// The model has no such module.
+pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, UnknownModule> {
+    let modules = &bound.model.modules;
+    let mut found = match choice {
+        Choice::Nothing => Vec::new(),
+        Choice::Blocks => calls_of(bound, &blocks(modules)),
+        Choice::Sequential(segments) => sequential(bound, *segments)?,
+        Choice::Modules(names) => {
+            let mut chosen = BTreeSet::new();
+            for name in names {
+                let before = chosen.len();
+                chosen.extend((0..modules.len()).filter(|&index| matches(name, modules[index].path.as_deref())));
+                if chosen.len() == before {
+                    return Err(unknown(name, modules));
+                }
+            }
+            calls_of(bound, &chosen)
+        }
+    };
+    found.extend(own_regions(bound));
+    found.sort_by_key(|region| (region.first, std::cmp::Reverse(region.last)));
+    let mut outermost: Vec<Region> = Vec::new();
+    for region in found {
+        if outermost.last().is_none_or(|outer| region.first > outer.last) {
+            outermost.push(region);
+        }
+    }
+    Ok(outermost)
+}
+
+fn unknown(name: &str, modules: &[Module]) -> UnknownModule {
+    let paths = modules.iter().filter_map(|module| module.path.clone()).filter(|path| !path.is_empty());
+    UnknownModule { wanted: name.to_owned(), present: paths.take(20).collect() }
+}
+
+/// Whether a name with `*`s in it is this path's.
+fn matches(pattern: &str, path: Option<&str>) -> bool {
+    let Some(path) = path else { return false };
+    let (wanted, found): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), path.split('.').collect());
+    wanted.len() == found.len() && wanted.iter().zip(&found).all(|(wanted, found)| matches_part(wanted, found))
+}
+
+fn matches_part(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|left| {
+            left.char_indices().map(|(at, _)| at).chain([left.len()]).any(|at| matches_part(rest, &left[at..]))
+        }),
+    }
+}
+
+/// The modules that stand in a list of modules of one class and have modules of their own.
+fn blocks(modules: &[Module]) -> BTreeSet<usize> {
+    let parent = |path: &str| path.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
+    let children = |of: &str| -> Vec<usize> {
+        (0..modules.len())
+            .filter(|&index| modules[index].path.as_deref().is_some_and(|path| !path.is_empty() && parent(path) == of))
+            .collect()
+    };
+    let mut chosen = BTreeSet::new();
+    for module in modules.iter().filter(|module| module.class == "ModuleList" || module.class == "Sequential") {
+        let Some(path) = module.path.as_deref() else { continue };
+        let parts = children(path);
+        let is_repeated = parts.windows(2).all(|pair| modules[pair[0]].class == modules[pair[1]].class);
+        let has_parts = |&index: &usize| modules[index].path.as_deref().is_some_and(|path| !children(path).is_empty());
+        if is_repeated && parts.iter().all(has_parts) {
+            chosen.extend(parts);
+        }
+    }
+    chosen
+}
+
+/// Every call of the chosen modules.
+fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
+    let mut found = Vec::new();
+    let mut open: Vec<(u32, usize)> = Vec::new();
+    for (index, step) in bound.steps.iter().enumerate() {
+        match step {
+            BoundStep::Enter(module, _) => open.push((*module, index)),
+            BoundStep::Exit(..) => {
+                if let Some((module, first)) = open.pop()
+                    && chosen.contains(&(module as usize))
+                {
+                    found.push(Region { first, last: index, is_checkpointed: true });
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The segments of `checkpoint_sequential`: all but the last are checkpointed, and what the last begins with is held
+/// until it ends.
+fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownModule> {
+    let modules = &bound.model.modules;
+    let fail = || UnknownModule { wanted: format!("sequential:{segments}"), present: Vec::new() };
+    let path = modules.iter().find(|module| module.class == "Sequential").and_then(|module| module.path.as_deref());
+    let prefix = match path.ok_or_else(fail)? {
+        "" => String::new(),
+        path => format!("{path}."),
+    };
+    let is_part = |module: &Module| {
+        let rest = module.path.as_deref().and_then(|path| path.strip_prefix(prefix.as_str()));
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('.'))
+    };
+    let parts: Vec<usize> = (0..modules.len()).filter(|&index| is_part(&modules[index])).collect();
+    let size = parts.len() / (segments as usize).max(1);
+    if segments == 0 || size == 0 {
+        return Err(fail());
+    }
+    let calls: Vec<Region> =
+        parts.iter().flat_map(|&part| calls_of(bound, &BTreeSet::from([part])).into_iter().take(1)).collect();
+    if calls.len() != parts.len() {
+        return Err(fail());
+    }
+    let mut found = Vec::new();
+    let checkpointed = size * (segments as usize - 1);
+    for segment in calls[..checkpointed].chunks(size) {
+        found.push(Region { first: segment[0].first, last: segment[size - 1].last, is_checkpointed: true });
+    }
+    let rest = &calls[checkpointed..];
+    if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
+        found.push(Region { first: first.first, last: last.last, is_checkpointed: false });
+    }
+    Ok(found)
+}
+
+/// Regions that the model itself checkpoints, non-reentrant ones.
+fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
+    let mut found = Vec::new();
+    let mut open: Vec<Option<usize>> = Vec::new();
+    for (index, step) in bound.steps.iter().enumerate() {
+        match step {
+            BoundStep::Checkpoint { is_reentrant, .. } => open.push((!is_reentrant).then_some(index)),
+            BoundStep::EndCheckpoint(_) => {
+                if let Some(Some(first)) = open.pop() {
+                    found.push(Region { first, last: index, is_checkpointed: true });
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_a_part_between_dots() {
+        assert!(matches("blocks.*", Some("blocks.3")));
+        assert!(!matches("blocks.*", Some("blocks.3.norm")));
+        assert!(matches("*.layer*.up", Some("model.layer12.up")));
+        assert!(!matches("blocks", None));
+    }
+
+    #[test]
+    fn blocks_are_the_equal_parts_of_a_list() {
+        let module = |path: &str, class: &str| Module { path: Some(path.to_owned()), class: class.to_owned() };
+        let modules = [
+            module("", "Net"),
+            module("h", "ModuleList"),
+            module("h.0", "Block"),
+            module("h.0.up", "Linear"),
+            module("h.1", "Block"),
+            module("h.1.up", "Linear"),
+            module("head", "Sequential"),
+            module("head.0", "Linear"),
+            module("head.1", "Linear"),
+        ];
+        assert_eq!(blocks(&modules), BTreeSet::from([2, 4]));
+    }
+}

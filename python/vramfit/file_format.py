@@ -1,0 +1,86 @@
+"""The capture file: gzip-compressed JSON, described in docs/capture-format.md."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tempfile
+from typing import Any, Dict, List, Optional
+
+from .align import Program
+
+FORMAT = "vramfit-capture"
+VERSION = 1
+
+
+class Sections:
+    """Parts of programs, each stored once however many variants share it."""
+
+    def __init__(self) -> None:
+        self.rows: List[Any] = []
+        self._numbers: Dict[str, int] = {}
+
+    def add(self, value: Any) -> int:
+        """The number under which the value is stored."""
+        text = dumps(value)
+        number = self._numbers.setdefault(text, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(value)
+        return number
+
+
+def dumps(value: Any) -> str:
+    """JSON without spaces; keys in the order they were made in."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+class Document:
+    """A capture on its way to a file."""
+
+    def __init__(self, head: Dict[str, Any]) -> None:
+        self.head = head
+        self.types, self.tensors, self.steps = Sections(), Sections(), Sections()
+        self.variants: List[Dict[str, Any]] = []
+
+    def add(self, precision: str, mode: str, autocast: Optional[str], program: Program) -> Dict[str, Any]:
+        """Adds one precision and mode."""
+        variant = {
+            "precision": precision, "mode": mode, "grad": mode != "eval", "training": mode == "train", "autocast": autocast,
+            "types": self.types.add(program.types), "tensors": self.tensors.add(program.tensors), "steps": self.steps.add(program.steps),
+            "constants": program.constants, "outputs": program.outputs, "loss": program.loss, "held": program.held,
+        }
+        self.variants.append(variant)
+        return variant
+
+    def repeat(self, precision: str, variant: Dict[str, Any]) -> None:
+        """Adds a precision that is another one under a second name."""
+        self.variants.append(dict(variant, precision=precision))
+
+    def contents(self) -> Dict[str, Any]:
+        """The whole file as one object."""
+        return {
+            "format": FORMAT, "version": VERSION, **self.head,
+            "variants": self.variants, "types": self.types.rows, "tensors": self.tensors.rows, "steps": self.steps.rows,
+        }
+
+
+def write(path: Any, contents: Dict[str, Any]) -> int:
+    """Writes the file in one go, so that no half of it is ever left behind; returns its size."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
+        stream.write(dumps(contents).encode("ascii"))
+    data = packed.getvalue()
+    path = os.fspath(path)
+    handle, temporary = tempfile.mkstemp(prefix=".vramfit-", dir=os.path.dirname(os.path.abspath(path)))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+    return len(data)

@@ -1,0 +1,200 @@
+"""What a call would return, found by running the operator once on stand-ins and remembered for all calls alike.
+
+Running PyTorch's meta kernels is slow (many are written in Python) and a network calls the same few dozen operators on the
+same few dozen shapes again and again; so each distinct call runs once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from .errors import CaptureError
+from .operators import Operator
+from .rules import contiguous_stride, recurrent, shape_of
+from .tensors import META, Info, Kind, Kinds, numel, without_autograd
+
+NONE, SAME, ALIAS, NEW, VALUE, REAL = range(6)
+SINGLE, LIST, TUPLE = range(3)
+LARGEST_DENSE = 1 << 25
+# Packed sequences: the sizes of the batch at each moment, or the lengths, are read on the host.
+_LENGTHS_ON_HOST = ("aten::_pack_padded_sequence", "aten::_pad_packed_sequence")
+_CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv_transpose", "aten::convolution", "aten::_convolution")
+
+Item = Tuple[Any, ...]
+
+
+class Outcome:
+    """The results of a call: for each whether it is new, a view of an argument, or an argument itself."""
+
+    __slots__ = ("form", "items", "casts")
+
+    def __init__(self, form: int, items: List[Item]) -> None:
+        self.form = form
+        self.items = items
+        self.casts: Optional[bool] = None
+
+    def total(self) -> int:
+        """Elements in all new results together."""
+        return sum(numel(item[1].shape) for item in self.items if item[0] == NEW)
+
+
+def replace_tensors(value: Any, replacements: Any) -> Any:
+    """Arguments with each tensor exchanged for the next replacement, in order."""
+    if isinstance(value, torch.Tensor):
+        return next(replacements)
+    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (int, float)):
+        return [replace_tensors(item, replacements) for item in value]
+    return value
+
+
+def substituted(args: Sequence[Any], kwargs: Dict[str, Any], tensors: Sequence[torch.Tensor]) -> Tuple[List[Any], Dict[str, Any]]:
+    """The arguments of a call with its tensors exchanged for others."""
+    following = iter(tensors)
+    new_args = [replace_tensors(value, following) for value in args]
+    return new_args, {name: replace_tensors(value, following) for name, value in kwargs.items()}
+
+
+class Outcomes:
+    """The memory of outcomes."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.table: Dict[Any, Outcome] = {}
+
+    def get(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info],
+        tensors: Sequence[torch.Tensor], where: Callable[[], str],
+    ) -> Outcome:
+        """The outcome of a call with these arguments."""
+        outcome = self.table.get(key)
+        if outcome is not None:
+            return outcome
+        shape = shape_of(operator.qualified, args, kwargs, [info.kind for info in infos])
+        if shape is not None:
+            needs = torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos)
+            kind = self.kinds.get(infos[0].kind.dtype, shape, contiguous_stride(shape), needs)
+            outcome = self.table[key] = Outcome(SINGLE, [(NEW, kind)])
+            return outcome
+        recurrent_results = recurrent(operator.qualified, args, [info.kind for info in infos])
+        if recurrent_results is not None:
+            needs = torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos)
+            dtype = infos[0].kind.dtype
+            items: List[Item] = [(NEW, self.kinds.get(dtype, shape, stride, needs)) for shape, stride in recurrent_results]
+            outcome = self.table[key] = Outcome(TUPLE, items)
+            return outcome
+        if operator.dynamic and self._deciding(operator, infos):
+            return self._dense(operator, args, kwargs, infos, tensors, where)
+        try:
+            outcome = self._on_meta(operator, args, kwargs, [info.kind for info in infos])
+        except CaptureError:
+            raise
+        except Exception as problem:
+            if not self._needs_values(problem):
+                raise
+            return self._dense(operator, args, kwargs, infos, tensors, where)
+        self.table[key] = outcome
+        return outcome
+
+    @staticmethod
+    def _needs_values(problem: Exception) -> bool:
+        text = str(problem)
+        return isinstance(problem, NotImplementedError) or "data-dependent" in text or "data dependent" in text \
+            or " meta " in text.lower() or "not implemented" in text.lower() \
+            or type(problem).__name__.startswith(("DataDependent", "DynamicOutputShape"))
+
+    def _on_meta(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind]) -> Outcome:
+        if operator.writes:
+            plain = [self.kinds.get(kind.dtype, kind.shape, kind.stride, False) for kind in kinds]
+            stand_ins = [kind.stand_in() for kind in plain]
+        else:
+            stand_ins = [kind.stand_in() for kind in kinds]
+        new_args, new_kwargs = substituted(args, kwargs, stand_ins)
+        if operator.device is not None:
+            name = operator.arguments[operator.device]
+            if operator.device < len(new_args):
+                new_args[operator.device] = META
+            else:
+                new_kwargs[name] = META
+        result = operator.overload(*new_args, **new_kwargs)
+        if operator.qualified.startswith(_CONVOLUTIONS):
+            result = self._as_cudnn_lays_out(result, stand_ins)
+        outcome = self.describe(operator, result, stand_ins)
+        if operator.qualified == "aten::_native_multi_head_attention":
+            # The meta kernel makes an empty tensor of the attention weights that nobody asked for.
+            outcome.items = [item if item[0] != NEW or item[1].shape != (0,) else (NONE,) for item in outcome.items]
+        return outcome
+
+    @staticmethod
+    def _as_cudnn_lays_out(result: torch.Tensor, stand_ins: Sequence[torch.Tensor]) -> torch.Tensor:
+        """cuDNN (and the CPU's library) answer channels-last arguments with a channels-last result; meta kernels do not."""
+        wanted = {4: torch.channels_last, 5: torch.channels_last_3d}.get(result.dim())
+        if wanted is None or not any(suggest_memory_format(tensor) is wanted for tensor in stand_ins[:2] if tensor.dim() == result.dim()):
+            return result
+        return torch.empty_like(result, memory_format=wanted).requires_grad_(result.requires_grad)
+
+    def describe(self, operator: Operator, result: Any, arguments: Sequence[torch.Tensor]) -> Outcome:
+        """How results relate to the arguments they were made from."""
+        if isinstance(result, (list, tuple)):
+            form = TUPLE if isinstance(result, tuple) else LIST
+            return Outcome(form, [self._item(item, arguments) for item in result])
+        return Outcome(SINGLE, [self._item(result, arguments)])
+
+    def _item(self, result: Any, arguments: Sequence[torch.Tensor]) -> Item:
+        if result is None:
+            return (NONE,)
+        if not isinstance(result, torch.Tensor):
+            return (VALUE, result)
+        for at, argument in enumerate(arguments):
+            if result is argument:
+                return (SAME, at)
+        kind = self.kinds.of(result)
+        if result.layout is torch.strided and arguments:
+            address = result.untyped_storage()._cdata
+            for at, argument in enumerate(arguments):
+                if argument.layout is torch.strided and argument.untyped_storage()._cdata == address:
+                    return (ALIAS, kind, at, result.storage_offset() - argument.storage_offset())
+        return (NEW, kind)
+
+    def _dense(
+        self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info],
+        tensors: Sequence[torch.Tensor], where: Callable[[], str],
+    ) -> Outcome:
+        """The outcome from a real run on the CPU, with zeros where values are unknown."""
+        if operator.dynamic and not all(info.known for info in self._deciding(operator, infos)):
+            raise CaptureError(
+                f"{where()}: the size of the result of {operator.name} depends on values that are computed from the weights",
+                "a capture has no weights; compute this selection from the inputs, or leave it out while capturing",
+            )
+        if sum(numel(info.kind.shape) for info in infos) > LARGEST_DENSE:
+            raise CaptureError(
+                f"{where()}: {operator.name} has no shape rule in this PyTorch and its arguments are too large to try it out",
+                "capture with a smaller example",
+            )
+        stand_ins = [tensor if info.known and not operator.writes else info.kind.zeros() for info, tensor in zip(infos, tensors)]
+        new_args, new_kwargs = substituted(args, kwargs, stand_ins)
+        with without_autograd():
+            result = operator.overload(*new_args, **new_kwargs)
+        outcome = self.describe(operator, result, stand_ins)
+        if operator.qualified in _LENGTHS_ON_HOST:
+            outcome.items[1] = (REAL, result[1])
+        if torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos):
+            outcome.items = [self._with_grad(item) for item in outcome.items]
+        return outcome
+
+    @staticmethod
+    def _deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
+        """The arguments whose values decide the size of the result."""
+        if operator.qualified.startswith("aten::index"):
+            return [info for info in infos[1:] if info.kind.dtype in (torch.bool, torch.uint8)]
+        if operator.qualified.startswith(("aten::masked_select", "aten::repeat_interleave.self")):
+            return infos[1:]
+        return infos
+
+    def _with_grad(self, item: Item) -> Item:
+        if item[0] in (ALIAS, NEW) and item[1].dtype.is_floating_point:
+            kind = item[1]
+            return (item[0], self.kinds.get(kind.dtype, kind.shape, kind.stride, True)) + item[2:]
+        return item

@@ -1,0 +1,473 @@
+"""One recording: every ATen call of a step as PyTorch's dispatcher sees it, before autograd, autocast and decompositions.
+
+PyTorch's PreDispatch key (the one ``torch.export`` records its training graphs at) hands every call over with its
+overload already chosen and its arguments already matched to the schema. The calls are not run on a GPU and mostly not run
+at all: floating-point tensors live on the meta device and their shapes come from `outcomes`; integers, booleans and small
+constants are real on the CPU, so that decisions taken on them come out as they do in training.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch._ops import OpOverload
+
+from .autocast import POLICIES
+from .casting import Casting
+from .errors import CaptureError
+from .operators import Operator, encode_word
+from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, substituted
+from .session import Session
+from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
+
+_PRE = torch._C.DispatchKey.PreDispatch
+_include = torch._C._dispatch_tls_set_dispatch_key_included
+_DisableDispatcher = torch._C._DisablePythonDispatcher
+_EnableDispatcher = torch._C._EnablePythonDispatcher
+_DEFAULT = object()
+_REAL_FLOATS = 1 << 20
+_REAL_INTEGERS = 1 << 27
+
+
+class Recorder(Casting):
+    """The calls, frees and regions of one forward pass and loss, in true order."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.steps: List[Tuple[Any, ...]] = []
+        self.rows: List[Tuple[Kind, int, int, int]] = []
+        self.infos: Dict[int, Info] = {}
+        self.replacements: Dict[int, torch.Tensor] = {}
+        self.constants: List[int] = []
+        self.active = False
+        self.busy = False
+        self._storages = 0
+        self._handlers: Dict[OpOverload, Callable[..., Any]] = {}
+        self._owner = threading.get_ident()
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def adopt(
+        self, tensor: torch.Tensor, kind: Kind, storage: Optional[Storage], offset: int, host: bool, *, leaf: bool = False,
+        view: bool = False, real: bool = False, known: bool = False,
+    ) -> Info:
+        """Gives a tensor its number and watches for the moment Python lets go of it."""
+        if storage is None:
+            storage = Storage(self._storages, known)
+            self._storages += 1
+        index = len(self.rows)
+        info = Info(index, kind, storage, offset, host, leaf or not kind.requires_grad, view, real)
+        flags = (REQUIRES_GRAD if kind.requires_grad else 0) | (LEAF if info.leaf else 0) | (HOST if host else 0) | (VIEW if view else 0)
+        self.rows.append((kind, storage.index, offset, flags))
+        address = id(tensor)
+        self.infos[address] = info
+        info.reference = weakref.ref(tensor, lambda _: self._released(address, index))
+        return info
+
+    def _released(self, address: int, index: int) -> None:
+        info = self.infos.get(address)
+        if info is not None and info.index == index:
+            del self.infos[address]
+        if self.active:
+            self.free(index)
+
+    def free(self, index: int) -> None:
+        """Notes that Python let go of a tensor."""
+        steps = self.steps
+        if steps and steps[-1][0] == "free":
+            steps[-1][1].append(index)
+        else:
+            steps.append(("free", [index]))
+
+    def close(self) -> None:
+        """Forgets what is only needed while the pass runs (and would keep this object alive in a cycle)."""
+        self._handlers.clear()
+        self.infos.clear()
+        self.autocast_cache.clear()
+
+    def info_of(self, tensor: torch.Tensor) -> Info:
+        """What is known of a tensor; one never seen before is a constant of the model."""
+        info = self.infos.get(id(tensor))
+        if info is not None:
+            return info
+        replacement = self.replacements.get(id(tensor))
+        if replacement is not None:
+            return self.infos[id(replacement)]
+        real = tensor.device.type == "cpu" and tensor.layout is torch.strided
+        host = tensor.device.type == "cpu"
+        kind = self.session.kinds.of(tensor)
+        info = self.adopt(tensor, kind, None, int(tensor.storage_offset()) if real else 0, host, leaf=tensor.is_leaf, real=real, known=real)
+        self.constants.append(info.index)
+        return info
+
+    def where(self) -> str:
+        """The line of the model that runs now, as text."""
+        return self.session.sources.text(self.session.sources.here())
+
+    # -- dispatch -----------------------------------------------------------------------------------------------------
+
+    def handler(self, overload: OpOverload) -> Callable[..., Any]:
+        """What PyTorch's dispatcher calls instead of the operator."""
+        handler = self._handlers.get(overload)
+        if handler is None:
+            operator = self.session.operator(overload)
+
+            def handler(*args: Any, **kwargs: Any) -> Any:
+                _include(_PRE, False)
+                before, self.busy = self.busy, True
+                try:
+                    with _DisableDispatcher(), torch._C.DisableTorchFunction():
+                        if self._probing is not None:
+                            return self._probe_call(operator, args, kwargs)
+                        return self.call(operator, args, kwargs)
+                finally:
+                    self.busy = before
+                    _include(_PRE, True)
+
+            self._handlers[overload] = handler
+        return handler
+
+    @staticmethod
+    def recording() -> bool:
+        """Whether calls are being seen now."""
+        return torch._C._dispatch_tls_is_dispatch_key_included(_PRE)
+
+    def paused(self) -> "_Paused":
+        """A context in which calls run as usual and are not recorded."""
+        return _Paused()
+
+    def _inside(self, run: Callable[..., Any], args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
+        """Runs a composite's own code, so that the calls inside it are seen."""
+        _include(_PRE, True)
+        try:
+            with _EnableDispatcher():
+                return run(*args, **kwargs)
+        finally:
+            _include(_PRE, False)
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], flag: int = 0) -> Any:
+        """Records one call and returns its results."""
+        policy = None
+        temporaries: List[torch.Tensor] = []
+        autocast = not self._autocast_off and torch.is_autocast_enabled("cuda")
+        if autocast:
+            policy = POLICIES.get(operator.qualified)
+            if policy is not None:
+                operator, args, kwargs = self._cast_arguments(policy, operator, args, kwargs, temporaries)
+        tensors: List[torch.Tensor] = []
+        infos: List[Info] = []
+        key, encoded = self._read_arguments(operator, args, kwargs, tensors, infos)
+        if operator.opened or (autocast and policy is None and operator.composite and self._casts_inside(operator, args, kwargs, infos)):
+            self._autocast_off += policy is not None
+            try:
+                result = self._inside(operator.open, args, kwargs)
+            finally:
+                self._autocast_off -= policy is not None
+        else:
+            result = self._run(key, operator, args, kwargs, tensors, infos, encoded, flag)
+        if temporaries:
+            args, kwargs = (), {}
+            tensors.clear()
+            while temporaries:
+                temporaries.pop()
+        return result
+
+    def _read_arguments(
+        self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> Tuple[Any, List[Any]]:
+        """The arguments as a key for outcomes, and as they stand in the file."""
+        key: List[Any] = [operator, torch.is_grad_enabled()]
+        encoded: List[Any] = []
+        given = len(args)
+        for at in range(operator.count):
+            if at < given:
+                value = args[at]
+            else:
+                value = kwargs.get(operator.arguments[at], _DEFAULT) if kwargs else _DEFAULT
+                if value is _DEFAULT:
+                    key.append(_DEFAULT)
+                    encoded.append(operator.defaults[at])
+                    continue
+            part, shown = self._read(value, tensors, infos)
+            key.append(part)
+            encoded.append(shown)
+        return tuple(key), encoded
+
+    def _read(self, value: Any, tensors: List[torch.Tensor], infos: List[Info]) -> Tuple[Any, Any]:
+        if value is None:
+            return None, None
+        if isinstance(value, torch.Tensor):
+            info = self.info_of(value)
+            tensors.append(value)
+            infos.append(info)
+            return info.kind, info.name
+        kind = type(value)
+        if kind is int:
+            return value, value
+        if kind is bool or kind is float:
+            return (kind, value), value
+        if kind is list or kind is tuple:
+            parts = [self._read(item, tensors, infos) for item in value]
+            return tuple(part for part, _ in parts), tuple(shown for _, shown in parts)
+        if kind is torch.device:
+            return value, {"device": "cpu" if value.type == "cpu" else "cuda"}
+        if kind is complex:
+            return value, {"complex": [value.real, value.imag]}
+        try:
+            hash(value)
+        except TypeError:
+            return id(value), encode_word(value)
+        return value, encode_word(value)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def _run(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor],
+        infos: List[Info], encoded: List[Any], flag: int,
+    ) -> Any:
+        session = self.session
+        source = session.sources.here()
+        if operator.copies:
+            result, known, host = self._copy(key, operator, args, kwargs, tensors, infos)
+        elif operator.device is not None:
+            result, known, host = self._make(key, operator, args, kwargs, tensors, infos)
+        elif operator.reads and not all(info.known for info in infos):
+            result, known, host = self._assumed(operator, infos), True, False
+        else:
+            host = infos[operator.writes[0]].host if operator.writes and infos else all(info.host for info in infos)
+            if operator.finite is not None and not infos[0].known and numel(infos[0].kind.shape) <= _REAL_INTEGERS:
+                result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool)
+                known = True
+            elif operator.reshapes:
+                result, known = self._reshape_in_place(operator, args, kwargs, tensors, infos), infos[0].known
+            elif all(info.known for info in infos) and self._worth_running(key, operator, args, kwargs, tensors, infos):
+                with without_autograd():
+                    result = operator.overload(*args, **kwargs)
+                known = True
+            else:
+                result = session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
+                known = False
+        if isinstance(result, Outcome):
+            built, names = self._build(result, operator, tensors, infos, host)
+        else:
+            random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
+            built, names = result, self._register(result, tensors, infos, host, known, random, operator.detaches)
+            if random and operator.reads:
+                session.note(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
+        self.steps.append(("call", session.number(operator), encoded, names, source, flag))
+        if operator.writes and infos:
+            self._after_write(operator, args, kwargs, infos, known)
+        return built
+
+    def _worth_running(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> bool:
+        """Whether a call on known values may be run for real: its results must not be too large."""
+        if operator.dynamic or operator.reads or operator.writes:
+            return True
+        largest = max((numel(info.kind.shape) for info in infos), default=0)
+        if largest < 512:
+            return True
+        outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
+        for item in outcome.items:
+            if item[0] == NEW:
+                limit = _REAL_FLOATS * 4 if item[1].dtype.is_floating_point else _REAL_INTEGERS
+                if numel(item[1].shape) > limit:
+                    return False
+        return True
+
+    def _copy(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> Tuple[Any, bool, bool]:
+        """``to`` and ``_to_copy``: the place may change, which the stand-ins on this machine do not show."""
+        named = dict(zip(operator.arguments, args))
+        named.update(kwargs)
+        info = infos[0]
+        device = named.get("device")
+        if device is not None:
+            host = device.type == "cpu"
+        elif "other" in named:
+            host = infos[1].host
+        else:
+            host = info.host
+        if host != info.host and not operator.qualified.startswith("aten::_to_copy"):
+            dtype = named["other"].dtype if "other" in named else named.get("dtype")
+            operator = self.session.operator(torch.ops.aten._to_copy.default)
+            kwargs = {"dtype": dtype, "memory_format": named.get("memory_format")}
+            args = [named["self"]]
+            del tensors[1:], infos[1:]
+            key = (operator, torch.is_grad_enabled(), info.kind, dtype, kwargs["memory_format"], "moved")
+        if info.known:
+            new_args, new_kwargs = list(args), dict(kwargs)
+            self._set_device(operator, new_args, new_kwargs, CPU)
+            with without_autograd():
+                return operator.overload(*new_args, **new_kwargs), True, host
+        return self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where), False, host
+
+    @staticmethod
+    def _set_device(operator: Operator, args: List[Any], kwargs: Dict[str, Any], device: torch.device) -> None:
+        if operator.device is not None and (operator.device < len(args) or "device" in kwargs or operator.positional <= operator.device):
+            if operator.device < len(args):
+                args[operator.device] = device
+            else:
+                kwargs["device"] = device
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+
+    def _make(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> Tuple[Any, bool, bool]:
+        """Factories: small ones and those of integers are made for real."""
+        assert operator.device is not None
+        device = args[operator.device] if operator.device < len(args) else kwargs.get("device")
+        host = device.type == "cpu" if device is not None else infos[0].host if infos else True
+        if kwargs.get("pin_memory"):
+            kwargs = dict(kwargs, pin_memory=False)
+        outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
+        item = outcome.items[0]
+        if outcome.form != SINGLE or item[0] != NEW:
+            return outcome, False, host
+        limit = _REAL_FLOATS if item[1].dtype.is_floating_point or item[1].dtype.is_complex else _REAL_INTEGERS
+        if numel(item[1].shape) > limit:
+            return outcome, False, host
+        real = [tensor if info.known else info.kind.zeros() for tensor, info in zip(tensors, infos)]
+        new_args, new_kwargs = substituted(args, kwargs, real)
+        self._set_device(operator, new_args, new_kwargs, CPU)
+        with without_autograd():
+            result = operator.overload(*new_args, **new_kwargs)
+            if operator.empty:
+                result.zero_()
+        return result, True, host
+
+    def _assumed(self, operator: Operator, infos: List[Info]) -> Any:
+        """A value that Python reads though it depends on the weights."""
+        kind = infos[0].kind
+        if operator.qualified in ("aten::item", "aten::_local_scalar_dense") and kind.dtype.is_floating_point:
+            where = self.where()
+            self.session.note(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
+            return 1.0
+        raise CaptureError(
+            f"{self.where()}: a decision is taken on values that are computed from the weights ({operator.name})",
+            "a capture has no weights; make the decision depend on the inputs or on configuration, or leave it out while capturing",
+        )
+
+    def _reshape_in_place(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info]) -> Any:
+        """``t_``, ``squeeze_`` and the like change the tensor object itself: it goes on under a new number."""
+        tensor, old = tensors[0], infos[0]
+        with without_autograd():
+            operator.overload(*args, **kwargs)
+        kind = self.session.kinds.of(tensor)
+        del self.infos[id(tensor)]
+        self.adopt(tensor, kind, old.storage, old.offset, old.host, leaf=old.leaf, view=True, real=old.real)
+        return tensor
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def _build(self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool) -> Tuple[Any, List[Optional[str]]]:
+        """Result tensors as an outcome describes them."""
+        results: List[Any] = []
+        names: List[Optional[str]] = []
+        for item in outcome.items:
+            what = item[0]
+            if what == NEW:
+                result = item[1].result()
+                names.append(self.adopt(result, item[1], None, 0, host).name)
+            elif what == ALIAS:
+                base = infos[item[2]]
+                result = item[1].result()
+                offset = base.offset + item[3]
+                info = self.adopt(result, item[1], base.storage, offset, base.host, view=True)
+                info.detached = base.detached or operator.detaches
+                names.append(info.name)
+            elif what == SAME:
+                result = tensors[item[1]]
+                names.append(infos[item[1]].name)
+            elif what == VALUE:
+                result = item[1]
+            elif what == REAL:
+                result = item[1]
+                names.append(self.adopt(result, self.session.kinds.of(result), None, 0, True, real=True, known=True).name)
+            else:
+                result = None
+                names.append(None)
+            results.append(result)
+        if outcome.form == SINGLE:
+            return results[0], names
+        return (tuple(results) if outcome.form == TUPLE else results), names
+
+    def _register(self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, detaches: bool) -> List[Optional[str]]:
+        """Numbers for the results of a call that was run for real."""
+        names: List[Optional[str]] = []
+        for item in result if isinstance(result, (list, tuple)) else (result,):
+            if item is None:
+                names.append(None)
+            elif isinstance(item, torch.Tensor):
+                info = self.infos.get(id(item))
+                if info is None:
+                    info = self._register_one(item, tensors, infos, host, known)
+                info.storage.random |= random
+                info.detached |= detaches
+                names.append(info.name)
+        return names
+
+    def _register_one(self, item: torch.Tensor, tensors: Sequence[torch.Tensor], infos: Sequence[Info], host: bool, known: bool) -> Info:
+        kind = self.session.kinds.of(item)
+        real = item.device.type == "cpu"
+        if item.layout is torch.strided:
+            address = item.untyped_storage()._cdata
+            for tensor, info in zip(tensors, infos):
+                if info.real and real and tensor.layout is torch.strided and tensor.untyped_storage()._cdata == address:
+                    return self.adopt(item, kind, info.storage, int(item.storage_offset()), info.host, view=True, real=real)
+        return self.adopt(item, kind, None, 0, host, real=real, known=known and real)
+
+    def _after_write(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: List[Info], known: bool) -> None:
+        """An in-place call may make its target's values unknown, or make it require a gradient."""
+        if operator.reshapes:
+            self.free(infos[0].index)
+            return
+        for at in operator.writes:
+            target = args[at] if at < len(args) else kwargs.get(operator.arguments[at])
+            for tensor in target if isinstance(target, (list, tuple)) else (target,):
+                if not isinstance(tensor, torch.Tensor):
+                    continue
+                info = self.info_of(tensor)
+                if not known:
+                    info.storage.known = False
+                kind = info.kind
+                if not kind.requires_grad and torch.is_grad_enabled() and kind.dtype.is_floating_point and any(other.kind.requires_grad for other in infos):
+                    self._now_requires_grad(info.storage)
+
+    def _now_requires_grad(self, storage: Storage) -> None:
+        """A result that requires grad was written into a tensor: it and all views of its memory require grad from now on."""
+        for info in list(self.infos.values()):
+            kind = info.kind
+            tensor = info.reference() if info.reference is not None else None
+            if info.storage is storage and not info.detached and not kind.requires_grad and tensor is not None:
+                info.kind = self.session.kinds.get(kind.dtype, kind.shape, kind.stride, True)
+                info.leaf = False
+                tensor.requires_grad_()
+
+
+def _certain(operator: Operator, args: Sequence[Any]) -> bool:
+    """Whether a comparison of a random number with a constant has only one outcome (probabilities are in 0..1)."""
+    if operator.name.split(".")[1] not in ("lt", "le", "gt", "ge") or len(args) != 2 or not isinstance(args[1], (int, float)):
+        return False
+    return args[1] <= 0 or args[1] >= 1
+
+
+class _Paused:
+    """Recording switched off."""
+
+    def __enter__(self) -> None:
+        self._disabled = _DisableDispatcher()
+        self._disabled.__enter__()
+        self._was = torch._C._dispatch_tls_is_dispatch_key_included(_PRE)
+        _include(_PRE, False)
+
+    def __exit__(self, *_: Any) -> None:
+        _include(_PRE, self._was)
+        self._disabled.__exit__(None, None, None)

@@ -1,0 +1,209 @@
+"""One pass of the model and its loss under the recorder, in one precision, mode and size."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import re
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from .errors import CaptureError
+from .function_mode import FunctionMode
+from .inputs import Inputs
+from .model_state import ModelState
+from .outputs import describe, find_loss
+from .patches import Patches
+from .recorder import Recorder
+from .regions import ModuleTable, Regions, tensors_in
+from .session import Session
+from .tensors import META
+
+_PRE = torch._C.DispatchKey.PreDispatch
+_LARGEST_REAL_INPUT = 1 << 22
+
+
+class Precision:
+    """How the training runs: the dtype of the whole model, and of autocast."""
+
+    def __init__(self, name: str, dtype: Optional[torch.dtype], autocast: Optional[torch.dtype]) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.autocast = autocast
+
+
+PRECISIONS: Tuple[Precision, ...] = (
+    Precision("as-built", None, None),
+    Precision("fp32", torch.float32, None),
+    Precision("bf16", torch.bfloat16, None),
+    Precision("fp16", torch.float16, None),
+    Precision("amp-bf16", torch.float32, torch.bfloat16),
+    Precision("amp-fp16", torch.float32, torch.float16),
+)
+
+
+class Recording:
+    """What one pass showed."""
+
+    def __init__(self, recorder: Recorder, outputs: Any, loss: Optional[str], held: List[int]) -> None:
+        self.steps = recorder.steps
+        self.rows = recorder.rows
+        self.constants = recorder.constants
+        self.outputs = outputs
+        self.loss = loss
+        self.held = held
+
+
+def step(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], loss: Optional[Callable[..., Any]], targets: Any, steps: List[Any],
+) -> Tuple[Any, Any]:
+    """What the training loop does: the boundary between the model's frames and ours."""
+    outputs = model(*args, **kwargs)
+    if loss is None:
+        return outputs, None
+    steps.append(("loss",))
+    value = loss(outputs, targets)
+    steps.append(("end", "loss"))
+    return outputs, value
+
+
+def _without_compiler() -> Any:
+    """Functions inside the model that are compiled with torch.compile run eagerly."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
+
+
+class Recorded:
+    """Runs passes of one model."""
+
+    def __init__(self, model: torch.nn.Module, inputs: Inputs, loss: Optional[Callable[..., Any]], session: Session) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.loss = loss
+        self.session = session
+        self.modules = ModuleTable(model)
+        self.state = ModelState(model)
+        self._patches = Patches()
+        self.regions = Regions(self.modules, self._patches)
+
+    def __enter__(self) -> "Recorded":
+        # Collections of cycles would come at random moments of a pass, and let go of tensors then.
+        self._collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self.regions.install()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._patches.undo()
+        if self._collecting:
+            gc.enable()
+
+    def run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
+        """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``."""
+        recorder = Recorder(self.session)
+        random_state, torch_state = random.getstate(), torch.get_rng_state()
+        grad = torch.is_grad_enabled()
+        try:
+            random.seed(0)
+            torch.default_generator.manual_seed(0)
+            # Autocast keeps float32 weights; a model built in another precision is trained in it as it is.
+            replacements = self.state.install(precision.dtype)
+            self.model.train(mode == "train")
+            recorder.replacements = {key: value for key, value in replacements.items()}
+            self._adopt(recorder, replacements)
+            args, kwargs, targets = self._inputs(recorder, precision, sizes)
+            self.regions.recorder = recorder
+            return self._pass(recorder, precision, mode, args, kwargs, targets)
+        finally:
+            recorder.active = False
+            self.regions.recorder = None
+            self.state.restore()
+            torch.set_grad_enabled(grad)
+            random.setstate(random_state)
+            torch.set_rng_state(torch_state)
+            recorder.close()
+
+    def _adopt(self, recorder: Recorder, replacements: Dict[int, torch.Tensor]) -> None:
+        kinds = self.session.kinds
+        for entry in (*self.state.parameters, *self.state.buffers):
+            tensor = replacements[id(entry.original)]
+            real = not tensor.is_meta
+            recorder.adopt(tensor, kinds.of(tensor), None, 0, False, leaf=True, real=real, known=real)
+
+    def _inputs(self, recorder: Recorder, precision: Precision, sizes: Dict[str, int]) -> Tuple[List[Any], Dict[str, Any], Any]:
+        made: List[torch.Tensor] = []
+        for leaf in self.inputs.leaves:
+            tensor = leaf.sized(sizes, self.inputs.spread)
+            if leaf.is_input and tensor.is_floating_point() and precision.dtype is not None:
+                tensor = tensor.to(precision.dtype)
+            if tensor.is_floating_point() and tensor.numel() > _LARGEST_REAL_INPUT:
+                tensor = tensor.to(META)
+            tensor.requires_grad_(leaf.requires_grad)
+            real = not tensor.is_meta
+            recorder.adopt(tensor, self.session.kinds.of(tensor), None, 0, False, leaf=True, real=real, known=real)
+            made.append(tensor)
+        return self.inputs.fill(made)
+
+    def _pass(self, recorder: Recorder, precision: Precision, mode: str, args: List[Any], kwargs: Dict[str, Any], targets: Any) -> Recording:
+        include = torch._C._dispatch_tls_set_dispatch_key_included
+        torch.set_grad_enabled(mode != "eval")
+        function_mode = FunctionMode(recorder)
+        autocast = None
+        recorder.active = True
+        include(_PRE, True)
+        try:
+            with _without_compiler(), torch._C._EnablePythonDispatcher(), function_mode:
+                if precision.autocast is not None:
+                    autocast = torch.autocast("cuda", dtype=precision.autocast)
+                    autocast.__enter__()
+                try:
+                    outputs, value = step(self.model, args, kwargs, self.loss, targets, recorder.steps)
+                finally:
+                    if autocast is not None:
+                        autocast.__exit__(None, None, None)
+        except CaptureError:
+            raise
+        except Exception as problem:
+            raise CaptureError(
+                f"{self._line_of(problem)}: the model's forward failed with {type(problem).__name__}: {problem}",
+                "check that the model runs with these inputs on a GPU; if it does, please report the line",
+            ) from problem
+        finally:
+            recorder.active = False
+            include(_PRE, False)
+        described = describe(outputs, recorder)
+        loss = find_loss(outputs, value, recorder)
+        held = sorted(info.index for info in recorder.infos.values())
+        self._note_kept(recorder, tensors_in((outputs, value), [], 12), described, held)
+        return Recording(recorder, described, loss, held)
+
+    def _note_kept(self, recorder: Recorder, returned: List[torch.Tensor], described: Any, held: List[int]) -> None:
+        """Says so where the model itself keeps tensors from one step to the next."""
+        given = len(self.state.parameters) + len(self.state.buffers) + len(self.inputs.leaves)
+        names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in returned}
+        kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
+        if kept:
+            self.session.note(
+                f"the model keeps {len(kept)} tensor{'s' if len(kept) > 1 else ''} beyond the step (a cache); later steps, "
+                "which find them there, may differ from the recorded first one"
+            )
+
+    def _line_of(self, problem: Exception) -> str:
+        """The model's line in a traceback."""
+        from .sources import MODEL, shown_path
+
+        found = "the model"
+        sources = self.session.sources
+        trace = problem.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if sources._kinds.get(code, None) == MODEL or (code not in sources._kinds and sources._kind(code) == MODEL):
+                found = f"{shown_path(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
+            trace = trace.tb_next
+        return found

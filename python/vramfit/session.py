@@ -1,0 +1,54 @@
+"""What all recordings of one capture share: operator facts, outcomes, source lines, the tables of the file."""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Dict, List, Tuple
+
+from torch._ops import OpOverload
+
+from .operators import Operator
+from .outcomes import Outcomes
+from .sources import Sources
+from .tensors import Kinds
+
+
+class Session:
+    """Tables that grow over the recordings of one capture."""
+
+    def __init__(self, boundary: CodeType) -> None:
+        self.kinds = Kinds()
+        self.outcomes = Outcomes(self.kinds)
+        self.sources = Sources(boundary)
+        self.operators: Dict[OpOverload, Operator] = {}
+        self.rows: List[Tuple[str, List[str]]] = []
+        self._pseudo: Dict[str, int] = {}
+        self.notes: List[str] = []
+        self.casts_inside: Dict[object, bool] = {}
+
+    def operator(self, overload: OpOverload) -> Operator:
+        """The facts about an overload."""
+        operator = self.operators.get(overload)
+        if operator is None:
+            operator = self.operators[overload] = Operator(overload)
+        return operator
+
+    def number(self, operator: Operator) -> int:
+        """The operator's place in the file's table."""
+        if operator.index < 0:
+            operator.index = len(self.rows)
+            self.rows.append((operator.name, operator.arguments))
+        return operator.index
+
+    def pseudo(self, name: str, arguments: List[str]) -> int:
+        """The place of a call that is no operator of PyTorch (``vramfit.tensor`` and the like)."""
+        number = self._pseudo.get(name)
+        if number is None:
+            number = self._pseudo[name] = len(self.rows)
+            self.rows.append((name, arguments))
+        return number
+
+    def note(self, text: str) -> None:
+        """Something the reader of the file should know; said once."""
+        if text not in self.notes:
+            self.notes.append(text)

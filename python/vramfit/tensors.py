@@ -1,0 +1,115 @@
+"""What the recorder knows of each tensor: its kind, its storage, and whether its values are real or unknown."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+META = torch.device("meta")
+CPU = torch.device("cpu")
+
+_KEYS = torch._C.DispatchKey
+_AUTOGRAD = torch._C.DispatchKeySet(_KEYS.ADInplaceOrView)
+for _key in (_KEYS.AutogradCPU, _KEYS.AutogradMeta, _KEYS.AutogradOther):
+    _AUTOGRAD = _AUTOGRAD | torch._C.DispatchKeySet(_key)
+
+
+def without_autograd() -> Any:
+    """A context in which operators leave no trace: no graph, no saved tensors, no memory of which tensor is whose view."""
+    return torch._C._ExcludeDispatchKeyGuard(_AUTOGRAD)
+
+
+REQUIRES_GRAD, LEAF, HOST, VIEW = 1, 2, 4, 8
+
+
+def numel(shape: Tuple[int, ...]) -> int:
+    """The number of elements of a shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+class Kind:
+    """Everything a shape rule may ask of a tensor; one object for all tensors that are alike, so that it can be a key."""
+
+    __slots__ = ("dtype", "shape", "stride", "requires_grad", "_example")
+
+    def __init__(self, dtype: torch.dtype, shape: Tuple[int, ...], stride: Tuple[int, ...], requires_grad: bool) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.stride = stride
+        self.requires_grad = requires_grad
+        self._example: Optional[torch.Tensor] = None
+
+    def stand_in(self) -> torch.Tensor:
+        """A fresh meta tensor of this kind with a storage of its own."""
+        tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
+        return tensor.requires_grad_() if self.requires_grad else tensor
+
+    def zeros(self) -> torch.Tensor:
+        """A real tensor of this kind, full of zeros."""
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).zero_()
+
+    def result(self) -> torch.Tensor:
+        """A meta tensor to hand to the model as the result of a call. It shares its (empty) storage with others."""
+        if self._example is None:
+            self._example = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
+        return torch.Tensor._make_subclass(torch.Tensor, self._example, self.requires_grad)
+
+
+class Kinds:
+    """The table of kinds met so far."""
+
+    def __init__(self) -> None:
+        self._table: Dict[Tuple[Any, ...], Kind] = {}
+
+    def get(self, dtype: torch.dtype, shape: Tuple[int, ...], stride: Tuple[int, ...], requires_grad: bool) -> Kind:
+        key = (dtype, shape, stride, requires_grad)
+        kind = self._table.get(key)
+        if kind is None:
+            kind = self._table[key] = Kind(dtype, shape, stride, requires_grad)
+        return kind
+
+    def of(self, tensor: torch.Tensor) -> Kind:
+        return self.get(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
+
+
+class Storage:
+    """The memory under one or more tensors.
+
+    ``known``: its values are real, on this machine's CPU. ``random``: they were drawn, and another run draws others.
+    """
+
+    __slots__ = ("index", "known", "random")
+
+    def __init__(self, index: int, known: bool) -> None:
+        self.index = index
+        self.known = known
+        self.random = False
+
+
+class Info:
+    """One tensor of the recorded step."""
+
+    __slots__ = ("index", "name", "kind", "storage", "offset", "host", "leaf", "view", "reference", "real", "detached")
+
+    def __init__(self, index: int, kind: Kind, storage: Storage, offset: int, host: bool, leaf: bool, view: bool, real: bool) -> None:
+        self.index = index
+        self.name = f"%{index}"
+        self.kind = kind
+        self.storage = storage
+        self.offset = offset
+        self.host = host
+        self.leaf = leaf
+        self.view = view
+        self.real = real
+        self.detached = False
+        self.reference: Optional[weakref.ref[torch.Tensor]] = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the tensor's values may be looked at."""
+        return self.real and self.storage.known
