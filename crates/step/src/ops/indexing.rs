@@ -175,10 +175,11 @@ fn index(context: &mut Context, call: &Call<'_>) -> Outcome {
     let shape = broadcast(&seen);
     let layouts: SmallVec<[Layout; 4]> = seen.iter().map(|tensor| spread(tensor, &shape)).collect();
     let is_alike = layouts.iter().all(|layout| layout.strides == layouts[0].strides);
-    let copies: SmallVec<[Option<Tensor>; 4]> =
+    let mut copies: SmallVec<[Option<Tensor>; 4]> =
         layouts.iter().map(|layout| (!is_alike && !layout.is_contiguous()).then(|| indices(context, &shape))).collect();
     let result = context.empty_contiguous(source.dtype(), &call.result(0)?.shape);
-    drop(copies);
+    // The newest go first.
+    while copies.pop().is_some() {}
     drop(seen);
     drop(casts);
     if context.is_grad_on() && source.requires_grad() {

@@ -46,19 +46,25 @@ impl Backward for Cumsum {
 /// The sums, and the scratch of a scan over one row.
 fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
     let result = context.empty(source.layout().like(dtype));
+    scan_scratch(context, source, dim, dtype);
+    result
+}
+
+/// The scratch of a scan over one row.
+fn scan_scratch(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) {
     let length = source.shape().get(dim).copied().unwrap_or(1);
     if length == source.layout().elements() && !source.shape().is_empty() {
         drop(context.scratch(scan::scratch_bytes(dtype, length)));
     }
-    result
 }
 
 fn cumsum(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let dim = call.dim(1, source.shape().len())?;
     let dtype = call.result(0)?.dtype;
+    let result = context.empty(source.layout().like(dtype));
     let cast = (dtype != source.dtype()).then(|| context.empty(source.layout().like(dtype)));
-    let result = running_sum(context, cast.as_ref().unwrap_or(source), dim, dtype);
+    scan_scratch(context, source, dim, dtype);
     drop(cast);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Cumsum { dim });
     Ok(smallvec![result.with_edge(edge)])
