@@ -18,13 +18,13 @@ impl Statistic {
     pub(crate) fn increase(&mut self, amount: u64) {
         self.current += amount;
         self.peak = self.peak.max(self.current);
-        self.allocated += amount;
+        self.allocated = self.allocated.wrapping_add(amount);
     }
 
     #[inline]
     pub(crate) fn decrease(&mut self, amount: u64) {
         self.current -= amount;
-        self.freed += amount;
+        self.freed = self.freed.wrapping_add(amount);
     }
 
     fn reset_peak(&mut self) {

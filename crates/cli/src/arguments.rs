@@ -92,6 +92,9 @@ pub struct OtherSettings {
     /// The most PyTorch may reserve, such as 11GiB, as from set_per_process_memory_fraction.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
+    /// The GPU's memory, such as 80GiB, of which per_process_memory_fraction is a part; a snapshot does not tell it.
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
+    pub gpu_memory: Option<u64>,
 }
 
 /// `vramfit replay`.

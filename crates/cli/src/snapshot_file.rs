@@ -43,11 +43,10 @@ pub fn choose_device(snapshot: &Snapshot, options: &SnapshotFile) -> Result<usiz
     let all: Vec<usize> = (0..snapshot.devices.len()).filter(|&number| used(number)).collect();
     let name = options.path.display();
     match (options.device, all.as_slice()) {
-        (Some(number), _) if number < snapshot.devices.len() => Ok(number),
-        (Some(number), _) => Err(Failure::new(format!(
-            "{name}: found no GPU {number}, needed one of the recording's {}",
-            snapshot.devices.len()
-        ))),
+        (Some(number), _) if all.contains(&number) => Ok(number),
+        (Some(number), _) => {
+            Err(Failure::new(format!("{name}: found no GPU {number}, needed one of those recorded: {all:?}")))
+        }
         (None, [first, others @ ..]) => {
             if !others.is_empty() {
                 anstream::eprintln!("note: the recording holds GPUs {all:?}; this is GPU {first} (--device chooses)");

@@ -54,7 +54,7 @@ pub struct StartBlock {
 impl Start {
     /// Bytes that were reserved.
     pub fn reserved(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.size).sum()
+        self.segments.iter().fold(0, |sum: u64, segment| sum.saturating_add(segment.size))
     }
 
     /// Walks back from the end of `device`'s recording.

@@ -149,7 +149,7 @@ impl<'a> FaithfulReplay<'a> {
         let event = self.device.events[index];
         match event.action {
             Action::SegmentAlloc | Action::SegmentMap => {
-                self.recorded_reserved += event.size;
+                self.recorded_reserved = self.recorded_reserved.saturating_add(event.size);
                 self.recorded_peak_reserved = self.recorded_peak_reserved.max(self.recorded_reserved);
                 self.allocator.driver.gains.push_back(Gain { address: event.address, size: event.size });
             }

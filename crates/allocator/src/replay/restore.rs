@@ -210,7 +210,9 @@ impl Allocator<RecordedDriver> {
 
     /// Gives back the pages that a recording shows as given back.
     pub(crate) fn unmap_recorded(&mut self, event: &Event) -> bool {
-        let found = self.pools.iter().flat_map(|pool| pool.free.values()).copied().find(|&id| {
+        let large_enough =
+            |pool: &Pool| pool.free.range((event.stream, event.size, 0)..).map(|(_, &id)| id).collect::<Vec<_>>();
+        let found = self.pools.iter().flat_map(large_enough).find(|&id| {
             let block = &self.blocks[id];
             block.expandable.is_some()
                 && block.address <= event.address

@@ -4,7 +4,6 @@ use vramfit_allocator::Settings;
 use vramfit_allocator::replay::{recorded_settings, replay_recorded, replay_with};
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::replay::ReplayReport;
-use vramfit_trace::snapshot::Snapshot;
 
 use crate::Verdict;
 use crate::arguments::{OtherSettings, Output, Replay, SummaryAt};
@@ -17,14 +16,15 @@ pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
     let device = &snapshot.devices[number];
-    let recorded = recorded_settings(&snapshot).map_err(|error| Failure::new(error.to_string()))?;
+    let recorded = recorded_settings(&snapshot)
+        .map_err(|error| Failure::new(format!("{}: {error}", options.snapshot.path.display())))?;
     let faithful = replay_recorded(device, &recorded);
     let mut report = ReplayReport::faithful(device, number, &faithful);
     let mut statistics = match options.summary {
         Some(SummaryAt::Peak) => faithful.statistics_at_peak,
         _ => faithful.statistics,
     };
-    if let Some(settings) = other_settings(&options.settings, &snapshot)? {
+    if let Some(settings) = other_settings(&options.settings, &recorded)? {
         let what_if = replay_with(device, settings, u64::MAX);
         report = report.under(&what_if, options.settings.alloc_conf.as_deref(), options.settings.vram);
         statistics = match options.summary {
@@ -44,15 +44,21 @@ pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
 }
 
 /// The settings asked for; `None` where the recording's own are to be used.
-fn other_settings(options: &OtherSettings, snapshot: &Snapshot) -> Result<Option<Settings>, Failure> {
-    if options.alloc_conf.is_none() && options.vram.is_none() {
+fn other_settings(options: &OtherSettings, recorded: &Settings) -> Result<Option<Settings>, Failure> {
+    if options.alloc_conf.is_none() && options.vram.is_none() && options.gpu_memory.is_none() {
         return Ok(None);
     }
     let settings = match &options.alloc_conf {
-        Some(text) => Settings::parse(text),
-        None => recorded_settings(snapshot),
+        Some(text) => Settings::parse(text).map_err(|error| Failure::new(error.to_string()))?,
+        None => recorded.clone(),
     };
-    let mut settings = settings.map_err(|error| Failure::new(error.to_string()))?;
-    settings.cap = options.vram;
-    Ok(Some(settings))
+    let settings = Settings { cap: options.vram, ..settings };
+    match options.gpu_memory {
+        Some(total) => Ok(Some(settings.on_device(total))),
+        None if settings.memory_fraction < 1.0 && settings.cap.is_none() => Err(Failure::new(
+            "`per_process_memory_fraction` is a part of the GPU's memory, which a snapshot does not tell",
+        )
+        .with_hint(Some("give the GPU's memory with --gpu-memory, or the cap itself with --vram"))),
+        None => Ok(Some(settings)),
+    }
 }

@@ -9,6 +9,10 @@ use crate::history::{History, OUTSIDE, number};
 
 /// The share of a step's requests that another stretch must have to count as a step too.
 const LIKENESS: f64 = 0.75;
+/// No training step makes fewer allocations than this.
+const LEAST_ALLOCATIONS: usize = 4;
+/// What repeats must be at least one in so many of all allocations; less is chance.
+const LEAST_PART: usize = 10;
 /// How many tokens are compared where a step is looked for outside the stretch that repeats.
 const ANCHOR: usize = 12;
 /// How many tokens may be compared in looking for steps outside the stretch that repeats.
@@ -18,8 +22,11 @@ const COMPARISONS: usize = 50_000_000;
 pub fn steps(history: &History) -> Vec<Step> {
     let by_request = number_tokens(history.births().iter().map(|lifetime| lifetime.requested));
     let by_order = order_tokens(history);
-    let requested = find(&by_request).map(|period| (by_request, period));
-    let ordered = find(&by_order).map(|period| (by_order, period));
+    let is_loop = |period: &Period| {
+        period.length >= LEAST_ALLOCATIONS && (period.end - period.first) * LEAST_PART >= history.births().len()
+    };
+    let requested = find(&by_request).filter(is_loop).map(|period| (by_request, period));
+    let ordered = find(&by_order).filter(is_loop).map(|period| (by_order, period));
     let stretch = |found: &(Vec<u32>, Period)| found.1.end - found.1.first;
     let chosen = match (requested, ordered) {
         // Batches whose sizes come round again repeat after several steps; their order repeats after one.

@@ -137,7 +137,7 @@ impl Writer<'_> {
             None => "Some of it is still held at the end.".into(),
         };
         Words {
-            title: format!("{} held at once by {} without no_grad", human(finding.bytes), calls(graph.passes)),
+            title: format!("at most {} held, by {} without no_grad", human(finding.bytes), calls(graph.passes)),
             facts: vec![
                 format!(
                     "Each call of the model leaves {} behind ({}), as training does for a backward pass, but none follows.",

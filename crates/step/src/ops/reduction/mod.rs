@@ -69,7 +69,7 @@ impl Over {
     }
 
     fn has(&self, dim: usize) -> bool {
-        self.dims.iter().any(|&reduced| reduced == dim as i64)
+        self.dims.contains(&(dim as i64))
     }
 
     fn shape(&self, source: &[i64]) -> Dims {

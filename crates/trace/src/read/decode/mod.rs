@@ -22,7 +22,7 @@ use super::error::ReadError;
 use super::pickle::heap::Container;
 use super::pickle::machine::Loaded;
 use super::pickle::{Kind, Value};
-use crate::snapshot::{Device, Snapshot};
+use crate::snapshot::{Action, Device, Snapshot};
 
 /// Decodes what a pickle built.
 pub(crate) struct Decoder {
@@ -39,13 +39,36 @@ pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
     let visits_left = 2 * heap.size();
     let mut decoder = Decoder { heap, condenser, visits_left };
     let mut snapshot = decoder.root(root)?;
-    for device in &mut snapshot.devices {
+    for (number, device) in snapshot.devices.iter_mut().enumerate() {
+        check_sizes(device, number)?;
         device.segments.sort_by_key(|segment| segment.address);
         crate::pools::fill_in(device);
     }
     snapshot.strings = decoder.heap.strings;
     snapshot.stacks = decoder.condenser.stacks;
     Ok(snapshot)
+}
+
+/// No GPU has as much memory: a size beyond is no size, and sums of sizes below stay sums.
+const SIZE_LIMIT: u64 = 1 << 44;
+
+fn check_sizes(device: &Device, number: usize) -> Result<(), ReadError> {
+    let is_absurd = |address: u64, size: u64| size >= SIZE_LIMIT || address.checked_add(size).is_none();
+    let absurd = |path: String, size: u64| ReadError::OutOfRange {
+        path,
+        found: size.into(),
+        expected: "bytes below 2^44 that end within the address space",
+    };
+    for (index, event) in device.events.iter().enumerate() {
+        let address = if event.action == Action::Oom { 0 } else { event.address };
+        if is_absurd(address, event.size) {
+            return Err(absurd(format!("device_traces[{number}][{index}].size"), event.size));
+        }
+    }
+    match device.segments.iter().find(|segment| is_absurd(segment.address, segment.total_size)) {
+        Some(segment) => Err(absurd(format!("segments of device {number}: total_size"), segment.total_size)),
+        None => Ok(()),
+    }
 }
 
 impl Decoder {
