@@ -263,3 +263,17 @@ fn settings_that_are_too_large_are_refused() {
 fn base_addresses_are_as_torch_gives_them() {
     assert_eq!(read_bytes(&snapshot().pickle()).unwrap().devices[0].segments[0].address, BASE as u64);
 }
+
+#[test]
+fn sizes_that_no_gpu_has_are_refused() {
+    let traces = |event: Python| dict([("device_traces", list([list([event])]))]);
+    let expected = "expected bytes below 2^44 that end within the address space";
+    check(
+        &traces(entry("alloc", BASE, 1 << 62)),
+        &format!("device_traces[0][0].size: found {}, {expected}", 1_i64 << 62),
+    );
+    check(
+        &traces(entry("oom", BASE, 1 << 44)),
+        &format!("device_traces[0][0].size: found {}, {expected}", 1_i64 << 44),
+    );
+}

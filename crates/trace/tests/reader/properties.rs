@@ -47,7 +47,7 @@ struct Row {
 
 fn row() -> impl Strategy<Value = Row> {
     let action = proptest::sample::select(Action::ALL.to_vec());
-    (action, 0..i64::MAX, 0..i64::MAX, 0..i64::MAX, any::<i64>(), vec(0..5_i64, 0..6)).prop_map(
+    (action, 0..i64::MAX, 0..1_i64 << 44, 0..i64::MAX, any::<i64>(), vec(0..5_i64, 0..6)).prop_map(
         |(action, address, size, stream, time_us, lines)| Row { action, address, size, stream, time_us, lines },
     )
 }
