@@ -12,6 +12,7 @@ use super::{Context, Details, Finding, Share, median};
 use crate::history::{Lifetime, OUTSIDE};
 use crate::origin::Activity;
 use crate::roles::is_carried;
+use crate::steps::Basis;
 
 /// What is kept from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +51,11 @@ const GRAPH_SHARE: f64 = 0.5;
 /// And at least this many blocks a step.
 const GRAPH_BLOCKS: u64 = 3;
 
+/// The part of what was there before that a step's gradients are at least.
+const GRADIENT_SHARE: f64 = 0.2;
+/// How often all steps together make it again.
+const GRADIENT_TURNS: f64 = 1.5;
+
 /// What makes two allocations of different steps the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
@@ -82,24 +88,61 @@ pub(super) fn find(context: &Context<'_>, known: &[Finding]) -> Vec<Finding> {
             leaking.insert(key, members);
         }
     }
-    if !context.steps.is_training && !lets_go_of_most(context, &leaking) {
+    if !are_steps(context, &leaking) {
         return Vec::new();
     }
     let clusters = clusters(context, leaking);
     let found = merge(clusters, context.origins.has_frames).into_iter().map(|cluster| finding(context, cluster));
-    let mut found: Vec<Finding> = found.filter(|finding| context.is_material(finding.bytes)).collect();
+    let growth = |finding: &Finding| match &finding.details {
+        Details::Leak(leak) => finding.per_step.unwrap_or(0).saturating_mul(leak.steps as u64),
+        _ => 0,
+    };
+    let mut found: Vec<Finding> = found.filter(|finding| context.is_material(growth(finding))).collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
     found
 }
 
-/// Whether most of what the steps make is gone again. Where no backward pass was seen this tells steps from the
-/// layers of one forward pass, which also repeat, and keep most of what they make.
+/// Whether the steps are surely steps. Where neither marks nor a backward pass told them, they may be the layers of one
+/// pass, which repeat too: then most of what they make must be gone again, and gradients must be among it.
+fn are_steps(context: &Context<'_>, leaking: &BTreeMap<Key, Vec<u32>>) -> bool {
+    match context.steps.basis {
+        Basis::Annotations | Basis::Phases => true,
+        Basis::Calls => lets_go_of_most(context, leaking),
+        Basis::Period => lets_go_of_most(context, leaking) && makes_gradients(context),
+    }
+}
+
 fn lets_go_of_most(context: &Context<'_>, leaking: &BTreeMap<Key, Vec<u32>>) -> bool {
     let size = |&index: &u32| context.history.lifetimes[index as usize].size;
     let kept: u64 = leaking.values().flatten().map(size).sum();
     let mut made = 0u64;
     for_births_in_steps(context, |_, lifetime, _| made = made.saturating_add(lifetime.size));
     kept.saturating_mul(2) <= made
+}
+
+/// Whether every step makes and drops tensors of the sizes of what was there before: gradients are as large as the
+/// parameters. A layer makes only its own gradients, and all layers together each gradient once; steps make them again
+/// and again. Other things that were there before, such as the optimizer's state, may be three times the parameters.
+fn makes_gradients(context: &Context<'_>) -> bool {
+    let (history, steps) = (context.history, context.steps);
+    let first = history.earlier + history.births_before(steps.list[0].first);
+    let mut lasting: HashMap<u64, u64> = HashMap::new();
+    for lifetime in history.lifetimes[..first].iter().filter(|lifetime| lifetime.is_live_at_end()) {
+        *lasting.entry(lifetime.requested).or_default() += 1;
+    }
+    let all: u64 = lasting.iter().map(|(size, count)| size.saturating_mul(*count)).sum();
+    let mut made: HashMap<(usize, u64), u64> = HashMap::new();
+    let mut found = vec![0u64; steps.list.len()];
+    for_births_in_steps(context, |_, lifetime, born| {
+        let Some(&count) = lasting.get(&lifetime.requested) else { return };
+        let made = made.entry((born, lifetime.requested)).or_default();
+        if *made < count && !is_carried(lifetime, born, steps) {
+            *made += 1;
+            found[born] += lifetime.requested;
+        }
+    });
+    let in_all: u64 = found.iter().sum();
+    all > 0 && median(found) as f64 >= GRADIENT_SHARE * all as f64 && in_all as f64 >= GRADIENT_TURNS * all as f64
 }
 
 /// What was made in a step and carried beyond the next, by key and in order of birth.

@@ -1,9 +1,9 @@
 //! Training steps: where one begins and ends.
 //!
-//! The program's own marks come first ([`annotated`]). Without them, stacks tell forward from backward, and each
-//! backward pass makes a step, whose beginning is found by comparing what precedes it from step to step ([`by_phase`]).
-//! A recording with stacks but no backward pass has calls of a model ([`by_call`]). Without stacks, only the repetition
-//! of sizes is left ([`by_period`]).
+//! The program's own marks come first (`annotated`). Without them, stacks tell forward from backward, and each
+//! backward pass makes a step, whose beginning is found by comparing what precedes it from step to step (`by_phase`).
+//! A recording with stacks but no backward pass has calls of a model (`by_call`). Without stacks, only the repetition
+//! of sizes is left (`by_period`).
 
 pub mod annotated;
 mod by_call;

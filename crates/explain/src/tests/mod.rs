@@ -5,6 +5,7 @@ mod graph_kept;
 mod leak;
 mod oom;
 mod properties;
+mod recordings;
 mod spike;
 mod steps;
 mod variants;
