@@ -25,7 +25,7 @@ def make_stacks(generator, sites, depth):
     outer = [frame("/home/me/train.py", f"step_{level}", 10 + level) for level in range(depth // 4)]
     middle = [
         [
-            frame(f"/usr/lib/python3/site-packages/torch/nn/modules/module_{module}.py", "_call_impl", 1000 + level)
+            frame(f"lib/python3/site-packages/torch/nn/modules/module_{module}.py", "_call_impl", 1000 + level)
             for level in range(depth // 2)
         ]
         for module in range(max(sites // 16, 1))

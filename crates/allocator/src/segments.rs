@@ -25,13 +25,16 @@ pub struct Segment {
 impl<D> Allocator<D> {
     /// The segments by address.
     pub fn segments(&self) -> Vec<Segment> {
-        let is_head = |block: &&Block| {
-            block.is_mapped() && block.previous.is_none_or(|previous| !self.blocks[previous].is_mapped())
-        };
-        let mut segments: Vec<Segment> =
-            self.blocks.iter().filter(is_head).map(|head| self.segment_from(head)).collect();
+        let mut segments: Vec<Segment> = self.heads().map(|head| self.segment_from(head)).collect();
         segments.sort_by_key(|segment| segment.address);
         segments
+    }
+
+    /// The first block of each segment.
+    fn heads(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| {
+            block.is_mapped() && block.previous.is_none_or(|previous| !self.blocks[previous].is_mapped())
+        })
     }
 
     fn segment_from(&self, head: &Block) -> Segment {
@@ -56,9 +59,6 @@ impl<D> Allocator<D> {
 
     /// How many segments there are.
     pub fn segment_count(&self) -> usize {
-        let is_head = |block: &&Block| {
-            block.is_mapped() && block.previous.is_none_or(|previous| !self.blocks[previous].is_mapped())
-        };
-        self.blocks.iter().filter(is_head).count()
+        self.heads().count()
     }
 }

@@ -153,13 +153,13 @@ impl Settings {
             "roundup_power2_divisions" => self.read_divisions(key, tokens)?,
             "expandable_segments" => self.expandable_segments = boolean(key, tokens)?,
             "backend" => {
-                let backend = tokens.value(key)?;
+                let backend = tokens.value()?;
                 if backend != "native" {
                     return Err(SettingsError::Backend { backend });
                 }
             }
             _ => {
-                tokens.value(key)?;
+                tokens.value()?;
             }
         }
         Ok(())
@@ -173,7 +173,7 @@ impl Settings {
         }
         let mut last = None;
         while !tokens.take("]") {
-            let boundary = tokens.value(key)?;
+            let boundary = tokens.value()?;
             tokens.expect(":")?;
             let divisions = divisions(key, tokens)?;
             if boundary == ">" {
@@ -225,7 +225,7 @@ fn whole(key: &str, text: &str) -> Result<u64, SettingsError> {
 }
 
 fn mebibytes(key: &str, tokens: &mut Tokens, complaint: impl Fn(u64) -> Option<String>) -> Result<u64, SettingsError> {
-    let text = tokens.value(key)?;
+    let text = tokens.value()?;
     let value = whole(key, &text)?;
     match complaint(value) {
         Some(needed) => Err(bad(key, &text, needed)),
@@ -234,7 +234,7 @@ fn mebibytes(key: &str, tokens: &mut Tokens, complaint: impl Fn(u64) -> Option<S
 }
 
 fn fraction(key: &str, tokens: &mut Tokens, needed: &str, is_good: impl Fn(f64) -> bool) -> Result<f64, SettingsError> {
-    let text = tokens.value(key)?;
+    let text = tokens.value()?;
     match text.parse() {
         Ok(value) if is_good(value) => Ok(value),
         _ => Err(bad(key, &text, format!("needs a number {needed}"))),
@@ -242,7 +242,7 @@ fn fraction(key: &str, tokens: &mut Tokens, needed: &str, is_good: impl Fn(f64) 
 }
 
 fn boolean(key: &str, tokens: &mut Tokens) -> Result<bool, SettingsError> {
-    let text = tokens.value(key)?;
+    let text = tokens.value()?;
     match text.as_str() {
         "True" => Ok(true),
         "False" => Ok(false),
@@ -251,7 +251,7 @@ fn boolean(key: &str, tokens: &mut Tokens) -> Result<bool, SettingsError> {
 }
 
 fn divisions(key: &str, tokens: &mut Tokens) -> Result<u64, SettingsError> {
-    let text = tokens.value(key)?;
+    let text = tokens.value()?;
     let value = whole(key, &text)?;
     if value != 0 && !value.is_power_of_two() {
         return Err(bad(key, &text, "needs a power of two, or 0 for none"));
@@ -309,7 +309,7 @@ impl Tokens {
         if self.take(needed) { Ok(()) } else { Err(self.surprise(needed)) }
     }
 
-    fn value(&mut self, _key: &str) -> Result<String, SettingsError> {
+    fn value(&mut self) -> Result<String, SettingsError> {
         match self.tokens.get(self.position) {
             Some(token) if !matches!(token.as_str(), "," | ":" | "[" | "]") => {
                 self.position += 1;

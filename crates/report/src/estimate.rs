@@ -9,7 +9,7 @@ use vramfit_step::memory::{Category, Peak};
 use vramfit_step::training::{Loop, Phase, PhaseReport, Run};
 
 use crate::out_of_memory::{DeviceMemory, message};
-use crate::size::human;
+use crate::size::{grouped, human};
 
 /// The CUDA context with its libraries on an H200: 751 to 767 MiB were measured, by what had been loaded.
 const CONTEXT: u64 = 767 << 20;
@@ -115,7 +115,7 @@ impl EstimateReport {
         let bold = Style::new().bold();
         let good = AnsiColor::Green.on_default();
         let bad = AnsiColor::Red.on_default().bold();
-        let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, thousands(self.parameters));
+        let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, grouped(self.parameters));
         let spread = |range: Range| match range.low == range.high {
             true => String::new(),
             false => format!("   {} to {}, by the order of addresses", human(range.low), human(range.high)),
@@ -259,16 +259,4 @@ fn module_at(bound: &Bound<'_>, at: usize) -> Option<String> {
     }
     let path = |module: &u32| bound.model.modules[*module as usize].path.clone();
     open.iter().rev().find_map(path).filter(|path| !path.is_empty())
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

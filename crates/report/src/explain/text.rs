@@ -8,8 +8,8 @@ use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
 use super::place::{activity, library_place, place, printable, role, shorten};
-use super::words::{count, grouped, percent, words};
-use crate::size::human;
+use super::words::{count, percent, words};
+use crate::size::{grouped, human};
 
 const WIDTH: usize = 80;
 /// Holders shown: as many as leave room for the findings.

@@ -8,7 +8,7 @@ use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::{FrameId, Snapshot};
 
 use super::place::{library_place, place, role};
-use crate::size::human;
+use crate::size::{grouped, human};
 
 /// A finding in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,19 +41,6 @@ pub fn percent(part: u64, whole: u64) -> String {
 /// `1 block`, `2 blocks`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 struct Writer<'a> {

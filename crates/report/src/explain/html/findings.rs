@@ -7,8 +7,8 @@ use vramfit_trace::snapshot::Snapshot;
 
 use super::escape::escape;
 use crate::explain::place::{activity, place, stack};
-use crate::explain::words::{grouped, percent, words};
-use crate::size::human;
+use crate::explain::words::{percent, words};
+use crate::size::{grouped, human};
 
 /// The numbers at the top.
 pub fn summary(explanation: &Explanation) -> String {
