@@ -142,7 +142,8 @@ class Recorded:
             tensor = leaf.sized(sizes, self.inputs.spread)
             if leaf.is_input and tensor.is_floating_point() and precision.dtype is not None:
                 tensor = tensor.to(precision.dtype)
-            if tensor.is_floating_point() and tensor.numel() > _LARGEST_REAL_INPUT:
+            # What is computed on real values is computed without autograd.
+            if tensor.is_floating_point() and (leaf.requires_grad or tensor.numel() > _LARGEST_REAL_INPUT):
                 tensor = tensor.to(META)
             tensor.requires_grad_(leaf.requires_grad)
             real = not tensor.is_meta

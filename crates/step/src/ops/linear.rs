@@ -10,7 +10,7 @@ use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
-        "aten.linear.default" => linear,
+        "aten.linear.default" => linear_call,
         "aten.addmm.default" => addmm_call,
         "aten.mm.default" => mm_call,
         _ => return None,
@@ -94,7 +94,8 @@ fn adds_bias_in_epilogue(bias: &Tensor, second: &Tensor) -> bool {
     bias.shape() == [*outer] && bias.layout().is_contiguous() && *inner > 1 && *outer > 1
 }
 
-fn addmm(context: &mut Context, bias: &Tensor, factors: (&Tensor, &Tensor), scales: (bool, bool)) -> Outcome {
+/// `bias + first @ second`, each scaled by a number where `scales` says so.
+pub(super) fn addmm(context: &mut Context, bias: &Tensor, factors: (&Tensor, &Tensor), scales: (bool, bool)) -> Outcome {
     let (first, second) = factors;
     let (&[rows, _], &[_, columns]) = (first.shape(), second.shape()) else { return Err(Unmodelled) };
     let result = context.empty_contiguous(first.dtype(), &[rows, columns]);
@@ -156,11 +157,15 @@ pub(super) fn only(outcome: Outcome) -> Result<Tensor, Unmodelled> {
     outcome?.pop().ok_or(Unmodelled)
 }
 
-fn linear(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let (input, weight) = (call.tensor(0)?, call.tensor(1)?);
+fn linear_call(context: &mut Context, call: &Call<'_>) -> Outcome {
+    linear(context, call.tensor(0)?, call.tensor(1)?, call.optional_tensor(2))
+}
+
+/// `input @ weight.t() + bias`.
+pub(super) fn linear(context: &mut Context, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Outcome {
     let Some((&inner, outer)) = input.shape().split_last() else { return Err(Unmodelled) };
     let columns = *weight.shape().first().ok_or(Unmodelled)?;
-    let Some(bias) = call.optional_tensor(2) else {
+    let Some(bias) = bias else {
         let turned = only(transposed(context, weight))?;
         return times_weight(context, input, &turned, weight.requires_grad());
     };

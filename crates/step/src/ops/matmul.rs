@@ -185,7 +185,8 @@ fn batch_gradient(context: &mut Context, node: &Node, gradient: &Tensor, input: 
     result
 }
 
-fn bmm(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
+/// A product for each batch.
+pub(super) fn bmm(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
     let (&[count, rows, _], &[_, _, columns]) = (first.shape(), second.shape()) else { return Err(Unmodelled) };
     let result = context.empty_contiguous(first.dtype(), &[count, rows, columns]);
     let copies = (readable_copy(context, first), readable_copy(context, second));

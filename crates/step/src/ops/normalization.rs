@@ -164,6 +164,11 @@ fn layer_norm(context: &mut Context, call: &Call<'_>) -> Outcome {
     layer_norm_of(context, call)?.result()
 }
 
+/// Layer norm over the last dimension.
+pub(super) fn norm_of_rows(context: &mut Context, input: &Tensor, scale: &Tensor, shift: &Tensor) -> Outcome {
+    fused(context, input, 1, Some(scale), Some(shift), 2)?.result()
+}
+
 fn native_layer_norm(context: &mut Context, call: &Call<'_>) -> Outcome {
     layer_norm_of(context, call)?.all()
 }

@@ -8,6 +8,7 @@ mod efficient;
 mod flash;
 mod mask;
 mod math;
+mod native;
 mod select;
 mod steps;
 
@@ -19,7 +20,12 @@ use crate::tensor::{Dims, Layout, Tensor};
 use select::Backend;
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
-    (name == "aten.scaled_dot_product_attention.default").then_some(attention as Rule)
+    Some(match name {
+        "aten.scaled_dot_product_attention.default" => attention,
+        "aten._native_multi_head_attention.default" => native::multi_head_attention,
+        "aten._transformer_encoder_layer_fwd.default" => native::encoder_layer,
+        _ => return None,
+    })
 }
 
 /// The largest batch that a fused kernel takes at once.

@@ -1,0 +1,152 @@
+//! Runs captured probes as the probe script ran operators: on leaves, in the middle of a network, without gradients.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use smallvec::{SmallVec, smallvec};
+use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Mode, Model};
+use vramfit_graph::select::Sizes;
+use vramfit_step::engine;
+use vramfit_step::forward::{Forward, Passes};
+use vramfit_step::memory::{Entry, Memory, SharedMemory};
+use vramfit_step::ops::{Context, Thread};
+use vramfit_step::tape::{Backward, Gradients, Node};
+use vramfit_step::tensor::{Layout, Tensor};
+use vramfit_step::training::H200;
+
+use crate::recorded::Probe;
+
+/// Memory that has a name of its own in the recording.
+type Names = HashMap<u32, String>;
+
+/// Runs a probe in a mode: the events of all its parts, in order. `None` where this mode was not captured.
+pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String>, String>> {
+    let wanted = match mode {
+        "leaf" => Mode::Train,
+        "chained" => Mode::EvalGrad,
+        _ => Mode::Eval,
+    };
+    let variant = model.variants.iter().position(|variant| variant.mode == wanted)?;
+    let bound = bind(model, variant, &Sizes::example(model)).unwrap();
+    Some(simulated(probe, &bound, mode == "chained"))
+}
+
+fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<String>, String> {
+    let mut memory = Memory::new(Settings::default(), SimulatedDriver::unlimited());
+    memory.keep_journal();
+    let memory: SharedMemory = Rc::new(RefCell::new(memory));
+    let mut context = Context::new(Rc::clone(&memory), H200.gpu, H200.blas);
+    for thread in [Thread::Backward, Thread::Main] {
+        context.set_thread(thread);
+        context.use_blas_lt();
+    }
+    let mut names = Names::new();
+    let tensors = leaves(probe, bound, &context, &mut names, is_chained);
+    let mut start = memory.borrow().journal().len();
+    context.set_grad(bound.variant.has_grad);
+    let passes = Passes::new(bound, Vec::new());
+    let mut forward = Forward::new(&passes, &tensors);
+    forward.run(&mut context, |_, _, _| {});
+    if !forward.missing.is_empty() {
+        let missing: Vec<&str> = forward.missing.keys().map(String::as_str).collect();
+        return Err(format!("unmodelled: {}", missing.join(", ")));
+    }
+    if is_chained {
+        // The activations are made before the recording begins.
+        for (position, _) in probe.roles.iter().enumerate().filter(|(_, role)| *role == "activation") {
+            let Entry::Allocate { id, .. } = memory.borrow().journal()[start] else { return Err("no input".to_owned()) };
+            names.insert(id, format!("in{position}"));
+            start += 1;
+        }
+    }
+    let held = if bound.variant.has_grad { backward(&mut context, bound, &mut forward) } else { Vec::new() };
+    let events = events(&memory, &names, start);
+    drop((held, forward, tensors));
+    Ok(events)
+}
+
+/// The probe's arguments, and what else was there before.
+fn leaves(
+    probe: &Probe,
+    bound: &Bound<'_>,
+    context: &Context,
+    names: &mut Names,
+    is_chained: bool,
+) -> Vec<Option<Tensor>> {
+    let mut tensors = vec![None; bound.tensors.len()];
+    let layout = |id: usize| {
+        let found = &bound.tensors[id];
+        Layout { dtype: found.dtype, shape: found.shape.clone(), strides: found.strides.clone() }
+    };
+    for id in &bound.variant.constants {
+        let place = id.0 as usize;
+        tensors[place] = Some(match bound.tensors[place].is_on_host {
+            true => Tensor::on_host(layout(place)),
+            false => context.empty(layout(place)),
+        });
+    }
+    for (position, (input, role)) in bound.model.inputs.iter().zip(&probe.roles).enumerate() {
+        let place = input.tensor.0 as usize;
+        let mut tensor = context.empty(layout(place));
+        let name = if role == "activation" && is_chained { "leaf" } else { "in" };
+        let last = context.memory().borrow().journal().last().copied();
+        if let Some(Entry::Allocate { id, .. }) = last {
+            names.insert(id, format!("{name}{position}"));
+        }
+        if role != "constant" {
+            let edge = engine::sink(Rc::new(RefCell::new(None)), tensor.layout(), 0);
+            tensor = tensor.with_edge(Some(edge));
+        }
+        tensors[place] = Some(tensor);
+    }
+    tensors
+}
+
+/// Runs the backward pass; what the script still holds afterwards.
+fn backward(context: &mut Context, bound: &Bound<'_>, forward: &mut Forward<'_>) -> Vec<Tensor> {
+    let outputs: Vec<Tensor> =
+        bound.variant.outputs.iter().filter_map(|id| forward.tensors[id.0 as usize].clone()).collect();
+    let ends: Vec<&Tensor> = outputs.iter().filter(|output| output.requires_grad()).collect();
+    let gradients: Vec<Tensor> = ends.iter().map(|end| context.empty(end.layout().like(end.dtype()))).collect();
+    context.set_thread(Thread::Backward);
+    let inputs: Vec<Option<&Tensor>> = ends.into_iter().map(Some).collect();
+    let edge = context.record(&inputs, 1, |_| gradients.iter().cloned().map(Some).collect(), Roots);
+    if let Some(edge) = edge {
+        // A first gradient that is no memory starts the node that gives out the others.
+        let nothing = Tensor::on_host(Layout::contiguous(Dtype::Float32, &[]));
+        engine::run(context, &edge, nothing);
+    }
+    outputs.into_iter().chain(gradients).collect()
+}
+
+/// Gives its saved tensors out as gradients.
+#[derive(Debug)]
+struct Roots;
+
+impl Backward for Roots {
+    fn apply(&self, _context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
+        let gradients: SmallVec<[Option<Tensor>; 4]> = node.saved.borrow().iter().cloned().collect();
+        if gradients.is_empty() { smallvec![] } else { gradients }
+    }
+}
+
+fn events(memory: &SharedMemory, names: &Names, start: usize) -> Vec<String> {
+    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    memory.borrow().journal()[start..]
+        .iter()
+        .map(|entry| match entry {
+            Entry::Allocate { id, bytes, .. } => {
+                numbers.insert(*id, numbers.len());
+                format!("+{bytes}")
+            }
+            Entry::Free { id } => match numbers.get(id) {
+                Some(number) => format!("-#{number}"),
+                None => format!("-{}", names.get(id).map_or("?", String::as_str)),
+            },
+        })
+        .collect()
+}

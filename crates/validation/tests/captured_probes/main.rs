@@ -1,0 +1,62 @@
+//! Rules beside recorded probes: each probe's captured calls are simulated, and every event is compared.
+//!
+//! `PROBE=name cargo test -p vramfit-validation --test captured_probes -- --nocapture` shows the differences of the probes
+//! whose key contains the name; without a difference there is nothing to see.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod recorded;
+
+use std::collections::BTreeMap;
+
+use recorded::{Probe, captures, probes};
+
+/// Operators that have no rule yet, or whose rule is known to be incomplete: `vramfit estimate` names them.
+const DIFFERENT: [&str; 0] = [];
+
+/// The parts of a recording, in their order.
+const PARTS: [&str; 6] = ["forward", "drop_inputs", "chain", "drop_outputs", "grad_outputs", "backward"];
+
+fn expected(probe: &Probe, mode: &str) -> Vec<String> {
+    let parts = &probe.modes[mode];
+    PARTS.iter().filter_map(|part| parts.get(*part)).flatten().cloned().collect()
+}
+
+#[test]
+fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
+    let wanted = std::env::var("PROBE").ok();
+    let recorded = probes();
+    let (mut same, mut total, mut wrong) = (0, 0, BTreeMap::<String, (usize, String)>::new());
+    for (key, model) in captures() {
+        let Some(probe) = recorded.get(&key) else { continue };
+        for mode in probe.modes.keys() {
+            let Some(found) = bench::run(probe, &model, mode) else { continue };
+            let expected = expected(probe, mode);
+            total += 1;
+            if found.as_ref() == Ok(&expected) {
+                same += 1;
+                continue;
+            }
+            if wanted.as_ref().is_some_and(|wanted| key.contains(wanted.as_str())) {
+                println!("{key} {mode}\n  recorded  {}", expected.join(" "));
+                match &found {
+                    Ok(found) => println!("  simulated {}", found.join(" ")),
+                    Err(error) => println!("  {error}"),
+                }
+            }
+            let entry = wrong.entry(probe.operator.clone()).or_default();
+            entry.0 += 1;
+            entry.1 = found.err().unwrap_or_default();
+        }
+    }
+    println!("{same} of {total} runs agree");
+    if std::env::var("ALL").is_ok() {
+        for (name, (count, error)) in &wrong {
+            println!("{count:4} {name}: {error}");
+        }
+    }
+    wrong.retain(|name, _| !DIFFERENT.contains(&name.as_str()));
+    let names: Vec<&String> = wrong.keys().collect();
+    assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {names:?}");
+}

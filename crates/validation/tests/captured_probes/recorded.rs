@@ -1,0 +1,75 @@
+//! The recorded probes, single operators on an H200 with every allocation and free, and their captures.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use serde_json::Value as Json;
+use vramfit_graph::model::Model;
+use vramfit_graph::read::read_bytes;
+use vramfit_validation::measured::folder;
+
+/// A probe.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    pub operator: String,
+    /// What each argument is: `activation`, `parameter` or `constant`.
+    pub roles: Vec<String>,
+    /// For each way the probe was run, its parts with their events as text.
+    pub modes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+fn text(name: &str) -> String {
+    let mut text = String::new();
+    let file = File::open(folder().join("measured").join(name)).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// All probes, by key.
+pub fn probes() -> BTreeMap<String, Probe> {
+    let json: Json = serde_json::from_str(&text("probe.json.gz")).unwrap();
+    let probes = json["probes"].as_object().unwrap();
+    probes.iter().filter_map(|(key, json)| Some((key.clone(), probe(json)?))).collect()
+}
+
+/// All captures, by the key of their probe.
+pub fn captures() -> impl Iterator<Item = (String, Model)> {
+    let lines: Vec<String> = text("probe-captures.jsonl.gz").lines().map(str::to_owned).collect();
+    lines.into_iter().map(|line| {
+        let mut json: Json = serde_json::from_str(&line).unwrap();
+        let capture = json["capture"].take().to_string();
+        let key = json["key"].as_str().unwrap().to_owned();
+        let model = read_bytes(capture.as_bytes()).unwrap_or_else(|error| panic!("{key}: {error}"));
+        (key, model)
+    })
+}
+
+fn probe(json: &Json) -> Option<Probe> {
+    let roles = json["arguments"].as_array()?.iter().filter_map(|one| one[2].as_str().map(str::to_owned)).collect();
+    let mut modes = BTreeMap::new();
+    for name in ["leaf", "chained", "no_grad"] {
+        if let Some(found) = json.get(name).filter(|mode| mode.get("error").is_none()) {
+            modes.insert(name.to_owned(), mode(found));
+        }
+    }
+    Some(Probe { operator: json["op"].as_str()?.to_owned(), roles, modes })
+}
+
+fn mode(json: &Json) -> BTreeMap<String, Vec<String>> {
+    super::PARTS
+        .iter()
+        .filter_map(|&name| {
+            let events = json.get(name)?.as_array()?;
+            Some((name.to_owned(), events.iter().map(event).collect()))
+        })
+        .collect()
+}
+
+fn event(json: &Json) -> String {
+    if json[0] == "+" {
+        return format!("+{}", json[1]);
+    }
+    json[1].as_str().map_or_else(|| format!("-#{}", json[1]), |name| format!("-{name}"))
+}
