@@ -18,9 +18,22 @@ const DIFFERENT: [&str; 0] = [];
 /// The parts of a recording, in their order.
 const PARTS: [&str; 6] = ["forward", "drop_inputs", "chain", "drop_outputs", "grad_outputs", "backward"];
 
+/// The recorded events. Constants are inputs of the captured module, which keeps them: that they go is left out.
 fn expected(probe: &Probe, mode: &str) -> Vec<String> {
     let parts = &probe.modes[mode];
-    PARTS.iter().filter_map(|part| parts.get(*part)).flatten().cloned().collect()
+    let is_constant = |event: &str| {
+        let position = event.strip_prefix("-in").and_then(|position| position.parse::<usize>().ok());
+        position.is_some_and(|position| probe.roles[position] == "constant")
+    };
+    PARTS.iter().filter_map(|part| parts.get(*part)).flatten().filter(|event| !is_constant(event)).cloned().collect()
+}
+
+/// Autocast lets go of its casts in the order of a hash table keyed by addresses: frees in a row, sorted.
+fn without_order(mut events: Vec<String>) -> Vec<String> {
+    for run in events.chunk_by_mut(|one, other| one.starts_with('-') && other.starts_with('-')) {
+        run.sort();
+    }
+    events
 }
 
 #[test]
@@ -31,8 +44,12 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     for (key, model) in captures() {
         let Some(probe) = recorded.get(&key) else { continue };
         for mode in probe.modes.keys() {
-            let Some(found) = bench::run(probe, &model, mode) else { continue };
-            let expected = expected(probe, mode);
+            let Some(mut found) = bench::run(probe, &model, mode) else { continue };
+            let mut expected = expected(probe, mode);
+            if key.contains("|amp-") {
+                expected = without_order(expected);
+                found = found.map(without_order);
+            }
             total += 1;
             if found.as_ref() == Ok(&expected) {
                 same += 1;

@@ -75,13 +75,18 @@ pub(super) fn encoder_layer(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (attended, _) = attention.run(context)?;
     drop(first);
     // The source is added in place.
-    let before = if is_norm_first { attended } else { norm(context, &attended, 10)? };
+    let normed = |context: &mut Context, input: Tensor, scale: usize| {
+        let result = norm(context, &input, scale)?;
+        drop(input);
+        Ok(result)
+    };
+    let before = if is_norm_first { attended } else { normed(context, attended, 10)? };
     let input = if is_norm_first { norm(context, &before, 12)? } else { before.clone() };
     let inner = feed_forward(context, &input, call.tensor(14)?, call.tensor(15)?)?;
     let outer = feed_forward(context, &inner, call.tensor(16)?, call.tensor(17)?)?;
     drop(inner);
     drop(input);
-    let result = if is_norm_first { outer } else { norm(context, &outer, 12)? };
+    let result = if is_norm_first { outer } else { normed(context, outer, 12)? };
     drop(before);
     Ok(smallvec![result])
 }
