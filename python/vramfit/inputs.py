@@ -45,7 +45,7 @@ class Leaf:
             if wanted != tensor.shape[dim]:
                 tensor = self._resized(tensor, dim, wanted, spread)
         if tensor.is_meta:
-            return torch.empty(tensor.shape, dtype=tensor.dtype, device=META)
+            return torch.empty_like(tensor)
         return tensor.clone() if tensor is self.example else tensor.contiguous().clone()
 
     @staticmethod

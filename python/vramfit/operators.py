@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 import torch
 from torch._ops import OpOverload
 
 # Composites that the file shows opened, as the calls inside them: their insides are the same on every device.
-OPENED: FrozenSet[str] = frozenset({
-    "aten::einsum", "aten::tensordot", "aten::chain_matmul", "aten::linalg_multi_dot", "aten::pad", "aten::meshgrid",
-    "aten::meshgrid.indexing", "aten::inner", "aten::kron", "aten::cov", "aten::cartesian_prod", "aten::block_diag",
-    "aten::nll_loss_nd",
-})
-# Composites that stay whole under autocast too: CUDA runs them by a library of its own (cuDNN's recurrent networks).
-NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
+OPENED: FrozenSet[str] = frozenset(f"aten::{name}" for name in """
+einsum tensordot chain_matmul linalg_multi_dot pad meshgrid meshgrid.indexing inner kron cov cartesian_prod block_diag
+nll_loss_nd rms_norm alpha_dropout alpha_dropout_ feature_alpha_dropout feature_alpha_dropout_ argsort argsort.stable argwhere
+atleast_3d bilinear cdist column_stack combinations corrcoef cosine_embedding_loss cosine_similarity cross cumulative_trapezoid.dx
+cumulative_trapezoid.x diag diagflat dsplit.array dsplit.int dstack embedding_bag embedding_bag.padding_idx fliplr flipud
+float_power.Scalar float_power.Tensor_Scalar float_power.Tensor_Tensor frobenius_norm.dim ger gradient.scalarint
+hinge_embedding_loss hsplit.array hsplit.int hstack isclose margin_ranking_loss matrix_power msort multilabel_margin_loss nanmean
+narrow.Tensor nonzero_numpy norm_except_dim outer pad_sequence pairwise_distance poisson_nll_loss ravel
+repeat_interleave.self_Tensor reshape_as row_stack std_mean std_mean.dim tensor_split.indices
+tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_loss vander var_mean var_mean.dim vsplit.array
+vsplit.int vstack rot90
+""".split())
+# Composites that stay whole under autocast too: CUDA runs them by a library or a kernel of its own.
+NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")
 # Operators that hand a value to Python: on a GPU they wait for it.
 READERS: FrozenSet[str] = frozenset({
     "aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",
@@ -73,6 +80,15 @@ class Operator:
     def open(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the inside of a composite."""
         return self.overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
+def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
+    """Whether a composite that mostly stays whole is shown opened: cross entropy out of many small steps."""
+    if operator.qualified != "aten::cross_entropy_loss":
+        return False
+    weighted, smoothed = encoded[2] is not None, bool(encoded[5])
+    probable = infos[1].kind.dtype.is_floating_point
+    return weighted + smoothed + probable > 1
 
 
 def encode_default(name: str, value: Any) -> Any:

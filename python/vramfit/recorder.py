@@ -8,17 +8,20 @@ constants are real on the CPU, so that decisions taken on them come out as they 
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch._ops import OpOverload
+from torch.nn import functional
 
 from .autocast import POLICIES
 from .casting import Casting
 from .errors import CaptureError
-from .operators import Operator, encode_word
+from .operators import Operator, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, substituted
 from .session import Session
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
@@ -28,6 +31,7 @@ _include = torch._C._dispatch_tls_set_dispatch_key_included
 _DisableDispatcher = torch._C._DisablePythonDispatcher
 _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
 _REAL_INTEGERS = 1 << 27
 
@@ -48,6 +52,8 @@ class Recorder(Casting):
         self._storages = 0
         self._handlers: Dict[OpOverload, Callable[..., Any]] = {}
         self._owner = threading.get_ident()
+        # The grad mode in which an opened composite was called: its own code may switch it without Python seeing that.
+        self._opened_with_grad: Optional[bool] = None
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
@@ -161,12 +167,19 @@ class Recorder(Casting):
         tensors: List[torch.Tensor] = []
         infos: List[Info] = []
         key, encoded = self._read_arguments(operator, args, kwargs, tensors, infos)
-        if operator.opened or (autocast and policy is None and operator.composite and self._casts_inside(operator, args, kwargs, infos)):
+        if operator.opened or opens_here(operator, encoded, infos) \
+                or (autocast and policy is None and operator.composite and self._casts_inside(operator, args, kwargs, infos)):
             self._autocast_off += policy is not None
+            before, self._opened_with_grad = self._opened_with_grad, torch.is_grad_enabled()
             try:
                 result = self._inside(operator.open, args, kwargs)
             finally:
                 self._autocast_off -= policy is not None
+                self._opened_with_grad = before
+        elif self._opened_with_grad not in (None, torch.is_grad_enabled()):
+            self.steps.append(("grad", torch.is_grad_enabled()))
+            result = self._run(key, operator, args, kwargs, tensors, infos, encoded, flag)
+            self.steps.append(("grad", self._opened_with_grad))
         else:
             result = self._run(key, operator, args, kwargs, tensors, infos, encoded, flag)
         if temporaries:
@@ -346,6 +359,8 @@ class Recorder(Casting):
     def _assumed(self, operator: Operator, infos: List[Info]) -> Any:
         """A value that Python reads though it depends on the weights."""
         kind = infos[0].kind
+        if operator.qualified == "aten::is_nonzero" and _asks_for_bad_values():
+            return False
         if operator.qualified in ("aten::item", "aten::_local_scalar_dense") and kind.dtype.is_floating_point:
             where = self.where()
             self.session.note(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
@@ -457,6 +472,14 @@ def _certain(operator: Operator, args: Sequence[Any]) -> bool:
     if operator.name.split(".")[1] not in ("lt", "le", "gt", "ge") or len(args) != 2 or not isinstance(args[1], (int, float)):
         return False
     return args[1] <= 0 or args[1] >= 1
+
+
+def _asks_for_bad_values() -> bool:
+    """Whether torch.nn.functional itself asks, which it does to refuse bad values (a negative variance)."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == functional.__file__
 
 
 class _Paused:

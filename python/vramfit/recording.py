@@ -140,7 +140,8 @@ class Recorded:
         made: List[torch.Tensor] = []
         for leaf in self.inputs.leaves:
             tensor = leaf.sized(sizes, self.inputs.spread)
-            if leaf.is_input and tensor.is_floating_point() and precision.dtype is not None:
+            # Targets too: most losses refuse another type than the outputs' in their backward pass.
+            if tensor.is_floating_point() and precision.dtype is not None:
                 tensor = tensor.to(precision.dtype)
             # What is computed on real values is computed without autograd.
             if tensor.is_floating_point() and (leaf.requires_grad or tensor.numel() > _LARGEST_REAL_INPUT):

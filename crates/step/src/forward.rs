@@ -9,7 +9,7 @@ use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
 use crate::memory::Category;
-use crate::ops::{Call, Context, Rule, Unmodelled, rule};
+use crate::ops::{Call, Context, Rule, Unmodelled, copied_slices, rule, seen_again};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 
@@ -302,9 +302,37 @@ impl<'a> Forward<'a> {
         drop(view);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
+                let before = self.tensors[id.0 as usize].take();
+                let is_written = before.is_some_and(|before| !is_same_edge(before.edge(), result.edge()));
                 self.tensors[id.0 as usize] = Some(result);
+                if is_written && self.bound.tensor(*id).is_view && !self.write_into_base(context, *id) {
+                    *self.missing.entry(format!("{} of a view", self.bound.operator_name(call))).or_default() += 1;
+                }
             }
         }
+    }
+
+    /// A view has been written into: its base has a new place in the graph, and so has the view. Whether the base is there.
+    fn write_into_base(&mut self, context: &mut Context, id: TensorId) -> bool {
+        let written = self.tensors[id.0 as usize].take();
+        let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else {
+            return false;
+        };
+        let storage = self.bound.tensor(id).storage;
+        let is_base = |other: usize| {
+            let tensor = &self.bound.tensors[other];
+            tensor.storage == storage && !tensor.is_view && self.tensors[other].is_some()
+        };
+        let base = (0..self.tensors.len()).find(|&other| is_base(other));
+        let Some((place, base)) = base.and_then(|place| Some((place, self.tensors[place].take()?))) else {
+            self.tensors[id.0 as usize] = Some(view);
+            return false;
+        };
+        let edge = copied_slices(context, &base, view.layout(), edge);
+        let base = base.detach().with_edge(edge);
+        self.tensors[id.0 as usize] = Some(seen_again(context, &base, &view));
+        self.tensors[place] = Some(base);
+        true
     }
 
     fn keep_host_results(&mut self, call: &BoundCall<'_>) {
@@ -314,6 +342,15 @@ impl<'a> Forward<'a> {
                 Layout { dtype: captured.dtype, shape: captured.shape.clone(), strides: captured.strides.clone() };
             self.tensors[id.0 as usize] = Some(Tensor::on_host(layout));
         }
+    }
+}
+
+/// Whether two tensors' gradients go to the same place.
+fn is_same_edge(one: Option<&crate::tape::Edge>, other: Option<&crate::tape::Edge>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Rc::ptr_eq(&one.node, &other.node),
+        (None, None) => true,
+        _ => false,
     }
 }
 

@@ -24,17 +24,55 @@ fn scan_state(tiles: i64) -> i64 {
 
 /// Sorting pairs of 64-bit integers over all bits.
 pub fn radix_sort_pairs(items: i64) -> u64 {
+    radix_sort_pairs_of(items, 64)
+}
+
+/// Sorting pairs of 64-bit integers whose keys have so many bits.
+pub fn radix_sort_pairs_of(items: i64, bits: u64) -> u64 {
     // Up to here one block of 256 threads with 9 items each sorts alone, and asks for one byte.
-    if items <= 256 * 9 {
-        return 1;
-    }
-    let (tile, passes) = (384 * 12, 8);
+    if items <= 256 * 9 { 1 } else { onesweep(items, (8, 8), bits, 384 * 12) }
+}
+
+/// Sorting keys of `key` bytes with values of `value` bytes.
+///
+/// # Errors
+/// How such pairs are sorted has not been recorded.
+pub fn radix_sort(items: i64, key: u64, value: u64, bits: u64) -> Result<u64, crate::ops::Unmodelled> {
+    let tile = match (key, value) {
+        (8, 8) => 384 * 12,
+        (4, 8) => 384 * 14,
+        (2, 8) => 352 * 16,
+        _ => return Err(crate::ops::Unmodelled),
+    };
+    Ok(onesweep(items, (key, value), bits, tile))
+}
+
+/// Sorting pairs of 32-bit integers by their row.
+pub fn radix_sort_rows(items: i64, rows: i64) -> u64 {
+    let bits = u64::from(64 - rows.max(1).leading_zeros());
+    onesweep(items, (8, 8), bits, 384 * 15)
+}
+
+/// A digit of eight bits a pass; what a single pass writes goes straight to its place.
+fn onesweep(items: i64, (key, value): (u64, u64), bits: u64, tile: i64) -> u64 {
+    let passes = bits.div_ceil(8).cast_signed();
     let portion = ((1 << 28) - 1) / tile * tile;
     let portions = tiles(items, portion);
     let bins = portions * passes * RADIX_DIGITS * 8;
     let lookback = tiles(items.min(portion), tile) * RADIX_DIGITS * 4;
     let counters = portions * passes * 4;
-    aliased(&[bins, lookback, 8 * items, 8 * items, counters]).unsigned_abs()
+    let between = |bytes: u64| if passes > 1 { bytes.cast_signed() * items } else { 0 };
+    aliased(&[bins, lookback, between(key), between(value), counters]).unsigned_abs()
+}
+
+/// Counting what is true: a partial count of each block of threads that the GPU can hold, five times over.
+pub fn count(items: i64) -> u64 {
+    if items <= 256 * 16 { 1 } else { aliased(&[132 * 8 * 5 * 4]).unsigned_abs() }
+}
+
+/// Picking the places that are true.
+pub fn select(items: i64) -> u64 {
+    aliased(&[8 * (tiles(items, 4096).max(1) + 32), 1]).unsigned_abs()
 }
 
 /// The first of each run of equal 64-bit keys, with 32-bit values.
@@ -57,6 +95,21 @@ mod tests {
             [(231, 1), (3073, 67_583), (4096, 83_455), (4800, 95_743), (16_000, 276_991), (65_536, 1_080_831)];
         for (items, bytes) in recorded {
             assert_eq!(radix_sort_pairs(items), bytes, "{items} items");
+        }
+    }
+
+    #[test]
+    fn sorting_by_few_bits_takes_fewer_passes() {
+        assert_eq!(radix_sort_pairs_of(4096, 13), 71_167);
+        assert_eq!(radix_sort_pairs_of(90_000, 5), 23_039);
+        assert_eq!(radix_sort(1_000_003, 4, 8, 32), Ok(12_200_703));
+        assert_eq!(radix_sort(1_000_003, 2, 8, 16), Ok(10_187_263));
+    }
+
+    #[test]
+    fn counting_and_picking_ask_for_what_was_recorded_on_an_h200() {
+        for (items, counted, picked) in [(77, 1, 1023), (4097, 21_503, 1023), (1_000_003, 21_503, 2815)] {
+            assert_eq!((count(items), select(items)), (counted, picked), "{items} items");
         }
     }
 

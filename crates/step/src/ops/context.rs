@@ -10,7 +10,7 @@ use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::memory::{Category, SharedMemory, Storage};
-use crate::tape::{Backward, Edge, Node, Saved};
+use crate::tape::{Backward, Edge, InputShape, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
 
 /// The thread work is issued from; each has its own library handles.
@@ -257,6 +257,30 @@ impl Context {
             buffer: RefCell::default(),
         };
         Some(Edge { node: Rc::new(node), output: 0 })
+    }
+
+    /// A node with these places for its results; it saves nothing itself.
+    pub fn record_as(
+        &mut self,
+        places: impl Iterator<Item = (Option<Edge>, Option<InputShape>)>,
+        backward: impl Backward + 'static,
+    ) -> Edge {
+        let (next, inputs) = places.unzip();
+        self.sequence += 1;
+        let node = Node {
+            sequence: self.sequence,
+            backward: Box::new(backward),
+            saved: RefCell::default(),
+            packed: RefCell::default(),
+            inputs,
+            next,
+            outputs: 1,
+            place: self.memory.borrow().place(),
+            dependencies: Cell::new(0),
+            visited: Cell::new(0),
+            buffer: RefCell::default(),
+        };
+        Edge { node: Rc::new(node), output: 0 }
     }
 }
 

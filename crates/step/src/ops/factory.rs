@@ -12,7 +12,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match base {
         "arange" | "zeros" | "ones" | "full" | "empty" | "rand" | "randn" | "randint" | "linspace" | "logspace"
         | "eye" | "new_zeros" | "new_ones" | "new_full" | "new_empty" | "new_tensor" | "scalar_tensor" | "one_hot"
-        | "empty_permuted" | "tril_indices" | "triu_indices" | "hann_window" => made,
+        | "empty_permuted" | "tril_indices" | "triu_indices" | "hann_window" | "searchsorted" | "bucketize" => made,
         "zeros_like" | "ones_like" | "full_like" | "empty_like" | "rand_like" | "randn_like" | "randint_like" => like,
         "bernoulli" => bernoulli,
         "zero_" | "fill_" | "normal_" | "uniform_" | "bernoulli_" | "random_" | "exponential_" => fill,
@@ -63,7 +63,7 @@ impl Backward for Zeros {
 fn fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     let target = call.tensor(0)?;
     let edge = context.record(&[Some(target)], 1, |_| smallvec![], Zeros);
-    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(call, target, edge) }
+    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(target, edge) }
 }
 
 /// A copy into a tensor: what was there gets zeros, the source the gradient itself.
@@ -81,5 +81,5 @@ impl Backward for CopiedInto {
 fn copy_into(context: &mut Context, call: &Call<'_>) -> Outcome {
     let target = call.tensor(0)?;
     let edge = context.record(&[Some(target), call.optional_tensor(1)], 1, |_| smallvec![], CopiedInto);
-    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(call, target, edge) }
+    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(target, edge) }
 }

@@ -17,13 +17,16 @@ mod linear;
 mod loss;
 mod matmul;
 mod normalization;
+mod padding;
 mod pointwise;
 mod reduction;
+mod slices;
 mod softmax;
 mod view;
 
 pub use call::{Call, Outcome, Unmodelled};
 pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
+pub(crate) use slices::{copied_slices, seen_again};
 
 /// A rule: what the operator does, and its results.
 pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;
@@ -47,6 +50,7 @@ pub fn rule(name: &str) -> Option<Rule> {
         joining::rule,
         indexing::rule,
         factory::rule,
+        padding::rule,
     ];
     families.into_iter().find_map(|family| family(name))
 }

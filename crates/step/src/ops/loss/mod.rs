@@ -23,6 +23,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.binary_cross_entropy_with_logits.default" => regression::binary_with_logits,
         "aten.soft_margin_loss.default" => regression::soft_margin,
         "aten.kl_div.default" => regression::kl_div,
+        "aten.multi_margin_loss.default" => regression::multi_margin,
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use smallvec::smallvec;
 
+use super::super::pointwise::promote;
 use super::pieces::{absolute, combined, difference, reduced, times};
 use super::{Call, Context, Outcome, Reduction, Unmodelled};
 use crate::tape::{Backward, Gradients, Node, Saved};
@@ -164,9 +165,24 @@ pub(super) fn soft_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![record(context, [input, &target], None, result, Formula::SoftMargin)])
 }
 
+/// A margin between the right class and every other.
+pub(super) fn multi_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (input, target) = (call.tensor(0)?, call.tensor(1)?);
+    if !call.is_none(4) {
+        return Err(Unmodelled);
+    }
+    let is_kept = Reduction::of(call, 5)? == Reduction::None && input.shape().len() == 2;
+    let result = context.empty_contiguous(input.dtype(), if is_kept { target.shape() } else { &[] });
+    if !is_kept && input.shape().len() == 2 {
+        let losses = context.empty_contiguous(input.dtype(), target.shape());
+        context.sum_into(&losses, losses.dtype());
+    }
+    Ok(smallvec![record(context, [input, target], None, result, Formula::Plain)])
+}
+
 pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let (input, target) = pair(call)?;
-    if !call.is_none(2) || target.requires_grad() {
+    let (input, target) = (call.tensor(0)?, call.tensor(1)?);
+    if !call.is_none(2) || target.requires_grad() || input.shape() != target.shape() {
         return Err(Unmodelled);
     }
     let positive = call.optional_tensor(3);
@@ -181,7 +197,8 @@ pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outc
         drop(without_one);
         drop(weighted);
     }
-    let losses = context.empty(target.layout().like(target.dtype()));
+    let wide = promote(&[input, target]);
+    let losses = context.empty(target.layout().like(wide));
     let result = match Reduction::of(call, 4)? {
         Reduction::None => losses.clone(),
         _ => plain_sum(context, &losses),

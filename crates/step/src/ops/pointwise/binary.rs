@@ -166,7 +166,7 @@ fn add_or_sub_in_place(context: &mut Context, call: &Call<'_>, is_difference: bo
     let target = call.tensor(0)?;
     let other = call.optional_tensor(1);
     let edge = context.record(&[Some(target), other], 1, |_| smallvec![], added(call, is_difference));
-    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(call, target, edge) }
+    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(target, edge) }
 }
 
 /// `self + alpha * other`.
@@ -305,4 +305,62 @@ pub fn add_into(context: &mut Context, target: &Tensor, other: &Tensor) -> Outco
     let kind = Added { is_difference: false, is_scaled: false };
     let edge = context.record(&[Some(target), Some(other)], 1, |_| smallvec![], kind);
     Ok(smallvec![target.detach().with_edge(edge)])
+}
+
+/// `number ** self`: the number goes to the GPU.
+pub fn number_pow(context: &mut Context, call: &Call<'_>) -> Outcome {
+    static POWER: Elementwise = Elementwise {
+        inputs: &[1],
+        saves: &[Save::Input(0), Save::Result],
+        gradients: &[(0, Steps(&[Like(&[Saved(1)]), Like(&[G, Made(0)])]))],
+    };
+    let exponent = call.tensor(1)?;
+    let result = elementwise(context, &[exponent], call.result(0)?.dtype);
+    drop(context.scratch(8));
+    let edge = record(context, &[Some(exponent)], &[Some(exponent)], &result, &POWER);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// The angle of two coordinates: both gradients are found by one function.
+pub fn atan2(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Angle;
+    impl Backward for Angle {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let (other, source) = (node.saved(0), node.saved(1));
+            let dtype = gradient.dtype();
+            let one = elementwise(context, &[&source], dtype);
+            let two = elementwise(context, &[&other], dtype);
+            let squares = elementwise(context, &[&one, &two], dtype);
+            drop(two);
+            drop(one);
+            let inverse = elementwise(context, &[&squares], dtype);
+            drop(elementwise(context, &[&squares], vramfit_graph::dtype::Dtype::Bool));
+            let mut first = None;
+            let mut left = smallvec::SmallVec::<[Tensor; 4]>::new();
+            if node.wants(0) {
+                let product = elementwise(context, &[&gradient, &other], dtype);
+                first = Some(elementwise(context, &[&product, &inverse], dtype));
+                left.push(product);
+            }
+            let mut second = None;
+            if node.wants(1) {
+                let turned = elementwise(context, &[&source], dtype);
+                let product = elementwise(context, &[&gradient, &turned], dtype);
+                second = Some(elementwise(context, &[&product, &inverse], dtype));
+                left.push(turned);
+                left.push(product);
+            }
+            while left.pop().is_some() {}
+            drop(inverse);
+            drop(squares);
+            smallvec![first, second]
+        }
+    }
+    let (source, other) = (call.tensor(0)?, call.tensor(1)?);
+    let result = elementwise(context, &[source, other], call.result(0)?.dtype);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(other.clone()), Some(source.clone())];
+    let edge = context.record(&[Some(source), Some(other)], 1, saved, Angle);
+    Ok(smallvec![result.with_edge(edge)])
 }

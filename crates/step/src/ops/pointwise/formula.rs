@@ -232,15 +232,12 @@ pub fn run_in_place(context: &mut Context, call: &Call<'_>, operator: &'static E
         return Ok(smallvec![target.clone()]);
     }
     let edge = record(context, &inputs, &saved_inputs, target, operator);
-    rebased(call, target, edge)
+    rebased(target, edge)
 }
 
-/// The tensor that was written into, with its new place in the graph.
-pub fn rebased(call: &Call<'_>, target: &Tensor, edge: Option<crate::tape::Edge>) -> Outcome {
-    if edge.is_some() && call.captured.first().copied().flatten().is_some_and(|captured| captured.is_view) {
-        // Writing into a view changes its base's place in the graph too.
-        return Err(Unmodelled);
-    }
+/// The tensor that was written into, with its new place in the graph. Where it is a view, the forward pass gives its base
+/// a new place too.
+pub fn rebased(target: &Tensor, edge: Option<crate::tape::Edge>) -> Outcome {
     Ok(smallvec![target.detach().with_edge(edge)])
 }
 

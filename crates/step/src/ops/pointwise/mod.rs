@@ -7,7 +7,7 @@ mod unary;
 use super::{Call, Context, Outcome, Rule};
 
 pub(super) use binary::add_into;
-pub(super) use formula::{Elementwise, Save, elementwise, rebased, record, run, run_in_place};
+pub(super) use formula::{Elementwise, Save, elementwise, promote, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 
 /// A rule from a row of the tables.
@@ -54,6 +54,7 @@ fn unary(base: &str) -> Option<Rule> {
         "neg" | "floor" | "ceil" | "round" | "trunc" | "sign" | "tril" | "triu" => new!(unary::FRESH_GRADIENT),
         "frac" => new!(unary::PASSED),
         "nan_to_num" => new!(unary::NAN_TO_NUM),
+        "sinc" => new!(unary::SINC),
         "clamp_min" | "clamp_max" => new!(unary::CLAMP_ONE_SIDE),
         _ => return None,
     })
@@ -84,6 +85,8 @@ fn others(base: &str, overload: &str) -> Option<Rule> {
         ("div" | "divide" | "true_divide", "Tensor" | "Scalar") => new!(binary::DIV),
         ("pow", "Tensor_Scalar") => binary::pow_number,
         ("pow", "Tensor_Tensor") => binary::pow_tensor,
+        ("pow", "Scalar") => binary::number_pow,
+        ("atan2" | "arctan2", _) => binary::atan2,
         ("square", _) => binary::pow_number,
         ("maximum" | "minimum", _) | ("max" | "min", "other") => new!(binary::MAXIMUM),
         ("fmod" | "remainder", "Tensor") => new!(binary::FMOD),

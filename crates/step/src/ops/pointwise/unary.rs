@@ -97,3 +97,23 @@ const CLAMP_ONE: &[super::formula::Step] = &[Number, Truth(&[S]), Like(&[Made(1)
 /// `clamp` between numbers.
 pub static CLAMP_BOTH_SIDES: Elementwise =
     of_input(&[(0, Steps(&[Number, Truth(&[S]), Truth(&[S]), Like(&[Made(2), G, Made(0)])]))]);
+/// `sinc`: `grad * ((pi * x).cos() * pi * x - (pi * x).sin()) / (pi * x * x)`, and zero at zero.
+pub static SINC: Elementwise = of_input(&[(
+    0,
+    Steps(&[
+        Like(&[S]),
+        Like(&[Made(0)]),
+        Like(&[Made(1), S]),
+        Drop(&[1]),
+        Like(&[S]),
+        Like(&[Made(4)]),
+        Like(&[Made(5)]),
+        Like(&[Made(6), S]),
+        Like(&[Made(7), Made(2)]),
+        Like(&[G, Made(8)]),
+        Drop(&[8, 7, 6, 5, 4]),
+        Number,
+        Truth(&[S]),
+        Like(&[Made(12), Made(11), Made(9)]),
+    ]),
+)]);

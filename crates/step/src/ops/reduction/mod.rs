@@ -2,6 +2,7 @@
 
 mod extreme;
 mod moment;
+mod product;
 mod scan;
 
 use smallvec::smallvec;
@@ -16,7 +17,7 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
-    sums(name).or_else(|| moment::rule(name)).or_else(|| extreme::rule(name)).or_else(|| scan::rule(name))
+    sums(name).or_else(|| moment::rule(name)).or_else(|| extreme::rule(name)).or_else(|| scan::rule(name)).or_else(|| product::rule(name))
 }
 
 fn sums(name: &str) -> Option<Rule> {
@@ -25,8 +26,6 @@ fn sums(name: &str) -> Option<Rule> {
         "aten.sum.dim_IntList" => |context, call| sum(context, call, &Over::listed(call)?, false),
         "aten.mean.default" => |context, call| sum(context, call, &Over::all(call)?, true),
         "aten.mean.dim" => |context, call| sum(context, call, &Over::listed(call)?, true),
-        "aten.prod.default" => |context, call| without_gradient(context, call, &Over::all(call)?),
-        "aten.prod.dim_int" => |context, call| without_gradient(context, call, &Over::listed(call)?),
         "aten.any.default" | "aten.all.default" => |context, call| truth(context, call, &Over::all(call)?),
         "aten.any.dim" | "aten.all.dim" | "aten.any.dims" | "aten.all.dims" => {
             |context, call| truth(context, call, &Over::listed(call)?)
@@ -145,15 +144,6 @@ fn sum(context: &mut Context, call: &Call<'_>, over: &Over, is_mean: bool) -> Ou
     let backward = Summed { over: over.clone(), source: source.shape().into(), is_mean };
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
     Ok(smallvec![result.with_edge(edge)])
-}
-
-fn without_gradient(context: &mut Context, call: &Call<'_>, over: &Over) -> Outcome {
-    let source = call.tensor(0)?;
-    if context.is_grad_on() && source.requires_grad() {
-        return Err(Unmodelled);
-    }
-    let dtype = call.result(0)?.dtype;
-    Ok(smallvec![reduced(context, source, over, dtype, summing(dtype))])
 }
 
 fn truth(context: &mut Context, call: &Call<'_>, over: &Over) -> Outcome {

@@ -19,7 +19,10 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.std.dim" => |context, call| variance(context, call, &Over::at(call, 1, 3)?, true),
         "aten.var.correction" => |context, call| variance(context, call, &Over::at(call, 1, 3)?, false),
         "aten.std.correction" => |context, call| variance(context, call, &Over::at(call, 1, 3)?, true),
-        "aten.linalg_vector_norm.default" => norm,
+        "aten.var_mean.correction" => |context, call| with_mean(context, call, false),
+        "aten.std_mean.correction" => |context, call| with_mean(context, call, true),
+        "aten.linalg_vector_norm.default" | "aten.norm.ScalarOpt_dim" | "aten.norm.ScalarOpt_dim_dtype" => norm,
+        "aten.norm.Scalar" => norm,
         "aten.logsumexp.default" => logsumexp,
         _ => return None,
     })
@@ -37,7 +40,13 @@ struct Variance {
 
 impl Backward for Variance {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        let gradient = gradients[0].clone();
+        smallvec![gradient.map(|gradient| self.gradient(context, node, gradient))]
+    }
+}
+
+impl Variance {
+    fn gradient(&self, context: &mut Context, node: &Node, gradient: Tensor) -> Tensor {
         let source = node.saved(0);
         let dtype = gradient.dtype();
         let of_root = self.is_root.then(|| {
@@ -61,8 +70,42 @@ impl Backward for Variance {
         drop(centred);
         drop(mean);
         drop(of_root);
+        result
+    }
+}
+
+/// Variance or deviation together with the mean: both gradients are added.
+#[derive(Debug)]
+struct WithMean(Variance);
+
+impl Backward for WithMean {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let source = node.saved(0);
+        let of_spread = gradients[0].clone().map(|gradient| self.0.gradient(context, node, gradient));
+        let of_mean = gradients.get(1).cloned().flatten().map(|gradient| {
+            let wide = self.0.over.spread(&gradient, source.shape());
+            elementwise(context, &[&wide], wide.dtype())
+        });
+        let (Some(one), Some(other)) = (&of_spread, &of_mean) else { return smallvec![of_spread.or(of_mean)] };
+        let result = elementwise(context, &[one, other], one.dtype());
+        drop(of_spread);
+        drop(of_mean);
         smallvec![Some(result)]
     }
+}
+
+fn with_mean(context: &mut Context, call: &Call<'_>, is_root: bool) -> Outcome {
+    let source = call.tensor(0)?;
+    let over = Over::at(call, 1, 3)?;
+    let shape = over.shape(source.shape());
+    let spread = context.empty_contiguous(source.dtype(), &shape);
+    let mean = context.empty_contiguous(source.dtype(), &shape);
+    context.reduction_buffers(source.layout(), &over.dims, WELFORD);
+    let kept = spread.detach();
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(source.clone()), is_root.then_some(kept)];
+    let edge = context.record(&[Some(source)], 2, saved, WithMean(Variance { over, is_root }));
+    let of_mean = edge.clone().map(|edge| crate::tape::Edge { output: 1, ..edge });
+    Ok(smallvec![spread.with_edge(edge), mean.with_edge(of_mean)])
 }
 
 fn variance(context: &mut Context, call: &Call<'_>, over: &Over, is_root: bool) -> Outcome {
@@ -78,11 +121,20 @@ fn variance(context: &mut Context, call: &Call<'_>, over: &Over, is_root: bool) 
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// The first and second norm.
+/// Which norm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    First,
+    Second,
+    /// Above two.
+    Higher,
+    Largest,
+}
+
 #[derive(Debug)]
 struct Norm {
     over: Over,
-    is_second: bool,
+    order: Order,
 }
 
 impl Backward for Norm {
@@ -92,12 +144,54 @@ impl Backward for Norm {
         let dtype = source.dtype();
         let gradient = self.over.restored(&gradient, source.shape());
         let result = self.over.restored(&result, source.shape());
-        let direction = elementwise(context, &[&source, &result], dtype);
-        let is_zero = self.is_second.then(|| elementwise(context, &[&result], Dtype::Bool));
-        let answer = elementwise(context, &[&gradient, &direction], dtype);
-        drop(is_zero);
-        drop(direction);
+        let answer = match self.order {
+            Order::First | Order::Second => {
+                let direction = elementwise(context, &[&source, &result], dtype);
+                let is_zero = (self.order == Order::Second).then(|| elementwise(context, &[&result], Dtype::Bool));
+                let answer = elementwise(context, &[&gradient, &direction], dtype);
+                drop(is_zero);
+                drop(direction);
+                answer
+            }
+            Order::Higher => {
+                let absolute = elementwise(context, &[&source], dtype);
+                let scaled = elementwise(context, &[&source, &absolute], dtype);
+                drop(absolute);
+                let power = elementwise(context, &[&result], dtype);
+                let scale = elementwise(context, &[&gradient, &power], dtype);
+                drop(power);
+                drop(elementwise(context, &[&result], Dtype::Bool));
+                let answer = elementwise(context, &[&scaled, &scale], dtype);
+                drop(scale);
+                drop(scaled);
+                answer
+            }
+            Order::Largest => self.of_largest(context, &source, &result, &gradient),
+        };
         smallvec![Some(answer)]
+    }
+}
+
+impl Norm {
+    /// The gradient in equal shares to all elements that are as large as the norm.
+    fn of_largest(&self, context: &mut Context, source: &Tensor, result: &Tensor, gradient: &Tensor) -> Tensor {
+        let dtype = source.dtype();
+        let absolute = elementwise(context, &[source], dtype);
+        let is_equal = elementwise(context, &[&absolute, result], Dtype::Bool);
+        let is_no_number = elementwise(context, &[&absolute], Dtype::Bool);
+        let mask = elementwise(context, &[&is_equal, &is_no_number], Dtype::Bool);
+        drop(is_no_number);
+        drop(is_equal);
+        let count = reduced(context, &mask, &self.over.keeping(), Dtype::Int64, summing(Dtype::Int64));
+        let share = elementwise(context, &[gradient, &count], dtype);
+        let shares = elementwise(context, &[&share, &mask], dtype);
+        let sign = elementwise(context, &[source], dtype);
+        let answer = elementwise(context, &[&sign, &shares], dtype);
+        drop((sign, shares));
+        drop((share, count));
+        drop(mask);
+        drop(absolute);
+        answer
     }
 }
 
@@ -109,19 +203,19 @@ fn norm(context: &mut Context, call: &Call<'_>) -> Outcome {
         _ => 2.0,
     };
     let over = Over::at(call, 2, 3)?;
-    let is_known = order == 1.0 || order == 2.0;
-    if context.is_grad_on() && source.requires_grad() && !is_known {
-        return Err(Unmodelled);
-    }
+    let order = match order {
+        1.0 => Order::First,
+        2.0 => Order::Second,
+        f64::INFINITY => Order::Largest,
+        order if order > 2.0 => Order::Higher,
+        _ if context.is_grad_on() && source.requires_grad() => return Err(Unmodelled),
+        _ => Order::First,
+    };
     let dtype = call.result(0)?.dtype;
     let result = reduced(context, source, &over, dtype, summing(dtype));
     let kept = result.detach();
-    let edge = context.record(
-        &[Some(source)],
-        1,
-        |_| smallvec![Some(source.clone()), Some(kept)],
-        Norm { over, is_second: order == 2.0 },
-    );
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(source.clone()), Some(kept)];
+    let edge = context.record(&[Some(source)], 1, saved, Norm { over, order });
     Ok(smallvec![result.with_edge(edge)])
 }
 

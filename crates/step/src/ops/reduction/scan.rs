@@ -44,14 +44,14 @@ impl Backward for Cumsum {
 }
 
 /// The sums, and the scratch of a scan over one row.
-fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
+pub(super) fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
     let result = context.empty(source.layout().like(dtype));
     scan_scratch(context, source, dim, dtype);
     result
 }
 
 /// The scratch of a scan over one row.
-fn scan_scratch(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) {
+pub(super) fn scan_scratch(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) {
     let length = source.shape().get(dim).copied().unwrap_or(1);
     if length == source.layout().elements() && !source.shape().is_empty() {
         drop(context.scratch(scan::scratch_bytes(dtype, length)));
