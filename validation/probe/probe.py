@@ -33,6 +33,7 @@ FAMILIES = (
     "activation",
     "loss",
     "copy",
+    "corners",
 )
 DTYPES_ON_CPU = ("fp32",)
 
