@@ -18,7 +18,8 @@ hinge_embedding_loss hsplit.array hsplit.int hstack isclose margin_ranking_loss 
 narrow.Tensor nonzero_numpy norm_except_dim outer pad_sequence pairwise_distance poisson_nll_loss ravel
 repeat_interleave.self_Tensor reshape_as row_stack std_mean std_mean.dim tensor_split.indices
 tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_loss vander var_mean var_mean.dim vsplit.array
-vsplit.int vstack rot90
+vsplit.int vstack atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence linalg_norm linalg_norm.ord_str linalg_vecdot
+linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular
 """.split())
 # Composites that stay whole under autocast too: CUDA runs them by a library or a kernel of its own.
 NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")

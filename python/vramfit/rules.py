@@ -40,7 +40,7 @@ def shape_of(qualified: str, args: Sequence[Any], kwargs: Dict[str, Any], kinds:
         return None
     if not kinds[0].dtype.is_floating_point:
         return None
-    if rule is not _attention and any(kind.stride != contiguous_stride(kind.shape) for kind in kinds):
+    if rule not in (_attention, _grouped) and any(kind.stride != contiguous_stride(kind.shape) for kind in kinds):
         return None
     return rule(args, kwargs, kinds)
 
@@ -135,6 +135,15 @@ def _attention(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind
     if query[3] != key[3] or (query[1] != key[1] and not (kwargs.get("enable_gqa") and query[1] % key[1] == 0)):
         return None
     return query[:3] + value[3:]
+
+
+@_rule("_grouped_mm")
+def _grouped(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind]) -> Optional[Shape]:
+    # CUDA takes any one dtype, the meta kernel bfloat16 alone.
+    rows, matrices = kinds[0].shape, kinds[1].shape
+    if not _one_dtype(kinds[:2]) or len(rows) != 2 or len(matrices) != 3 or rows[1] != matrices[1]:
+        return None
+    return (rows[0], matrices[2])
 
 
 @_rule("cross_entropy_loss")

@@ -6,11 +6,9 @@ use vramfit_validation::difference::agreement;
 use vramfit_validation::estimate::simulate;
 use vramfit_validation::measured::{measured, trace};
 
-/// Cases whose requests are known to differ: an operator without a rule (`_transformer_encoder_layer_fwd`), targets that
-/// the measurement casts and the capture does not, T5's own handling of checkpointing, and the order of frees between two
-/// allocations, which no allocator can see.
-const DIFFERENT: [&str; 5] =
-    ["encoder-post-eval", "encoder-features-bf16", "t5-checkpoint", "gpt2-checkpoint-amp", "llama-checkpoint-bf16"];
+/// Cases whose requests are known to differ: under its own checkpointing T5 makes a mask of zeros require a gradient, which
+/// a capture without it does not show.
+const DIFFERENT: [&str; 1] = ["t5-checkpoint"];
 
 #[test]
 fn every_simulated_step_makes_the_recorded_requests_in_the_recorded_order() {
@@ -24,7 +22,7 @@ fn every_simulated_step_makes_the_recorded_requests_in_the_recorded_order() {
             compared += 1;
         }
     }
-    assert!(compared >= 105, "only {compared} cases were compared");
+    assert!(compared >= 110, "only {compared} cases were compared");
 }
 
 #[test]
@@ -33,6 +31,6 @@ fn no_peak_is_off_by_more_than_one_percent() {
     for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == 1) {
         let peak = simulate(case, |_, run| run.peak().map_or(0, |phase| phase.peak.allocated)).unwrap();
         let error = peak as f64 / case.peak_allocated as f64 - 1.0;
-        assert!(error.abs() < 0.01 || name == "encoder-post-eval", "{name}: {error:+.4}");
+        assert!(error.abs() < 0.01, "{name}: {error:+.4}");
     }
 }

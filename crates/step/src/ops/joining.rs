@@ -24,6 +24,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.repeat_interleave.self_int" => repeat_interleave,
         "aten.flip.default" => flip,
         "aten.roll.default" => roll,
+        "aten.rot90.default" => rot90,
         _ => return None,
     })
 }
@@ -255,6 +256,36 @@ fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
     }
     let result = context.empty_contiguous(source.dtype(), source.shape());
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// A quarter turn, or several: what is flipped is then seen the other way round.
+fn rot90(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Turned {
+        dims: Option<(usize, usize)>,
+    }
+    fn turned(context: &Context, tensor: &Tensor, dims: Option<(usize, usize)>) -> Tensor {
+        let flipped = context.empty(tensor.layout().like(tensor.dtype()));
+        let Some((one, other)) = dims else { return flipped };
+        let mut layout = flipped.layout().clone();
+        layout.shape.swap(one, other);
+        layout.strides.swap(one, other);
+        flipped.unsafe_view(layout)
+    }
+    impl Backward for Turned {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            smallvec![gradients[0].as_ref().map(|gradient| turned(context, gradient, self.dims))]
+        }
+    }
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let dims = call.ints(2)?;
+    let &[one, other] = dims.as_slice() else { return Err(Unmodelled) };
+    let is_quarter = call.int(1)?.rem_euclid(2) == 1;
+    let dims = if is_quarter { Some((wrap(one, rank)?, wrap(other, rank)?)) } else { None };
+    let result = turned(context, source, dims);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Turned { dims });
     Ok(smallvec![result.with_edge(edge)])
 }
 

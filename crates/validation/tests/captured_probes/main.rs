@@ -12,8 +12,25 @@ use std::collections::BTreeMap;
 
 use recorded::{Probe, captures, probes};
 
-/// Operators that have no rule yet, or whose rule is known to be incomplete: `vramfit estimate` names them.
-const DIFFERENT: [&str; 0] = [];
+/// Probes of random masks: how many elements they choose was another number in each run on the GPU.
+const RANDOM: [&str; 4] = ["index mask", "masked_select", "nonzero", "nonzero of booleans"];
+
+/// Operators that have no rule, or not for every branch: `vramfit estimate` names them.
+const UNMODELLED: [&str; 13] = [
+    "bilinear",
+    "bincount",
+    "cdist",
+    "local_response_norm",
+    "logcumsumexp",
+    "masked_fill tensor",
+    "masked_scatter",
+    "multinomial",
+    "randperm",
+    "scatter_reduce amax",
+    "topk 5",
+    "topk 50",
+    "sdpa default cross",
+];
 
 /// The parts of a recording, in their order.
 const PARTS: [&str; 6] = ["forward", "drop_inputs", "chain", "drop_outputs", "grad_outputs", "backward"];
@@ -73,7 +90,7 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
             println!("{count:4} {name}: {error}");
         }
     }
-    wrong.retain(|name, _| !DIFFERENT.contains(&name.as_str()));
+    wrong.retain(|name, _| !RANDOM.contains(&name.as_str()) && !UNMODELLED.contains(&name.as_str()));
     let names: Vec<&String> = wrong.keys().collect();
     assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {names:?}");
 }
