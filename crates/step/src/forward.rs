@@ -8,13 +8,21 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
+use crate::launch::Launch;
 use crate::memory::Category;
 use crate::ops::{Call, Context, Rule, Unmodelled, rule};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
-pub struct Rules(Vec<Option<Rule>>);
+pub struct Rules(Vec<Entry>);
+
+/// What is known of an operator.
+#[derive(Clone, Copy)]
+struct Entry {
+    rule: Option<Rule>,
+    launch: Launch,
+}
 
 impl<'a> Passes<'a> {
     /// Of a model, with these regions.
@@ -34,7 +42,8 @@ impl<'a> Passes<'a> {
 impl Rules {
     /// Finds them.
     pub fn of(bound: &Bound<'_>) -> Rules {
-        Rules(bound.model.operators.iter().map(|operator| rule(&operator.name)).collect())
+        let entry = |name: &str| Entry { rule: rule(name), launch: Launch::of(name) };
+        Rules(bound.model.operators.iter().map(|operator| entry(&operator.name)).collect())
     }
 }
 
@@ -288,7 +297,10 @@ impl<'a> Forward<'a> {
         if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
             return;
         }
-        let outcome = match self.passes.rules.0[call.operator as usize] {
+        let Entry { rule, launch } = self.passes.rules.0[call.operator as usize];
+        let launch =
+            if is_only_view(&view) && !is_in_place(self.bound.operator_name(call)) { Launch::Quiet } else { launch };
+        let outcome = match rule {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
@@ -300,6 +312,7 @@ impl<'a> Forward<'a> {
             }
         };
         drop(view);
+        context.launched(launch);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 self.tensors[id.0 as usize] = Some(result);
@@ -315,6 +328,12 @@ impl<'a> Forward<'a> {
             self.tensors[id.0 as usize] = Some(Tensor::on_host(layout));
         }
     }
+}
+
+/// Whether a call only looks at memory that is there.
+fn is_only_view(call: &Call<'_>) -> bool {
+    let mut results = call.captured.iter().flatten().peekable();
+    results.peek().is_some() && results.all(|result| result.is_view)
 }
 
 /// Whether an operator writes into its first argument.
