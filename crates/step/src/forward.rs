@@ -8,13 +8,21 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
+use crate::launch::Launch;
 use crate::memory::Category;
 use crate::ops::{Call, Context, Rule, Unmodelled, copied_slices, rule, seen_again};
-use crate::tape::{Backward, Gradients, Node};
+use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
-pub struct Rules(Vec<Option<Rule>>);
+pub struct Rules(Vec<Entry>);
+
+/// What is known of an operator.
+#[derive(Clone, Copy)]
+struct Entry {
+    rule: Option<Rule>,
+    launch: Launch,
+}
 
 impl<'a> Passes<'a> {
     /// Of a model, with these regions.
@@ -34,7 +42,8 @@ impl<'a> Passes<'a> {
 impl Rules {
     /// Finds them.
     pub fn of(bound: &Bound<'_>) -> Rules {
-        Rules(bound.model.operators.iter().map(|operator| rule(&operator.name)).collect())
+        let entry = |name: &str| Entry { rule: rule(name), launch: Launch::of(name) };
+        Rules(bound.model.operators.iter().map(|operator| entry(&operator.name)).collect())
     }
 }
 
@@ -63,6 +72,8 @@ pub struct Forward<'a> {
     pub tensors: Vec<Option<Tensor>>,
     /// What no rule covered.
     pub missing: Missing,
+    /// Where the gradients of tensors go that were written into through views, by their storage.
+    written_bases: BTreeMap<u32, Edge>,
 }
 
 /// An instant the training loop cares about.
@@ -82,7 +93,14 @@ impl<'a> Forward<'a> {
     pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
         let mut tensors = before.to_vec();
         tensors.resize(passes.bound.tensors.len(), None);
-        Forward { passes, bound: passes.bound, functions: Vec::new(), tensors, missing: Missing::new() }
+        Forward {
+            passes,
+            bound: passes.bound,
+            functions: Vec::new(),
+            tensors,
+            missing: Missing::new(),
+            written_bases: BTreeMap::new(),
+        }
     }
 
     /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
@@ -251,7 +269,7 @@ impl<'a> Forward<'a> {
         for (output, id) in results.iter().enumerate() {
             let place = &mut self.tensors[id.0 as usize];
             if let (Some(tensor), Some(edge)) = (place.take(), &edge) {
-                let edge = tensor.dtype().is_differentiable().then(|| crate::tape::Edge { output, ..edge.clone() });
+                let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
                 *place = Some(tensor.with_edge(edge));
             }
         }
@@ -288,7 +306,10 @@ impl<'a> Forward<'a> {
         if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
             return;
         }
-        let outcome = match self.passes.rules.0[call.operator as usize] {
+        let Entry { rule, launch } = self.passes.rules.0[call.operator as usize];
+        let launch =
+            if is_only_view(&view) && !is_in_place(self.bound.operator_name(call)) { Launch::Quiet } else { launch };
+        let outcome = match rule {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
@@ -300,39 +321,69 @@ impl<'a> Forward<'a> {
             }
         };
         drop(view);
+        context.launched(launch);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
+                let edge = before.as_ref().and_then(Tensor::edge).cloned();
                 let is_written = before.is_some_and(|before| !is_same_edge(before.edge(), result.edge()));
                 self.tensors[id.0 as usize] = Some(result);
-                if is_written && self.bound.tensor(*id).is_view && !self.write_into_base(context, *id) {
-                    *self.missing.entry(format!("{} of a view", self.bound.operator_name(call))).or_default() += 1;
+                let name = self.bound.operator_name(call);
+                if is_written && is_in_place(name) && self.bound.tensor(*id).is_view {
+                    self.write_into_base(context, *id, edge);
                 }
             }
         }
     }
 
-    /// A view has been written into: its base has a new place in the graph, and so has the view. Whether the base is there.
-    fn write_into_base(&mut self, context: &mut Context, id: TensorId) -> bool {
+    /// A view has been written into, whose gradient went to `before`: its base has a new place in the graph, and so has the
+    /// view.
+    fn write_into_base(&mut self, context: &mut Context, id: TensorId, before: Option<Edge>) {
         let written = self.tensors[id.0 as usize].take();
-        let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else {
-            return false;
-        };
+        let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else { return };
         let storage = self.bound.tensor(id).storage;
-        let is_base = |other: usize| {
-            let tensor = &self.bound.tensors[other];
-            tensor.storage == storage && !tensor.is_view && self.tensors[other].is_some()
+        let (root, links) = self.base_of(id);
+        let live = self.tensors[root].take();
+        let is_live = live.is_some();
+        let base = live.unwrap_or_else(|| {
+            let known = self.written_bases.get(&storage).cloned();
+            let edge = known.or_else(|| (0..links).try_fold(before?, |edge, _| edge.node.next.first()?.clone()));
+            view.unsafe_view(crate::ops::layout_of(&self.bound.tensors[root])).with_edge(edge)
+        });
+        let base = {
+            let edge = copied_slices(context, &base, view.layout(), edge);
+            self.written_bases.insert(storage, edge.clone());
+            base.detach().with_edge(Some(edge))
         };
-        let base = (0..self.tensors.len()).find(|&other| is_base(other));
-        let Some((place, base)) = base.and_then(|place| Some((place, self.tensors[place].take()?))) else {
-            self.tensors[id.0 as usize] = Some(view);
-            return false;
-        };
-        let edge = copied_slices(context, &base, view.layout(), edge);
-        let base = base.detach().with_edge(edge);
         self.tensors[id.0 as usize] = Some(seen_again(context, &base, &view));
-        self.tensors[place] = Some(base);
-        true
+        if is_live {
+            self.tensors[root] = Some(base);
+        }
+    }
+
+    /// The tensor that a view is a view of, and by how many views.
+    fn base_of(&self, view: TensorId) -> (usize, usize) {
+        let storage = self.bound.tensor(view).storage;
+        let (mut id, mut links) = (view, 0);
+        while self.bound.tensor(id).is_view {
+            let made = self.bound.steps.iter().find_map(|step| match step {
+                BoundStep::Call(call) if call.results.contains(&Some(id)) => Some(call),
+                _ => None,
+            });
+            let mut source = None;
+            if let Some(call) = made {
+                let mut add = |other: TensorId| {
+                    if other != id && self.bound.tensor(other).storage == storage {
+                        source.get_or_insert(other);
+                    }
+                };
+                call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+            }
+            let Some(source) = source else { break };
+            id = source;
+            links += 1;
+        }
+        (id.0 as usize, links)
     }
 
     fn keep_host_results(&mut self, call: &BoundCall<'_>) {
@@ -346,12 +397,18 @@ impl<'a> Forward<'a> {
 }
 
 /// Whether two tensors' gradients go to the same place.
-fn is_same_edge(one: Option<&crate::tape::Edge>, other: Option<&crate::tape::Edge>) -> bool {
+fn is_same_edge(one: Option<&Edge>, other: Option<&Edge>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Rc::ptr_eq(&one.node, &other.node),
         (None, None) => true,
         _ => false,
     }
+}
+
+/// Whether a call only looks at memory that is there.
+fn is_only_view(call: &Call<'_>) -> bool {
+    let mut results = call.captured.iter().flatten().peekable();
+    results.peek().is_some() && results.all(|result| result.is_view)
 }
 
 /// Whether an operator writes into its first argument.
@@ -405,7 +462,7 @@ fn unmodelled(context: &mut Context, call: &Call<'_>) -> SmallVec<[Tensor; 1]> {
         .enumerate()
         .map(|(output, result)| {
             let edge = edge.clone().filter(|_| result.dtype().is_differentiable());
-            result.with_edge(edge.map(|edge| crate::tape::Edge { output, ..edge }))
+            result.with_edge(edge.map(|edge| Edge { output, ..edge }))
         })
         .collect()
 }

@@ -155,6 +155,11 @@ impl Memory {
         &self.allocator
     }
 
+    /// CUDA, as the simulated process sees it.
+    pub fn driver(&mut self) -> &mut SimulatedDriver {
+        self.allocator.driver()
+    }
+
     /// The first allocation that failed; after it nothing is allocated any more.
     pub fn failure(&self) -> Option<OutOfMemory> {
         self.failure

@@ -9,6 +9,7 @@ use vramfit_graph::dtype::Dtype;
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::kernels::reduce::{self, Gpu, Reduction};
+use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, InputShape, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
@@ -27,6 +28,7 @@ pub enum Thread {
 struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
+    launched: Launched,
 }
 
 /// Bytes of cuBLAS's workspaces on a GPU.
@@ -137,9 +139,17 @@ impl Context {
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;
         if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.blas_handle(self.memory.borrow_mut().driver());
             let workspace = self.scratch(self.blas.handle);
             workspace.become_category(Category::Workspace);
             self.workspaces.blas[index] = Some(workspace);
+        }
+    }
+
+    /// An operator's kernels have been launched.
+    pub fn launched(&mut self, launch: Launch) {
+        if !self.memory.borrow().is_muted() {
+            self.workspaces.launched.add(launch, self.memory.borrow_mut().driver());
         }
     }
 

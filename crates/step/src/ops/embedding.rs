@@ -122,7 +122,8 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     let flat = reshaped(context, indices, &[indices.layout().elements()]);
     let result = context.empty_contiguous(table.dtype(), &shape);
     drop(flat);
-    let edge = context.record(&[Some(table)], 1, |_| smallvec![Some(indices.clone())], Embedded { rows, scales_by_frequency });
+    let edge =
+        context.record(&[Some(table)], 1, |_| smallvec![Some(indices.clone())], Embedded { rows, scales_by_frequency });
     Ok(smallvec![result.with_edge(edge)])
 }
 

@@ -95,7 +95,12 @@ fn adds_bias_in_epilogue(bias: &Tensor, second: &Tensor) -> bool {
 }
 
 /// `bias + first @ second`, each scaled by a number where `scales` says so.
-pub(super) fn addmm(context: &mut Context, bias: &Tensor, factors: (&Tensor, &Tensor), scales: (bool, bool)) -> Outcome {
+pub(super) fn addmm(
+    context: &mut Context,
+    bias: &Tensor,
+    factors: (&Tensor, &Tensor),
+    scales: (bool, bool),
+) -> Outcome {
     let (first, second) = factors;
     let (&[rows, _], &[_, columns]) = (first.shape(), second.shape()) else { return Err(Unmodelled) };
     let result = context.empty_contiguous(first.dtype(), &[rows, columns]);

@@ -24,6 +24,7 @@ mod slices;
 mod softmax;
 mod view;
 
+pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
 pub(crate) use slices::{copied_slices, seen_again};

@@ -52,7 +52,7 @@ impl Backward for Strided {
 }
 
 /// Where the gradient of `whole` goes after its part was written into. What that writing saved is saved here.
-pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, written: Edge) -> Option<Edge> {
+pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, written: Edge) -> Edge {
     let inner = std::rc::Rc::clone(&written.node);
     let (saved, packed) = (std::mem::take(&mut *inner.saved.borrow_mut()), inner.packed.take());
     let backward = CopySlices { whole: whole.layout().clone(), part: part.clone(), written };
@@ -65,7 +65,7 @@ pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, writt
     );
     *edge.node.saved.borrow_mut() = saved;
     *edge.node.packed.borrow_mut() = packed;
-    Some(edge)
+    edge
 }
 
 /// The view of a whole that has a new place in the graph.

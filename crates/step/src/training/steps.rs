@@ -36,7 +36,7 @@ pub fn train(
     machine: Machine,
     keeps_journal: bool,
 ) -> Result<Run, UnknownModule> {
-    let mut memory = Memory::new(settings, SimulatedDriver::unlimited());
+    let mut memory = Memory::new(settings, SimulatedDriver::in_process(u64::MAX));
     if keeps_journal {
         memory.keep_journal();
     }

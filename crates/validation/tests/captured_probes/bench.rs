@@ -58,7 +58,9 @@ fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<S
     if is_chained {
         // The activations are made before the recording begins.
         for (position, _) in probe.roles.iter().enumerate().filter(|(_, role)| *role == "activation") {
-            let Entry::Allocate { id, .. } = memory.borrow().journal()[start] else { return Err("no input".to_owned()) };
+            let Entry::Allocate { id, .. } = memory.borrow().journal()[start] else {
+                return Err("no input".to_owned());
+            };
             names.insert(id, format!("in{position}"));
             start += 1;
         }

@@ -183,11 +183,8 @@ impl Attention<'_> {
 
     /// `_masked_softmax`: one kernel for short rows and masks without gaps, else filled and then normalized.
     fn masked_softmax(&self, context: &mut Context, weights: Tensor, mask: &Tensor) -> Result<Tensor, Unmodelled> {
-        let mask = if mask.dtype() == Dtype::Bool {
-            mask.clone()
-        } else {
-            context.empty(mask.layout().like(Dtype::Bool))
-        };
+        let mask =
+            if mask.dtype() == Dtype::Bool { mask.clone() } else { context.empty(mask.layout().like(Dtype::Bool)) };
         let &[_, length, keys] = weights.shape() else { return Err(Unmodelled) };
         let batch = self.query.shape()[0];
         let whole = weights.unsafe_view(Layout::contiguous(weights.dtype(), &[batch, self.heads, length, keys]));

@@ -172,8 +172,7 @@ fn index_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
     }
     let (source, index, written) = (call.tensor(0)?, call.tensor(2)?, call.tensor(3)?);
     let result = copy_of(context, source);
-    let saved =
-        |wants: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), wants(1).then(|| written.clone())];
+    let saved = |wants: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), wants(1).then(|| written.clone())];
     let edge = context.record(&[Some(source), Some(written)], 1, saved, Copied);
     Ok(smallvec![result.with_edge(edge)])
 }
@@ -196,8 +195,9 @@ fn scatter_reduce(context: &mut Context, call: &Call<'_>) -> Outcome {
     }
     let result = copy_of(context, source);
     let kept = result.detach();
-    let saved =
-        |_: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), Some(source.clone()), Some(added.clone()), Some(kept)];
+    let saved = |_: &dyn Fn(usize) -> bool| {
+        smallvec![Some(index.clone()), Some(source.clone()), Some(added.clone()), Some(kept)]
+    };
     let edge = context.record(&[Some(source), Some(added)], 1, saved, ScatterAdded);
     Ok(smallvec![result.with_edge(edge)])
 }

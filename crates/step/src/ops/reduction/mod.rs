@@ -17,7 +17,11 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
-    sums(name).or_else(|| moment::rule(name)).or_else(|| extreme::rule(name)).or_else(|| scan::rule(name)).or_else(|| product::rule(name))
+    sums(name)
+        .or_else(|| moment::rule(name))
+        .or_else(|| extreme::rule(name))
+        .or_else(|| scan::rule(name))
+        .or_else(|| product::rule(name))
 }
 
 fn sums(name: &str) -> Option<Rule> {
