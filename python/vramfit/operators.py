@@ -87,8 +87,10 @@ def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any])
     """Whether a composite that mostly stays whole is shown opened: cross entropy out of many small steps."""
     if operator.qualified != "aten::cross_entropy_loss":
         return False
-    weighted, smoothed = encoded[2] is not None, bool(encoded[5])
+    weighted, smoothed, mean = encoded[2] is not None, bool(encoded[5]), encoded[3] == 1
     probable = infos[1].kind.dtype.is_floating_point
+    if weighted and smoothed and mean and not probable:
+        return False  # the classes that count are selected, which meta tensors do in another way
     return weighted + smoothed + probable > 1
 
 

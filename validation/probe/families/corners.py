@@ -102,9 +102,7 @@ def elementwise(family):
     family.add("roll both", lambda x: x.roll((1, 2), (0, 1)), one)
     family.add("diag_embed", torch.diag_embed, {"small": [X(9, 7)], "large": [X(33, 771)]})
     family.add("take_along_dim row", lambda x, i: torch.take_along_dim(x, i, 1), {"small": [X(33, 77), I(33, 1, high=77)]})
-    family.add("gumbel_softmax", functional.gumbel_softmax, one)
     family.add("gumbel_softmax hard", lambda x: functional.gumbel_softmax(x, hard=True), one)
-    family.add("normalize", functional.normalize, one)
     family.add("std_mean", lambda x: torch.std_mean(x, -1), one)
 
     def complex_rotary(x):
@@ -148,7 +146,6 @@ def products(family):
     family.add("addr", torch.addr, {"small": [X(9, 7), X(9), X(7)], "large": [X(1605, 771), X(1605), X(771)]})
     family.add("addbmm", torch.addbmm, {"small": [X(9, 5), X(3, 9, 7), X(3, 7, 5)]})
     family.add("cdist short", torch.cdist, {"small": [X(2, 9, 7), X(2, 8, 7)]}, FP32)
-    family.add("addmm scaled", lambda b, x, w: torch.addmm(b, x, w, beta=0.5, alpha=2.0), {"small": [X(7), X(9, 5), X(5, 7)], "large": [X(771), X(1605, 333), X(333, 771)]}, MIXED)
     for rows, inner, outer in ((1, 77, 33), (9, 1, 33), (9, 77, 1), (1, 1, 1), (7, 13, 5), (1605, 771, 129)):
         size = {f"{rows}x{inner} to {outer}": [X(rows, inner), P(outer, inner), P(outer)]}
         family.add("linear odd bias", functional.linear, size, MIXED)

@@ -41,6 +41,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.prelu.default" => prelu,
         "aten.rrelu_with_noise.default" => rrelu_with_noise,
         "aten.rrelu.default" => rrelu,
+        "aten.rrelu_.default" => rrelu_in_place,
         _ => return None,
     })
 }
@@ -109,14 +110,25 @@ fn rrelu_with_noise(context: &mut Context, call: &Call<'_>) -> Outcome {
     run(context, call, &RRELU)
 }
 
+/// The same with noise of its own, which is there in evaluation too.
 fn rrelu(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    if !call.bool(3).unwrap_or(false) {
-        return Err(Unmodelled);
-    }
     let noise = context.empty(Layout::like(source.layout(), source.dtype()));
     let result = elementwise(context, &[source], source.dtype());
     let inputs: [Option<&Tensor>; 2] = [Some(source), Some(&noise)];
     let edge = super::pointwise::record(context, &inputs, &inputs, &result, &RRELU);
     Ok(smallvec![result.with_edge(edge)])
+}
+
+fn rrelu_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    static IN_PLACE: Elementwise = Elementwise {
+        inputs: &[0, 1],
+        saves: &[Save::Input(1), Save::Result],
+        gradients: super::pointwise::KERNEL_OF_BOTH,
+    };
+    let source = call.tensor(0)?;
+    let noise = context.empty(Layout::like(source.layout(), source.dtype()));
+    let inputs: [Option<&Tensor>; 2] = [Some(source), Some(&noise)];
+    let edge = super::pointwise::record(context, &inputs, &inputs, source, &IN_PLACE);
+    if edge.is_none() { Ok(smallvec![source.clone()]) } else { super::pointwise::rebased(source, edge) }
 }

@@ -37,15 +37,24 @@ impl Backward for Embedded {
         let indices = context.contiguous(&saved);
         let gradient = context.contiguous(&gradient);
         let width = gradient.shape().last().copied().unwrap_or(1);
+        let kind = if self.scales_by_frequency { Kind::ByFrequency } else { Kind::Plain };
         let result = if indices.layout().elements() <= kernel::MOST_UNSORTED && !self.scales_by_frequency {
             context.empty_contiguous(gradient.dtype(), &[self.rows, width])
         } else {
-            sorted_gradient(context, &indices, &gradient, [self.rows, width], self.scales_by_frequency)
+            sorted_gradient(context, &indices, &gradient, [self.rows, width], kind)
         };
         drop(gradient);
         drop(indices);
         smallvec![Some(result)]
     }
+}
+
+/// What the indices are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    ByFrequency,
+    Bag,
 }
 
 /// The gradient of the table from many indices: sorted, split into parts, summed.
@@ -54,7 +63,7 @@ fn sorted_gradient(
     indices: &Tensor,
     gradient: &Tensor,
     [rows, width]: [i64; 2],
-    scales_by_frequency: bool,
+    kind: Kind,
 ) -> Tensor {
     let count = indices.layout().elements();
     let integers = |context: &mut Context, count: i64| context.empty_contiguous(indices.dtype(), &[count]);
@@ -64,7 +73,7 @@ fn sorted_gradient(
     drop(context.scratch(cub::radix_sort_pairs(count)));
     drop(range);
     // How often each row is named: a running count within its run, forwards and backwards.
-    let frequencies = scales_by_frequency.then(|| {
+    let frequencies = (kind == Kind::ByFrequency).then(|| {
         let counts = integers(context, count);
         drop(context.scratch(cub::unique_by_key(count)));
         drop(context.scratch(cub::unique_by_key(count)));
@@ -85,7 +94,7 @@ fn sorted_gradient(
     let part_count = context.empty_contiguous(Dtype::Int64, &[]);
     let part_offsets = integers(context, parts.parts);
     let accumulator = accumulator_dtype(gradient.dtype());
-    if parts.is_fused {
+    if parts.is_fused && kind != Kind::Bag {
         let segment_of_part = integers(context, parts.parts);
         if accumulator != gradient.dtype() {
             drop(context.empty_contiguous(accumulator, &[rows, width]));
@@ -131,7 +140,7 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
 fn renorm(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (table, indices) = (call.tensor(0)?, call.tensor(1)?);
     let flat = context.contiguous(indices);
-    let (values, places) = sorted(context, &flat)?;
+    let (values, places) = sorted(context, &flat, flat.shape().len().saturating_sub(1))?;
     drop(places);
     let count = flat.layout().elements();
     let unique = context.empty_contiguous(indices.dtype(), &[count]);
@@ -161,7 +170,7 @@ impl Backward for Bag {
         let result = if self.mode == BY_MAXIMUM {
             context.empty_contiguous(gradient.dtype(), &[self.rows, width])
         } else {
-            sorted_gradient(context, &node.saved(0), &gradient, [self.rows, width], false)
+            sorted_gradient(context, &node.saved(0), &gradient, [self.rows, width], Kind::Bag)
         };
         smallvec![Some(result)]
     }

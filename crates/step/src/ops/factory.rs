@@ -12,7 +12,8 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match base {
         "arange" | "zeros" | "ones" | "full" | "empty" | "rand" | "randn" | "randint" | "linspace" | "logspace"
         | "eye" | "new_zeros" | "new_ones" | "new_full" | "new_empty" | "new_tensor" | "scalar_tensor" | "one_hot"
-        | "empty_permuted" | "tril_indices" | "triu_indices" | "hann_window" | "searchsorted" | "bucketize" => made,
+        | "empty_permuted" | "tril_indices" | "triu_indices" | "hann_window" | "searchsorted" | "bucketize"
+        | "polar" => made,
         "zeros_like" | "ones_like" | "full_like" | "empty_like" | "rand_like" | "randn_like" | "randint_like" => like,
         "bernoulli" => bernoulli,
         "zero_" | "fill_" | "normal_" | "uniform_" | "bernoulli_" | "random_" | "exponential_" => fill,

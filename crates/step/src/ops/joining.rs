@@ -249,13 +249,29 @@ fn flip(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
+/// Elements moved along some dimensions, by a copy for each.
 fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Rolled(usize);
+    fn rolled(context: &Context, source: &Tensor, times: usize) -> Tensor {
+        let mut result = context.empty_contiguous(source.dtype(), source.shape());
+        for _ in 1..times {
+            result = context.empty_contiguous(source.dtype(), source.shape());
+        }
+        result
+    }
+    impl Backward for Rolled {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            smallvec![gradients[0].as_ref().map(|gradient| rolled(context, gradient, self.0))]
+        }
+    }
     let source = call.tensor(0)?;
-    if !source.layout().is_contiguous() || call.ints(1)?.len() != 1 {
+    let times = call.ints(1)?.len();
+    if !source.layout().is_contiguous() {
         return Err(Unmodelled);
     }
-    let result = context.empty_contiguous(source.dtype(), source.shape());
-    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
+    let result = rolled(context, source, times);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Rolled(times));
     Ok(smallvec![result.with_edge(edge)])
 }
 

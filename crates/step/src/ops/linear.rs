@@ -178,7 +178,7 @@ pub(super) fn linear(context: &mut Context, input: &Tensor, weight: &Tensor, bia
         let turned = only(transposed(context, weight))?;
         return addmm(context, bias, (input, &turned), (false, false));
     }
-    if outer.len() > 1 && input.layout().is_contiguous() && bias.shape().len() == 1 {
+    if input.layout().is_contiguous() && bias.shape().len() == 1 {
         let flat = only(reshaped_by_view(context, input, &[outer.iter().product(), inner]))?;
         let turned = only(transposed(context, weight))?;
         let product = only(addmm(context, bias, (&flat, &turned), (false, false)))?;

@@ -15,6 +15,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         }
         "aten.bmm.default" => |context, call| bmm(context, call.tensor(0)?, call.tensor(1)?),
         "aten.baddbmm.default" => baddbmm,
+        "aten.addmv.default" | "aten.addr.default" | "aten.addbmm.default" => added_product,
         "aten.mv.default" => |context, call| mv(context, call.tensor(0)?, call.tensor(1)?),
         "aten.dot.default" => |context, call| dot(context, call.tensor(0)?, call.tensor(1)?),
         _ => return None,
@@ -270,6 +271,36 @@ fn mv(context: &mut Context, matrix: &Tensor, vector: &Tensor) -> Outcome {
         |wants| smallvec![wants(1).then(|| matrix.clone()), wants(0).then(|| vector.clone())],
         Mv(matrix.layout().clone()),
     );
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// A product added to `self`: `addmv`, `addr`, `addbmm`. Each factor gets a gradient of its own.
+fn added_product(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct AddedProduct;
+    impl Backward for AddedProduct {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
+            let mut factor = |input: usize| {
+                let shape = node.inputs[input].as_ref().filter(|_| node.wants(input))?.shape.clone();
+                let result = context.empty_contiguous(gradient.dtype(), &shape);
+                context.use_blas();
+                Some(result)
+            };
+            let first = factor(1);
+            let second = factor(2);
+            smallvec![node.wants(0).then_some(gradient), first, second]
+        }
+    }
+    let (bias, first, second) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    if is_scale(call, 3) || is_scale(call, 4) {
+        return Err(Unmodelled);
+    }
+    let result = context.empty_contiguous(first.dtype(), &call.result(0)?.shape);
+    context.use_blas();
+    let saved =
+        |wants: &dyn Fn(usize) -> bool| smallvec![wants(2).then(|| first.clone()), wants(1).then(|| second.clone())];
+    let edge = context.record(&[Some(bias), Some(first), Some(second)], 1, saved, AddedProduct);
     Ok(smallvec![result.with_edge(edge)])
 }
 

@@ -33,8 +33,10 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.narrow.default" => narrow,
         "aten.select.int" => select,
         "aten.diagonal.default" => diagonal,
+        "aten.diag_embed.default" => diag_embed,
         "aten.unfold.default" => unfold,
         "aten.detach.default" => detach,
+        "aten.view_as_complex.default" | "aten.view_as_real.default" => other_numbers,
         "aten.alias.default" | "aten.positive.default" => alias,
         _ => return None,
     })
@@ -348,6 +350,30 @@ fn diagonal(context: &mut Context, call: &Call<'_>) -> Outcome {
     finish(context, source, result, Part(source.shape().into()))
 }
 
+/// Zeros with the elements on a diagonal: the gradient is a view of that diagonal.
+fn diag_embed(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct OnDiagonal(Dims);
+    impl Backward for OnDiagonal {
+        fn apply(&self, _context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            let gradient = gradients[0].take();
+            smallvec![gradient.map(|gradient| {
+                let all = &gradient.layout().strides;
+                let rank = all.len();
+                let mut strides: Dims = all[..rank - 2].into();
+                strides.push(all[rank - 2] + all[rank - 1]);
+                gradient.view(Layout { dtype: gradient.dtype(), shape: self.0.clone(), strides })
+            })]
+        }
+    }
+    let source = call.tensor(0)?;
+    if (call.int(2)?, call.int(3)?) != (-2, -1) {
+        return Err(Unmodelled);
+    }
+    let result = context.empty_contiguous(source.dtype(), &call.result(0)?.shape);
+    finish(context, source, result, OnDiagonal(source.shape().into()))
+}
+
 /// Windows along a dimension: the gradient is added up with the help of a row of indices.
 fn unfold(context: &mut Context, call: &Call<'_>) -> Outcome {
     #[derive(Debug)]
@@ -387,4 +413,28 @@ fn alias(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![call.tensor(0)?.detach()])
+}
+
+/// Pairs of numbers seen as complex ones, or the other way round: so is the gradient, once it is contiguous.
+fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Seen(Layout);
+    impl Backward for Seen {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            let gradient = gradients[0].take();
+            smallvec![gradient.map(|gradient| {
+                let contiguous = context.contiguous(&gradient);
+                contiguous.view(Layout::contiguous(self.0.dtype, &self.0.shape))
+            })]
+        }
+    }
+    let source = call.tensor(0)?;
+    let mut layout = call.result(0)?;
+    let strides = &source.layout().strides;
+    layout.strides = if layout.shape.len() < strides.len() {
+        strides[..strides.len() - 1].iter().map(|stride| stride / 2).collect()
+    } else {
+        strides.iter().map(|stride| stride * 2).chain([1]).collect()
+    };
+    finish(context, source, source.view(layout), Seen(source.layout().clone()))
 }

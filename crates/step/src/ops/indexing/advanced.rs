@@ -198,6 +198,8 @@ struct Put {
     given: SmallVec<[bool; 4]>,
     /// The shape of the zeros that are written into the gradient; a number on the host needs no memory.
     zeros: Option<Dims>,
+    /// Whether that number is moved to the GPU.
+    is_moved: bool,
     is_added: bool,
     wanted: Dims,
 }
@@ -211,6 +213,9 @@ impl Backward for Put {
             }
             let zeros = self.zeros.as_ref().map(|shape| context.empty_contiguous(gradient.dtype(), shape));
             let copy = copy_of(context, &gradient);
+            if self.is_moved {
+                drop(context.empty_contiguous(gradient.dtype(), &[]));
+            }
             drop(zeros);
             copy
         });
@@ -239,11 +244,15 @@ fn put(context: &mut Context, call: &Call<'_>, target: &Tensor) -> Result<Option
         add_by_sorting(context, target.shape(), as_places(context, &given, 0));
     } else if !given.iter().flatten().any(is_mask) {
         drop(as_places(context, &given, 0));
+        if is_filled {
+            drop(context.empty_contiguous(target.dtype(), &[]));
+        }
     }
+    let is_moved = is_filled && !given.iter().flatten().any(is_mask);
     let wanted = picked_shape(target.shape(), &given, &broadcast(&given));
     let saved = |_: &dyn Fn(usize) -> bool| given.iter().flatten().cloned().map(Some).collect();
     let zeros = (!values.is_on_host()).then(|| values.shape().into());
-    let backward = Put { given: shapes_of(&given), zeros, is_added, wanted };
+    let backward = Put { given: shapes_of(&given), zeros, is_moved, is_added, wanted };
     Ok(context.record(&[Some(target), Some(values)], 1, saved, backward))
 }
 

@@ -8,6 +8,7 @@ use smallvec::smallvec;
 use vramfit_graph::bind::Value;
 
 use super::pointwise::rebased;
+use super::view::expanded;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Tensor};
@@ -32,6 +33,7 @@ fn plain(name: &str) -> Option<Rule> {
         "aten.index_add_.default" => index_add_in_place,
         "aten.index_copy.default" => index_copy,
         "aten.take.default" => take,
+        "aten.take_along_dim.default" => take_along,
         "aten.scatter_reduce.two" => scatter_reduce,
         _ => return None,
     })
@@ -174,6 +176,31 @@ fn index_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = copy_of(context, source);
     let saved = |wants: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), wants(1).then(|| written.clone())];
     let edge = context.record(&[Some(source), Some(written)], 1, saved, Copied);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `gather` of tensors that broadcast.
+fn take_along(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (source, index) = (call.tensor(0)?, call.tensor(1)?);
+    if call.is_none(2) {
+        return Err(Unmodelled);
+    }
+    let dim = call.dim(2, source.shape().len())?;
+    let with = |own: &[i64], other: &[i64]| -> Dims {
+        own.iter()
+            .zip(other)
+            .enumerate()
+            .map(|(at, (&own, &other))| if at == dim { own } else { own.max(other) })
+            .collect()
+    };
+    let wide = expanded(context, source, &with(source.shape(), index.shape()))?.pop().ok_or(Unmodelled)?;
+    // Indices from the end are counted from the front first.
+    let wrapped = copy_of(context, index);
+    let places = expanded(context, &wrapped, &with(index.shape(), source.shape()))?.pop().ok_or(Unmodelled)?;
+    drop(wrapped);
+    let result = context.empty_contiguous(source.dtype(), places.shape());
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(places.clone()), Some(wide.clone())];
+    let edge = context.record(&[Some(&wide)], 1, saved, Picked(wide.shape().into()));
     Ok(smallvec![result.with_edge(edge)])
 }
 

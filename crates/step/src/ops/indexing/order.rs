@@ -25,10 +25,10 @@ const LONGEST_IN_BLOCK: i64 = 4096;
 /// From so many rows on, long ones are sorted row by row.
 const MOST_SORTED_AT_ONCE: i64 = 128;
 
-/// Values and places in order along the last dimension.
-pub(in super::super) fn sorted(context: &Context, source: &Tensor) -> Result<(Tensor, Tensor), Unmodelled> {
+/// Values and places in order along a dimension.
+pub(in super::super) fn sorted(context: &Context, source: &Tensor, dim: usize) -> Result<(Tensor, Tensor), Unmodelled> {
     let elements = source.layout().elements();
-    let length = source.shape().last().copied().unwrap_or(1);
+    let length = source.shape().get(dim).copied().unwrap_or(1);
     let values = context.empty(source.layout().like(source.dtype()));
     let places = context.empty(source.layout().like(vramfit_graph::dtype::Dtype::Int64));
     let key = source.dtype().bytes();
@@ -37,6 +37,8 @@ pub(in super::super) fn sorted(context: &Context, source: &Tensor) -> Result<(Te
     }
     if length <= LONGEST_IN_BLOCK {
         drop(indices(context, &[length]));
+    } else if dim + 1 != source.shape().len() {
+        return Err(Unmodelled);
     } else if elements == length {
         let range = indices(context, &[elements]);
         drop(context.scratch(cub::radix_sort(elements, key, 8, 8 * key)?));
@@ -52,7 +54,9 @@ pub(in super::super) fn sorted(context: &Context, source: &Tensor) -> Result<(Te
         drop(by_value);
         drop(unsorted);
     } else {
-        return Err(Unmodelled);
+        let unsorted = indices(context, &[elements]);
+        drop(context.scratch(cub::segmented_sort(elements, key)));
+        drop(unsorted);
     }
     Ok((values, places))
 }
@@ -67,10 +71,10 @@ fn placed(context: &mut Context, source: &Tensor, values: Tensor, places: Tensor
 fn sort(context: &mut Context, call: &Call<'_>, dim: usize) -> Outcome {
     let source = call.tensor(0)?;
     let rank = source.shape().len();
-    if call.dim(dim, rank)? + 1 != rank.max(1) || !source.layout().is_contiguous() {
+    if !source.layout().is_contiguous() {
         return Err(Unmodelled);
     }
-    let (values, places) = sorted(context, source)?;
+    let (values, places) = sorted(context, source, call.dim(dim, rank)?)?;
     placed(context, source, values, places)
 }
 
@@ -88,20 +92,47 @@ fn is_multiblock(rows: i64, length: i64) -> bool {
     length >= shortest
 }
 
-/// The largest elements of rows that one block of threads works on.
-fn topk(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let rank = source.shape().len();
-    let dim = call.dim(2, rank)?;
-    let length = source.shape().get(dim).copied().unwrap_or(1);
-    if dim + 1 != rank.max(1) || is_multiblock(source.layout().elements() / length.max(1), length) {
+/// What several blocks of threads for each row share: digits are counted block by block, then a row's elements that are
+/// larger than the last one wanted (`mbtopk`).
+fn multiblock_scratch(context: &Context, source: &Tensor, rows: i64, length: i64) -> Result<(), Unmodelled> {
+    const THREADS: i64 = 256;
+    const BLOCKS_A_MULTIPROCESSOR: i64 = 6;
+    const LONGEST_SCANNED: i64 = 5003;
+    let at_once = context.gpu().multiprocessors * BLOCKS_A_MULTIPROCESSOR * THREADS;
+    let items = ((rows * length + at_once - 1) / at_once).clamp(4, 64) * THREADS;
+    let blocks = rows * ((length + items - 1) / items);
+    if blocks > LONGEST_SCANNED {
         return Err(Unmodelled);
     }
+    let bytes = |count: i64, each: i64| (count * each).unsigned_abs();
+    let sizes = [
+        bytes(rows, source.dtype().bytes().cast_signed()),
+        bytes(rows, 8),
+        bytes(rows, 8),
+        bytes(blocks, 512),
+        bytes(rows, 1024),
+        bytes(blocks, 4),
+        bytes(blocks, 4),
+    ];
+    let mut held: Vec<_> = sizes.into_iter().map(|bytes| context.scratch(bytes)).collect();
+    drop(context.scratch(cub::exclusive_sum(blocks)));
+    drop(context.scratch(cub::exclusive_sum(blocks)));
+    while held.pop().is_some() {}
+    Ok(())
+}
+
+/// The largest elements along a dimension.
+fn topk(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let dim = call.dim(2, source.shape().len())?;
+    let length = source.shape().get(dim).copied().unwrap_or(1);
+    let rows = source.layout().elements() / length.max(1);
     let shape = call.result(0)?.shape;
     let values = context.empty_contiguous(source.dtype(), &shape);
     let places = indices(context, &shape);
-    // Rows that do not lie one after another are copied.
-    drop(context.contiguous(source));
+    if is_multiblock(rows, length) {
+        multiblock_scratch(context, source, rows, length)?;
+    }
     placed(context, source, values, places)
 }
 

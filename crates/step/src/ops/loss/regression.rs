@@ -67,10 +67,22 @@ fn record(
     result: Tensor,
     formula: Formula,
 ) -> Tensor {
+    record_weighted(context, inputs, before, None, result, formula)
+}
+
+/// With weights, by which losses and gradients are multiplied in place.
+fn record_weighted(
+    context: &mut Context,
+    inputs: [&Tensor; 2],
+    before: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    result: Tensor,
+    formula: Formula,
+) -> Tensor {
     let [input, target] = inputs;
     let saved = |_: &dyn Fn(usize) -> bool| -> Saved {
         let mut saved: Saved = before.map(|tensor| Some(tensor.clone())).into_iter().collect();
-        saved.extend([Some(input.clone()), Some(target.clone())]);
+        saved.extend([Some(input.clone()), Some(target.clone()), weight.cloned()]);
         saved
     };
     let backward = Loss { input: usize::from(before.is_some()), formula };
@@ -151,11 +163,11 @@ fn in_own_memory(context: &mut Context, input: &Tensor, reduction: Reduction) ->
 
 pub(super) fn binary(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = pair(call)?;
-    if !call.is_none(2) || target.requires_grad() {
+    if target.requires_grad() {
         return Err(Unmodelled);
     }
     let result = in_own_memory(context, input, Reduction::of(call, 3)?);
-    Ok(smallvec![record(context, [input, target], None, result, Formula::Plain)])
+    Ok(smallvec![record_weighted(context, [input, target], None, call.optional_tensor(2), result, Formula::Plain)])
 }
 
 pub(super) fn soft_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
@@ -182,7 +194,7 @@ pub(super) fn multi_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = (call.tensor(0)?, call.tensor(1)?);
-    if !call.is_none(2) || target.requires_grad() || input.shape() != target.shape() {
+    if target.requires_grad() || input.shape() != target.shape() {
         return Err(Unmodelled);
     }
     let positive = call.optional_tensor(3);
@@ -206,7 +218,7 @@ pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outc
     drop(losses);
     drop(logarithm);
     let formula = if positive.is_some() { Formula::PositiveWeights } else { Formula::Plain };
-    Ok(smallvec![record(context, [input, target], positive, result, formula)])
+    Ok(smallvec![record_weighted(context, [input, target], positive, call.optional_tensor(2), result, formula)])
 }
 
 pub(super) fn kl_div(context: &mut Context, call: &Call<'_>) -> Outcome {

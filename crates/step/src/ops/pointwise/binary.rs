@@ -85,6 +85,51 @@ const BASE: &[Step] = &[
 /// `lerp` with a number.
 pub static LERP: Elementwise =
     Elementwise { inputs: &[0, 1], saves: &[], gradients: &[(1, Steps(&[Like(&[G])])), (0, Steps(&[Like(&[G])]))] };
+/// `lerp` with a tensor.
+pub static LERP_TENSOR: Elementwise = Elementwise {
+    inputs: &[0, 1, 2],
+    saves: &[Save::InputFor(1, 2), Save::InputFor(0, 2), Save::Input(2)],
+    gradients: &[
+        (1, Steps(&[Like(&[G, Saved(2)])])),
+        (0, Steps(&[Like(&[Saved(2)]), Like(&[G, Made(0)])])),
+        (2, Steps(&[Like(&[Saved(0), Saved(1)]), Like(&[G, Made(0)])])),
+    ],
+};
+/// `logaddexp`: the gradient divided by one and the exponential of the difference.
+pub static LOGADDEXP: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(APART)), (0, Steps(APART))] };
+const APART: &[Step] = &[Like(&[SELF, OTHER]), Like(&[Made(0)]), Like(&[Made(1)]), Like(&[G, Made(2)])];
+/// `xlogy`: `self * log(other)`.
+pub static XLOGY: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: BOTH,
+    gradients: &[
+        (1, Steps(&[Like(&[G, SELF]), Like(&[Made(0), OTHER])])),
+        (
+            0,
+            Steps(&[
+                Like(&[G, OTHER]),
+                Truth(&[SELF]),
+                Truth(&[OTHER]),
+                Truth(&[Made(1), Made(2)]),
+                Like(&[Made(0), Made(3)]),
+            ]),
+        ),
+    ],
+};
+/// `fmax`, `fmin`: where both are numbers the larger, else the one that is.
+pub static FMAX: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(NUMBER)), (0, Steps(NUMBER))] };
+const NUMBER: &[Step] = &[Truth(&[SELF, OTHER]), Truth(&[OTHER]), Like(&[G, Made(0)])];
+/// A quotient that is rounded: its gradients are zeros.
+pub static DIV_ROUNDED: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(&[Like(&[G])])), (0, Steps(&[Like(&[G])]))] };
+/// A product of complex numbers: the other factor's conjugate is a copy.
+pub static MUL_COMPLEX: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: FOR_EACH_OTHER,
+    gradients: &[(1, Steps(&[Like(&[SELF]), Like(&[G, Made(0)])])), (0, Steps(&[Like(&[OTHER]), Like(&[G, Made(0)])]))],
+};
 /// `addcmul`.
 pub static ADDCMUL: Elementwise = Elementwise {
     inputs: &[0, 1, 2],

@@ -4,6 +4,8 @@ mod binary;
 mod formula;
 mod unary;
 
+use vramfit_graph::dtype::Dtype;
+
 use super::{Call, Context, Outcome, Rule};
 
 pub(super) use binary::add_into;
@@ -51,7 +53,9 @@ fn unary(base: &str) -> Option<Rule> {
         "erf" | "erfc" | "erfinv" => new!(unary::ERF),
         "exp2" => new!(unary::EXP2),
         "rsqrt" | "reciprocal" => new!(unary::RSQRT),
-        "neg" | "floor" | "ceil" | "round" | "trunc" | "sign" | "tril" | "triu" => new!(unary::FRESH_GRADIENT),
+        "neg" | "floor" | "ceil" | "round" | "trunc" | "sign" | "sgn" | "tril" | "triu" | "rad2deg" | "deg2rad" => {
+            new!(unary::FRESH_GRADIENT)
+        }
         "frac" => new!(unary::PASSED),
         "nan_to_num" => new!(unary::NAN_TO_NUM),
         "sinc" => new!(unary::SINC),
@@ -81,8 +85,16 @@ fn others(base: &str, overload: &str) -> Option<Rule> {
         ("add", _) => binary::add,
         ("sub" | "subtract", _) => binary::sub,
         ("rsub", _) => binary::rsub,
-        ("mul" | "multiply", _) => new!(binary::MUL),
+        ("mul" | "multiply", _) => |context, call| {
+            let is_complex = matches!(call.result(0)?.dtype, Dtype::Complex64 | Dtype::Complex128);
+            formula::run(context, call, if is_complex { &binary::MUL_COMPLEX } else { &binary::MUL })
+        },
         ("div" | "divide" | "true_divide", "Tensor" | "Scalar") => new!(binary::DIV),
+        ("div" | "divide", "Tensor_mode" | "Scalar_mode") => |context, call| {
+            formula::run(context, call, if call.is_none(2) { &binary::DIV } else { &binary::DIV_ROUNDED })
+        },
+        ("xlogy", "Tensor") => new!(binary::XLOGY),
+        ("fmax" | "fmin", _) => new!(binary::FMAX),
         ("pow", "Tensor_Scalar") => binary::pow_number,
         ("pow", "Tensor_Tensor") => binary::pow_tensor,
         ("pow", "Scalar") => binary::number_pow,
@@ -93,6 +105,8 @@ fn others(base: &str, overload: &str) -> Option<Rule> {
         ("fmod" | "remainder", "Scalar") => new!(unary::PASSED),
         ("hypot", _) => new!(binary::HYPOT),
         ("lerp", "Scalar") => new!(binary::LERP),
+        ("lerp", "Tensor") => new!(binary::LERP_TENSOR),
+        ("logaddexp", _) => new!(binary::LOGADDEXP),
         ("addcmul", _) => new!(binary::ADDCMUL),
         ("addcdiv", _) => new!(binary::ADDCDIV),
         ("where", "self" | "ScalarOther" | "ScalarSelf" | "Scalar") => binary::choose,
@@ -114,6 +128,12 @@ fn others_in_place(base: &str, overload: &str) -> Option<Rule> {
         ("lerp", "Scalar") => in_place!(binary::LERP),
         ("addcmul", _) => in_place!(binary::ADDCMUL),
         ("addcdiv", _) => in_place!(binary::ADDCDIV),
+        (
+            "logical_not" | "logical_and" | "logical_or" | "logical_xor" | "bitwise_not" | "bitwise_and" | "bitwise_or",
+            _,
+        ) => {
+            in_place!(formula::NO_GRADIENT)
+        }
         ("masked_fill", "Scalar") => in_place!(binary::MASKED_FILL),
         ("clamp" | "clip", "default") => |context, call| clamp(context, call, formula::run_in_place),
         _ => return None,
@@ -164,7 +184,7 @@ fn clamp(context: &mut Context, call: &Call<'_>, run: Run) -> Outcome {
 fn isinf(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let absolute = source.dtype().is_differentiable().then(|| elementwise(context, &[source], source.dtype()));
-    let result = elementwise(context, &[source], vramfit_graph::dtype::Dtype::Bool);
+    let result = elementwise(context, &[source], Dtype::Bool);
     drop(absolute);
     Ok(smallvec::smallvec![result])
 }
@@ -172,7 +192,7 @@ fn isinf(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// `(self == self) * (self.abs() != inf)`.
 fn isfinite(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    let truth = vramfit_graph::dtype::Dtype::Bool;
+    let truth = Dtype::Bool;
     if !source.dtype().is_differentiable() {
         return Ok(smallvec::smallvec![elementwise(context, &[source], truth)]);
     }
