@@ -48,9 +48,6 @@ pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, rec
     root.node.buffer.borrow_mut()[root.output] = Some(gradient);
     ready.push(Ready(Rc::clone(&root.node)));
     while let Some(Ready(node)) = ready.pop() {
-        if context.has_failed() {
-            return;
-        }
         evaluate(context, &node, &mut ready, recompute);
     }
 }

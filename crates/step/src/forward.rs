@@ -115,9 +115,6 @@ impl<'a> Forward<'a> {
             if matches!(step, BoundStep::Exit(0, _)) {
                 tell(context, &mut self.tensors, Instant::ModelReturned);
             }
-            if context.has_failed() {
-                return;
-            }
         }
         if loss_made == steps.len() {
             tell(context, &mut self.tensors, Instant::LossMade);

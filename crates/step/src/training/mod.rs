@@ -1,13 +1,17 @@
 //! The training loop: steps of forward, backward, step, as a plain script writes them, and evaluation.
 
+mod answer;
 mod build;
 mod held;
 mod loss;
+mod program;
 mod report;
 mod settings;
+mod state;
 mod steps;
 
 pub use loss::AddedLoss;
-pub use report::{Phase, PhaseReport, Run};
+pub use program::Program;
+pub use report::{Account, Failure, Peak, Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
-pub use steps::{train, train_on};
+pub use steps::{record, train};
