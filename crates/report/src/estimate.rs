@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Mode;
-use vramfit_step::memory::{Category, Peak};
-use vramfit_step::training::{Loop, Phase, PhaseReport, Run};
+use vramfit_step::memory::Category;
+use vramfit_step::training::{Loop, Peak, Phase, PhaseReport, Run};
 
 use crate::out_of_memory::{DeviceMemory, message};
 use crate::size::{grouped, human};
@@ -178,7 +178,7 @@ fn fit(capacity: u64, runs: &[Run]) -> Fit {
         _ => "too-close",
     };
     let failure = runs.iter().find_map(|run| run.failure);
-    let message = failure.map(|error| message(&error, &DeviceMemory::default()));
+    let message = failure.map(|failure| message(&failure.error, &DeviceMemory::default()));
     Fit { gpu: None, capacity, verdict, message }
 }
 

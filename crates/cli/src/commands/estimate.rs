@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::bind::bind;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::read::{read_bytes, read_file};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_report::estimate::{EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
-use vramfit_step::memory::Memory;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, H200, Loop, Run, ZeroGrad, train_on};
+use vramfit_step::training::{AddedLoss, H200, Loop, Run, ZeroGrad, record};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
@@ -38,10 +37,8 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
         .map_err(|error| Failure::new(error.to_string()))?;
     let settings = Settings { cap: options.vram, ..settings };
     let training = training(options);
-    let runs = address_orders()
-        .into_iter()
-        .map(|driver| simulate(&bound, &training, settings.clone(), driver))
-        .collect::<Result<Vec<Run>, Failure>>()?;
+    let program = record(&bound, &training, H200).map_err(|error| Failure::new(error.to_string()))?;
+    let runs: Vec<Run> = address_orders().map(|driver| program.run(settings.clone(), driver)).into();
     let question = Question { model: &options.model, bound: &bound, training: &training, vram: options.vram };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
@@ -62,11 +59,6 @@ fn address_orders() -> [SimulatedDriver; 3] {
         driver
     };
     [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
-}
-
-fn simulate(bound: &Bound<'_>, training: &Loop, settings: Settings, driver: SimulatedDriver) -> Result<Run, Failure> {
-    train_on(Memory::new(settings, driver), bound, training, H200)
-        .map_err(|error| Failure::new(error.to_string()).with_hint(Some("vramfit shows no module of that name")))
 }
 
 /// The models that are compiled in.

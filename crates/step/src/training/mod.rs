@@ -10,6 +10,7 @@ mod settings;
 mod state;
 mod steps;
 
+pub use crate::forward::{Guess, SCRATCH};
 pub use loss::AddedLoss;
 pub use program::Program;
 pub use report::{Account, Failure, Peak, Phase, PhaseReport, Run};

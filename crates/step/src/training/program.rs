@@ -16,7 +16,7 @@ pub struct Program {
     pub(super) marks: Vec<Mark>,
     /// Steps that do again what the last simulated one did.
     pub(super) repeat: Option<Repeat>,
-    /// Operators without a rule, with how often they are called in one pass.
+    /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
 }
 

@@ -79,7 +79,7 @@ pub struct Run {
     pub phases: Vec<PhaseReport>,
     /// The most that was reserved after building.
     pub peak_reserved: u64,
-    /// Operators without a rule, with how often they are called in one pass.
+    /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
     /// The allocation that failed, if one did.
     pub failure: Option<Failure>,

@@ -53,7 +53,7 @@ pub fn train(
 pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
     let memory = Rc::new(RefCell::new(Memory::new()));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
-    let passes = Passes::new(bound, regions(bound, choice)?);
+    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
     let context = Context::new(memory, machine.gpu, machine.blas);
     let mut script = Script::build(&passes, options, context);
     let mut before: Option<(Position, State)> = None;
@@ -196,7 +196,7 @@ impl<'a> Script<'a> {
                 let whole = match bound.variant.loss {
                     Some(id) => tensors[id.0 as usize].take(),
                     None => added_loss(context, options.loss, held.outputs(), classes).unwrap_or_else(|name| {
-                        *uncovered.entry(name.to_owned()).or_default() += 1;
+                        uncovered.entry(name.to_owned()).or_default().push(NOWHERE);
                         None
                     }),
                 };
