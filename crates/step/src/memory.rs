@@ -52,6 +52,19 @@ pub enum Entry {
     },
 }
 
+/// What a piece of memory is for, from an instant of the journal on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// How many entries the journal had then, the allocation itself counted.
+    pub instant: u32,
+    /// The memory's number.
+    pub id: u32,
+    /// Bytes of its block.
+    pub block: u64,
+    /// What it is for.
+    pub category: Category,
+}
+
 /// What is held at an instant, by category: bytes of blocks, and how much of that is rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -70,6 +83,8 @@ pub struct Peak {
     pub account: Account,
     /// What the program was doing.
     pub place: u32,
+    /// How many entries the journal had, the allocation that made the peak counted; 0 where none is kept.
+    pub instant: u32,
 }
 
 /// The simulated GPU's memory.
@@ -81,6 +96,7 @@ pub struct Memory {
     place: u32,
     category: Category,
     journal: Option<Vec<Entry>>,
+    labels: Vec<Label>,
     next_id: u32,
     is_muted: bool,
     failure: Option<OutOfMemory>,
@@ -109,6 +125,7 @@ impl Memory {
             place: 0,
             category: Category::Parameters,
             journal: None,
+            labels: Vec::new(),
             next_id: 0,
             is_muted: false,
             failure: None,
@@ -123,6 +140,16 @@ impl Memory {
     /// What was written down.
     pub fn journal(&self) -> &[Entry] {
         self.journal.as_deref().unwrap_or(&[])
+    }
+
+    /// What memory of the journal was for, in the journal's order.
+    pub fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
+    /// How many requests have been written down.
+    fn instant(&self) -> u32 {
+        self.journal().len() as u32
     }
 
     /// What the program is doing from now on, for the peak and the journal.
@@ -167,7 +194,8 @@ impl Memory {
 
     /// As `torch.cuda.reset_peak_memory_stats`.
     pub fn reset_peak(&mut self) {
-        self.peak = Peak { allocated: self.allocator.allocated_bytes(), account: self.account, place: self.place };
+        let (allocated, instant) = (self.allocator.allocated_bytes(), self.instant());
+        self.peak = Peak { allocated, account: self.account, place: self.place, instant };
         self.allocator.reset_peaks();
     }
 
@@ -189,10 +217,14 @@ impl Memory {
         };
         self.allocator.clear_changes();
         self.account.requested[category as usize] += bytes;
-        self.account.rounding += self.allocator.block(block).size - bytes;
+        let size = self.allocator.block(block).size;
+        self.account.rounding += size - bytes;
+        if self.journal.is_some() {
+            self.labels.push(Label { instant: self.instant(), id, block: size, category });
+        }
         let allocated = self.allocator.allocated_bytes();
         if allocated > self.peak.allocated {
-            self.peak = Peak { allocated, account: self.account, place: self.place };
+            self.peak = Peak { allocated, account: self.account, place: self.place, instant: self.instant() };
         }
         (Some(block), id)
     }
@@ -220,10 +252,15 @@ impl Storage {
     /// From now on this memory counts as `category`.
     pub fn become_category(&self, category: Category) {
         let old = self.category.replace(category);
-        if self.block.is_some() {
-            let account = &mut self.memory.borrow_mut().account;
-            account.requested[old as usize] -= self.bytes;
-            account.requested[category as usize] += self.bytes;
+        if let Some(block) = self.block {
+            let mut memory = self.memory.borrow_mut();
+            memory.account.requested[old as usize] -= self.bytes;
+            memory.account.requested[category as usize] += self.bytes;
+            if memory.journal.is_some() {
+                // It counts from the next request on: a peak that the last one made has been taken already.
+                let (instant, block) = (memory.instant() + 1, memory.allocator.block(block).size);
+                memory.labels.push(Label { instant, id: self.id, block, category });
+            }
         }
     }
 

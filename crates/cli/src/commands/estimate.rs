@@ -1,23 +1,21 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
-use std::path::Path;
-
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::Model;
-use vramfit_graph::read::{read_bytes, read_file};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_report::estimate::{EstimateReport, Question};
+use vramfit_report::estimate::{Device, EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::memory::Memory;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, H200, Loop, Run, ZeroGrad, train_on};
+use vramfit_step::training::{AddedLoss, Loop, Machine, Run, ZeroGrad, train_on};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
+use crate::built_in::load;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
+use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
@@ -36,13 +34,23 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let bound = bind(&model, variant, &sizes).map_err(|error| Failure::new(format!("{}: {error}", options.model)))?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;
+    let known = KnownGpus::load()?;
+    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
     let settings = Settings { cap: options.vram, ..settings };
+    let settings = if device.is_asked { settings.on_device(gpu.capacity().high) } else { settings };
     let training = training(options);
-    let runs = address_orders()
-        .into_iter()
-        .map(|driver| simulate(&bound, &training, settings.clone(), driver))
-        .collect::<Result<Vec<Run>, Failure>>()?;
-    let question = Question { model: &options.model, bound: &bound, training: &training, vram: options.vram };
+    let simulate = |settings: &Settings| simulate_all(&bound, &training, settings, gpu.into());
+    let mut runs = simulate(&settings)?;
+    // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
+    // reaches changes nothing.
+    if let Some(cap) = device.cap(runs[0].libraries)
+        && settings.cap.is_none()
+        && runs.iter().any(|run| run.peak_reserved > cap)
+    {
+        runs = simulate(&Settings { cap: Some(cap), ..settings })?;
+    }
+    let question = Question { model: &options.model, bound: &bound, training: &training, device };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
         print_json(&report)?;
@@ -64,31 +72,21 @@ fn address_orders() -> [SimulatedDriver; 3] {
     [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
 }
 
-fn simulate(bound: &Bound<'_>, training: &Loop, settings: Settings, driver: SimulatedDriver) -> Result<Run, Failure> {
-    train_on(Memory::new(settings, driver), bound, training, H200)
-        .map_err(|error| Failure::new(error.to_string()).with_hint(Some("vramfit shows no module of that name")))
-}
-
-/// The models that are compiled in.
-const BUILT_IN: [(&str, &[u8]); 3] = [
-    ("bert-base", include_bytes!("../../../../validation/captures/bert-base.vramfit")),
-    ("gpt2", include_bytes!("../../../../validation/captures/gpt2.vramfit")),
-    ("llama-1b", include_bytes!("../../../../validation/captures/llama-1b.vramfit")),
-];
-
-fn load(name: &str) -> Result<Model, Failure> {
-    if Path::new(name).exists() {
-        return read_file(name).map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
-    }
-    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    match BUILT_IN.iter().find(|(known, _)| *known == name) {
-        Some((_, bytes)) => read_bytes(bytes).map_err(|error| Failure::new(format!("{name}: {error}"))),
-        None => Err(Failure::new(format!(
-            "{name}: found neither a file nor a built-in model of that name, needed a capture or one of {}",
-            names.join(", ")
-        ))
-        .with_hint(Some("make a capture in Python: vramfit.capture(model, inputs, \"model.vramfit\")"))),
-    }
+fn simulate_all(
+    bound: &Bound<'_>,
+    training: &Loop,
+    settings: &Settings,
+    machine: Machine,
+) -> Result<Vec<Run>, Failure> {
+    let simulate = |(index, driver): (usize, SimulatedDriver)| {
+        let mut memory = Memory::new(settings.clone(), driver);
+        if index == 0 {
+            memory.keep_journal();
+        }
+        train_on(memory, bound, training, machine)
+            .map_err(|error| Failure::new(error.to_string()).with_hint(Some("vramfit shows no module of that name")))
+    };
+    address_orders().into_iter().enumerate().map(simulate).collect()
 }
 
 fn training(options: &Estimate) -> Loop {

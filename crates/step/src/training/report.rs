@@ -3,7 +3,8 @@
 use vramfit_allocator::OutOfMemory;
 
 use crate::forward::Missing;
-use crate::memory::{Entry, Peak, SharedMemory};
+use crate::memory::{Entry, Label, Peak, SharedMemory};
+use crate::ops::Libraries;
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +64,14 @@ pub struct Run {
     pub peak_reserved: u64,
     /// Operators without a rule, with how often they are called in one pass.
     pub missing: Missing,
+    /// What the process has loaded.
+    pub libraries: Libraries,
     /// The allocation that failed, if one did.
     pub failure: Option<OutOfMemory>,
     /// The requests, where they were asked for.
     pub journal: Vec<Entry>,
+    /// What the memory of those requests was for.
+    pub labels: Vec<Label>,
 }
 
 impl Run {
@@ -112,12 +117,12 @@ impl Reports {
         self.phases.push(report);
     }
 
-    pub(super) fn finish(self, missing: Missing) -> Run {
+    pub(super) fn finish(self, missing: Missing, libraries: Libraries) -> Run {
         let built = self.phases.iter().filter(|phase| phase.phase != Phase::Build);
         let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
         let memory = self.memory.borrow();
-        let (failure, journal) = (memory.failure(), memory.journal().to_vec());
+        let (failure, journal, labels) = (memory.failure(), memory.journal().to_vec(), memory.labels().to_vec());
         drop(memory);
-        Run { phases: self.phases, peak_reserved, missing, failure, journal }
+        Run { phases: self.phases, peak_reserved, missing, libraries, failure, journal, labels }
     }
 }

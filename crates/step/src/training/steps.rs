@@ -51,7 +51,7 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
     let memory = Rc::new(RefCell::new(memory));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?);
-    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas).with_compute(machine.compute);
     let mut script = Script::build(&passes, options, context);
     for step in 0..options.steps {
         if script.context.has_failed() {
@@ -62,7 +62,8 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
     }
-    Ok(script.reports.finish(script.missing))
+    let libraries = script.context.libraries();
+    Ok(script.reports.finish(script.missing, libraries))
 }
 
 /// The script's variables.
