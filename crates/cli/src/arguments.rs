@@ -68,8 +68,30 @@ pub enum Command {
     Explain(Explain),
     /// Predict what a training run will allocate and reserve, phase by phase, without a GPU.
     ///
-    /// As on an H200 with torch 2.11, from a capture made with vramfit.capture in Python.
+    /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
     Estimate(Box<Estimate>),
+    /// List the models that need no file.
+    Models,
+    /// List the known GPUs: memory, bandwidth, FLOP/s, what of PyTorch runs there.
+    Catalogue,
+    /// Measure this machine's GPU, so that estimates for it are exact: its CUDA context and cuBLAS's workspaces.
+    ///
+    /// Runs a short Python script with torch.
+    Calibrate(Calibrate),
+}
+
+/// `vramfit calibrate`.
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// The Python that has torch.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: String,
+    /// Which GPU, by CUDA's number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device: u32,
+    /// Where to write what was measured; without it, the user's configuration folder, where estimates look.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// A recorded snapshot.
@@ -189,7 +211,11 @@ pub struct Estimate {
     /// How many steps.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub steps: u32,
-    /// The most PyTorch may reserve, such as 11GiB; beyond it the run dies as PyTorch would.
+    /// The GPU, such as "RTX 3060" (`vramfit catalogue` lists them): its memory decides whether it fits, its kind what
+    /// libraries do there.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+    /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.

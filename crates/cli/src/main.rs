@@ -1,8 +1,10 @@
 //! The `vramfit` command: arguments in, exit codes out.
 
 mod arguments;
+mod built_in;
 mod commands;
 mod failure;
+mod known_gpus;
 mod snapshot_file;
 mod whole_file;
 
@@ -19,6 +21,9 @@ fn main() -> ExitCode {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
+        Command::Models => commands::models::run(&arguments.output),
+        Command::Catalogue => commands::catalogue::run(&arguments.output),
+        Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
     };
     match result {
         Ok(verdict) => verdict.into(),

@@ -9,12 +9,18 @@ use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
 use crate::memory::Category;
-use crate::ops::{Call, Context, Rule, Unmodelled, rule};
+use crate::ops::{Call, Context, Rule, Thread, Unmodelled, rule};
 use crate::tape::{Backward, Edge, Gradients, Node, Saved};
 use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
-pub struct Rules(Vec<Option<Rule>>);
+pub struct Rules(Vec<OperatorRule>);
+
+struct OperatorRule {
+    rule: Option<Rule>,
+    /// Whether cuDNN computes it, forward and backward, so that its handle is made.
+    uses_dnn: bool,
+}
 
 impl<'a> Passes<'a> {
     /// Of a model, with these regions; operators without a rule need what `guess` says.
@@ -34,7 +40,8 @@ impl<'a> Passes<'a> {
 impl Rules {
     /// Finds them.
     pub fn of(bound: &Bound<'_>) -> Rules {
-        Rules(bound.model.operators.iter().map(|operator| rule(&operator.name)).collect())
+        let of = |name: &str| OperatorRule { rule: rule(name), uses_dnn: uses_dnn(name) };
+        Rules(bound.model.operators.iter().map(|operator| of(&operator.name)).collect())
     }
 }
 
@@ -305,7 +312,8 @@ impl<'a> Forward<'a> {
         if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
             return;
         }
-        let outcome = match self.passes.rules.0[call.operator as usize] {
+        let operator = &self.passes.rules.0[call.operator as usize];
+        let outcome = match operator.rule {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
@@ -318,6 +326,12 @@ impl<'a> Forward<'a> {
             }
         };
         drop(view);
+        if operator.uses_dnn {
+            context.use_dnn();
+            if results.iter().any(Tensor::requires_grad) {
+                context.use_dnn_on(Thread::Backward);
+            }
+        }
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 self.tensors[id.0 as usize] = Some(result);
@@ -333,6 +347,12 @@ impl<'a> Forward<'a> {
             self.tensors[id.0 as usize] = Some(Tensor::on_host(layout));
         }
     }
+}
+
+/// Whether an operator is computed by cuDNN: convolutions and recurrent networks.
+fn uses_dnn(name: &str) -> bool {
+    let base = name.split('.').nth(1).unwrap_or(name);
+    base.contains("conv") || matches!(base, "lstm" | "gru" | "rnn_tanh" | "rnn_relu" | "_cudnn_rnn")
 }
 
 /// Whether an operator writes into its first argument.

@@ -21,9 +21,7 @@ use crate::recordings::Result;
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
     with_program(case, |bound, program| {
-        let mut run = program.run(Settings::default(), SimulatedDriver::unlimited());
-        run.journal = program.journal();
-        look(bound, &run)
+        look(bound, &program.run_keeping(Settings::default(), SimulatedDriver::unlimited(), true))
     })
 }
 

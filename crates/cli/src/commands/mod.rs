@@ -1,7 +1,10 @@
 //! One file a command.
 
+pub mod calibrate;
+pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod models;
 pub mod replay;
 
 use std::io::{self, Write};

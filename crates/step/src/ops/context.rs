@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
+use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
 use crate::checkpoint::Checkpointing;
@@ -29,6 +30,15 @@ struct Workspaces {
     blas_lt: [Option<Rc<Storage>>; 2],
 }
 
+/// Libraries that a process has loaded: on how many of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// cuBLAS.
+    pub blas: u32,
+    /// cuDNN.
+    pub dnn: u32,
+}
+
 /// Bytes of cuBLAS's workspaces on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlasWorkspace {
@@ -44,8 +54,10 @@ pub struct Context {
     memory: SharedMemory,
     gpu: Gpu,
     blas: BlasWorkspace,
+    compute: ComputeCapability,
     thread: Thread,
     workspaces: Workspaces,
+    uses_dnn: [bool; 2],
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
@@ -53,19 +65,39 @@ pub struct Context {
 }
 
 impl Context {
-    /// A process that has not done anything yet.
+    /// A process that has not done anything yet, on a Hopper GPU unless said otherwise.
     pub fn new(memory: SharedMemory, gpu: Gpu, blas: BlasWorkspace) -> Context {
         Context {
             memory,
             gpu,
             blas,
+            compute: ComputeCapability::new(9, 0),
             thread: Thread::Main,
             workspaces: Workspaces::default(),
+            uses_dnn: [false; 2],
             sequence: 0,
             pass: 0,
             is_grad_on: true,
             checkpointing: Checkpointing::default(),
         }
+    }
+
+    /// The same process on a GPU of this compute capability.
+    #[must_use]
+    pub fn with_compute(self, compute: ComputeCapability) -> Context {
+        Context { compute, ..self }
+    }
+
+    /// The GPU's compute capability.
+    pub fn compute(&self) -> ComputeCapability {
+        self.compute
+    }
+
+    /// What has been loaded.
+    pub fn libraries(&self) -> Libraries {
+        let blas = self.workspaces.blas.iter().flatten().count();
+        let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
+        Libraries { blas: blas as u32, dnn: dnn as u32 }
     }
 
     /// The memory.
@@ -133,6 +165,16 @@ impl Context {
     /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
     pub fn scratch(&self, bytes: u64) -> Rc<Storage> {
         Storage::new(&self.memory, bytes)
+    }
+
+    /// A call of cuDNN: the first on a thread makes a handle, which takes memory that PyTorch does not see.
+    pub fn use_dnn(&mut self) {
+        self.use_dnn_on(self.thread);
+    }
+
+    /// A call of cuDNN on a thread.
+    pub fn use_dnn_on(&mut self, thread: Thread) {
+        self.uses_dnn[thread as usize] = true;
     }
 
     /// A call of cuBLAS: the first on a thread allocates a workspace that stays.

@@ -4,13 +4,19 @@ use vramfit_allocator::{Allocator, BlockId, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
-use super::report::{Account, Failure, Peak, Phase, PhaseReport, Run};
+use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 use crate::memory::{Category, Entry, Recount};
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
     pub fn run(&self, settings: Settings, driver: SimulatedDriver) -> Run {
+        self.run_keeping(settings, driver, false)
+    }
+
+    /// The same; the requests come with it where `keeps_journal` says so.
+    pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
         let mut gpu = Gpu::new(Allocator::new(settings, driver), self.allocation_count());
+        gpu.labels = keeps_journal.then(Vec::new);
         let mut goes_on = gpu.play(&self.entries, &self.recounts, 0, &self.marks, |id| id);
         if goes_on && let Some(repeat) = &self.repeat {
             let start = repeat.start.entry;
@@ -27,8 +33,10 @@ impl Program {
             phases: gpu.phases,
             peak_reserved,
             missing: self.missing.clone(),
+            libraries: self.libraries,
             failure: gpu.failure,
-            journal: Vec::new(),
+            journal: if keeps_journal { self.journal() } else { Vec::new() },
+            labels: gpu.labels.unwrap_or_default(),
         }
     }
 }
@@ -49,7 +57,9 @@ struct Gpu {
     account: Account,
     peak: Peak,
     place: u32,
+    instant: u32,
     phases: Vec<PhaseReport>,
+    labels: Option<Vec<Label>>,
     failure: Option<Failure>,
 }
 
@@ -61,7 +71,9 @@ impl Gpu {
             account: Account::default(),
             peak: Peak::default(),
             place: 0,
+            instant: 0,
             phases: Vec::new(),
+            labels: None,
             failure: None,
         }
     }
@@ -100,6 +112,7 @@ impl Gpu {
 
     #[inline]
     fn answer(&mut self, entry: &Entry, number: &impl Fn(u32) -> u32) -> bool {
+        self.instant += 1;
         match *entry {
             Entry::Allocate { id, bytes, place, category } => {
                 self.place = place;
@@ -116,11 +129,12 @@ impl Gpu {
                     self.held.resize(id + 1, None);
                 }
                 self.held[id] = Some(Held { block, bytes, category });
+                self.label(id as u32, block, category);
                 self.account.requested[category as usize] += bytes;
                 self.account.rounding += self.allocator.block(block).size - bytes;
                 let allocated = self.allocator.allocated_bytes();
                 if allocated > self.peak.allocated {
-                    self.peak = Peak { allocated, account: self.account, place };
+                    self.peak = Peak { allocated, account: self.account, place, instant: self.instant };
                 }
             }
             Entry::Free { id } => {
@@ -139,6 +153,16 @@ impl Gpu {
             self.account.requested[held.category as usize] -= held.bytes;
             self.account.requested[category as usize] += held.bytes;
             held.category = category;
+            let block = held.block;
+            self.label(id, block, category);
+        }
+    }
+
+    #[inline]
+    fn label(&mut self, id: u32, block: BlockId, category: Category) {
+        if let Some(labels) = &mut self.labels {
+            let block = self.allocator.block(block).size;
+            labels.push(Label { instant: self.instant, id, block, category });
         }
     }
 
@@ -152,8 +176,8 @@ impl Gpu {
             reserved: self.allocator.reserved_bytes(),
             peak_reserved: self.allocator.statistics().reserved_bytes.all.peak,
         });
-        self.peak =
-            Peak { allocated: self.allocator.allocated_bytes(), account: self.account, place: self.place };
+        let allocated = self.allocator.allocated_bytes();
+        self.peak = Peak { allocated, account: self.account, place: self.place, instant: self.instant };
         self.allocator.reset_peaks();
     }
 }

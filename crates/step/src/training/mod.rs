@@ -3,6 +3,7 @@
 mod answer;
 mod build;
 mod held;
+mod holders;
 mod loss;
 mod program;
 mod report;
@@ -11,8 +12,9 @@ mod state;
 mod steps;
 
 pub use crate::forward::{Guess, SCRATCH};
+pub use holders::Held;
 pub use loss::AddedLoss;
 pub use program::Program;
-pub use report::{Account, Failure, Peak, Phase, PhaseReport, Run};
+pub use report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
 pub use steps::{record, train};

@@ -4,6 +4,7 @@ use vramfit_allocator::OutOfMemory;
 
 use crate::forward::Missing;
 use crate::memory::{Category, Entry};
+use crate::ops::Libraries;
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,21 @@ pub struct Peak {
     pub account: Account,
     /// What the program was doing.
     pub place: u32,
+    /// How many requests there had been, the allocation that made the peak counted.
+    pub instant: u32,
+}
+
+/// What a piece of memory is for, from an instant on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// How many requests there had been, the allocation itself counted.
+    pub instant: u32,
+    /// The memory's number.
+    pub id: u32,
+    /// Bytes of its block.
+    pub block: u64,
+    /// What it is for.
+    pub category: Category,
 }
 
 /// A phase's numbers.
@@ -81,10 +97,14 @@ pub struct Run {
     pub peak_reserved: u64,
     /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
+    /// What the process has loaded.
+    pub libraries: Libraries,
     /// The allocation that failed, if one did.
     pub failure: Option<Failure>,
     /// The requests, where they were asked for.
     pub journal: Vec<Entry>,
+    /// What the memory of those requests was for.
+    pub labels: Vec<Label>,
 }
 
 /// An allocation that failed.

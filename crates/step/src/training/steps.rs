@@ -39,11 +39,7 @@ pub fn train(
     keeps_journal: bool,
 ) -> Result<Run, UnknownModule> {
     let program = record(bound, options, machine)?;
-    let mut run = program.run(settings, SimulatedDriver::unlimited());
-    if keeps_journal {
-        run.journal = program.journal();
-    }
-    Ok(run)
+    Ok(program.run_keeping(settings, SimulatedDriver::unlimited(), keeps_journal))
 }
 
 /// What a run asks of the allocator: simulates steps until one leaves everything as the one before it did.
@@ -54,7 +50,7 @@ pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Pro
     let memory = Rc::new(RefCell::new(Memory::new()));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
-    let context = Context::new(memory, machine.gpu, machine.blas);
+    let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
     let mut script = Script::build(&passes, options, context);
     let mut before: Option<(Position, State)> = None;
     let mut repeat = None;
@@ -152,7 +148,8 @@ impl<'a> Script<'a> {
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
         let (entries, recounts) = self.context.memory().borrow_mut().close();
-        Program { entries, recounts, marks: self.marks, repeat, missing: self.missing }
+        let libraries = self.context.libraries();
+        Program { entries, recounts, marks: self.marks, repeat, missing: self.missing, libraries }
     }
 
     fn train(&mut self, step: u32) {

@@ -84,7 +84,7 @@ fn attention(context: &mut Context, call: &Call<'_>) -> Outcome {
     if query.shape().len() == 4 && query.shape()[0] > LARGEST_BATCH {
         return Err(Unmodelled);
     }
-    let backend = select::backend(&inputs);
+    let backend = select::backend(&inputs, context.compute());
     Ok(smallvec![run(context, inputs, backend)?])
 }
 
