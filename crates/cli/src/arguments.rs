@@ -205,9 +205,9 @@ pub struct Estimate {
     /// In evaluation, keep the graph.
     #[arg(long)]
     pub grad: bool,
-    /// The loss to add where the captured step returns none.
-    #[arg(long, value_enum, default_value_t = LossKind::CrossEntropy)]
-    pub loss: LossKind,
+    /// The loss to add where the captured step returns none; without it, cross-entropy.
+    #[arg(long, value_enum)]
+    pub loss: Option<LossKind>,
     /// How many steps.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub steps: u32,

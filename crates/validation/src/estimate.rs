@@ -30,6 +30,17 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T) -> Result<T> {
+    with_bound(case, |bound, options| {
+        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        Ok(look(bound, &program))
+    })?
+}
+
+/// Hands a case's model, at its sizes, and its loop to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
     let path = folder().join(format!("captures/{}.vramfit", case.model));
     let model = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
@@ -45,8 +56,7 @@ pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
     let options = options(settings)?;
-    let program = record(&bound, &options, H200).map_err(|error| error.to_string())?;
-    Ok(look(&bound, &program))
+    Ok(look(&bound, &options))
 }
 
 fn half(name: &str) -> Option<Dtype> {

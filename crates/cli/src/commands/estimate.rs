@@ -1,13 +1,15 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
-use vramfit_allocator::{Settings, SimulatedDriver};
+mod conflicts;
+
+use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, BoundStep, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_report::estimate::{Device, EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, record};
+use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
@@ -18,6 +20,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
+    conflicts::refuse(options)?;
     let model = load(&options.model)?;
     let flags = SizeFlags { batch: options.batch, sequence: options.seq, sizes: options.size.clone() };
     let sizes = Sizes::select(&model, &flags)
@@ -30,7 +33,8 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     };
     let variant = select_variant(&model, variant)
         .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::new(format!("{}: {error}", options.model)))?;
+    let bound = bind(&model, variant, &sizes)
+        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;
     let known = KnownGpus::load()?;
@@ -54,7 +58,9 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     {
         return Err(beyond_addresses(options, &bound, &shortage));
     }
-    let question = Question { model: &options.model, bound: &bound, training: &training, device };
+    let notes = conflicts::without_effect(options, &bound);
+    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+    let question = Question { model: &options.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
         print_json(&report)?;
@@ -62,18 +68,6 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
         print(&report.text())?;
     }
     Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
-}
-
-/// Orders in which CUDA may give out addresses, the usual one first. Which of two cached blocks of one size is taken
-/// depends on it; where the answer does too, it is a range.
-fn address_orders() -> [SimulatedDriver; 3] {
-    let with_hole = |mebibytes: u64| {
-        let mut driver = SimulatedDriver::unlimited();
-        let begin = 1 << 45;
-        driver.reveal(begin, begin + (mebibytes << 20));
-        driver
-    };
-    [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
 }
 
 /// What the run asks for; where operators have no rule, also the least and the most it may ask for.
@@ -128,9 +122,9 @@ fn training(options: &Estimate) -> Loop {
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
         checkpoint: options.checkpoint.0.clone(),
         loss: match options.loss {
-            LossKind::CrossEntropy => AddedLoss::CrossEntropy,
-            LossKind::Mean => AddedLoss::Mean,
-            LossKind::None => AddedLoss::None,
+            Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
+            Some(LossKind::Mean) => AddedLoss::Mean,
+            Some(LossKind::None) => AddedLoss::None,
         },
         guess: Guess::Usual,
     }

@@ -1,5 +1,6 @@
 //! The training loop: steps of forward, backward, step, as a plain script writes them, and evaluation.
 
+mod addresses;
 mod answer;
 mod build;
 mod held;
@@ -12,9 +13,10 @@ mod state;
 mod steps;
 
 pub use crate::forward::{Guess, SCRATCH};
+pub use addresses::address_orders;
 pub use holders::Held;
 pub use loss::AddedLoss;
 pub use program::Program;
 pub use report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
-pub use steps::{record, train};
+pub use steps::{record, record_every_step, train};

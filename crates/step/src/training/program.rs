@@ -73,6 +73,11 @@ impl Program {
         journal
     }
 
+    /// How many steps do again what the last simulated one did.
+    pub fn repeated_steps(&self) -> u32 {
+        self.repeat.as_ref().map_or(0, |repeat| repeat.count)
+    }
+
     /// How many requests for memory there are.
     pub fn allocation_count(&self) -> usize {
         let count = |entries: &[Entry]| entries.iter().filter(|entry| matches!(entry, Entry::Allocate { .. })).count();

@@ -47,12 +47,29 @@ pub fn train(
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    record_steps(bound, options, machine, true)
+}
+
+/// The same with every step simulated, which proves that [`record`] is right to stop.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn record_every_step(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    record_steps(bound, options, machine, false)
+}
+
+fn record_steps(
+    bound: &Bound<'_>,
+    options: &Loop,
+    machine: Machine,
+    stops: bool,
+) -> Result<Program, UnknownModule> {
     let memory = Rc::new(RefCell::new(Memory::new()));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
     let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
     let mut script = Script::build(&passes, options, context);
-    let mut before: Option<(Position, State)> = None;
+    let mut before: Option<State> = None;
     let mut repeat = None;
     for step in 0..options.steps {
         let start = script.position();
@@ -61,9 +78,8 @@ pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Pro
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
         let left = options.steps - step - 1;
-        // A step costs more than telling whether it is needed, unless none is left.
-        let after = if left > 0 { State::of(&script) } else { None };
-        if let (Some((_, before)), Some(after)) = (&before, &after)
+        let after = if stops && left > 0 { State::of(&script) } else { None };
+        if let (Some(before), Some(after)) = (&before, &after)
             && before.is_like(after)
             && script.steps_alike(step, options.steps)
         {
@@ -71,7 +87,7 @@ pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Pro
             repeat = Some(Repeat { count: left, start, next_id, before, after });
             break;
         }
-        before = after.map(|after| (start, after));
+        before = after;
     }
     Ok(script.finish(repeat))
 }
