@@ -12,6 +12,10 @@ use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::training::{H200, Loop, Run, record, train};
 
+/// As in the `vramfit` binary.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }
@@ -63,7 +67,7 @@ fn allocator_alone(bencher: Bencher) {
 }
 
 /// BERT with so many layers: the time should grow as they do.
-#[divan::bench(args = [12, 48, 192])]
+#[divan::bench(args = [12, 48, 192], ignore = std::env::var_os("VRAMFIT_LAYERS").is_none())]
 fn layers(bencher: Bencher, count: u32) {
     let folder = std::env::var_os("VRAMFIT_LAYERS").map(PathBuf::from);
     let path = folder.map(|folder| folder.join(format!("bert-{count}.vramfit"))).filter(|path| path.exists());

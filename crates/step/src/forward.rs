@@ -231,9 +231,11 @@ impl<'a> Forward<'a> {
     fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
         match step {
             BoundStep::Call(call) => {
-                let memory = Rc::clone(context.memory());
-                memory.borrow_mut().set_place(index as u32);
-                context.checkpointing.begin_call(index as u32, &memory);
+                context.memory().borrow_mut().set_place(index as u32);
+                if context.checkpointing.is_on() {
+                    let memory = Rc::clone(context.memory());
+                    context.checkpointing.begin_call(index as u32, &memory);
+                }
                 self.call(context, index, call);
             }
             BoundStep::Free(tensors) => {

@@ -102,8 +102,13 @@ impl Default for Memory {
 impl Memory {
     /// Nothing has been asked for yet.
     pub fn new() -> Memory {
+        Memory::with_capacity(0)
+    }
+
+    /// The same, with room for so many requests.
+    pub fn with_capacity(requests: usize) -> Memory {
         Memory {
-            journal: Vec::new(),
+            journal: Vec::with_capacity(requests),
             recounts: Vec::new(),
             place: 0,
             category: Category::Parameters,

@@ -55,9 +55,8 @@ fn many_steps_of_every_optimizer_and_loop_repeat_as_simulated() {
                     let whole = record_every_step(bound, &options, H200).unwrap();
                     assert_eq!(short.journal(), whole.journal(), "{options:?}");
                     let steps = short.repeated_steps();
-                    // RAdam, one weight after another, does something else from the sixth step on.
-                    let is_late = kind == Kind::RAdam && implementation == Implementation::ForLoop;
-                    assert_eq!(steps, if is_late { 0 } else { 6 }, "{options:?}");
+                    // RAdam may do something else from the sixth step on.
+                    assert_eq!(steps, if kind == Kind::RAdam { 2 } else { 6 }, "{options:?}");
                 }
             }
         }

@@ -289,7 +289,6 @@ impl Context {
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
-            backward: Box::new(backward),
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
             inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
@@ -299,6 +298,7 @@ impl Context {
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),
+            backward,
         };
         Some(Edge { node: Rc::new(node), output: 0 })
     }

@@ -27,6 +27,9 @@ use crate::optimizer::{Optimizer, Parameter, zero_grad};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
 
+/// Room for so many requests is made for each captured step: a transformer makes that many in two training steps.
+const REQUESTS_A_STEP: usize = 6;
+
 /// Simulates a run on a GPU without end.
 ///
 /// # Errors
@@ -64,7 +67,7 @@ fn record_steps(
     machine: Machine,
     stops: bool,
 ) -> Result<Program, UnknownModule> {
-    let memory = Rc::new(RefCell::new(Memory::new()));
+    let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
     let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
