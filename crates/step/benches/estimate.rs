@@ -63,7 +63,7 @@ fn program_alone(bencher: Bencher) {
 fn allocator_alone(bencher: Bencher) {
     let model = bert_base();
     let program = record(&bound(&model), &Loop::default(), H200).expect("nothing is checkpointed");
-    bencher.bench(|| black_box(&program).run(Settings::default(), SimulatedDriver::unlimited()));
+    bencher.bench(|| black_box(&program).run(Settings::default(), SimulatedDriver::in_process(u64::MAX)));
 }
 
 /// BERT with so many layers: the time should grow as they do.

@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod engine;
 pub mod forward;
 pub mod kernels;
+pub mod launch;
 pub mod memory;
 pub mod ops;
 pub mod optimizer;

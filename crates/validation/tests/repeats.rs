@@ -17,7 +17,7 @@ fn every_case_asks_for_the_same_whether_repeated_steps_are_simulated_or_not() {
             let whole = record_every_step(bound, options, H200).unwrap();
             assert_eq!(short.journal(), whole.journal(), "{name}");
             let run = |program: &vramfit_step::training::Program| {
-                program.run(Settings::default(), SimulatedDriver::unlimited()).phases
+                program.run(Settings::default(), SimulatedDriver::in_process(u64::MAX)).phases
             };
             assert_eq!(run(&short), run(&whole), "{name}");
             short.repeated_steps()

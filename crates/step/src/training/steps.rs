@@ -42,7 +42,7 @@ pub fn train(
     keeps_journal: bool,
 ) -> Result<Run, UnknownModule> {
     let program = record(bound, options, machine)?;
-    Ok(program.run_keeping(settings, SimulatedDriver::unlimited(), keeps_journal))
+    Ok(program.run_keeping(settings, SimulatedDriver::in_process(u64::MAX), keeps_journal))
 }
 
 /// What a run asks of the allocator: simulates steps until one leaves everything as the one before it did.
@@ -154,7 +154,7 @@ impl<'a> Script<'a> {
         let memory = self.context.memory().borrow();
         Position {
             entry: memory.journal().len(),
-            recount: memory.recount_count(),
+            aside: memory.aside_count(),
             mark: self.marks.len(),
             id: memory.next_id(),
         }
@@ -166,9 +166,9 @@ impl<'a> Script<'a> {
     }
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
-        let (entries, recounts) = self.context.memory().borrow_mut().close();
+        let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
-        Program { entries, recounts, marks: self.marks, repeat, missing: self.missing, libraries }
+        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, libraries }
     }
 
     fn train(&mut self, step: u32) {
