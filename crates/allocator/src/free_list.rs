@@ -139,9 +139,10 @@ impl FreeList {
 
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.sizes.iter().zip(&self.shelves).flat_map(|(&(stream, size), shelf)| {
-            shelf.iter().map(move |&(address, id)| ((stream, size, address), id))
-        })
+        self.sizes
+            .iter()
+            .zip(&self.shelves)
+            .flat_map(|(&(stream, size), shelf)| shelf.iter().map(move |&(address, id)| ((stream, size, address), id)))
     }
 
     /// The block with this key.

@@ -9,7 +9,9 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_report::estimate::{Device, EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record};
+use vramfit_step::training::{
+    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record,
+};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
