@@ -218,6 +218,9 @@ impl<'a> Forward<'a> {
             BoundStep::Call(call) => {
                 let memory = Rc::clone(context.memory());
                 memory.borrow_mut().set_place(index as u32);
+                if let Some(visits) = &mut context.visits {
+                    visits.note_call(index as u32);
+                }
                 context.checkpointing.begin_call(index as u32, &memory);
                 self.call(context, call);
             }

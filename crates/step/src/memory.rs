@@ -264,6 +264,11 @@ impl Storage {
         }
     }
 
+    /// Bytes asked for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// What it is for.
     pub fn category(&self) -> Category {
         self.category.get()

@@ -1,9 +1,8 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
 use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_report::estimate::{Device, EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::memory::Memory;
@@ -11,7 +10,7 @@ use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{AddedLoss, Loop, Machine, Run, ZeroGrad, train_on};
 
 use crate::Verdict;
-use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
+use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
 use crate::built_in::load;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -19,19 +18,8 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
-    let model = load(&options.model)?;
-    let flags = SizeFlags { batch: options.batch, sequence: options.seq, sizes: options.size.clone() };
-    let sizes = Sizes::select(&model, &flags)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let variant = VariantFlags {
-        dtype: options.dtype.map(Into::into),
-        amp: options.amp.map(Into::into),
-        is_eval: options.mode == ModeKind::Eval,
-        has_grad: options.grad,
-    };
-    let variant = select_variant(&model, variant)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::new(format!("{}: {error}", options.model)))?;
+    let model = load(&options.at.model)?;
+    let bound = options.at.bind(&model)?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;
     let known = KnownGpus::load()?;
@@ -50,7 +38,7 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     {
         runs = simulate(&Settings { cap: Some(cap), ..settings })?;
     }
-    let question = Question { model: &options.model, bound: &bound, training: &training, device };
+    let question = Question { model: &options.at.model, bound: &bound, training: &training, device };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
         print_json(&report)?;

@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod layers;
 pub mod models;
 pub mod replay;
 

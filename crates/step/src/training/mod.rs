@@ -12,4 +12,4 @@ pub use holders::Held;
 pub use loss::AddedLoss;
 pub use report::{Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
-pub use steps::{train, train_on};
+pub use steps::{train, train_on, visit};
