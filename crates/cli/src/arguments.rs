@@ -232,9 +232,9 @@ pub struct Estimate {
     /// Whether zero_grad lets go of gradients or makes them zeros.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub set_to_none: bool,
-    /// The loss to add where the captured step returns none.
-    #[arg(long, value_enum, default_value_t = LossKind::CrossEntropy)]
-    pub loss: LossKind,
+    /// The loss to add where the captured step returns none; without it, cross-entropy.
+    #[arg(long, value_enum)]
+    pub loss: Option<LossKind>,
     /// How many steps.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub steps: u32,

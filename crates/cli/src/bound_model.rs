@@ -21,6 +21,7 @@ impl ModelAt {
         };
         let variant = select_variant(model, flags)
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        bind(model, variant, &sizes).map_err(|error| Failure::new(format!("{}: {error}", self.model)))
+        bind(model, variant, &sizes)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))
     }
 }

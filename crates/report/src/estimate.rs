@@ -5,12 +5,15 @@ mod holders;
 mod places;
 mod text;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_step::memory::{Category, Peak};
-use vramfit_step::training::{Loop, Phase, PhaseReport, Run};
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::memory::Category;
+use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
 
 pub use device::{Device, Fit};
 pub use holders::Holder;
@@ -26,6 +29,10 @@ pub struct Question<'a> {
     pub training: &'a Loop,
     /// The GPU, and what PyTorch may reserve there.
     pub device: Device<'a>,
+    /// The allocator's settings, in PyTorch's syntax.
+    pub alloc_conf: &'a str,
+    /// What else to tell, such as settings that change nothing.
+    pub notes: Vec<String>,
 }
 
 /// The contract's JSON.
@@ -42,6 +49,9 @@ pub struct EstimateReport {
     phases: Vec<Value>,
     exact: bool,
     unmodelled: Vec<String>,
+    /// The modules that call what is not modelled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unmodelled_in: BTreeMap<String, Vec<String>>,
     range: Range,
     reserved_range: Range,
     fit: Option<Fit>,
@@ -96,7 +106,7 @@ impl EstimateReport {
         let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
         let range = range(runs.iter().map(allocated));
         let reserved_range = range_of_reserved(runs);
-        let unmodelled: Vec<String> = run.missing.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
+        let unmodelled: Vec<String> = run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
         let exact = unmodelled.is_empty()
             && range.low == range.high
@@ -110,6 +120,7 @@ impl EstimateReport {
         };
         holders.truncate(HOLDERS);
         let mut notes = question.bound.model.notes.clone();
+        notes.extend_from_slice(&question.notes);
         notes.extend(device.notes(question.bound, run.libraries));
         EstimateReport {
             model: question.model.to_owned(),
@@ -123,6 +134,7 @@ impl EstimateReport {
             phases: run.phases.iter().map(phase).collect(),
             exact,
             unmodelled,
+            unmodelled_in: unmodelled_in(run, &places),
             range,
             reserved_range,
             fit: device.fit(runs),
@@ -148,6 +160,20 @@ fn range(values: impl Iterator<Item = u64>) -> Range {
 
 fn range_of_reserved(runs: &[Run]) -> Range {
     range(runs.iter().map(|run| run.peak_reserved))
+}
+
+/// The modules that call each operator without a rule, each once, in order.
+fn unmodelled_in(run: &Run, places: &Places<'_>) -> BTreeMap<String, Vec<String>> {
+    let modules = |calls: &[u32]| {
+        let mut modules: Vec<String> = Vec::new();
+        for module in calls.iter().filter_map(|&place| places.module(place)) {
+            if modules.last().is_none_or(|last| last != module) {
+                modules.push(module.to_owned());
+            }
+        }
+        modules
+    };
+    run.missing.iter().map(|(name, calls)| (name.clone(), modules(calls))).filter(|(_, found)| !found.is_empty()).collect()
 }
 
 /// The highest peak of the phases of another kind than `top`'s.
@@ -176,15 +202,44 @@ fn settings(question: &Question<'_>) -> Value {
         "sizes": sizes,
         "precision": bound.variant.precision.to_string(),
         "mode": if bound.variant.mode == Mode::Train { "train" } else { "eval" },
+        "grad": bound.variant.has_grad,
         "optimizer": training.optimizer.kind.name(),
         "optimizer_impl": training.optimizer.implementation.name(),
         "clip_grad": training.clips_gradients,
         "accumulate": training.accumulate,
+        "checkpoint": checkpoint(&training.checkpoint),
+        "zero_grad": match training.zero_grad {
+            ZeroGrad::BeforeForward => "before-forward",
+            ZeroGrad::BeforeBackward => "before-backward",
+        },
         "set_to_none": training.sets_to_none,
+        "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
+        "loss": loss(question),
         "steps": training.steps,
         "gpu": question.device.gpu.name,
         "vram": question.device.vram,
+        "alloc_conf": question.alloc_conf,
     })
+}
+
+/// `--checkpoint`, as it is written.
+fn checkpoint(choice: &Choice) -> String {
+    match choice {
+        Choice::Nothing => "none".to_owned(),
+        Choice::Blocks => "blocks".to_owned(),
+        Choice::Sequential(segments) => format!("sequential:{segments}"),
+        Choice::Modules(names) => names.join(","),
+    }
+}
+
+/// Where the loss comes from.
+fn loss(question: &Question<'_>) -> &'static str {
+    match question.training.loss {
+        _ if question.bound.variant.loss.is_some() => "captured",
+        AddedLoss::CrossEntropy => "cross-entropy",
+        AddedLoss::Mean => "mean",
+        AddedLoss::None => "none",
+    }
 }
 
 fn breakdown(peak: &Peak) -> Map<String, Value> {

@@ -97,7 +97,7 @@ impl LayersReport {
                 bytes: parameter_bytes * copies + 2 * totals.leaf_output_bytes,
             },
             peak_allocated: run.peak().map_or(0, |phase| phase.peak.allocated),
-            unmodelled: run.missing.iter().map(|(name, count)| format!("{name} ×{count}")).collect(),
+            unmodelled: run.missing.iter().map(|(name, calls)| format!("{name} ×{}", calls.len())).collect(),
         }
     }
 

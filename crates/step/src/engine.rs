@@ -12,11 +12,20 @@ use crate::tape::{Edge, Gradients, InputShape, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
 /// A node that has all its gradients. The one made last runs first; gradient sinks run before everything else.
-struct Ready(Rc<Node>);
+struct Ready {
+    sequence: u64,
+    node: Rc<Node>,
+}
+
+impl Ready {
+    fn new(node: &Rc<Node>) -> Ready {
+        Ready { sequence: node.sequence, node: Rc::clone(node) }
+    }
+}
 
 impl PartialEq for Ready {
     fn eq(&self, other: &Self) -> bool {
-        self.0.sequence == other.0.sequence
+        self.sequence == other.sequence
     }
 }
 impl Eq for Ready {}
@@ -27,7 +36,7 @@ impl PartialOrd for Ready {
 }
 impl Ord for Ready {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.sequence.cmp(&other.0.sequence)
+        self.sequence.cmp(&other.sequence)
     }
 }
 
@@ -46,11 +55,8 @@ pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, rec
     let mut ready = BinaryHeap::new();
     root.node.buffer.borrow_mut().resize(root.node.outputs.max(1), None);
     root.node.buffer.borrow_mut()[root.output] = Some(gradient);
-    ready.push(Ready(Rc::clone(&root.node)));
-    while let Some(Ready(node)) = ready.pop() {
-        if context.has_failed() {
-            return;
-        }
+    ready.push(Ready::new(&root.node));
+    while let Some(Ready { node, .. }) = ready.pop() {
         evaluate(context, &node, &mut ready, recompute);
     }
 }
@@ -103,7 +109,7 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         let left = next.dependencies.get() - 1;
         next.dependencies.set(left);
         if left == 0 {
-            ready.push(Ready(Rc::clone(next)));
+            ready.push(Ready::new(next));
         }
     }
 }

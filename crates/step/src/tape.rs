@@ -70,7 +70,7 @@ pub struct Edge {
 /// A graph goes node by node, not by recursion: it may be many thousand nodes deep.
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut nodes: Vec<Rc<Node>> = Vec::new();
+        let mut nodes: SmallVec<[Rc<Node>; 8]> = SmallVec::new();
         self.release_to(&mut nodes);
         while let Some(node) = nodes.pop() {
             if let Some(mut last) = Rc::into_inner(node) {
@@ -82,7 +82,7 @@ impl Drop for Node {
 
 impl Node {
     /// Lets go of everything the node holds; nodes that it held come into `nodes`.
-    fn release_to(&mut self, nodes: &mut Vec<Rc<Node>>) {
+    fn release_to(&mut self, nodes: &mut SmallVec<[Rc<Node>; 8]>) {
         nodes.extend(std::mem::take(&mut self.next).into_iter().flatten().map(|edge| edge.node));
         let held = self.saved.get_mut().drain(..).chain(self.buffer.get_mut().drain(..));
         nodes.extend(held.flatten().filter_map(Tensor::into_edge).map(|edge| edge.node));

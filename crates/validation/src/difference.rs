@@ -64,7 +64,7 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut place = 0;
     for entry in journal {
         match *entry {
-            Entry::Allocate { id, bytes, place: at } => {
+            Entry::Allocate { id, bytes, place: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;

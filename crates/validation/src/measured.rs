@@ -39,6 +39,9 @@ pub struct Case {
     /// What differs from run to run.
     #[serde(default)]
     pub runs: Vec<MeasuredRun>,
+    /// The same under caps on what PyTorch may reserve.
+    #[serde(default)]
+    pub caps: Vec<Trial>,
 }
 
 /// One of several runs of a case.
@@ -53,6 +56,28 @@ impl Case {
     pub fn device_used(&self) -> Option<u64> {
         self.runs.iter().find_map(|run| run.device_used)
     }
+}
+
+/// A run under a cap.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Trial {
+    /// The cap in percent of the peak reserved without one.
+    pub percent: u32,
+    /// The cap, in bytes.
+    pub cap: u64,
+    /// How it died, if it did.
+    pub died: Option<Death>,
+    /// The phases that came to their end.
+    pub phases: Vec<MeasuredPhase>,
+}
+
+/// The out-of-memory error that ended a run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Death {
+    /// Its message.
+    pub text: String,
+    /// The statistics of the phase it happened in.
+    pub stats: BTreeMap<String, u64>,
 }
 
 /// A case's settings.
@@ -101,6 +126,9 @@ pub struct MeasuredPhase {
     pub peak: u64,
     /// Reserved at its end.
     pub reserved: u64,
+    /// The most that was reserved within it.
+    #[serde(default)]
+    pub peak_reserved: u64,
 }
 
 /// A recorded trace, one column a property.

@@ -1,13 +1,14 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
-use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_graph::bind::Bound;
+mod conflicts;
+
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_report::estimate::{Device, EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
-use vramfit_step::memory::Memory;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Loop, Machine, Run, ZeroGrad, train_on};
+use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
@@ -18,6 +19,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
+    conflicts::refuse(options)?;
     let model = load(&options.at.model)?;
     let bound = options.at.bind(&model)?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
@@ -28,17 +30,24 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let settings = Settings { cap: options.vram, ..settings };
     let settings = if device.is_asked { settings.on_device(gpu.capacity().high) } else { settings };
     let training = training(options);
-    let simulate = |settings: &Settings| simulate_all(&bound, &training, settings, gpu.into());
-    let mut runs = simulate(&settings)?;
+    let programs = programs(&bound, &training, gpu.into())?;
+    let simulate = |settings: &Settings| simulate(&programs, settings);
+    let mut runs = simulate(&settings);
     // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
     // reaches changes nothing.
     if let Some(cap) = device.cap(runs[0].libraries)
         && settings.cap.is_none()
-        && runs.iter().any(|run| run.peak_reserved > cap)
+        && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some())
     {
-        runs = simulate(&Settings { cap: Some(cap), ..settings })?;
+        runs = simulate(&Settings { cap: Some(cap), ..settings });
+    } else if settings.cap.is_none()
+        && let Some(shortage) = runs[0].failure
+    {
+        return Err(beyond_addresses(options, &bound, &shortage));
     }
-    let question = Question { model: &options.at.model, bound: &bound, training: &training, device };
+    let notes = conflicts::without_effect(options, &bound);
+    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+    let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
         print_json(&report)?;
@@ -48,33 +57,42 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// Orders in which CUDA may give out addresses, the usual one first. Which of two cached blocks of one size is taken
-/// depends on it; where the answer does too, it is a range.
-fn address_orders() -> [SimulatedDriver; 3] {
-    let with_hole = |mebibytes: u64| {
-        let mut driver = SimulatedDriver::unlimited();
-        let begin = 1 << 45;
-        driver.reveal(begin, begin + (mebibytes << 20));
-        driver
+/// What the run asks for; where operators have no rule, also the least and the most it may ask for.
+fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<Program>, Failure> {
+    let program = |guess: Guess| {
+        let training = Loop { guess, ..training.clone() };
+        record(bound, &training, machine).map_err(|error| Failure::new(error.to_string()))
     };
-    [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
+    let usual = program(Guess::Usual)?;
+    if usual.missing.is_empty() {
+        return Ok(vec![usual]);
+    }
+    Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
 }
 
-fn simulate_all(
-    bound: &Bound<'_>,
-    training: &Loop,
-    settings: &Settings,
-    machine: Machine,
-) -> Result<Vec<Run>, Failure> {
-    let simulate = |(index, driver): (usize, SimulatedDriver)| {
-        let mut memory = Memory::new(settings.clone(), driver);
-        if index == 0 {
-            memory.keep_journal();
+/// Every program under every order of addresses, the usual ones first.
+fn simulate(programs: &[Program], settings: &Settings) -> Vec<Run> {
+    let mut runs = Vec::with_capacity(3 * programs.len());
+    for program in programs {
+        for driver in address_orders() {
+            let keeps_journal = runs.is_empty();
+            runs.push(program.run_keeping(settings.clone(), driver, keeps_journal));
         }
-        train_on(memory, bound, training, machine)
-            .map_err(|error| Failure::new(error.to_string()).with_hint(Some("vramfit shows no module of that name")))
+    }
+    runs
+}
+
+/// A run that no GPU could hold, however large.
+fn beyond_addresses(options: &Estimate, bound: &Bound<'_>, shortage: &Shortage) -> Failure {
+    let operator = match bound.steps.get(shortage.place as usize) {
+        Some(BoundStep::Call(call)) => format!("operator `{}`: ", bound.operator_name(call)),
+        _ => String::new(),
     };
-    address_orders().into_iter().enumerate().map(simulate).collect()
+    Failure::new(format!(
+        "{}: {operator}asks for {} bytes when {} are allocated: more than 64-bit addresses reach",
+        options.at.model, shortage.error.requested, shortage.error.allocated
+    ))
+    .with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }
 
 fn training(options: &Estimate) -> Loop {
@@ -91,10 +109,11 @@ fn training(options: &Estimate) -> Loop {
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
         checkpoint: options.checkpoint.0.clone(),
         loss: match options.loss {
-            LossKind::CrossEntropy => AddedLoss::CrossEntropy,
-            LossKind::Mean => AddedLoss::Mean,
-            LossKind::None => AddedLoss::None,
+            Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
+            Some(LossKind::Mean) => AddedLoss::Mean,
+            Some(LossKind::None) => AddedLoss::None,
         },
+        guess: Guess::Usual,
     }
 }
 

@@ -63,14 +63,14 @@ impl Device<'_> {
             None => run.peak_reserved + self.context_bytes(run.libraries),
         };
         let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-        let is_sure = runs.iter().all(|run| run.missing.is_empty() && taken(run) <= capacity.low);
+        let is_sure = runs.iter().all(|run| taken(run) <= capacity.low);
         let verdict = match failed {
             0 if is_sure => "fits",
             count if count == runs.len() => "does-not-fit",
             _ => "too-close",
         };
         let message = runs.iter().find_map(|run| {
-            let error = run.failure?;
+            let error = run.failure?.error;
             Some(message(&error, &self.memory(run, capacity.high, error.reserved)))
         });
         Some(Fit { gpu, capacity: capacity.low, verdict, message })

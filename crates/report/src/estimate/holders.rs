@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use vramfit_graph::bind::Bound;
+use vramfit_graph::model::TensorId;
 use vramfit_step::memory::Category;
 use vramfit_step::training::{Held, Run};
 
@@ -66,7 +67,9 @@ fn weight_modules<'a>(bound: &'a Bound<'_>, held: &[Held]) -> HashMap<u32, &'a s
         .chain(&model.buffers)
         .filter_map(|weight| Some((weight.tensor, weight.names.first()?.as_str())))
         .collect();
-    let moved = model.move_order.iter().filter(|&&id| !bound.tensor(id).is_on_host);
+    // What is on the host or empty asks for no memory.
+    let asks = |id: &&TensorId| !bound.tensor(**id).is_on_host && bound.tensor(**id).elements > 0;
+    let moved = model.move_order.iter().filter(asks);
     let is_weight = |held: &&Held| held.category == Category::Parameters;
     let numbers: HashMap<u32, ()> = held.iter().filter(is_weight).map(|held| (held.id, ())).collect();
     moved

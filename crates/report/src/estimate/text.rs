@@ -2,6 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
+use vramfit_step::training::SCRATCH;
+
 use super::{EstimateReport, Range};
 use crate::size::{grouped, human};
 
@@ -25,7 +27,19 @@ impl EstimateReport {
         text += &self.second_peak_text();
         if !self.unmodelled.is_empty() {
             let bad = AnsiColor::Red.on_default().bold();
-            text += &format!("\n{bad}not modelled{bad:#}: {}\n", self.unmodelled.join(", "));
+            text += &format!("\n{bad}not modelled{bad:#}\n");
+            for operator in &self.unmodelled {
+                let name = operator.split(' ').next().unwrap_or(operator);
+                let modules = self.unmodelled_in.get(name).map_or(&[][..], Vec::as_slice);
+                let shown = modules.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+                let more = if modules.len() > 3 { ", …" } else { "" };
+                let place = if shown.is_empty() { String::new() } else { format!(" in {shown}{more}") };
+                text += &wrapped(&format!("{operator}{place}"), 2);
+            }
+            let bound = format!(
+                "the ranges take them to need from their results alone up to {SCRATCH} times all that they read and write"
+            );
+            text += &wrapped(&bound, 2);
         }
         for note in &self.notes {
             text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
@@ -54,7 +68,10 @@ impl EstimateReport {
     fn numbers_text(&self) -> String {
         let spread = |range: Range| match range.low == range.high {
             true => String::new(),
-            false => format!("   {} to {}, by the order of addresses", human(range.low), human(range.high)),
+            false => {
+                let cause = if self.unmodelled.is_empty() { "the order of addresses" } else { "what is not modelled" };
+                format!("   {} to {}, by {cause}", human(range.low), human(range.high))
+            }
         };
         let mut text = format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
         text += &format!("peak reserved   {:>10}{}\n", human(self.peak_reserved), spread(self.reserved_range));
@@ -64,6 +81,9 @@ impl EstimateReport {
             human(self.device_used),
             human(self.context)
         );
+        if self.peak.is_null() {
+            return text + "it dies while the model and its inputs are moved to the GPU\n";
+        }
         let word = |key: &str| self.peak[key].as_str().unwrap_or("").to_owned();
         let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
         let module = word("module");
@@ -88,10 +108,13 @@ impl EstimateReport {
 
     fn phases_text(&self) -> String {
         let mut text = format!("\n  {:16}{:>12}{:>12}{:>12}\n", "phase", "peak", "at its end", "reserved");
+        let has_micro_batches = self.phases.iter().any(|phase| phase["micro"].as_u64() > Some(0));
         for phase in &self.phases {
             let number = |key: &str| human(phase[key].as_u64().unwrap_or(0));
             let step = phase["step"].as_u64().map_or_else(String::new, |step| format!("{} ", step + 1));
-            let name = format!("{step}{}", phase["phase"].as_str().unwrap_or(""));
+            let micro = phase["micro"].as_u64().filter(|_| has_micro_batches);
+            let micro = micro.map_or_else(String::new, |micro| format!(" {}", micro + 1));
+            let name = format!("{step}{}{micro}", phase["phase"].as_str().unwrap_or(""));
             text +=
                 &format!("  {name:16}{:>12}{:>12}{:>12}\n", number("peak"), number("allocated"), number("reserved"));
         }

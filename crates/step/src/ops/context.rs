@@ -109,9 +109,11 @@ impl Context {
         &self.memory
     }
 
-    /// Whether an allocation has failed: nothing that follows counts.
-    pub fn has_failed(&self) -> bool {
-        self.memory.borrow().failure().is_some()
+    /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
+    /// shown too: it is how the loop finds out that steps repeat.
+    pub(crate) fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
+        let Workspaces { blas, blas_lt } = &self.workspaces;
+        blas.iter().chain(blas_lt).flatten().for_each(&mut look);
     }
 
     /// The thread work is issued from, from now on.

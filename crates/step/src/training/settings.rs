@@ -4,6 +4,7 @@ use vramfit_catalogue::{ComputeCapability, Gpu as KnownGpu};
 
 use super::loss::AddedLoss;
 use crate::checkpoint::Choice;
+use crate::forward::Guess;
 use crate::kernels::reduce::Gpu;
 use crate::ops::BlasWorkspace;
 use crate::optimizer::{Implementation, Kind, Recipe};
@@ -39,6 +40,8 @@ pub struct Loop {
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
     pub loss: AddedLoss,
+    /// What operators without a rule are taken to need.
+    pub guess: Guess,
 }
 
 impl Default for Loop {
@@ -53,6 +56,7 @@ impl Default for Loop {
             has_fresh_inputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
+            guess: Guess::Usual,
         }
     }
 }
