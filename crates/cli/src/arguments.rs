@@ -248,6 +248,9 @@ pub struct Estimate {
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR")]
     pub alloc_conf: Option<String>,
+    /// Write a page with the step's timeline, the treemap of its peak and the modules; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Whether inputs stay on the GPU.

@@ -182,12 +182,12 @@ fn row(layer: &Layer) -> Row {
     }
 }
 
-fn shape_text(shape: &[i64]) -> String {
+pub(crate) fn shape_text(shape: &[i64]) -> String {
     shape.iter().map(i64::to_string).collect::<Vec<_>>().join("×")
 }
 
 /// A number with a decimal unit: `1.23 G`.
-fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
     if number < 1000 {
         return number.to_string();

@@ -5,15 +5,16 @@ mod conflicts;
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_report::estimate::{Device, EstimateReport, Question};
+use vramfit_report::estimate::{Device, EstimateReport, Question, page};
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record};
+use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
 use crate::built_in::load;
-use crate::commands::{print, print_json};
+use crate::commands::{print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
@@ -49,6 +50,11 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
+    if let Some(path) = &options.html {
+        let visits =
+            visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
+    }
     if output.json {
         print_json(&report)?;
     } else {

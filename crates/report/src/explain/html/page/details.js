@@ -12,6 +12,8 @@ function showDetails(panel, recording, index) {
     ["lived", lifeText(recording, born, isHeld ? recording.events : died)],
     ["address", addressText(recording, recording.address[index])],
   ];
+  const module = recording.stackModule?.[recording.stack[index]] ?? 0;
+  if (module > 0) rows.push(["module", recording.strings[module - 1]]);
   if (recording.stream[index] !== 0) rows.push(["stream", String(recording.stream[index])]);
   const list = element("dl");
   for (const [name, value] of rows) list.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
