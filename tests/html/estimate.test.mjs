@@ -57,7 +57,7 @@ test("the timeline can be coloured by module and by line", () =>
 
 test("a block tells its module and its line", () =>
   opened({}, async (tab) => {
-    const block = await tab.evaluate(`(() => { const p = ${shown}; const r = p.recording; const at = r.peak + 1; const b = r.liveAt(at).find((i) => r.roles[r.role[i]] === "activations"); p.select(b, at); return b; })()`);
+    const block = await tab.evaluate(`(() => { const p = ${shown}; const r = p.recording; const at = r.peak + 1; const b = r.liveAt(at).find((i) => r.roles[r.role[i]] === "gradients"); p.select(b, at); return b; })()`);
     assert.ok(block >= 0);
     const text = await tab.evaluate("document.getElementById('details').innerText");
     assert.match(text, /module\s+bert/);

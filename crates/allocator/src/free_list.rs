@@ -44,11 +44,7 @@ impl FreeList {
     #[inline]
     pub fn next(&self, position: Position) -> Position {
         let is_last = self.runs.get(position.run).is_none_or(|run| position.at + 1 >= run.len());
-        if is_last {
-            Position { run: position.run + 1, at: 0 }
-        } else {
-            Position { at: position.at + 1, ..position }
-        }
+        if is_last { Position { run: position.run + 1, at: 0 } } else { Position { at: position.at + 1, ..position } }
     }
 
     /// Adds a block.

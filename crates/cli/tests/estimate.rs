@@ -75,7 +75,17 @@ fn the_contracts_keys_are_there_and_the_breakdown_sums_to_the_peak() {
     let names: Vec<&str> = breakdown.keys().map(String::as_str).collect();
     assert_eq!(
         names,
-        ["parameters", "gradients", "optimizer", "activations", "inputs", "outputs", "temporary", "workspace", "rounding"]
+        [
+            "parameters",
+            "gradients",
+            "optimizer",
+            "activations",
+            "inputs",
+            "outputs",
+            "temporary",
+            "workspace",
+            "rounding"
+        ]
     );
     assert!(breakdown.values().all(|bytes| bytes.as_u64().unwrap() > 0), "{breakdown:?}");
     let sum: u64 = breakdown.values().map(|bytes| bytes.as_u64().unwrap()).sum();
@@ -226,7 +236,9 @@ fn broken_files_are_refused_with_the_place_and_what_was_needed() {
         fs::write(&path, &whole[..length]).unwrap();
         assert!(refusal(&[path.to_str().unwrap()]).contains("model.vramfit"), "{length}");
     }
-    for text in ["", "{", "[]", "null", "not JSON", "{\"format\": \"vramfit-capture\"}", "{\"format\": 3, \"version\": 1}"] {
+    for text in
+        ["", "{", "[]", "null", "not JSON", "{\"format\": \"vramfit-capture\"}", "{\"format\": 3, \"version\": 1}"]
+    {
         fs::write(&path, text).unwrap();
         refusal(&[path.to_str().unwrap()]);
     }

@@ -22,7 +22,8 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn the_built_in_models_are_listed_and_can_be_estimated() {
     let models = json(&["models"]);
-    let names: Vec<&str> = models["models"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        models["models"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["bert-base", "gpt2", "llama-1b", "resnet50", "vit-b-16"]);
     for name in names {
         assert!(json(&["estimate", name])["peak_allocated"].as_u64().unwrap() > 0);
@@ -67,7 +68,9 @@ fn an_estimates_text_has_the_verdict_first_and_stays_within_eighty_columns() {
     assert_eq!(code, 0);
     let verdict = text.find("fits on the RTX 3060").unwrap();
     assert!(verdict < text.find("peak allocated").unwrap());
-    for part in ["cached, unused", "CUDA context", "largest holders at the peak", "modeling_bert.py:", "second peak", "##"] {
+    for part in
+        ["cached, unused", "CUDA context", "largest holders at the peak", "modeling_bert.py:", "second peak", "##"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -108,7 +108,8 @@ impl EstimateReport {
         let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
         let range = range(runs.iter().map(allocated));
         let reserved_range = range_of_reserved(runs);
-        let unmodelled: Vec<String> = run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
+        let unmodelled: Vec<String> =
+            run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
         let exact = unmodelled.is_empty()
             && range.low == range.high
@@ -180,7 +181,11 @@ fn unmodelled_in(run: &Run, places: &Places<'_>) -> BTreeMap<String, Vec<String>
         }
         modules
     };
-    run.missing.iter().map(|(name, calls)| (name.clone(), modules(calls))).filter(|(_, found)| !found.is_empty()).collect()
+    run.missing
+        .iter()
+        .map(|(name, calls)| (name.clone(), modules(calls)))
+        .filter(|(_, found)| !found.is_empty())
+        .collect()
 }
 
 /// The highest peak of the phases of another kind than `top`'s.

@@ -142,7 +142,7 @@ impl LayersReport {
         let rule = self.rule_of_thumb;
         let off = 100.0 * (rule.bytes as f64 / self.peak_allocated.max(1) as f64 - 1.0);
         format!(
-            "\n{} parameters; {} and {} FLOPs forward and backward\n\
+            "\n{} parameters, {} FLOPs forward,\n{} FLOPs backward\n\n\
              rule of thumb   {:>10}   weights {} × {} + outputs {} × 2\n\
              simulated peak  {:>10}   so the rule is off by {off:+.0} %\n",
             grouped(self.totals.parameters),
@@ -183,7 +183,10 @@ fn row(layer: &Layer) -> Row {
 }
 
 pub(crate) fn shape_text(shape: &[i64]) -> String {
-    shape.iter().map(i64::to_string).collect::<Vec<_>>().join("×")
+    match shape {
+        [] => "scalar".to_owned(),
+        _ => shape.iter().map(i64::to_string).collect::<Vec<_>>().join("×"),
+    }
 }
 
 /// A number with a decimal unit: `1.23 G`.

@@ -395,8 +395,7 @@ impl Backward for Unknown {
             .enumerate()
             .map(|(index, input)| {
                 let input = input.as_ref().filter(|_| node.wants(index))?;
-                let is_same =
-                    |given: &&Tensor| given.shape() == input.shape.as_slice() && given.dtype() == input.dtype;
+                let is_same = |given: &&Tensor| given.shape() == input.shape.as_slice() && given.dtype() == input.dtype;
                 let passed = incoming.as_ref().filter(is_same).cloned();
                 Some(passed.unwrap_or_else(|| context.empty_contiguous(input.dtype, &input.shape)))
             })

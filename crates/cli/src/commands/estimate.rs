@@ -9,7 +9,9 @@ use vramfit_report::estimate::{Device, EstimateReport, Question, page};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit};
+use vramfit_step::training::{
+    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit,
+};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
@@ -51,8 +53,7 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
     if let Some(path) = &options.html {
-        let visits =
-            visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+        let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
         write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
     }
     if output.json {

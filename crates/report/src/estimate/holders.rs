@@ -8,8 +8,8 @@ use vramfit_graph::model::TensorId;
 use vramfit_step::memory::Category;
 use vramfit_step::training::Run;
 
-use super::{CATEGORIES, category_name};
 use super::places::Places;
+use super::{CATEGORIES, category_name};
 
 /// Memory of one kind that one line of one module holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -61,7 +61,11 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
         Choice::Blocks => {
             let found = calls_of(bound, &blocks(modules));
             if found.is_empty() {
-                return Err(unknown("blocks", "the model has no list of equal blocks with parts of their own", modules));
+                return Err(unknown(
+                    "blocks",
+                    "the model has no list of equal blocks with parts of their own",
+                    modules,
+                ));
             }
             found
         }
@@ -186,7 +190,10 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
     let size = parts.len() / (segments as usize).max(1);
     if segments == 0 || size == 0 {
         let name = if path.is_empty() { "the model" } else { path };
-        return Err(fail(&format!("the outermost Sequential, {name}, has {} parts, needed one a segment", parts.len())));
+        return Err(fail(&format!(
+            "the outermost Sequential, {name}, has {} parts, needed one a segment",
+            parts.len()
+        )));
     }
     let calls: Vec<Region> =
         parts.iter().flat_map(|&part| calls_of(bound, &BTreeSet::from([part])).into_iter().take(1)).collect();

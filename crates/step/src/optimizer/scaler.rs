@@ -75,7 +75,8 @@ impl GradScaler {
 
     /// What it keeps between steps.
     pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Tensor>> {
-        let [scale, tracker] = self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
+        let [scale, tracker] =
+            self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
         [scale, tracker, self.found.as_ref()].into_iter()
     }
 

@@ -30,7 +30,8 @@ struct Piece {
 pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let pieces = pieces(run);
     let segments = &run.segments;
-    let lowest = pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address)).min();
+    let lowest =
+        pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address)).min();
     let lowest = lowest.unwrap_or(0);
     let mut columns = Columns::default();
     columns.add_differences("born", pieces.iter().map(|piece| piece.born.into()));
@@ -51,8 +52,7 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let mut tables = Tables::default();
     let weights = weights_of(bound);
     let weight = |id: u32| weights.get(id as usize).copied().filter(|module| !module.is_empty());
-    let stacks: Vec<u64> =
-        pieces.iter().map(|piece| tables.stack(places, weight(piece.id), piece.place)).collect();
+    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(places, weight(piece.id), piece.place)).collect();
     columns.add("stack", stacks.into_iter());
     tables.add_to(&mut columns);
     compress(&columns.finish(head(run, &tables, lowest)))
@@ -115,6 +115,7 @@ fn head(run: &Run, tables: &Tables, lowest: u64) -> Map<String, Value> {
         "lowestAddress": lowest.to_string(),
         "earlier": 0,
         "hasFrames": true,
+        "isSimulated": true,
         "steps": steps,
         "unfinished": null,
         "roles": CATEGORY_NAMES,
@@ -164,8 +165,11 @@ impl Tables {
         let source = places.source(place).filter(|_| weight.is_none());
         if let Some(source) = source {
             let operator = places.operator(place).unwrap_or("");
-            let frame =
-                (self.string(&source.file), source.line.into(), self.string(&format!("{} ({operator})", source.function)));
+            let frame = (
+                self.string(&source.file),
+                source.line.into(),
+                self.string(&format!("{} ({operator})", source.function)),
+            );
             self.frames.push(frame);
         }
         self.modules.push((module, source.is_some()));

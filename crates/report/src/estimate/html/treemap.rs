@@ -25,7 +25,8 @@ pub fn treemap(holders: &[Holder]) -> String {
     let mut kinds: BTreeMap<usize, BTreeMap<&str, u64>> = BTreeMap::new();
     for holder in holders {
         let kind = CATEGORY_NAMES.iter().position(|name| *name == holder.category).unwrap_or(0);
-        *kinds.entry(kind).or_default().entry(holder.module.as_deref().unwrap_or("the model")).or_default() += holder.bytes;
+        *kinds.entry(kind).or_default().entry(holder.module.as_deref().unwrap_or("the model")).or_default() +=
+            holder.bytes;
     }
     let all: u64 = holders.iter().map(|holder| holder.bytes).sum();
     let mut kinds: Vec<(usize, Vec<(&str, u64)>)> =
