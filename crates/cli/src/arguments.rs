@@ -181,10 +181,10 @@ pub struct ModelAt {
     #[arg(value_name = "MODEL")]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub batch: Option<i64>,
     /// The sequence: every symbol that stands in the second dimension of an integer input.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seq: Option<i64>,
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
     #[arg(long, value_name = "SIZE")]
