@@ -1,90 +1,127 @@
 //! Cached blocks in best fit's order.
 //!
-//! Kept as short sorted runs: a training has some hundred cached blocks, and moving a few neighbours aside is quicker
-//! than walking a tree; runs keep it so where there are a hundred thousand.
+//! A training asks for few sizes, again and again. So blocks lie on shelves, one a size, and best fit is a search among
+//! the sizes; a shelf that has become empty is left for its size to come back, or for a neighbouring one.
 
 use crate::block::BlockId;
 
 /// Best fit's order: by stream, then size, then address.
 pub(crate) type SizeKey = (u64, u64, u64);
 
-/// The longest run.
-const RUN: usize = 64;
+/// Empty shelves that are left, beyond as many as there are others.
+const SPARE: usize = 32;
 
 /// Cached blocks by [`SizeKey`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeList {
-    /// None is empty; each ends before the next begins.
-    runs: Vec<Vec<(SizeKey, BlockId)>>,
+    /// The stream and size of each shelf, in order.
+    sizes: Vec<(u64, u64)>,
+    /// The blocks of each, by address.
+    shelves: Vec<Vec<(u64, BlockId)>>,
+    /// How many shelves are empty.
+    empty: usize,
 }
 
 /// A place in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    run: usize,
+    shelf: usize,
     at: usize,
 }
 
 impl FreeList {
+    /// The first shelf that does not come before a stream and size.
+    #[inline]
+    fn shelf_from(&self, stream: u64, size: u64) -> usize {
+        // Without a branch that could be guessed wrongly.
+        self.sizes.partition_point(|found| (found.0 < stream) | ((found.0 == stream) & (found.1 < size)))
+    }
+
     /// The place of the first block that does not come before `key`.
     #[inline]
-    pub fn first_from(&self, key: SizeKey) -> Position {
-        let run = self.runs.partition_point(|run| run.last().is_some_and(|(last, _)| *last < key));
-        let at = self.runs.get(run).map_or(0, |run| run.partition_point(|(found, _)| *found < key));
-        Position { run, at }
+    pub fn first_from(&self, (stream, size, address): SizeKey) -> Position {
+        let shelf = self.shelf_from(stream, size);
+        let at = match self.sizes.get(shelf) {
+            Some(&found) if address > 0 && found == (stream, size) => {
+                self.shelves[shelf].partition_point(|(found, _)| *found < address)
+            }
+            _ => 0,
+        };
+        self.settled(Position { shelf, at })
+    }
+
+    /// The place itself where a block lies there, or the next one where one does.
+    #[inline]
+    fn settled(&self, mut position: Position) -> Position {
+        while self.shelves.get(position.shelf).is_some_and(|shelf| position.at >= shelf.len()) {
+            position = Position { shelf: position.shelf + 1, at: 0 };
+        }
+        position
     }
 
     /// The block at a place.
     #[inline]
     pub fn at(&self, position: Position) -> Option<(SizeKey, BlockId)> {
-        self.runs.get(position.run)?.get(position.at).copied()
+        let &(address, id) = self.shelves.get(position.shelf)?.get(position.at)?;
+        let (stream, size) = self.sizes[position.shelf];
+        Some(((stream, size, address), id))
     }
 
     /// The place after.
     #[inline]
     pub fn next(&self, position: Position) -> Position {
-        let is_last = self.runs.get(position.run).is_none_or(|run| position.at + 1 >= run.len());
-        if is_last { Position { run: position.run + 1, at: 0 } } else { Position { at: position.at + 1, ..position } }
+        self.settled(Position { at: position.at + 1, ..position })
     }
 
     /// Adds a block.
     #[inline]
-    pub fn insert(&mut self, key: SizeKey, id: BlockId) {
-        let Position { mut run, mut at } = self.first_from(key);
-        if run == self.runs.len() {
-            match self.runs.last() {
-                None => self.runs.push(Vec::with_capacity(RUN)),
-                Some(last) => at = last.len(),
+    pub fn insert(&mut self, (stream, size, address): SizeKey, id: BlockId) {
+        let at = self.shelf_from(stream, size);
+        if self.sizes.get(at) != Some(&(stream, size)) {
+            self.make_shelf(at, (stream, size));
+        }
+        let shelf = &mut self.shelves[at];
+        if shelf.is_empty() {
+            self.empty -= 1;
+        }
+        let place = shelf.iter().rposition(|(found, _)| *found < address).map_or(0, |before| before + 1);
+        shelf.insert(place, (address, id));
+    }
+
+    /// Makes place `at` an empty shelf for a size.
+    fn make_shelf(&mut self, at: usize, size: (u64, u64)) {
+        match self.shelves.get(at) {
+            // The shelf there is free: all sizes before it are smaller, all after it larger than this one.
+            Some(shelf) if shelf.is_empty() => self.sizes[at] = size,
+            _ => {
+                self.sizes.insert(at, size);
+                self.shelves.insert(at, Vec::new());
+                self.empty += 1;
             }
-            run = self.runs.len() - 1;
         }
-        let list = &mut self.runs[run];
-        if list.len() < RUN {
-            list.insert(at, (key, id));
-            return;
-        }
-        let mut upper = Vec::with_capacity(RUN);
-        upper.extend(list.drain(RUN / 2..));
-        if at <= RUN / 2 {
-            list.insert(at, (key, id));
-        } else {
-            upper.insert(at - RUN / 2, (key, id));
-        }
-        self.runs.insert(run + 1, upper);
     }
 
     /// Takes the block at a place out.
     #[inline]
     pub fn remove_at(&mut self, position: Position) -> Option<(SizeKey, BlockId)> {
-        let run = self.runs.get_mut(position.run)?;
-        if position.at >= run.len() {
-            return None;
-        }
-        let removed = run.remove(position.at);
-        if run.is_empty() {
-            self.runs.remove(position.run);
+        let removed = self.at(position)?;
+        let shelf = &mut self.shelves[position.shelf];
+        shelf.remove(position.at);
+        if shelf.is_empty() {
+            self.empty += 1;
+            if self.empty > self.sizes.len() - self.empty + SPARE {
+                self.clear_away();
+            }
         }
         Some(removed)
+    }
+
+    /// Takes empty shelves away.
+    fn clear_away(&mut self) {
+        let mut shelves = self.shelves.iter();
+        self.sizes.retain(|_| shelves.next().is_some_and(|shelf| !shelf.is_empty()));
+        self.shelves.retain(|shelf| !shelf.is_empty());
+        self.empty = 0;
     }
 
     /// Takes the block with this key out.
@@ -102,7 +139,9 @@ impl FreeList {
 
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.runs.iter().flatten().copied()
+        self.sizes.iter().zip(&self.shelves).flat_map(|(&(stream, size), shelf)| {
+            shelf.iter().map(move |&(address, id)| ((stream, size, address), id))
+        })
     }
 
     /// The block with this key.
@@ -152,7 +191,8 @@ mod tests {
             if number % 97 == 0 {
                 assert!(list.iter().eq(map.iter().map(|(key, id)| (*key, *id))));
                 assert!(list.before(key).eq(map.range(..key).rev().map(|(key, id)| (*key, *id))));
-                assert!(list.runs.iter().all(|run| !run.is_empty() && run.len() <= RUN));
+                assert!(list.sizes.is_sorted() && list.sizes.len() == list.shelves.len());
+                assert_eq!(list.empty, list.shelves.iter().filter(|shelf| shelf.is_empty()).count());
             }
         }
     }

@@ -4,6 +4,7 @@
 //! pools, best fit by size then address, the split rules of both pools, merging, expandable segments, what is given
 //! back before an out-of-memory error. CUDA itself is a [`Driver`]: a simulated GPU, or a recording's own answers.
 
+mod address_space;
 mod allocator;
 mod block;
 mod driver;

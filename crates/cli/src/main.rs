@@ -15,6 +15,10 @@ use clap::Parser;
 
 use arguments::{Arguments, Command};
 
+/// Half of a simulation is small allocations that live for a moment.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.output.apply_color();

@@ -12,6 +12,10 @@ use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::training::{H200, Loop, Run, record, train};
 
+/// As in the `vramfit` binary.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }
@@ -59,11 +63,11 @@ fn program_alone(bencher: Bencher) {
 fn allocator_alone(bencher: Bencher) {
     let model = bert_base();
     let program = record(&bound(&model), &Loop::default(), H200).expect("nothing is checkpointed");
-    bencher.bench(|| black_box(&program).run(Settings::default(), SimulatedDriver::unlimited()));
+    bencher.bench(|| black_box(&program).run(Settings::default(), SimulatedDriver::in_process(u64::MAX)));
 }
 
 /// BERT with so many layers: the time should grow as they do.
-#[divan::bench(args = [12, 48, 192])]
+#[divan::bench(args = [12, 48, 192], ignore = std::env::var_os("VRAMFIT_LAYERS").is_none())]
 fn layers(bencher: Bencher, count: u32) {
     let folder = std::env::var_os("VRAMFIT_LAYERS").map(PathBuf::from);
     let path = folder.map(|folder| folder.join(format!("bert-{count}.vramfit"))).filter(|path| path.exists());

@@ -11,6 +11,10 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{H200, Loop, train};
 
+/// As in the `vramfit` binary.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, batch, sequence, repetitions] = arguments.as_slice() else {

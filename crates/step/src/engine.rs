@@ -88,7 +88,9 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         context.enter_node(node);
     }
     let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
-    gradients.resize(node.outputs.max(1), None);
+    while gradients.len() < node.outputs.max(1) {
+        gradients.push(None);
+    }
     let mut results = node.backward.apply(context, node, &mut gradients);
     if packed.is_some() {
         // What was unpacked is held by the function's own variables, which go in reverse order.
@@ -115,6 +117,9 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
 }
 
 fn release_saved(node: &Node) {
+    if node.saved.borrow().is_empty() {
+        return;
+    }
     let mut saved = std::mem::take(&mut *node.saved.borrow_mut());
     for tensor in &mut saved {
         tensor.take();
@@ -158,8 +163,8 @@ pub fn sum_to(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
 fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<Tensor>) {
     let Some(gradient) = gradient else { return };
     let mut buffer = node.buffer.borrow_mut();
-    if buffer.len() <= output {
-        buffer.resize(node.outputs.max(output + 1), None);
+    while buffer.len() <= output {
+        buffer.push(None);
     }
     match buffer[output].take() {
         None => buffer[output] = Some(gradient),
@@ -220,7 +225,6 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
 pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) -> Edge {
     let node = Node {
         sequence: u64::MAX,
-        backward: Box::new(AccumulateGrad { gradient, layout: layout.clone() }),
         saved: RefCell::default(),
         packed: RefCell::default(),
         next: smallvec![],
@@ -230,6 +234,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) 
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),
+        backward: AccumulateGrad { gradient, layout: layout.clone() },
     };
     Edge { node: Rc::new(node), output: 0 }
 }

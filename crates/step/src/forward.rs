@@ -8,18 +8,23 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
+use crate::launch::Launch;
 use crate::memory::Category;
 use crate::ops::{Call, Context, Rule, Thread, Unmodelled, rule};
 use crate::tape::{Backward, Edge, Gradients, Node, Saved};
 use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
-pub struct Rules(Vec<OperatorRule>);
+pub struct Rules(Vec<Known>);
 
-struct OperatorRule {
+/// What is known of an operator.
+#[derive(Clone, Copy)]
+struct Known {
     rule: Option<Rule>,
+    launch: Launch,
     /// Whether cuDNN computes it, forward and backward, so that its handle is made.
     uses_dnn: bool,
+    is_in_place: bool,
 }
 
 impl<'a> Passes<'a> {
@@ -40,8 +45,13 @@ impl<'a> Passes<'a> {
 impl Rules {
     /// Finds them.
     pub fn of(bound: &Bound<'_>) -> Rules {
-        let of = |name: &str| OperatorRule { rule: rule(name), uses_dnn: uses_dnn(name) };
-        Rules(bound.model.operators.iter().map(|operator| of(&operator.name)).collect())
+        let known = |name: &str| Known {
+            rule: rule(name),
+            launch: Launch::of(name),
+            uses_dnn: uses_dnn(name),
+            is_in_place: is_in_place(name),
+        };
+        Rules(bound.model.operators.iter().map(|operator| known(&operator.name)).collect())
     }
 }
 
@@ -231,12 +241,14 @@ impl<'a> Forward<'a> {
     fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
         match step {
             BoundStep::Call(call) => {
-                let memory = Rc::clone(context.memory());
-                memory.borrow_mut().set_place(index as u32);
+                context.memory().borrow_mut().set_place(index as u32);
                 if let Some(visits) = &mut context.visits {
                     visits.note_call(index as u32);
                 }
-                context.checkpointing.begin_call(index as u32, &memory);
+                if context.checkpointing.is_on() {
+                    let memory = Rc::clone(context.memory());
+                    context.checkpointing.begin_call(index as u32, &memory);
+                }
                 self.call(context, index, call);
             }
             BoundStep::Free(tensors) => {
@@ -312,11 +324,12 @@ impl<'a> Forward<'a> {
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
         let is_same = |id: &TensorId| call.arguments.contains(&Value::Tensor(*id));
-        if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
+        let known = self.passes.rules.0[call.operator as usize];
+        if !known.is_in_place && call.results.iter().flatten().all(is_same) {
             return;
         }
-        let operator = &self.passes.rules.0[call.operator as usize];
-        let outcome = match operator.rule {
+        let launch = if !known.is_in_place && is_only_view(&view) { Launch::Quiet } else { known.launch };
+        let outcome = match known.rule {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
@@ -329,12 +342,13 @@ impl<'a> Forward<'a> {
             }
         };
         drop(view);
-        if operator.uses_dnn {
+        if known.uses_dnn {
             context.use_dnn();
             if results.iter().any(Tensor::requires_grad) {
                 context.use_dnn_on(Thread::Backward);
             }
         }
+        context.launched(launch);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 self.tensors[id.0 as usize] = Some(result);
@@ -356,6 +370,12 @@ impl<'a> Forward<'a> {
 fn uses_dnn(name: &str) -> bool {
     let base = name.split('.').nth(1).unwrap_or(name);
     base.contains("conv") || matches!(base, "lstm" | "gru" | "rnn_tanh" | "rnn_relu" | "_cudnn_rnn")
+}
+
+/// Whether a call only looks at memory that is there.
+fn is_only_view(call: &Call<'_>) -> bool {
+    let mut results = call.captured.iter().flatten().peekable();
+    results.peek().is_some() && results.all(|result| result.is_view)
 }
 
 /// Whether an operator writes into its first argument.

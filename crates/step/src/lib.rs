@@ -9,6 +9,7 @@ pub mod engine;
 pub mod flops;
 pub mod forward;
 pub mod kernels;
+pub mod launch;
 pub mod layers;
 pub mod memory;
 pub mod ops;

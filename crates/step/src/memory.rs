@@ -54,22 +54,38 @@ pub enum Entry {
     },
 }
 
-/// From some request on, memory counts as something else.
+/// Something that happens between requests, after the first `at` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recount {
+pub struct Aside {
     /// How many requests came before.
     pub at: usize,
-    /// The memory's number.
-    pub id: u32,
-    /// What it is for from then on.
-    pub category: Category,
+    /// What.
+    pub what: Happening,
+}
+
+/// What happens between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Memory counts as something else from now on.
+    Recount {
+        /// Its number.
+        id: u32,
+        /// What it is for.
+        category: Category,
+    },
+    /// The context's local memory grows.
+    LocalMemoryGrows,
+    /// A library takes so many bytes for itself.
+    LibraryTakes(u64),
+    /// The process lets go of so many bytes on the host.
+    HostFrees(u64),
 }
 
 /// The simulated program's memory.
 #[derive(Debug)]
 pub struct Memory {
     journal: Vec<Entry>,
-    recounts: Vec<Recount>,
+    asides: Vec<Aside>,
     place: u32,
     category: Category,
     next_id: u32,
@@ -102,9 +118,14 @@ impl Default for Memory {
 impl Memory {
     /// Nothing has been asked for yet.
     pub fn new() -> Memory {
+        Memory::with_capacity(0)
+    }
+
+    /// The same, with room for so many requests.
+    pub fn with_capacity(requests: usize) -> Memory {
         Memory {
-            journal: Vec::new(),
-            recounts: Vec::new(),
+            journal: Vec::with_capacity(requests),
+            asides: Vec::new(),
             place: 0,
             category: Category::Parameters,
             next_id: 0,
@@ -119,15 +140,20 @@ impl Memory {
         &self.journal
     }
 
-    /// How often memory came to count as something else.
-    pub(crate) fn recount_count(&self) -> usize {
-        self.recounts.len()
+    /// How much has happened between requests.
+    pub(crate) fn aside_count(&self) -> usize {
+        self.asides.len()
     }
 
-    /// The requests, and what came to count as something else; what is let go of from now on is not written down.
-    pub(crate) fn close(&mut self) -> (Vec<Entry>, Vec<Recount>) {
+    /// The requests, and what happened between them; what is let go of from now on is not written down.
+    pub(crate) fn close(&mut self) -> (Vec<Entry>, Vec<Aside>) {
         self.is_closed = true;
-        (std::mem::take(&mut self.journal), std::mem::take(&mut self.recounts))
+        (std::mem::take(&mut self.journal), std::mem::take(&mut self.asides))
+    }
+
+    /// Something happens that the allocator is not asked for.
+    pub fn tell(&mut self, what: Happening) {
+        self.asides.push(Aside { at: self.journal.len(), what });
     }
 
     /// The number the next memory gets.
@@ -197,9 +223,7 @@ impl Storage {
     /// From now on this memory counts as `category`.
     pub fn become_category(&self, category: Category) {
         if self.category.replace(category) != category && self.id != NOTHING {
-            let mut memory = self.memory.borrow_mut();
-            let at = memory.journal.len();
-            memory.recounts.push(Recount { at, id: self.id, category });
+            self.memory.borrow_mut().tell(Happening::Recount { id: self.id, category });
         }
     }
 

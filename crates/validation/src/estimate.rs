@@ -21,7 +21,7 @@ use crate::recordings::Result;
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
     with_program(case, |bound, program| {
-        look(bound, &program.run_keeping(Settings::default(), SimulatedDriver::unlimited(), true))
+        look(bound, &program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true))
     })
 }
 

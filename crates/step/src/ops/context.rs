@@ -10,6 +10,7 @@ use vramfit_graph::dtype::Dtype;
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::kernels::reduce::{self, Gpu, Reduction};
+use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
@@ -29,6 +30,7 @@ pub enum Thread {
 struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
+    launched: Launched,
 }
 
 /// Libraries that a process has loaded: on how many of its threads.
@@ -104,6 +106,11 @@ impl Context {
         Libraries { blas: blas as u32, dnn: dnn as u32 }
     }
 
+    /// What has been launched so far.
+    pub(crate) fn launched_so_far(&self) -> Launched {
+        self.workspaces.launched
+    }
+
     /// The memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
@@ -112,7 +119,7 @@ impl Context {
     /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
     /// shown too: it is how the loop finds out that steps repeat.
     pub(crate) fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
-        let Workspaces { blas, blas_lt } = &self.workspaces;
+        let Workspaces { blas, blas_lt, .. } = &self.workspaces;
         blas.iter().chain(blas_lt).flatten().for_each(&mut look);
     }
 
@@ -188,9 +195,17 @@ impl Context {
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;
         if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.blas_handle(&mut self.memory.borrow_mut());
             let workspace = self.scratch(self.blas.handle);
             workspace.become_category(Category::Workspace);
             self.workspaces.blas[index] = Some(workspace);
+        }
+    }
+
+    /// An operator's kernels have been launched.
+    pub fn launched(&mut self, launch: Launch) {
+        if launch != Launch::Quiet && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.add(launch, &mut self.memory.borrow_mut());
         }
     }
 
@@ -299,7 +314,6 @@ impl Context {
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
-            backward: Box::new(backward),
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
             inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
@@ -309,6 +323,7 @@ impl Context {
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),
+            backward,
         };
         Some(Edge { node: Rc::new(node), output: 0 })
     }

@@ -2,14 +2,15 @@
 
 use vramfit_allocator::SimulatedDriver;
 
+/// Address space that the C library leaves between the heaps of threads on a machine with 16 cores.
+const GAPS_OF_THREADS: u64 = 9 * (32 << 20);
+
 /// GPUs without end that give out addresses in different orders, the usual one first. Which of two cached blocks of one
-/// size is taken depends on it; where the answer does too, it is a range.
+/// size is taken depends on it; where the answer does too, it is a range. Other threads leave gaps that CUDA uses, and
+/// another GPU's context is laid out otherwise.
 pub fn address_orders() -> [SimulatedDriver; 3] {
-    let with_hole = |mebibytes: u64| {
-        let mut driver = SimulatedDriver::unlimited();
-        let begin = 1 << 45;
-        driver.reveal(begin, begin + (mebibytes << 20));
-        driver
-    };
-    [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
+    let usual = SimulatedDriver::in_process(u64::MAX);
+    let mut many_threads = usual.clone();
+    many_threads.host_frees(GAPS_OF_THREADS);
+    [usual, many_threads, SimulatedDriver::unlimited()]
 }

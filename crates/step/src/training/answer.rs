@@ -5,7 +5,7 @@ use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
-use crate::memory::{Category, Entry, Recount};
+use crate::memory::{Aside, Category, Entry, Happening};
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
@@ -17,13 +17,13 @@ impl Program {
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
         let mut gpu = Gpu::new(Allocator::new(settings, driver), self.allocation_count());
         gpu.labels = keeps_journal.then(Vec::new);
-        let mut goes_on = gpu.play(&self.entries, &self.recounts, 0, &self.marks, |id| id);
+        let mut goes_on = gpu.play(&self.entries, &self.asides, 0, &self.marks, |id| id);
         if goes_on && let Some(repeat) = &self.repeat {
             let start = repeat.start.entry;
-            self.each_repeat(|number, entries, recounts, renumber| {
+            self.each_repeat(|number, entries, asides, renumber| {
                 let later = |mark: &Mark| Mark { step: mark.step.map(|step| step + number), ..*mark };
                 let marks: Vec<Mark> = self.marks[repeat.start.mark..].iter().map(later).collect();
-                goes_on = gpu.play(entries, recounts, start, &marks, |id| renumber.renumber(id));
+                goes_on = gpu.play(entries, asides, start, &marks, |id| renumber.renumber(id));
                 goes_on
             });
         }
@@ -85,18 +85,18 @@ impl Gpu {
     fn play(
         &mut self,
         entries: &[Entry],
-        recounts: &[Recount],
+        asides: &[Aside],
         start: usize,
         marks: &[Mark],
         number: impl Fn(u32) -> u32,
     ) -> bool {
-        let mut recounts = recounts.iter().peekable();
+        let mut asides = asides.iter().peekable();
         let mut done = 0;
         for mark in marks {
             let end = mark.end - start;
             while done < end {
-                // Up to the next recount the requests are all there is.
-                let stop = recounts.peek().map_or(end, |recount| (recount.at - start).min(end));
+                // Up to the next aside the requests are all there is.
+                let stop = asides.peek().map_or(end, |aside| (aside.at - start).min(end));
                 for entry in &entries[done..stop] {
                     if !self.answer(entry, &number) {
                         self.end(mark);
@@ -104,8 +104,13 @@ impl Gpu {
                     }
                 }
                 done = stop;
-                while let Some(recount) = recounts.next_if(|recount| recount.at - start == done) {
-                    self.recount(number(recount.id), recount.category);
+                while let Some(aside) = asides.next_if(|aside| aside.at - start == done) {
+                    match aside.what {
+                        Happening::Recount { id, category } => self.recount(number(id), category),
+                        Happening::LocalMemoryGrows => self.allocator.driver().grow_local_memory(),
+                        Happening::LibraryTakes(bytes) => self.allocator.driver().library_takes(bytes),
+                        Happening::HostFrees(bytes) => self.allocator.driver().host_frees(bytes),
+                    }
                 }
             }
             self.end(mark);

@@ -2,7 +2,7 @@
 
 use super::report::Phase;
 use crate::forward::Missing;
-use crate::memory::{Entry, Recount};
+use crate::memory::{Entry, Aside};
 use crate::ops::Libraries;
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
@@ -11,8 +11,8 @@ use crate::ops::Libraries;
 pub struct Program {
     /// The requests that were simulated.
     pub(super) entries: Vec<Entry>,
-    /// What came to count as something else.
-    pub(super) recounts: Vec<Recount>,
+    /// What happened between them.
+    pub(super) asides: Vec<Aside>,
     /// Where phases end.
     pub(super) marks: Vec<Mark>,
     /// Steps that do again what the last simulated one did.
@@ -51,7 +51,7 @@ pub(super) struct Repeat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub entry: usize,
-    pub recount: usize,
+    pub aside: usize,
     pub mark: usize,
     /// The number the next memory gets.
     pub id: u32,
@@ -86,11 +86,11 @@ impl Program {
             + repeated.map_or(0, |repeat| repeat.count as usize * count(&self.entries[repeat.start.entry..]))
     }
 
-    /// Calls `look` for each repeated step, with its number, requests and recounts, and the numbers that memory has in
+    /// Calls `look` for each repeated step, with its number, requests and asides, and the numbers that memory has in
     /// it; until that says stop.
-    pub(super) fn each_repeat(&self, mut look: impl FnMut(u32, &[Entry], &[Recount], &Renumber) -> bool) {
+    pub(super) fn each_repeat(&self, mut look: impl FnMut(u32, &[Entry], &[Aside], &Renumber) -> bool) {
         let Some(repeat) = &self.repeat else { return };
-        let (entries, recounts) = (&self.entries[repeat.start.entry..], &self.recounts[repeat.start.recount..]);
+        let (entries, asides) = (&self.entries[repeat.start.entry..], &self.asides[repeat.start.aside..]);
         let made = repeat.next_id - repeat.start.id;
         let mut renumber = Renumber { first: repeat.start.id, offset: 0, carried: Vec::new() };
         let mut lying = repeat.after.clone();
@@ -101,7 +101,7 @@ impl Program {
             for (&old, &new) in repeat.before.iter().zip(&lying) {
                 renumber.carried[old as usize] = new;
             }
-            if !look(number, entries, recounts, &renumber) {
+            if !look(number, entries, asides, &renumber) {
                 return;
             }
             lying = repeat.after.iter().map(|&id| renumber.renumber(id)).collect();

@@ -2,6 +2,7 @@
 //! same requests.
 
 use super::steps::Script;
+use crate::launch::Launched;
 use crate::memory::Category;
 use crate::tensor::{Layout, Tensor};
 
@@ -15,6 +16,7 @@ pub(super) struct State {
     fresh: Vec<Fresh>,
     /// How much there is of everything.
     counts: Vec<usize>,
+    launched: Launched,
     /// How many of `ids`, from the first on, stay from step to step.
     lasting: usize,
 }
@@ -117,7 +119,14 @@ impl State {
             fresh.extend(tensor.map(|tensor| found.fresh(tensor)));
         }
         let Collector { ids, handles, .. } = found;
-        (ids.len() == live as usize).then_some(State { ids, handles, fresh, counts, lasting })
+        (ids.len() == live as usize).then_some(State {
+            ids,
+            handles,
+            fresh,
+            counts,
+            launched: script.context.launched_so_far(),
+            lasting,
+        })
     }
 
     /// Whether the next step cannot tell one from the other.
@@ -126,6 +135,7 @@ impl State {
             && self.ids[..self.lasting] == other.ids[..other.lasting]
             && self.handles == other.handles
             && self.counts == other.counts
+            && self.launched == other.launched
             && self.fresh == other.fresh
     }
 

@@ -28,6 +28,9 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
 use crate::visits::Visits;
 
+/// Room for so many requests is made for each captured step: a transformer makes that many in two training steps.
+const REQUESTS_A_STEP: usize = 6;
+
 /// Simulates a run on a GPU without end.
 ///
 /// # Errors
@@ -40,7 +43,7 @@ pub fn train(
     keeps_journal: bool,
 ) -> Result<Run, UnknownModule> {
     let program = record(bound, options, machine)?;
-    Ok(program.run_keeping(settings, SimulatedDriver::unlimited(), keeps_journal))
+    Ok(program.run_keeping(settings, SimulatedDriver::in_process(u64::MAX), keeps_journal))
 }
 
 /// What a run asks of the allocator: simulates steps until one leaves everything as the one before it did.
@@ -59,8 +62,13 @@ pub fn record_every_step(bound: &Bound<'_>, options: &Loop, machine: Machine) ->
     record_steps(bound, options, machine, false)
 }
 
-fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool) -> Result<Program, UnknownModule> {
-    let memory = Rc::new(RefCell::new(Memory::new()));
+fn record_steps(
+    bound: &Bound<'_>,
+    options: &Loop,
+    machine: Machine,
+    stops: bool,
+) -> Result<Program, UnknownModule> {
+    let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
     let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
@@ -165,7 +173,7 @@ impl<'a> Script<'a> {
         let memory = self.context.memory().borrow();
         Position {
             entry: memory.journal().len(),
-            recount: memory.recount_count(),
+            aside: memory.aside_count(),
             mark: self.marks.len(),
             id: memory.next_id(),
         }
@@ -177,9 +185,9 @@ impl<'a> Script<'a> {
     }
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
-        let (entries, recounts) = self.context.memory().borrow_mut().close();
+        let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
-        Program { entries, recounts, marks: self.marks, repeat, missing: self.missing, libraries }
+        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, libraries }
     }
 
     fn train(&mut self, step: u32) {
