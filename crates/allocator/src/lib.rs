@@ -9,6 +9,7 @@ mod allocator;
 mod block;
 mod driver;
 mod expandable;
+mod free_list;
 mod pool;
 mod release;
 pub mod replay;

@@ -4,7 +4,7 @@
 //! kernel that is no copy, matrix product or scan makes the context's local memory grow; the first reduction or look-up
 //! takes 10 MiB; a cuBLAS handle takes 64 MiB, the first one 2 MiB beside them (`docs/cuda-addresses.md`).
 
-use vramfit_allocator::SimulatedDriver;
+use crate::memory::{Happening, Memory};
 
 const MIB: u64 = 1 << 20;
 
@@ -75,7 +75,7 @@ impl Launch {
 }
 
 /// What has been launched so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Launched {
     has_local_memory: bool,
     has_stack: bool,
@@ -84,21 +84,21 @@ pub struct Launched {
 
 impl Launched {
     /// Kernels are launched.
-    pub fn add(&mut self, launch: Launch, driver: &mut SimulatedDriver) {
+    pub fn add(&mut self, launch: Launch, memory: &mut Memory) {
         if launch != Launch::Quiet && !std::mem::replace(&mut self.has_local_memory, true) {
-            driver.grow_local_memory();
+            memory.tell(Happening::LocalMemoryGrows);
         }
         if launch == Launch::WithStack && !std::mem::replace(&mut self.has_stack, true) {
-            driver.library_takes(10 * MIB);
+            memory.tell(Happening::LibraryTakes(10 * MIB));
         }
     }
 
     /// A thread makes its cuBLAS handle.
-    pub fn blas_handle(&mut self, driver: &mut SimulatedDriver) {
+    pub fn blas_handle(&mut self, memory: &mut Memory) {
         if !std::mem::replace(&mut self.has_blas, true) {
-            driver.library_takes(2 * MIB);
+            memory.tell(Happening::LibraryTakes(2 * MIB));
         }
-        driver.library_takes(64 * MIB);
+        memory.tell(Happening::LibraryTakes(64 * MIB));
     }
 }
 

@@ -39,7 +39,22 @@ pub fn recorded_events(trace: &RecordedTrace) -> Vec<(Event, usize)> {
             _ => {}
         }
     }
+    sort_cleared_casts(trace, &mut events);
     events
+}
+
+/// Autocast keeps weights' casts in a hash table by address: the order in which its end lets go of them is chance, and
+/// means nothing to the allocator. Here they go in the order in which they were made.
+fn sort_cleared_casts(trace: &RecordedTrace, events: &mut [(Event, usize)]) {
+    let is_cleared = |&(event, index): &(Event, usize)| {
+        let frame = trace.stack_table[trace.stacks[index]].first().map_or("", |&frame| trace.frames[frame].as_str());
+        matches!(event, Event::Free(_)) && frame.contains("autocast_mode.py") && frame.ends_with("__exit__")
+    };
+    for run in events.chunk_by_mut(|one, other| is_cleared(one) && is_cleared(other)) {
+        if run.len() > 1 {
+            run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
+        }
+    }
 }
 
 /// The simulated events, each with what the program was doing.
@@ -49,7 +64,7 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut place = 0;
     for entry in journal {
         match *entry {
-            Entry::Allocate { id, bytes, place: at } => {
+            Entry::Allocate { id, bytes, place: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;
@@ -69,10 +84,7 @@ pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)])
 
 /// The two side by side around `at`, with stack and operator.
 pub fn show(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run, at: usize) -> String {
-    let mut recorded = recorded_events(trace);
-    let mut simulated = simulated_events(&run.journal);
-    sort_frees(&mut recorded);
-    sort_frees(&mut simulated);
+    let (recorded, simulated) = sides(trace, run);
     let mut text = String::new();
     let sizes = |events: &mut dyn Iterator<Item = Event>| -> Vec<u64> {
         events.filter_map(|event| if let Event::Allocate(bytes) = event { Some(bytes) } else { None }).collect()
@@ -123,22 +135,25 @@ pub fn place_name(bound: &Bound<'_>, place: u32) -> String {
 
 /// How many events agree from the beginning, of how many.
 pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
+    let (recorded, simulated) = sides(trace, run);
+    let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
+    (same, recorded.len().max(simulated.len()))
+}
+
+/// Both sides as they were; where they differ, with the frees between two allocations in the order in which the memory
+/// was allocated. Sets and hash tables let go of tensors in an order that is chance, and no allocator can see it.
+fn sides(trace: &RecordedTrace, run: &Run) -> (Vec<(Event, usize)>, Vec<(Event, u32)>) {
     let mut recorded = recorded_events(trace);
     let mut simulated = simulated_events(&run.journal);
     if first_difference(&recorded, &simulated).is_some() {
         sort_frees(&mut recorded);
         sort_frees(&mut simulated);
     }
-    let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
-    (same, recorded.len().max(simulated.len()))
+    (recorded, simulated)
 }
 
-/// Frees with no allocation between them in the order of what they free. The end of autocast lets go of weights' casts in
-/// the order of a hash table keyed by addresses, and the end of a checkpointed region of its arguments in that of Python's
-/// cells: no allocator can see it.
-fn sort_frees<Place>(events: &mut [(Event, Place)]) {
-    let number = |event: &(Event, Place)| if let (Event::Free(number), _) = event { Some(*number) } else { None };
-    for run in events.chunk_by_mut(|one, other| number(one).is_some() && number(other).is_some()) {
-        run.sort_by_key(number);
+fn sort_frees<T>(events: &mut [(Event, T)]) {
+    for run in events.chunk_by_mut(|one, other| matches!((one.0, other.0), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
     }
 }

@@ -26,7 +26,7 @@ mod view;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
-pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
+pub use context::{BlasWorkspace, Context, Libraries, Thread, accumulator_bytes};
 pub(crate) use slices::{copied_slices, seen_again};
 
 /// A rule: what the operator does, and its results.
