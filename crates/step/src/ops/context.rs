@@ -338,7 +338,6 @@ impl Context {
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
-            backward: Box::new(backward),
             saved: RefCell::default(),
             packed: RefCell::default(),
             inputs,
@@ -348,6 +347,7 @@ impl Context {
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),
+            backward,
         };
         Edge { node: Rc::new(node), output: 0 }
     }

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
-use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Model};
 use vramfit_graph::select::Sizes;
 use vramfit_step::engine;
-use vramfit_step::forward::{Forward, Passes};
+use vramfit_step::forward::{Forward, Guess, Passes};
 use vramfit_step::memory::{Entry, Memory, SharedMemory};
 use vramfit_step::ops::{Context, Thread};
 use vramfit_step::tape::{Backward, Gradients, Node};
@@ -36,9 +35,7 @@ pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String
 }
 
 fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<String>, String> {
-    let mut memory = Memory::new(Settings::default(), SimulatedDriver::unlimited());
-    memory.keep_journal();
-    let memory: SharedMemory = Rc::new(RefCell::new(memory));
+    let memory: SharedMemory = Rc::new(RefCell::new(Memory::new()));
     let mut context = Context::new(Rc::clone(&memory), H200.gpu, H200.blas);
     for thread in [Thread::Backward, Thread::Main] {
         context.set_thread(thread);
@@ -48,7 +45,7 @@ fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<S
     let tensors = leaves(probe, bound, &context, &mut names, is_chained);
     let mut start = memory.borrow().journal().len();
     context.set_grad(bound.variant.has_grad);
-    let passes = Passes::new(bound, Vec::new());
+    let passes = Passes::new(bound, Vec::new(), Guess::default());
     let mut forward = Forward::new(&passes, &tensors);
     forward.run(&mut context, |_, _, _| {});
     if !forward.missing.is_empty() {

@@ -108,7 +108,7 @@ impl Attention<'_> {
         let is_self = self.query.is(self.key) && self.key.is(self.value);
         if is_self && head % 8 == 0 && !self.needs_weights && self.mask.is_none() {
             let seen = head_view(self.query, self.heads, 1);
-            if backend(&inputs(&seen, &seen, &seen)) != Backend::Math {
+            if backend(&inputs(&seen, &seen, &seen), context.compute()) != Backend::Math {
                 return Ok((self.fused(context)?, None));
             }
         }
@@ -145,7 +145,8 @@ impl Attention<'_> {
         // Where queries, keys and values begin does not matter.
         let part = head_view(&projected, self.heads, 3);
         let given = inputs(&part, &part, &part);
-        let attended = run(context, given, backend(&given))?;
+        let chosen = backend(&given, context.compute());
+        let attended = run(context, given, chosen)?;
         let ordered = attended.unsafe_view(super::swapped_layout(attended.layout()));
         let flat = only(reshape_to(context, &ordered, &[batch, length, width]))?;
         let result = only(linear(context, &flat, self.output_weight, Some(self.output_bias)))?;
