@@ -54,6 +54,7 @@ def memtracker(batch, seq):
                 optimizer.zero_grad()
                 model(**inputs).loss.backward()
                 optimizer.step()
+                tracker.reset_mod_stats()  # it takes no second pass otherwise
         seconds = time.process_time() - begun
     peaks = tracker.get_tracker_snapshot("peak")
     return seconds, max(parts["Total"] for parts in peaks.values())
