@@ -70,6 +70,10 @@ pub enum Command {
     ///
     /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
     Estimate(Box<Estimate>),
+    /// Show a model module by module: output shape, weights, bytes, what is saved for backward, FLOPs.
+    ///
+    /// FLOPs are counted as torch.utils.flop_counter.FlopCounterMode counts them.
+    Layers(Layers),
     /// List the models that need no file.
     Models,
     /// List the known GPUs: memory, bandwidth, FLOP/s, what of PyTorch runs there.
@@ -78,6 +82,22 @@ pub enum Command {
     ///
     /// Runs a short Python script with torch.
     Calibrate(Calibrate),
+}
+
+/// `vramfit layers`.
+#[derive(Args, Debug)]
+pub struct Layers {
+    #[command(flatten)]
+    pub model: ModelAt,
+    /// How deep modules are shown; 0 is the model itself.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub depth: usize,
+    /// The optimizer of the rule of thumb that is shown beside the simulated peak.
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
+    pub optimizer: crate::commands::estimate::OptimizerName,
+    /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
+    pub checkpoint: crate::commands::estimate::CheckpointChoice,
 }
 
 /// `vramfit calibrate`.
@@ -154,10 +174,10 @@ pub struct Explain {
     pub vram: Option<u64>,
 }
 
-/// `vramfit estimate`.
+/// A model at sizes, in a precision and a mode.
 #[derive(Args, Debug)]
-pub struct Estimate {
-    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote.
+pub struct ModelAt {
+    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote; or a name that `vramfit models` lists.
     #[arg(value_name = "MODEL")]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.
@@ -169,6 +189,25 @@ pub struct Estimate {
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
     #[arg(long, value_name = "SIZE")]
     pub size: Vec<String>,
+    /// Cast the whole model; without it, as it was built.
+    #[arg(long, value_enum)]
+    pub dtype: Option<Precision>,
+    /// Train under autocast; fp16 brings a GradScaler.
+    #[arg(long, value_enum)]
+    pub amp: Option<HalfPrecision>,
+    /// Train, or evaluate under no_grad.
+    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
+    pub mode: ModeKind,
+    /// In evaluation, keep the graph.
+    #[arg(long)]
+    pub grad: bool,
+}
+
+/// `vramfit estimate`.
+#[derive(Args, Debug)]
+pub struct Estimate {
+    #[command(flatten)]
+    pub at: ModelAt,
     /// The optimizer, with torch.optim's default arguments.
     #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
     pub optimizer: crate::commands::estimate::OptimizerName,
@@ -181,12 +220,6 @@ pub struct Estimate {
     /// Whether the inputs are kept on the GPU or copied there each step.
     #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
     pub inputs: InputsAre,
-    /// Cast the whole model; without it, as it was built.
-    #[arg(long, value_enum)]
-    pub dtype: Option<Precision>,
-    /// Train under autocast; fp16 brings a GradScaler.
-    #[arg(long, value_enum)]
-    pub amp: Option<HalfPrecision>,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
@@ -199,12 +232,6 @@ pub struct Estimate {
     /// Whether zero_grad lets go of gradients or makes them zeros.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub set_to_none: bool,
-    /// Train, or evaluate under no_grad.
-    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
-    pub mode: ModeKind,
-    /// In evaluation, keep the graph.
-    #[arg(long)]
-    pub grad: bool,
     /// The loss to add where the captured step returns none; without it, cross-entropy.
     #[arg(long, value_enum)]
     pub loss: Option<LossKind>,
@@ -221,6 +248,9 @@ pub struct Estimate {
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR")]
     pub alloc_conf: Option<String>,
+    /// Write a page with the step's timeline, the treemap of its peak and the modules; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Whether inputs stay on the GPU.

@@ -1,6 +1,7 @@
 //! The `vramfit` command: arguments in, exit codes out.
 
 mod arguments;
+mod bound_model;
 mod built_in;
 mod commands;
 mod failure;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
+        Command::Layers(options) => commands::layers::run(options, &arguments.output),
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),
         Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),

@@ -2,6 +2,7 @@
 
 mod device;
 mod holders;
+mod html;
 mod places;
 mod text;
 
@@ -17,6 +18,7 @@ use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, Zer
 
 pub use device::{Device, Fit};
 pub use holders::Holder;
+pub use html::page;
 use places::Places;
 
 /// What was asked.
@@ -146,6 +148,11 @@ impl EstimateReport {
             notes,
             vram: device.vram,
         }
+    }
+
+    /// All that hold memory at the peak, the largest first.
+    fn all_holders(&self, bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<Holder> {
+        holders::holders(bound, run, places, run.peak().map_or(0, |phase| phase.peak.instant))
     }
 
     /// Whether it fits, as far as a capacity is known.

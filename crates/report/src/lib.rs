@@ -5,6 +5,7 @@
 pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod layers;
 pub mod memory_summary;
 pub mod models;
 pub mod out_of_memory;

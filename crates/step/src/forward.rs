@@ -242,6 +242,9 @@ impl<'a> Forward<'a> {
         match step {
             BoundStep::Call(call) => {
                 context.memory().borrow_mut().set_place(index as u32);
+                if let Some(visits) = &mut context.visits {
+                    visits.note_call(index as u32);
+                }
                 if context.checkpointing.is_on() {
                     let memory = Rc::clone(context.memory());
                     context.checkpointing.begin_call(index as u32, &memory);

@@ -36,9 +36,26 @@ pub struct Case {
     /// The phases in order.
     #[serde(default)]
     pub phases: Vec<MeasuredPhase>,
+    /// What differs from run to run.
+    #[serde(default)]
+    pub runs: Vec<MeasuredRun>,
     /// The same under caps on what PyTorch may reserve.
     #[serde(default)]
     pub caps: Vec<Trial>,
+}
+
+/// One of several runs of a case.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MeasuredRun {
+    /// nvidia-smi's figure for the process at its end.
+    pub device_used: Option<u64>,
+}
+
+impl Case {
+    /// What nvidia-smi showed for the process when the last step had ended.
+    pub fn device_used(&self) -> Option<u64> {
+        self.runs.iter().find_map(|run| run.device_used)
+    }
 }
 
 /// A run under a cap.

@@ -3,40 +3,28 @@
 mod conflicts;
 
 use vramfit_allocator::Settings;
-use vramfit_graph::bind::{Bound, BoundStep, bind};
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_report::estimate::{Device, EstimateReport, Question};
+use vramfit_report::estimate::{Device, EstimateReport, Question, page};
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{
-    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record,
+    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit,
 };
 
 use crate::Verdict;
-use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
+use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
 use crate::built_in::load;
-use crate::commands::{print, print_json};
+use crate::commands::{print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     conflicts::refuse(options)?;
-    let model = load(&options.model)?;
-    let flags = SizeFlags { batch: options.batch, sequence: options.seq, sizes: options.size.clone() };
-    let sizes = Sizes::select(&model, &flags)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let variant = VariantFlags {
-        dtype: options.dtype.map(Into::into),
-        amp: options.amp.map(Into::into),
-        is_eval: options.mode == ModeKind::Eval,
-        has_grad: options.grad,
-    };
-    let variant = select_variant(&model, variant)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let bound = bind(&model, variant, &sizes)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
+    let model = load(&options.at.model)?;
+    let bound = options.at.bind(&model)?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;
     let known = KnownGpus::load()?;
@@ -62,8 +50,12 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     }
     let notes = conflicts::without_effect(options, &bound);
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
-    let question = Question { model: &options.model, bound: &bound, training: &training, device, alloc_conf, notes };
+    let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
+    if let Some(path) = &options.html {
+        let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
+    }
     if output.json {
         print_json(&report)?;
     } else {
@@ -105,7 +97,7 @@ fn beyond_addresses(options: &Estimate, bound: &Bound<'_>, shortage: &Shortage) 
     };
     Failure::new(format!(
         "{}: {operator}asks for {} bytes when {} are allocated: more than 64-bit addresses reach",
-        options.model, shortage.error.requested, shortage.error.allocated
+        options.at.model, shortage.error.requested, shortage.error.allocated
     ))
     .with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
 use vramfit_step::memory::Category;
-use vramfit_step::training::{Held, Run};
+use vramfit_step::training::Run;
 
-use super::category_name;
 use super::places::Places;
+use super::{CATEGORIES, category_name};
 
 /// Memory of one kind that one line of one module holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,15 +28,27 @@ pub struct Holder {
     pub source: Option<String>,
 }
 
+/// The names of what memory is for, in the contract's order.
+pub const CATEGORY_NAMES: [&str; CATEGORIES.len()] = {
+    let mut names = [""; CATEGORIES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CATEGORIES[index].0;
+        index += 1;
+    }
+    names
+};
+
 /// All holders at the run's peak, the largest first.
 pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) -> Vec<Holder> {
     let held = run.held_at(instant);
-    let weights = weight_modules(bound, &held);
+    let weights = weights_of(bound);
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
-        let module = weights.get(&held.id).copied().or_else(|| places.module(held.place));
+        let weight = weights.get(held.id as usize).copied();
+        let module = weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place));
         // Weights have no line: all of a module belong together.
-        let place = if weights.contains_key(&held.id) { u32::MAX } else { held.place };
+        let place = if weight.is_some() { u32::MAX } else { held.place };
         let holder = groups.entry((held.category, module, place)).or_insert_with(|| Holder {
             bytes: 0,
             blocks: 0,
@@ -58,8 +70,9 @@ pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) 
     holders
 }
 
-/// The module of each weight, by the number of its memory: the first pieces of memory are the weights, as they are moved.
-fn weight_modules<'a>(bound: &'a Bound<'_>, held: &[Held]) -> HashMap<u32, &'a str> {
+/// The modules of the weights in the order in which they are moved to the GPU, which is the order of the first pieces of
+/// memory; empty for weights of the model itself.
+pub fn weights_of<'a>(bound: &'a Bound<'_>) -> Vec<&'a str> {
     let model = bound.model;
     let names: HashMap<_, &str> = model
         .parameters
@@ -69,16 +82,6 @@ fn weight_modules<'a>(bound: &'a Bound<'_>, held: &[Held]) -> HashMap<u32, &'a s
         .collect();
     // What is on the host or empty asks for no memory.
     let asks = |id: &&TensorId| !bound.tensor(**id).is_on_host && bound.tensor(**id).elements > 0;
-    let moved = model.move_order.iter().filter(asks);
-    let is_weight = |held: &&Held| held.category == Category::Parameters;
-    let numbers: HashMap<u32, ()> = held.iter().filter(is_weight).map(|held| (held.id, ())).collect();
-    moved
-        .enumerate()
-        .filter_map(|(index, tensor)| {
-            let name = names.get(tensor)?;
-            let module = name.rsplit_once('.').map_or("", |(module, _)| module);
-            numbers.contains_key(&(index as u32)).then_some((index as u32, module))
-        })
-        .filter(|(_, module)| !module.is_empty())
-        .collect()
+    let module = |id: &TensorId| names.get(id).and_then(|name| name.rsplit_once('.')).map_or("", |(module, _)| module);
+    model.move_order.iter().filter(asks).map(module).collect()
 }

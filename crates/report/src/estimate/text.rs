@@ -135,10 +135,9 @@ impl EstimateReport {
         for holder in self.holders.iter().take(HOLDERS) {
             let module = holder.module.as_deref().unwrap_or("the model");
             text += &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category, cut(module, WIDTH - 26));
-            let of = holder.op.as_deref().map(|op| op.trim_start_matches("aten.").trim_end_matches(".default"));
+            let op = holder.op.as_deref().unwrap_or("").trim_start_matches("aten.").trim_end_matches(".default");
             if let Some(source) = &holder.source {
-                let op = of.map_or_else(String::new, |op| format!("{op}, "));
-                text += &format!("{:14}{}\n", "", cut(&format!("{op}{source}"), WIDTH - 14));
+                text += &format!("{:14}{}\n", "", source_text(op, source, WIDTH - 14));
             }
         }
         text
@@ -155,6 +154,15 @@ impl EstimateReport {
         );
         format!("\n{}", wrapped(&line, 2))
     }
+}
+
+/// An operator and its line; of a long path only the file's name.
+fn source_text(op: &str, source: &str, width: usize) -> String {
+    let whole = format!("{op}, {}", source.trim_start_matches("site-packages/"));
+    if whole.chars().count() <= width {
+        return whole;
+    }
+    cut(&format!("{op}, {}", source.rsplit('/').next().unwrap_or(source)), width)
 }
 
 /// A text with its beginning cut off where it is too long: the end of a path tells most.

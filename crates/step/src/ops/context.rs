@@ -14,6 +14,7 @@ use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
+use crate::visits::Visits;
 
 /// The thread work is issued from; each has its own library handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct Context {
     thread: Thread,
     workspaces: Workspaces,
     uses_dnn: [bool; 2],
+    /// What was gone through, where somebody wants to know.
+    pub(crate) visits: Option<Box<Visits>>,
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
@@ -77,6 +80,7 @@ impl Context {
             thread: Thread::Main,
             workspaces: Workspaces::default(),
             uses_dnn: [false; 2],
+            visits: None,
             sequence: 0,
             pass: 0,
             is_grad_on: true,
@@ -144,6 +148,9 @@ impl Context {
 
     pub(crate) fn enter_node(&mut self, node: &Node) {
         self.memory.borrow_mut().set_place(node.place);
+        if let Some(visits) = &mut self.visits {
+            visits.note_node(node.place);
+        }
     }
 
     /// The GPU's size.
@@ -301,6 +308,9 @@ impl Context {
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
         let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
+        if let Some(visits) = &mut self.visits {
+            visits.note_saved(self.memory.borrow().place(), saved.iter().flatten());
+        }
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,

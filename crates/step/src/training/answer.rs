@@ -1,6 +1,6 @@
 //! An allocator answers a program's requests.
 
-use vramfit_allocator::{Allocator, BlockId, Settings, SimulatedDriver};
+use vramfit_allocator::{Allocator, BlockId, SegmentChange, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
@@ -37,6 +37,7 @@ impl Program {
             failure: gpu.failure,
             journal: if keeps_journal { self.journal() } else { Vec::new() },
             labels: gpu.labels.unwrap_or_default(),
+            segments: gpu.segments,
         }
     }
 }
@@ -60,6 +61,7 @@ struct Gpu {
     instant: u32,
     phases: Vec<PhaseReport>,
     labels: Option<Vec<Label>>,
+    segments: Vec<(u32, SegmentChange)>,
     failure: Option<Failure>,
 }
 
@@ -74,6 +76,7 @@ impl Gpu {
             instant: 0,
             phases: Vec::new(),
             labels: None,
+            segments: Vec::new(),
             failure: None,
         }
     }
@@ -128,7 +131,7 @@ impl Gpu {
                         return false;
                     }
                 };
-                self.allocator.clear_changes();
+                self.note_segments();
                 let id = number(id) as usize;
                 if self.held.len() <= id {
                     self.held.resize(id + 1, None);
@@ -164,10 +167,21 @@ impl Gpu {
     }
 
     #[inline]
+    fn note_segments(&mut self) {
+        if self.labels.is_some() {
+            let instant = self.instant;
+            self.segments.extend(self.allocator.take_changes().into_iter().map(|change| (instant, change)));
+        } else {
+            self.allocator.clear_changes();
+        }
+    }
+
+    #[inline]
     fn label(&mut self, id: u32, block: BlockId, category: Category) {
         if let Some(labels) = &mut self.labels {
-            let block = self.allocator.block(block).size;
-            labels.push(Label { instant: self.instant, id, block, category });
+            let block = self.allocator.block(block);
+            let (block, address) = (block.size, block.address);
+            labels.push(Label { instant: self.instant, id, block, address, category });
         }
     }
 
@@ -180,6 +194,7 @@ impl Gpu {
             peak: self.peak,
             reserved: self.allocator.reserved_bytes(),
             peak_reserved: self.allocator.statistics().reserved_bytes.all.peak,
+            end: self.instant,
         });
         let allocated = self.allocator.allocated_bytes();
         self.peak = Peak { allocated, account: self.account, place: self.place, instant: self.instant };

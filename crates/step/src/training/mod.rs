@@ -19,4 +19,4 @@ pub use loss::AddedLoss;
 pub use program::Program;
 pub use report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
-pub use steps::{record, record_every_step, train};
+pub use steps::{record, record_every_step, train, visit};

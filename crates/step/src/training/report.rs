@@ -1,6 +1,6 @@
 //! What a simulated run tells: its phases, its peaks, what no rule covered.
 
-use vramfit_allocator::OutOfMemory;
+use vramfit_allocator::{OutOfMemory, SegmentChange};
 
 use crate::forward::Missing;
 use crate::memory::{Category, Entry};
@@ -65,6 +65,8 @@ pub struct Label {
     pub id: u32,
     /// Bytes of its block.
     pub block: u64,
+    /// Where it lies.
+    pub address: u64,
     /// What it is for.
     pub category: Category,
 }
@@ -86,6 +88,8 @@ pub struct PhaseReport {
     pub reserved: u64,
     /// The most that was reserved within it.
     pub peak_reserved: u64,
+    /// How many requests there had been when it ended.
+    pub end: u32,
 }
 
 /// What a simulated run gave.
@@ -105,6 +109,8 @@ pub struct Run {
     pub journal: Vec<Entry>,
     /// What the memory of those requests was for.
     pub labels: Vec<Label>,
+    /// Segments that came and went, each with the number of requests up to it, that one counted.
+    pub segments: Vec<(u32, SegmentChange)>,
 }
 
 /// An allocation that failed.

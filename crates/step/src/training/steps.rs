@@ -26,6 +26,7 @@ use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Optimizer, Parameter, zero_grad};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
+use crate::visits::Visits;
 
 /// Room for so many requests is made for each captured step: a transformer makes that many in two training steps.
 const REQUESTS_A_STEP: usize = 6;
@@ -88,6 +89,24 @@ fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool
         before = after;
     }
     Ok(script.finish(repeat))
+}
+
+/// Simulates one step on a GPU without end, and tells what it went through.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn visit(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Visits, UnknownModule> {
+    let memory = Rc::new(RefCell::new(Memory::new()));
+    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
+    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
+    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    context.visits = Some(Box::default());
+    let mut script = Script::build(&passes, options, context);
+    script.forward();
+    if bound.variant.mode == Mode::Train {
+        script.backward();
+    }
+    Ok(script.context.visits.take().map_or_else(Visits::default, |visits| *visits))
 }
 
 /// The script's variables.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use vramfit_catalogue::Calibration;
@@ -13,6 +13,7 @@ use crate::arguments::{Calibrate, Output};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::known_gpus::{calibrations_file, read};
+use crate::whole_file;
 
 const SCRIPT: &str = include_str!("measure.py");
 const HINT: &str = "run it on the machine with the GPU, in the environment that has torch, or name its Python: \
@@ -78,7 +79,5 @@ fn keep(calibration: &Calibration, path: &Path) -> Result<(), Failure> {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let text = serde_json::to_string_pretty(&all).map_err(|error| Failure::new(error.to_string()))?;
-    let mut partial = PathBuf::from(path);
-    partial.set_extension("partial");
-    fs::write(&partial, text + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
+    whole_file::write(path, (text + "\n").as_bytes()).map_err(failed)
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Refuses settings that PyTorch itself would not take together.
 pub fn refuse(options: &Estimate) -> Result<(), Failure> {
-    if options.grad && options.mode == ModeKind::Train {
+    if options.at.grad && options.at.mode == ModeKind::Train {
         return Err(Failure::new("--grad: found --mode train, needed --mode eval")
             .with_hint(Some("training keeps the graph anyway; --grad keeps it in evaluation")));
     }

@@ -85,6 +85,12 @@ fn attention(context: &mut Context, call: &Call<'_>) -> Outcome {
         return Err(Unmodelled);
     }
     let backend = select::backend(&inputs, context.compute());
+    let place = context.memory().borrow().place();
+    if let Some(visits) = &mut context.visits
+        && backend == Backend::Math
+    {
+        visits.note_unfused_attention(place);
+    }
     Ok(smallvec![run(context, inputs, backend)?])
 }
 
