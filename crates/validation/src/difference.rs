@@ -140,9 +140,12 @@ pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     (same, recorded.len().max(simulated.len()))
 }
 
+/// The events of one side, each with its place.
+type Side<Place> = Vec<(Event, Place)>;
+
 /// Both sides as they were; where they differ, with the frees between two allocations in the order in which the memory
 /// was allocated. Sets and hash tables let go of tensors in an order that is chance, and no allocator can see it.
-fn sides(trace: &RecordedTrace, run: &Run) -> (Vec<(Event, usize)>, Vec<(Event, u32)>) {
+fn sides(trace: &RecordedTrace, run: &Run) -> (Side<usize>, Side<u32>) {
     let mut recorded = recorded_events(trace);
     let mut simulated = simulated_events(&run.journal);
     if first_difference(&recorded, &simulated).is_some() {
