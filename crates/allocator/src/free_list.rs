@@ -139,9 +139,10 @@ impl FreeList {
 
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.sizes.iter().zip(&self.shelves).flat_map(|(&(stream, size), shelf)| {
-            shelf.iter().map(move |&(address, id)| ((stream, size, address), id))
-        })
+        self.sizes
+            .iter()
+            .zip(&self.shelves)
+            .flat_map(|(&(stream, size), shelf)| shelf.iter().map(move |&(address, id)| ((stream, size, address), id)))
     }
 
     /// The block with this key.
@@ -175,8 +176,8 @@ mod tests {
             let key = (state >> 62, (state >> 40) % 23, (state >> 33) % 97);
             let grows = (number / 2000) % 2 == 0;
             if grows != (state >> 13).is_multiple_of(3) {
-                if !map.contains_key(&key) {
-                    map.insert(key, BlockId(number));
+                if let std::collections::btree_map::Entry::Vacant(vacant) = map.entry(key) {
+                    vacant.insert(BlockId(number));
                     list.insert(key, BlockId(number));
                 }
             } else {

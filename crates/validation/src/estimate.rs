@@ -194,9 +194,9 @@ pub fn page() -> Result<String> {
          measured case of transformers and MLPs (one H200, torch 2.11.0+cu130; three runs a case gave the same numbers), \
          simulated from its capture without a GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- \
          phases: in how many the allocated bytes at the end are the measured ones\n- events: how many allocations and \
-         frees agree with the recorded trace, from the first one on, of how many\n- reserved: predicted minus measured \
-         `max_memory_reserved`\n\nWhere all events agree and a number does not, only the addresses that CUDA gave to \
-         segments differ from the simulated ones: they decide which of two cached blocks of one size is taken, and so \
-         how long an unsplit tail is. `vramfit estimate` then answers with a range.\n\n```\n{rows}```\n"
+         frees agree with the recorded trace, from the first one on, of how many (the order of frees between two allocations \
+         aside, where it is chance)\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all events agree and a \
+         number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. `vramfit estimate` then \
+         answers with a range.\n\n```\n{rows}```\n"
     ))
 }

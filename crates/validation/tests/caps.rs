@@ -24,5 +24,5 @@ fn nothing_is_said_to_fit_that_died_and_nothing_not_to_fit_that_ran() {
 fn peaks_after_giving_back_and_asking_again_are_the_measured_ones() {
     let trials = trials().unwrap();
     let exact = trials.iter().filter(|trial| trial.peaks() == trial.measured_peaks()).count();
-    assert!(exact * 10 >= trials.len() * 7, "only {exact} of {} runs have both peaks", trials.len());
+    assert!(exact * 20 >= trials.len() * 19, "only {exact} of {} runs have both peaks", trials.len());
 }

@@ -88,7 +88,13 @@ impl EstimateReport {
         let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
         let module = word("module");
         let place = if module.is_empty() { word("op") } else { format!("{module} ({})", word("op")) };
-        text + &format!("the peak is in  {step}{} {place}\n", word("phase"))
+        let mut line = format!("the peak is in  {step}{}", word("phase"));
+        if line.chars().count() + 1 + place.chars().count() > WIDTH {
+            line += &format!("\n{:16}{}", "", cut(&place, WIDTH - 16));
+        } else {
+            line += &format!(" {place}");
+        }
+        text + line.trim_end() + "\n"
     }
 
     fn breakdown_text(&self) -> String {

@@ -2,7 +2,7 @@
 
 use super::report::Phase;
 use crate::forward::Missing;
-use crate::memory::{Entry, Aside};
+use crate::memory::{Aside, Entry};
 use crate::ops::Libraries;
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program

@@ -62,12 +62,7 @@ pub fn record_every_step(bound: &Bound<'_>, options: &Loop, machine: Machine) ->
     record_steps(bound, options, machine, false)
 }
 
-fn record_steps(
-    bound: &Bound<'_>,
-    options: &Loop,
-    machine: Machine,
-    stops: bool,
-) -> Result<Program, UnknownModule> {
+fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool) -> Result<Program, UnknownModule> {
     let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
