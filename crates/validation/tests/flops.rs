@@ -34,10 +34,8 @@ fn compare(file: &str, is_attention_fused: bool) {
     let mut wrong = Vec::new();
     for (name, expected) in models {
         let found = counted(name, expected, is_attention_fused);
-        let wanted = Flops {
-            forward: expected["forward"].as_u64().unwrap(),
-            backward: expected["backward"].as_u64().unwrap(),
-        };
+        let wanted =
+            Flops { forward: expected["forward"].as_u64().unwrap(), backward: expected["backward"].as_u64().unwrap() };
         if found != wanted {
             wrong.push(format!("{name}: found {found:?}, needed {wanted:?}"));
         }

@@ -143,16 +143,8 @@ mod tests {
     fn chosen(dtype: Dtype, width: i64, dropout: f64, (major, minor): (u8, u8)) -> Backend {
         let tensor = Tensor::on_host(Layout::contiguous(dtype, &[2, 4, 16, width]));
         let (query, key, value) = (&tensor, &tensor, &tensor);
-        let inputs = Inputs {
-            query,
-            key,
-            value,
-            mask: None,
-            dropout,
-            is_causal: true,
-            is_grouped: false,
-            wants_gradient: true,
-        };
+        let inputs =
+            Inputs { query, key, value, mask: None, dropout, is_causal: true, is_grouped: false, wants_gradient: true };
         backend(&inputs, ComputeCapability::new(major, minor))
     }
 
