@@ -21,7 +21,7 @@ fn json(config: &Path, arguments: &[&str]) -> (i32, Value) {
     (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
 }
 
-const BERT: [&str; 6] = ["estimate", "bert-base", "--batch", "32", "--seq", "128"];
+const BERT: [&str; 4] = ["estimate", "bert-base", "--seq", "128"];
 
 fn bert(config: &Path, more: &[&str]) -> (i32, Value) {
     json(config, &[&BERT[..], more].concat())

@@ -26,15 +26,14 @@ fn counted(model: &str, expected: &Value, is_attention_fused: bool) -> Flops {
     total(&bound, &visits)
 }
 
-#[test]
-fn flops_are_those_of_pytorchs_counter_forward_and_backward() {
-    let text = std::fs::read_to_string(folder().join("flops/expected.json")).unwrap();
+fn compare(file: &str, is_attention_fused: bool) {
+    let text = std::fs::read_to_string(folder().join("flops").join(file)).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
     let models = expected["models"].as_object().unwrap();
     assert!(models.len() >= 10);
     let mut wrong = Vec::new();
     for (name, expected) in models {
-        let found = counted(name, expected, false);
+        let found = counted(name, expected, is_attention_fused);
         let wanted =
             Flops { forward: expected["forward"].as_u64().unwrap(), backward: expected["backward"].as_u64().unwrap() };
         if found != wanted {
@@ -42,4 +41,14 @@ fn flops_are_those_of_pytorchs_counter_forward_and_backward() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn flops_are_those_of_pytorchs_counter_forward_and_backward() {
+    compare("expected.json", false);
+}
+
+#[test]
+fn flops_are_those_of_pytorchs_counter_on_a_gpu_where_attention_is_fused() {
+    compare("expected-cuda.json", true);
 }

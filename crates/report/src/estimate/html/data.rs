@@ -14,6 +14,37 @@ use super::super::places::Places;
 use crate::explain::html::columns::Columns;
 use crate::explain::html::compress;
 
+/// The regions of the simulated address space that are used. They lie so far apart that a browser's numbers, exact up to
+/// 2^53, could not hold the distance: on the page they stand side by side.
+struct Regions(Vec<(u64, u64)>);
+
+/// What lies farther apart belongs to different regions.
+const FAR: u64 = 1 << 40;
+
+impl Regions {
+    fn of(mut addresses: Vec<u64>) -> Regions {
+        addresses.sort_unstable();
+        let mut regions: Vec<(u64, u64)> = Vec::new();
+        let (mut last, mut next) = (0, 0);
+        for address in addresses {
+            match regions.last() {
+                Some((begin, place)) if address - last <= FAR => next = place + (address - begin) + FAR,
+                _ => {
+                    regions.push((address, next));
+                    next += FAR;
+                }
+            }
+            last = address;
+        }
+        Regions(regions)
+    }
+
+    fn place(&self, address: u64) -> u64 {
+        let after = self.0.partition_point(|(begin, _)| *begin <= address);
+        after.checked_sub(1).map_or(0, |index| self.0[index].1 + (address - self.0[index].0))
+    }
+}
+
 /// Memory from the request that made it to the one that let go of it.
 struct Piece {
     id: u32,
@@ -30,14 +61,13 @@ struct Piece {
 pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let pieces = pieces(run);
     let segments = &run.segments;
-    let lowest =
-        pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address)).min();
-    let lowest = lowest.unwrap_or(0);
+    let addresses = pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address));
+    let regions = Regions::of(addresses.collect());
     let mut columns = Columns::default();
     columns.add_differences("born", pieces.iter().map(|piece| piece.born.into()));
     columns.add("lived", pieces.iter().map(|piece| piece.died.map_or(0, |died| u64::from(died - piece.born).max(1))));
     columns.add("pending", pieces.iter().map(|_| 0));
-    columns.add_differences("address", pieces.iter().map(|piece| piece.address - lowest));
+    columns.add_differences("address", pieces.iter().map(|piece| regions.place(piece.address)));
     columns.add("size", pieces.iter().map(|piece| piece.size));
     columns.add("tail", pieces.iter().map(|piece| piece.size.saturating_sub(piece.requested)));
     columns.add("stream", pieces.iter().map(|_| 0));
@@ -47,7 +77,7 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     columns.add_differences("time", run.journal.iter().map(|_| 0));
     columns.add_differences("segmentAt", segments.iter().map(|(instant, _)| u64::from(*instant)));
     columns.add("segmentKind", segments.iter().map(|(_, change)| segment_kind(change.action)));
-    columns.add_differences("segmentAddress", segments.iter().map(|(_, change)| change.address - lowest));
+    columns.add_differences("segmentAddress", segments.iter().map(|(_, change)| regions.place(change.address)));
     columns.add("segmentSize", segments.iter().map(|(_, change)| change.size));
     let mut tables = Tables::default();
     let weights = weights_of(bound);
@@ -55,7 +85,7 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(places, weight(piece.id), piece.place)).collect();
     columns.add("stack", stacks.into_iter());
     tables.add_to(&mut columns);
-    compress(&columns.finish(head(run, &tables, lowest)))
+    compress(&columns.finish(head(run, &tables)))
 }
 
 fn segment_kind(action: Action) -> u64 {
@@ -98,7 +128,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     pieces
 }
 
-fn head(run: &Run, tables: &Tables, lowest: u64) -> Map<String, Value> {
+fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
     let peak = run.peak().map_or(0, |phase| phase.peak.instant);
     let mut steps: Vec<[u32; 2]> = Vec::new();
     let mut start = 0;
@@ -112,7 +142,7 @@ fn head(run: &Run, tables: &Tables, lowest: u64) -> Map<String, Value> {
     }
     let head = json!({
         "events": run.journal.len(),
-        "lowestAddress": lowest.to_string(),
+        "lowestAddress": "0",
         "earlier": 0,
         "hasFrames": true,
         "isSimulated": true,
@@ -195,5 +225,20 @@ impl Tables {
             .collect();
         columns.add("stackOwner", owners.into_iter());
         columns.add("stackModule", self.modules.iter().map(|(module, _)| *module));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_stand_side_by_side_and_keep_their_distances() {
+        let regions = Regions::of(vec![1 << 62, (1 << 60) + 4096, 1 << 60, (1 << 62) + (32 << 20)]);
+        assert_eq!(regions.place(1 << 60), 0);
+        assert_eq!(regions.place((1 << 60) + 4096), 4096);
+        let second = regions.place(1 << 62);
+        assert!(second > FAR && second < 1 << 53);
+        assert_eq!(regions.place((1 << 62) + (32 << 20)) - second, 32 << 20);
     }
 }

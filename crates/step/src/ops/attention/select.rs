@@ -133,3 +133,53 @@ fn takes_efficient(inputs: &Inputs<'_>, sizes: Sizes, compute: ComputeCapability
         && has_same_heads(sizes)
         && has_dense_rows(inputs, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{Layout, Tensor};
+
+    /// The backend for training with heads of `width` on a GPU of compute capability `major.minor`.
+    fn chosen(dtype: Dtype, width: i64, dropout: f64, (major, minor): (u8, u8)) -> Backend {
+        let tensor = Tensor::on_host(Layout::contiguous(dtype, &[2, 4, 16, width]));
+        let (query, key, value) = (&tensor, &tensor, &tensor);
+        let inputs =
+            Inputs { query, key, value, mask: None, dropout, is_causal: true, is_grouped: false, wants_gradient: true };
+        backend(&inputs, ComputeCapability::new(major, minor))
+    }
+
+    #[test]
+    fn half_precision_takes_what_the_gpu_has() {
+        for (gpu, expected) in [
+            ((6, 1), Backend::Efficient),
+            ((7, 5), Backend::Efficient),
+            ((8, 6), Backend::Flash),
+            ((9, 0), Backend::Cudnn),
+            ((10, 0), Backend::Cudnn),
+            ((12, 0), Backend::Flash),
+        ] {
+            assert_eq!(chosen(Dtype::Float16, 64, 0.0, gpu), expected, "{gpu:?}");
+        }
+    }
+
+    #[test]
+    fn bfloat16_has_no_fused_kernel_before_ampere() {
+        assert_eq!(chosen(Dtype::Bfloat16, 64, 0.0, (7, 5)), Backend::Math);
+        assert_eq!(chosen(Dtype::Bfloat16, 64, 0.0, (8, 0)), Backend::Flash);
+    }
+
+    #[test]
+    fn wide_heads_do_not_train_with_flash_attention_on_small_gpus() {
+        assert_eq!(chosen(Dtype::Float16, 208, 0.0, (8, 0)), Backend::Flash);
+        assert_eq!(chosen(Dtype::Float16, 208, 0.0, (8, 9)), Backend::Efficient);
+        assert_eq!(chosen(Dtype::Float16, 256, 0.0, (8, 9)), Backend::Flash);
+        assert_eq!(chosen(Dtype::Float16, 256, 0.5, (8, 9)), Backend::Efficient);
+    }
+
+    #[test]
+    fn single_precision_needs_aligned_heads_only_where_tensor_cores_load_them() {
+        assert_eq!(chosen(Dtype::Float32, 6, 0.0, (7, 5)), Backend::Efficient);
+        assert_eq!(chosen(Dtype::Float32, 6, 0.0, (8, 0)), Backend::Math);
+        assert_eq!(chosen(Dtype::Float32, 64, 0.0, (9, 0)), Backend::Efficient);
+    }
+}
