@@ -3,6 +3,8 @@
 mod arguments;
 mod commands;
 mod failure;
+mod feed;
+mod interrupt;
 mod snapshot_file;
 mod whole_file;
 
@@ -19,6 +21,9 @@ fn main() -> ExitCode {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
+        Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
+        Command::Top(options) => commands::top::run(options, &arguments.output),
+        Command::Serve(options) => commands::serve::run(options),
     };
     match result {
         Ok(verdict) => verdict.into(),

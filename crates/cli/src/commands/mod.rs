@@ -2,7 +2,10 @@
 
 pub mod estimate;
 pub mod explain;
+pub mod gpus;
 pub mod replay;
+pub mod serve;
+pub mod top;
 
 use std::io::{self, Write};
 
