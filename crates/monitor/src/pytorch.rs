@@ -21,7 +21,13 @@ pub struct Context {
 impl Context {
     /// The range seen on an H200 with torch 2.11 and CUDA 13: from a first tensor to all libraries in use.
     pub fn measured() -> Context {
-        Context { low: 500 << 20, high: 840 << 20 }
+        Context { low: 610 << 20, high: 840 << 20 }
+    }
+
+    /// The same for a process that holds so much in all: its context cannot be larger.
+    #[must_use]
+    pub fn within(&self, used: u64) -> Context {
+        Context { low: self.low.min(used), high: self.high.min(used) }
     }
 
     /// The part of `used` that PyTorch's allocator may hold, as a range.

@@ -144,6 +144,8 @@ pub struct HostProcess {
     pub user: String,
     /// The kernel's one-letter state: R, S, D, Z, T …
     pub state: char,
+    /// Clock ticks after the machine's start at which it began: with the PID, its identity.
+    pub started: u64,
     /// The arguments; empty for a zombie or where they may not be read.
     pub arguments: Vec<String>,
     /// Percent of one core.

@@ -95,6 +95,7 @@ impl ProcessReader {
             uid,
             user: self.user(uid),
             state: stat.state,
+            started: stat.started,
             arguments,
             cpu_percent: Ok(round(lifetime)),
             cpu_seconds: age,

@@ -83,7 +83,14 @@ impl Source for NvmlSource {
             Question::Name => device.name().map(Answer::Text),
             Question::Uuid => device.uuid().map(Answer::Text),
             Question::Temperature => device.temperature(TemperatureSensor::Gpu).map(Answer::Number),
-            Question::FanSpeed => device.fan_speed(0).map(Answer::Number),
+            Question::FanSpeed => {
+                return match device.fan_speed(0) {
+                    Ok(percent) => Ok(Answer::Number(percent)),
+                    // A GPU without fans has no first one.
+                    Err(NvmlError::InvalidArg) => Err(Missing::NotSupported),
+                    Err(error) => Err(missing(error)),
+                };
+            }
             Question::Memory => {
                 return match device.memory_info() {
                     Ok(info) => Ok(Answer::Memory(memory(info))),

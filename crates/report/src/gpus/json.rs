@@ -139,6 +139,7 @@ fn process(process: &Process) -> Value {
     let pytorch = context.map(|context| {
         let used = process.gpu_memory.as_ref().ok();
         let rest = used.map(|used| context.rest_of(*used));
+        let context = used.map_or(context, |used| context.within(*used));
         json!({
             "context_bytes": { "low": context.low, "high": context.high },
             "allocator_bytes": rest.map(|(low, high)| json!({ "low": low, "high": high })),

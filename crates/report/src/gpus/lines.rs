@@ -216,13 +216,13 @@ fn brief(process: &Process, columns: &Columns, paint: &Paint) -> String {
     match &process.host {
         Ok(host) => {
             if !columns.command || columns.user {
-                text += &paint.over(GREY, &host.user);
+                text += &paint.over(GREY, printable(&host.user));
             }
             if columns.command {
                 if !text.is_empty() {
                     text.push(':');
                 }
-                text += &paint.over(CYAN, process.command().unwrap_or("--"));
+                text += &paint.over(CYAN, printable(process.command().unwrap_or("--")));
             }
         }
         Err(_) => text += &paint.over(GREY, "hidden"),
@@ -262,6 +262,7 @@ fn write_full(text: &mut String, processes: &[Process], paint: &Paint) {
 
 /// The command's name stands out from its folder and its arguments.
 fn full_command(arguments: &[String], paint: &Paint) -> String {
+    let arguments: Vec<String> = arguments.iter().map(|argument| printable(argument)).collect();
     let Some((first, rest)) = arguments.split_first() else { return "?".to_owned() };
     let (folder, name) = first.rsplit_once('/').map_or(("", first.as_str()), |(folder, name)| (folder, name));
     let slash = if folder.len() < first.len() - name.len() { "/" } else { "" };
@@ -271,6 +272,11 @@ fn full_command(arguments: &[String], paint: &Paint) -> String {
         text.push_str(argument);
     }
     text
+}
+
+/// A command may hold control characters; the terminal must not get them.
+fn printable(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control(), " ")
 }
 
 /// Long names lose their beginning.

@@ -56,9 +56,14 @@ fn write_gpu(text: &mut String, gpu: &Gpu) {
         let context = process.host.as_ref().ok().and_then(|host| host.context);
         if let (Some(context), Ok(used)) = (context, &process.gpu_memory) {
             let (low, high) = context.rest_of(*used);
+            let context = context.within(*used);
             let _ = writeln!(
                 text,
-                "                       PyTorch: {} to {} of it in its allocator, the rest CUDA context (as on an H200)",
+                "{:23}PyTorch: {} to {} CUDA context (as on an H200),\n{:23}{} to {} its allocator's",
+                "",
+                mebibytes(context.low),
+                mebibytes(context.high),
+                "",
                 mebibytes(low),
                 mebibytes(high)
             );
