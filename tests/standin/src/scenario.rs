@@ -139,8 +139,9 @@ pub fn call<T>(
 /// Reads the file again when it has changed, so that a machine can change in mid-run.
 fn reload(loaded: &mut Loaded) {
     let Ok(path) = std::env::var("NVML_STANDIN_SCENARIO") else { return };
-    let modified = std::fs::metadata(&path).and_then(|data| data.modified()).ok();
-    if loaded.modified == modified && modified.is_some() {
+    // A machine whose file is gone stays as it was.
+    let Ok(modified) = std::fs::metadata(&path).and_then(|data| data.modified()) else { return };
+    if loaded.modified == Some(modified) {
         return;
     }
     match std::fs::read(&path).map_err(|error| error.to_string()).and_then(|bytes| {
@@ -152,5 +153,5 @@ fn reload(loaded: &mut Loaded) {
         }
         Err(error) => eprintln!("NVML stand-in: {path}: {error}"),
     }
-    loaded.modified = modified;
+    loaded.modified = Some(modified);
 }

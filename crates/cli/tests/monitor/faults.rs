@@ -69,7 +69,8 @@ fn reasons_say_what_is_the_matter() {
 fn processes_are_null_only_where_neither_list_is_told() {
     let mut machine = failing("nvmlDeviceGetComputeRunningProcesses", 4);
     assert_eq!(machine.json()["gpus"][1]["processes"], json!([]));
-    machine.scenario["faults"][1] = json!({ "function": "nvmlDeviceGetGraphicsRunningProcesses", "gpu": 1, "code": 4 });
+    let other = json!({ "function": "nvmlDeviceGetGraphicsRunningProcesses", "gpu": 1, "code": 4 });
+    machine.scenario["faults"].as_array_mut().unwrap().push(other);
     machine.write();
     let answer = machine.json();
     assert_eq!(answer["gpus"][1]["processes"], Value::Null);

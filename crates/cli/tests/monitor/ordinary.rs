@@ -63,7 +63,7 @@ fn lines_and_colours_are_gpustats() {
     machine.write();
     let text = |arguments: &[&str]| String::from_utf8(machine.run(arguments).stdout).unwrap();
     assert_eq!(
-        text(&["gpus", "--no-header", "-FeP", "--no-processes"]),
+        text(&["gpus", "--no-header", "-F", "-e", "-P", "--no-processes"]),
         "[0] NVIDIA H100 80GB HBM3   | 30°C,   0 %,   0 % (E:   1 %  D:   2 %),   70 / 700 W |  1000 / 81559 MB\n\
          [1] NVIDIA GeForce RTX 3090 | 65°C,  70 %,  91 % (E:   7 %  D:  60 %),  490 / 700 W | 24000 / 24576 MB\n"
     );

@@ -77,7 +77,8 @@ fn metrics_json_and_page_are_served_and_nothing_else() {
 
 #[test]
 fn a_name_that_others_could_point_here_is_refused() {
-    let server = Server::start(&Machine::with_gpus(1), &[]);
+    let machine = Machine::with_gpus(1);
+    let server = Server::start(&machine, &[]);
     assert_eq!(server.exchange("GET /api/gpus HTTP/1.1\r\nHost: evil.example\r\n\r\n").0, 403);
 }
 
@@ -104,7 +105,8 @@ fn with_a_token_only_the_empty_page_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, "correct-horse-battery\n").unwrap();
-    let server = Server::start(&Machine::with_gpus(1), &["--token-file", path.to_str().unwrap()]);
+    let machine = Machine::with_gpus(1);
+    let server = Server::start(&machine, &["--token-file", path.to_str().unwrap()]);
     assert_eq!(server.get("/", "").0, 200);
     for data in ["/metrics", "/api/gpus", "/api/history"] {
         let (code, head, _) = server.get(data, "");
@@ -121,7 +123,8 @@ fn with_a_token_only_the_empty_page_is_open() {
 
 #[test]
 fn large_slow_and_malformed_requests_end() {
-    let server = Server::start(&Machine::with_gpus(1), &[]);
+    let machine = Machine::with_gpus(1);
+    let server = Server::start(&machine, &[]);
     let large = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(40_000));
     assert_eq!(server.exchange(&large).0, 431);
     assert_eq!(server.exchange("nonsense\r\n\r\n").0, 400);
@@ -132,7 +135,8 @@ fn large_slow_and_malformed_requests_end() {
 
 #[test]
 fn many_idle_connections_do_not_keep_others_out_for_long() {
-    let server = Server::start(&Machine::with_gpus(1), &[]);
+    let machine = Machine::with_gpus(1);
+    let server = Server::start(&machine, &[]);
     let idle: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(server.get("/metrics", "").0, 503);

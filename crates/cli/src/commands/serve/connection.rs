@@ -24,7 +24,9 @@ pub fn accept(listener: &TcpListener, site: &Arc<Site>, open: &Arc<AtomicUsize>)
         };
         let place = Place::take(open);
         if open.load(Ordering::Acquire) > MOST_CONNECTIONS {
-            let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+            // The request is taken off the line, else closing would reset the connection before the answer is read.
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(20)));
+            let _ = stream.read(&mut [0; 4096]);
             send(&mut stream, &Response::plain(503, "too many connections\n"), false);
             continue;
         }

@@ -6,6 +6,7 @@ mod routes;
 mod state;
 mod token;
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -42,7 +43,11 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
         per_process: options.per_process,
         interval: pause,
     });
-    anstream::eprintln!("listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops");
+    // A closed standard error is no reason not to serve.
+    let _ = writeln!(
+        anstream::stderr(),
+        "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
+    );
     let open = Arc::new(AtomicUsize::new(0));
     std::thread::spawn(move || connection::accept(&listener, &site, &open));
     while !interrupt.wait(std::time::Duration::from_secs(3600)) {}
