@@ -87,11 +87,10 @@ pub fn gpu(
     let decoder = number(Question::Decoder, plausible::percent);
     let power = number(Question::Power, plausible::power);
     let power_limit = number(Question::PowerLimit, plausible::power);
-    let memory =
-        take(answers, Question::Memory)
-            .and_then(Answer::memory)
-            .and_then(plausible::memory)
-            .map_err(|missing| if is_split && missing == Missing::UnifiedMemory { Missing::Mig } else { missing });
+    let memory = take(answers, Question::Memory)
+        .and_then(Answer::memory)
+        .and_then(plausible::memory)
+        .map_err(|missing| if is_split && missing == Missing::UnifiedMemory { Missing::Mig } else { missing });
     let shares = match take(answers, Question::ProcessUtilization) {
         Ok(Answer::Shares(shares)) => Ok(shares),
         Ok(_) => Err(Missing::NotSupported),

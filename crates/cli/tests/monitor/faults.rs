@@ -45,7 +45,8 @@ fn each_call_failing_with_each_error_costs_that_value_only_and_has_a_reason() {
                 assert!(!found["missing"][key].as_str().unwrap().is_empty(), "{function} {code}");
             }
             for (other, value) in good.as_object().unwrap() {
-                let is_about_it = !key.is_empty() && other.starts_with(key.rsplit_once('.').map_or(key, |(start, _)| start));
+                let is_about_it =
+                    !key.is_empty() && other.starts_with(key.rsplit_once('.').map_or(key, |(start, _)| start));
                 if !is_about_it && !["missing", "last_known"].contains(&other.as_str()) {
                     assert_eq!(&found[other], value, "{function} {code} {other}");
                 }
@@ -56,13 +57,19 @@ fn each_call_failing_with_each_error_costs_that_value_only_and_has_a_reason() {
 
 #[test]
 fn reasons_say_what_is_the_matter() {
-    for (code, reason) in [(3, "not supported"), (4, "no permission"), (10, "no answer in time"), (13, "driver too old")] {
+    for (code, reason) in
+        [(3, "not supported"), (4, "no permission"), (10, "no answer in time"), (13, "driver too old")]
+    {
         let answer = failing("nvmlDeviceGetFanSpeed", code).json();
         assert_eq!(answer["gpus"][1]["missing"]["fan.speed"], reason);
     }
     let unified = failing("nvmlDeviceGetMemoryInfo", 3).json();
     assert_eq!(unified["gpus"][1]["missing"]["memory.total"], "unified memory");
-    assert!(String::from_utf8(failing("nvmlDeviceGetMemoryInfo", 3).run(&["gpus"]).stdout).unwrap().contains("|    ?? /    ?? MB |"));
+    assert!(
+        String::from_utf8(failing("nvmlDeviceGetMemoryInfo", 3).run(&["gpus"]).stdout)
+            .unwrap()
+            .contains("|    ?? /    ?? MB |")
+    );
 }
 
 #[test]
@@ -137,7 +144,10 @@ fn a_hanging_call_is_missing_after_two_seconds_and_the_rest_is_there() {
     let start = Instant::now();
     let answer = machine.json();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    assert_eq!(answer["gpus"][0]["missing"], json!({ "power.draw": "no answer in time", "power.draw.milliwatts": "no answer in time" }));
+    assert_eq!(
+        answer["gpus"][0]["missing"],
+        json!({ "power.draw": "no answer in time", "power.draw.milliwatts": "no answer in time" })
+    );
     assert_eq!(answer["gpus"][1]["missing"], json!({}));
 }
 
@@ -175,8 +185,7 @@ fn a_stream_goes_on_while_a_call_hangs() {
 #[test]
 fn a_hidden_process_is_shown_with_its_memory_and_an_ended_one_is_not() {
     let mut machine = Machine::with_gpus(1);
-    machine.scenario["gpus"][0]["compute"] =
-        json!([{ "pid": 3_999_999_999u32, "memory": 700 * MIB }, { "pid": 3_888_888_888u32, "memory": MIB, "calls": 1 }]);
+    machine.scenario["gpus"][0]["compute"] = json!([{ "pid": 3_999_999_999u32, "memory": 700 * MIB }, { "pid": 3_888_888_888u32, "memory": MIB, "calls": 1 }]);
     machine.write();
     let answer = machine.json();
     let processes = answer["gpus"][0]["processes"].as_array().unwrap();
@@ -220,7 +229,17 @@ fn absurd_values_are_missing_not_shown() {
     machine.write();
     let answer = machine.json();
     let gpu = &answer["gpus"][0];
-    for key in ["temperature.gpu", "fan.speed", "utilization.gpu", "utilization.enc", "utilization.dec", "power.draw", "enforced.power.limit", "memory.used", "memory.total"] {
+    for key in [
+        "temperature.gpu",
+        "fan.speed",
+        "utilization.gpu",
+        "utilization.enc",
+        "utilization.dec",
+        "power.draw",
+        "enforced.power.limit",
+        "memory.used",
+        "memory.total",
+    ] {
         assert_eq!(gpu[key], Value::Null, "{key}");
         assert!(gpu["missing"][key].as_str().unwrap().starts_with("implausible"), "{key}");
     }
@@ -229,7 +248,8 @@ fn absurd_values_are_missing_not_shown() {
 
 #[test]
 fn without_a_usable_driver_it_says_why_and_exits_with_two() {
-    for (code, words) in [(9, "not loaded"), (18, "different versions"), (4, "no permission"), (999, "failed to start")] {
+    for (code, words) in [(9, "not loaded"), (18, "different versions"), (4, "no permission"), (999, "failed to start")]
+    {
         let mut machine = Machine::with_gpus(1);
         machine.scenario["faults"] = json!([{ "function": "nvmlInit", "code": code }]);
         machine.write();
@@ -249,7 +269,16 @@ fn without_a_usable_driver_it_says_why_and_exits_with_two() {
 #[test]
 fn bad_flags_are_refused() {
     let machine = Machine::with_gpus(2);
-    for arguments in [&["gpus", "--id", "7"][..], &["gpus", "--id", "x"], &["gpus", "-i", "-1"], &["gpus", "-i", "nan"], &["gpus", "-e", "both"], &["gpus", "--replay", "/nonexistent"], &["top", "--json"], &["top"]] {
+    for arguments in [
+        &["gpus", "--id", "7"][..],
+        &["gpus", "--id", "x"],
+        &["gpus", "-i", "-1"],
+        &["gpus", "-i", "nan"],
+        &["gpus", "-e", "both"],
+        &["gpus", "--replay", "/nonexistent"],
+        &["top", "--json"],
+        &["top"],
+    ] {
         let output = machine.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(!output.stderr.is_empty());

@@ -67,7 +67,10 @@ fn lines_and_colours_are_gpustats() {
         "[0] NVIDIA H100 80GB HBM3   | 30°C,   0 %,   0 % (E:   1 %  D:   2 %),   70 / 700 W |  1000 / 81559 MB\n\
          [1] NVIDIA GeForce RTX 3090 | 65°C,  70 %,  91 % (E:   7 %  D:  60 %),  490 / 700 W | 24000 / 24576 MB\n"
     );
-    assert_eq!(text(&["gpus", "--no-header", "--id", "1", "--gpuname-width", "8", "--no-processes"]), "[1] …TX 3090 | 65°C,  91 % | 24000 / 24576 MB\n");
+    assert_eq!(
+        text(&["gpus", "--no-header", "--id", "1", "--gpuname-width", "8", "--no-processes"]),
+        "[1] …TX 3090 | 65°C,  91 % | 24000 / 24576 MB\n"
+    );
     let colored = text(&["gpus", "--no-header", "--id", "1", "--force-color", "--no-processes", "-P"]);
     assert_eq!(
         colored,
@@ -116,7 +119,9 @@ fn json_with_an_interval_streams_an_object_a_line() {
 fn five_hundred_processes_are_all_shown() {
     let mut machine = Machine::with_gpus(1);
     let own = std::process::id();
-    let list: Vec<Value> = (0..500).map(|number| json!({ "pid": if number == 0 { own } else { 3_000_000_000u32 + number }, "memory": MIB })).collect();
+    let list: Vec<Value> = (0..500)
+        .map(|number| json!({ "pid": if number == 0 { own } else { 3_000_000_000u32 + number }, "memory": MIB }))
+        .collect();
     machine.scenario["gpus"][0]["compute"] = list.into();
     machine.write();
     let answer = machine.json();

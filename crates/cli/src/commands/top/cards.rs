@@ -107,7 +107,9 @@ fn facts(gpu: &Gpu, look: &Look) -> Line<'static> {
         Ok(percent) => Span::styled(format!("{percent} %"), look.busy()),
         Err(reason) => Span::styled(reason.to_string(), look.faint()),
     };
-    let watts = |reading: &Reading<u32>| reading.as_ref().map_or("–".to_owned(), |milliwatts| (milliwatts / 1000).to_string());
+    let watts = |reading: &Reading<u32>| {
+        reading.as_ref().map_or("–".to_owned(), |milliwatts| (milliwatts / 1000).to_string())
+    };
     let mut rest = format!("  {}  {}/{} W", value(&gpu.temperature, "°C"), watts(&gpu.power), watts(&gpu.power_limit));
     if gpu.fan_speed.is_ok() {
         rest += &format!("  fan {}", value(&gpu.fan_speed, "%"));
@@ -138,7 +140,10 @@ fn brief(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
         Ok(memory) => {
             let share = share(memory);
             let filled = (share / 10.0).round() as usize;
-            spans.push(Span::styled(format!("{}{}", "█".repeat(filled.min(10)), "░".repeat(10 - filled.min(10))), look.memory(share)));
+            spans.push(Span::styled(
+                format!("{}{}", "█".repeat(filled.min(10)), "░".repeat(10 - filled.min(10))),
+                look.memory(share),
+            ));
             spans.push(Span::raw(format!(" {}/{} MiB", memory.used >> 20, memory.total >> 20)));
         }
         Err(reason) => spans.push(Span::styled(reason.to_string(), look.faint())),
@@ -147,12 +152,7 @@ fn brief(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
 }
 
 /// Percentages as columns, the newest at the right; where one is missing there is a dot.
-pub fn draw_graph(
-    buffer: &mut Buffer,
-    area: Rect,
-    style: Style,
-    values: impl DoubleEndedIterator<Item = Option<f32>>,
-) {
+pub fn draw_graph(buffer: &mut Buffer, area: Rect, style: Style, values: impl DoubleEndedIterator<Item = Option<f32>>) {
     for (x, value) in (area.left()..area.right()).rev().zip(values.rev()) {
         let Some(value) = value else {
             buffer[(x, area.bottom() - 1)].set_char('·').set_style(style);

@@ -33,7 +33,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
     match &state.dialog {
         None => {}
         Some(Dialog::Help) => boxed(frame, " Keys ", Text::raw(HELP), look.title(), 17),
-        Some(Dialog::Note(text)) => boxed(frame, " Note ", Text::raw(format!("{text}\n\nany key goes on")), look.title(), 5),
+        Some(Dialog::Note(text)) => {
+            boxed(frame, " Note ", Text::raw(format!("{text}\n\nany key goes on")), look.title(), 5)
+        }
         Some(Dialog::Confirm(target)) => {
             let text = Text::from(vec![
                 Line::raw(format!("Send {} to process {}?", target.signal_name(), target.pid)),
@@ -62,7 +64,10 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
 fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
     let Some(row) = state.selected_row() else { return };
     let process = &row.process;
-    let mut lines = vec![format!("GPU memory  {}", process.gpu_memory.as_ref().map_or_else(ToString::to_string, |bytes| mebibytes(*bytes)))];
+    let mut lines = vec![format!(
+        "GPU memory  {}",
+        process.gpu_memory.as_ref().map_or_else(ToString::to_string, |bytes| mebibytes(*bytes))
+    )];
     lines.push(format!(
         "GPU time    {}",
         process.gpu_utilization.as_ref().map_or_else(ToString::to_string, |percent| format!("{percent} %"))
@@ -72,7 +77,8 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
         Ok(host) => {
             lines.push(format!("User        {} ({})", host.user, host.uid));
             lines.push(format!("Parent      {}, state {}", host.parent, host.state));
-            let percent = host.cpu_percent.as_ref().map_or_else(ToString::to_string, |percent| format!("{percent:.1} %"));
+            let percent =
+                host.cpu_percent.as_ref().map_or_else(ToString::to_string, |percent| format!("{percent:.1} %"));
             lines.push(format!("CPU         {percent} over {}", age(host.cpu_seconds)));
             lines.push(format!("Host memory {}", mebibytes(host.memory)));
             lines.push(format!("Age         {}", age(host.age)));
@@ -80,7 +86,11 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
             if let (Some(context), Ok(used)) = (host.context, &process.gpu_memory) {
                 let (low, high) = context.rest_of(*used);
                 let context = context.within(*used);
-                lines.push(format!("PyTorch     {} to {} CUDA context (as on an H200),", mebibytes(context.low), mebibytes(context.high)));
+                lines.push(format!(
+                    "PyTorch     {} to {} CUDA context (as on an H200),",
+                    mebibytes(context.low),
+                    mebibytes(context.high)
+                ));
                 lines.push(format!("            {} to {} its allocator's", mebibytes(low), mebibytes(high)));
             }
         }
@@ -90,15 +100,22 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
     }
     lines.push(String::new());
     lines.push(row.command().replace(|letter: char| letter.is_control(), " "));
-    let area = centred(frame.area(), frame.area().width.saturating_sub(4).min(100), frame.area().height.saturating_sub(2).min(22));
-    let block = Block::bordered().title(format!(" Process {} on GPU {} ", process.pid, row.gpu)).border_style(look.title());
+    let area = centred(
+        frame.area(),
+        frame.area().width.saturating_sub(4).min(100),
+        frame.area().height.saturating_sub(2).min(22),
+    );
+    let block =
+        Block::bordered().title(format!(" Process {} on GPU {} ", process.pid, row.gpu)).border_style(look.title());
     let inner = block.inner(area);
     frame.render_widget(Clear, area);
     frame.render_widget(block, area);
     let graph = if inner.height >= 16 { 4 } else { 0 };
     let text = Rect { height: inner.height - graph, ..inner };
     frame.render_widget(Paragraph::new(lines.join("\n")).wrap(Wrap { trim: false }), text);
-    if graph > 0 && let Some(points) = state.process_history.get(&row.key()) {
+    if graph > 0
+        && let Some(points) = state.process_history.get(&row.key())
+    {
         let most = points.iter().copied().max().unwrap_or(0).max(1);
         let place = Rect { y: inner.bottom() - graph, height: graph, ..inner };
         let scaled = points.iter().map(|bytes| Some((*bytes as f64 * 100.0 / most as f64) as f32));

@@ -105,7 +105,9 @@ fn on_screen(key: KeyEvent, state: &mut State) -> Wish {
 fn aim(state: &mut State, signal: Signal) {
     let dialog = match state.selected_row() {
         None => return,
-        Some(_) if !state.may_kill && !state.is_live => Dialog::Note("a recording has no processes to signal".to_owned()),
+        Some(_) if !state.may_kill && !state.is_live => {
+            Dialog::Note("a recording has no processes to signal".to_owned())
+        }
         Some(_) if !state.may_kill => Dialog::Note("--readonly: no signals are sent".to_owned()),
         Some(row) => match Target::aim(row, signal) {
             Ok(target) => Dialog::Confirm(target),

@@ -10,6 +10,8 @@ mod rows;
 mod state;
 mod table;
 mod terminal;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;

@@ -23,18 +23,76 @@ struct Column {
 
 const COLUMNS: [Column; 10] = [
     Column { head: "GPU", width: 3, from: 0, sort: None, is_number: true, cell: |row| row.gpu.to_string() },
-    Column { head: "PID", width: 7, from: 0, sort: Some(Sort::Pid), is_number: true, cell: |row| row.process.pid.to_string() },
-    Column { head: "USER", width: 10, from: 50, sort: Some(Sort::User), is_number: false, cell: |row| row.user().to_owned() },
-    Column { head: "MEMORY", width: 9, from: 0, sort: Some(Sort::Memory), is_number: true, cell: |row| read(&row.process.gpu_memory, |bytes| mebibytes(*bytes)) },
-    Column { head: "GPU%", width: 4, from: 60, sort: Some(Sort::Gpu), is_number: true, cell: |row| read(&row.process.gpu_utilization, ToString::to_string) },
-    Column { head: "CPU%", width: 5, from: 60, sort: Some(Sort::Cpu), is_number: true, cell: |row| {
-        row.process.host.as_ref().ok().map_or("–".to_owned(), |host| read(&host.cpu_percent, |percent| format!("{percent:.0}")))
-    } },
-    Column { head: "HOST", width: 9, from: 80, sort: None, is_number: true, cell: |row| read(&row.process.host, |host| mebibytes(host.memory)) },
-    Column { head: "TIME", width: 6, from: 70, sort: Some(Sort::Time), is_number: true, cell: |row| read(&row.process.host, |host| age(host.age)) },
-    Column { head: "CONTAINER", width: 19, from: 120, sort: None, is_number: false, cell: |row| {
-        row.process.host.as_ref().ok().and_then(|host| host.container.clone()).unwrap_or_default()
-    } },
+    Column {
+        head: "PID",
+        width: 7,
+        from: 0,
+        sort: Some(Sort::Pid),
+        is_number: true,
+        cell: |row| row.process.pid.to_string(),
+    },
+    Column {
+        head: "USER",
+        width: 10,
+        from: 50,
+        sort: Some(Sort::User),
+        is_number: false,
+        cell: |row| row.user().to_owned(),
+    },
+    Column {
+        head: "MEMORY",
+        width: 9,
+        from: 0,
+        sort: Some(Sort::Memory),
+        is_number: true,
+        cell: |row| read(&row.process.gpu_memory, |bytes| mebibytes(*bytes)),
+    },
+    Column {
+        head: "GPU%",
+        width: 4,
+        from: 60,
+        sort: Some(Sort::Gpu),
+        is_number: true,
+        cell: |row| read(&row.process.gpu_utilization, ToString::to_string),
+    },
+    Column {
+        head: "CPU%",
+        width: 5,
+        from: 60,
+        sort: Some(Sort::Cpu),
+        is_number: true,
+        cell: |row| {
+            row.process
+                .host
+                .as_ref()
+                .ok()
+                .map_or("–".to_owned(), |host| read(&host.cpu_percent, |percent| format!("{percent:.0}")))
+        },
+    },
+    Column {
+        head: "HOST",
+        width: 9,
+        from: 80,
+        sort: None,
+        is_number: true,
+        cell: |row| read(&row.process.host, |host| mebibytes(host.memory)),
+    },
+    Column {
+        head: "TIME",
+        width: 6,
+        from: 70,
+        sort: Some(Sort::Time),
+        is_number: true,
+        cell: |row| read(&row.process.host, |host| age(host.age)),
+    },
+    Column {
+        head: "CONTAINER",
+        width: 19,
+        from: 120,
+        sort: None,
+        is_number: false,
+        cell: |row| row.process.host.as_ref().ok().and_then(|host| host.container.clone()).unwrap_or_default(),
+    },
     Column { head: "COMMAND", width: 0, from: 0, sort: None, is_number: false, cell: command },
 ];
 
