@@ -51,13 +51,18 @@ pub struct Sampler {
     limits: Limits,
     cpu: Cpu,
     hostname: String,
-    drivers: Lanes<(usize, Option<(usize, Question)>)>,
+    drivers: Lanes<Asked>,
     processes: Lanes<u32>,
     counters: HashMap<u32, Counters>,
     identities: HashMap<usize, Identity>,
     counts: Vec<usize>,
     chosen: Option<Vec<usize>>,
 }
+
+/// What a driver is asked: a source about itself, or about a GPU.
+type Asked = (usize, Option<(usize, Question)>);
+/// A process as the operating system told it, or why not.
+type Hosts = HashMap<u32, Reading<(HostProcess, Counters)>>;
 
 /// What threads that may be left behind use too.
 struct Shared {
@@ -207,17 +212,13 @@ impl Sampler {
         gpus.collect()
     }
 
-    fn job(&self, source: usize, gpu: usize, question: Question) -> ((usize, Option<(usize, Question)>), Job<Told>) {
+    fn job(&self, source: usize, gpu: usize, question: Question) -> (Asked, Job<Told>) {
         let shared = Arc::clone(&self.shared);
         let job: Job<Told> = Arc::new(move || Told::About(shared.sources[source].ask(gpu, question)));
         ((source, Some((gpu, question))), job)
     }
 
-    fn ask_processes(
-        &mut self,
-        listed: &[Listed],
-        deadline: Instant,
-    ) -> HashMap<u32, Reading<(HostProcess, Counters)>> {
+    fn ask_processes(&mut self, listed: &[Listed], deadline: Instant) -> Hosts {
         let pids: HashSet<u32> = listed.iter().flat_map(Listed::pids).collect();
         self.shared.reader.forget_all_but(&pids);
         let mut ordered: Vec<u32> = pids.iter().copied().collect();
@@ -236,12 +237,7 @@ impl Sampler {
 
     /// A process that the operating system does not show has ended, or is hidden. Asked again, the driver still lists
     /// a hidden one.
-    fn drop_ended(
-        &mut self,
-        listed: &mut [Listed],
-        hosts: &mut HashMap<u32, Reading<(HostProcess, Counters)>>,
-        deadline: Instant,
-    ) {
+    fn drop_ended(&mut self, listed: &mut [Listed], hosts: &mut Hosts, deadline: Instant) {
         let is_unseen = |pid: &u32| matches!(hosts.get(pid), Some(Err(Missing::HiddenProcess)));
         let doubtful: Vec<usize> =
             (0..listed.len()).filter(|position| listed[*position].pids().any(|pid| is_unseen(&pid))).collect();
@@ -265,7 +261,7 @@ impl Sampler {
         }
     }
 
-    fn measure_twice(&self, hosts: &mut HashMap<u32, Reading<(HostProcess, Counters)>>, pause: Duration) {
+    fn measure_twice(&self, hosts: &mut Hosts, pause: Duration) {
         if hosts.values().all(Result::is_err) {
             return;
         }
@@ -280,7 +276,7 @@ impl Sampler {
         }
     }
 
-    fn measure_since_last(&mut self, hosts: &mut HashMap<u32, Reading<(HostProcess, Counters)>>) {
+    fn measure_since_last(&mut self, hosts: &mut Hosts) {
         let mut counters = HashMap::with_capacity(hosts.len());
         for (pid, read) in hosts {
             let Ok((host, now)) = read else { continue };

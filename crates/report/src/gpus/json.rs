@@ -91,7 +91,10 @@ fn gpu(gpu: &Gpu) -> Value {
     entry.finish()
 }
 
-const MEMORY_BYTES: [(&str, fn(&Memory) -> u64); 4] = [
+/// A key and what stands under it.
+type MemoryKey = (&'static str, fn(&Memory) -> u64);
+
+const MEMORY_BYTES: [MemoryKey; 4] = [
     ("memory.used.bytes", |memory| memory.used),
     ("memory.total.bytes", |memory| memory.total),
     ("memory.free.bytes", |memory| memory.free),
