@@ -1,10 +1,13 @@
 //! The `vramfit` command: arguments in, exit codes out.
 
 mod arguments;
+mod bound_model;
+mod built_in;
 mod commands;
 mod failure;
 mod feed;
 mod interrupt;
+mod known_gpus;
 mod snapshot_file;
 mod whole_file;
 
@@ -13,6 +16,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
+
+/// Half of a simulation is small allocations that live for a moment.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -24,6 +31,10 @@ fn main() -> ExitCode {
         Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
         Command::Top(options) => commands::top::run(options, &arguments.output),
         Command::Serve(options) => commands::serve::run(options),
+        Command::Layers(options) => commands::layers::run(options, &arguments.output),
+        Command::Models => commands::models::run(&arguments.output),
+        Command::Catalogue => commands::catalogue::run(&arguments.output),
+        Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
     };
     match result {
         Ok(verdict) => verdict.into(),
