@@ -50,8 +50,8 @@ export class Browser {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 
-  // Opens a file and waits until its page says that it is ready.
-  async open(file, { width = 1280, height = 1000, scheme = "light" } = {}) {
+  // Opens a file or an address and waits until its page says that it is ready.
+  async open(place, { width = 1280, height = 1000, scheme = "light" } = {}) {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const tab = new Tab(this, sessionId, targetId);
@@ -60,7 +60,7 @@ export class Browser {
     await tab.send("Network.enable");
     await tab.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
     await tab.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
-    await tab.send("Page.navigate", { url: pathToFileURL(file).href });
+    await tab.send("Page.navigate", { url: place.startsWith("http") ? place : pathToFileURL(place).href });
     await tab.until("window.vramfit?.ready === true || document.getElementById('problem')?.hidden === false");
     return tab;
   }

@@ -1,5 +1,7 @@
 //! The command line: every flag in one place.
 
+pub mod monitor;
+
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
@@ -70,6 +72,12 @@ pub enum Command {
     ///
     /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
     Estimate(Box<Estimate>),
+    /// Show what is on the GPUs now: gpustat's lines, flags and JSON, in milliseconds.
+    Gpus(monitor::Gpus),
+    /// Watch the GPUs and their processes full screen.
+    Top(monitor::Top),
+    /// Serve Prometheus metrics, a page and JSON about the GPUs over HTTP.
+    Serve(monitor::Serve),
     /// Show a model module by module: output shape, weights, bytes, what is saved for backward, FLOPs.
     ///
     /// FLOPs are counted as torch.utils.flop_counter.FlopCounterMode counts them.

@@ -5,6 +5,8 @@ mod bound_model;
 mod built_in;
 mod commands;
 mod failure;
+mod feed;
+mod interrupt;
 mod known_gpus;
 mod snapshot_file;
 mod whole_file;
@@ -26,6 +28,9 @@ fn main() -> ExitCode {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
+        Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
+        Command::Top(options) => commands::top::run(options, &arguments.output),
+        Command::Serve(options) => commands::serve::run(options),
         Command::Layers(options) => commands::layers::run(options, &arguments.output),
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),

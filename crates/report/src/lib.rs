@@ -5,6 +5,7 @@
 pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod gpus;
 pub mod layers;
 pub mod memory_summary;
 pub mod models;

@@ -4,9 +4,12 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod gpus;
 pub mod layers;
 pub mod models;
 pub mod replay;
+pub mod serve;
+pub mod top;
 
 use std::io::{self, Write};
 use std::path::Path;

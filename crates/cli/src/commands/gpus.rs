@@ -1,0 +1,160 @@
+//! `vramfit gpus`: what is on the GPUs, once or over and over.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use anstream::ColorChoice;
+use vramfit_monitor::sample::Sample;
+use vramfit_monitor::sampler::Cpu;
+use vramfit_report::gpus::{Columns, document, lines, memory_view};
+
+use crate::Verdict;
+use crate::arguments::Output;
+use crate::arguments::monitor::Gpus;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::feed::{Samples, check_ids, interval};
+use crate::interrupt::Interrupt;
+
+/// How far apart a process is looked at twice for its processor use.
+const CPU_PAUSE: Duration = Duration::from_millis(100);
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+const HOME: &str = "\u{1b}[H";
+const CLEAR_LINE: &str = "\u{1b}[K";
+const CLEAR_REST: &str = "\u{1b}[J";
+
+/// Shows them.
+pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
+    if options.force_color {
+        ColorChoice::AlwaysAnsi.write_global();
+    }
+    match options.interval {
+        Some(seconds) if seconds > 0.0 || !seconds.is_finite() => watch(options, output, interval(seconds)?),
+        Some(seconds) if seconds < 0.0 => interval(seconds).map(|_| Verdict::Good),
+        _ => {
+            // Processor use over a moment is worth the moment only where it is shown.
+            let cpu = if options.show_full_cmd { Cpu::Twice(CPU_PAUSE) } else { Cpu::SinceLastSample };
+            let mut samples = Samples::open(&options.machine, cpu)?;
+            let Some(sample) = samples.next()? else { return Ok(Verdict::Good) };
+            check_ids(&options.machine, &sample)?;
+            if options.debug {
+                debug(&sample, samples.stuck_count());
+            }
+            if output.json {
+                print_json(&document(&sample))?
+            } else {
+                print(&text(&sample, options))?
+            }
+            Ok(Verdict::Good)
+        }
+    }
+}
+
+fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
+    let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
+    let interrupt = Interrupt::install()?;
+    let is_screen = !output.json && std::io::stdout().is_terminal();
+    let _screen = is_screen.then(Screen::enter);
+    let mut next = Instant::now();
+    while let Some(sample) = samples.next()? {
+        check_ids(&options.machine, &sample)?;
+        if options.debug {
+            debug(&sample, samples.stuck_count());
+        }
+        let text = if output.json {
+            let line = serde_json::to_string(&document(&sample));
+            line.map_err(|error| Failure::new(format!("JSON: {error}")))? + "\n"
+        } else if is_screen {
+            let text = text(&sample, options).replace('\n', &format!("{CLEAR_LINE}\r\n"));
+            format!("{HOME}{text}{CLEAR_REST}")
+        } else {
+            text(&sample, options)
+        };
+        if !write_through(&text)? {
+            break;
+        }
+        let now = Instant::now();
+        next = (next + samples.pause(interval)).max(now);
+        if interrupt.wait_until(next) {
+            break;
+        }
+    }
+    Ok(Verdict::Good)
+}
+
+/// Writes at once; `false` where nobody reads any more.
+fn write_through(text: &str) -> Result<bool, Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(format!("standard output: {error}"))),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// The terminal's other screen, left however the program goes on.
+struct Screen;
+
+impl Screen {
+    fn enter() -> Screen {
+        print_raw(ENTER);
+        Screen
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        print_raw(LEAVE);
+    }
+}
+
+fn print_raw(text: &str) {
+    let mut out = std::io::stdout();
+    // A terminal that has gone needs no screen.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn text(sample: &Sample, options: &Gpus) -> String {
+    if options.memory { memory_view(sample) } else { lines(sample, &columns(options)) }
+}
+
+fn columns(options: &Gpus) -> Columns {
+    let all = options.show_all;
+    let codec = options.show_codec.as_deref().unwrap_or(if all { "enc,dec" } else { "" });
+    let power = options.show_power.as_deref().unwrap_or(if all { "draw,limit" } else { "" });
+    Columns {
+        command: all || options.show_cmd,
+        full_command: options.show_full_cmd,
+        user: all || options.show_user,
+        pid: all || options.show_pid,
+        fan: all || options.show_fan_speed,
+        encoder: codec.contains("enc"),
+        decoder: codec.contains("dec"),
+        power: !power.is_empty(),
+        power_limit: power.contains("limit"),
+        header: !options.no_header,
+        processes: !options.no_processes,
+        name_width: options.gpuname_width,
+        // The stream takes colours out where they are not wanted.
+        color: true,
+    }
+}
+
+/// Why values are missing, each reason once with how often it came.
+fn debug(sample: &Sample, stuck: usize) {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for gpu in document(sample)["gpus"].as_array().into_iter().flatten() {
+        for (key, reason) in gpu["missing"].as_object().into_iter().flatten() {
+            let line = format!("> An error while retrieving `{key}`: {}", reason.as_str().unwrap_or_default());
+            match reasons.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((line, 1)),
+            }
+        }
+    }
+    for (line, count) in reasons {
+        anstream::eprintln!("{line} -> Total {count} occurrences.");
+    }
+    anstream::eprintln!("{} GPUs in {:.1} ms, {stuck} calls hanging", sample.gpus.len(), sample.took as f64 / 1000.0);
+}

@@ -1,0 +1,67 @@
+//! The newest sample and the last minutes, kept fresh by a thread of their own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vramfit_monitor::history::History;
+use vramfit_monitor::sample::Sample;
+
+use crate::feed::Samples;
+
+/// Points a GPU: ten minutes at one a second.
+const HISTORY: usize = 600;
+
+/// What requests are answered from.
+#[derive(Default)]
+pub struct State {
+    taken: Mutex<Option<Taken>>,
+}
+
+/// A sample and what was before it.
+pub struct Taken {
+    /// The newest sample.
+    pub sample: Sample,
+    /// When it came.
+    pub at: Instant,
+    /// How many came so far.
+    pub count: u64,
+    /// Calls that have not come back.
+    pub stuck: usize,
+    /// The last minutes.
+    pub history: History,
+}
+
+impl State {
+    /// Looks at what there is; `None` before the first sample.
+    pub fn with<T>(&self, look: impl FnOnce(Option<&Taken>) -> T) -> T {
+        look(self.taken.lock().unwrap_or_else(PoisonError::into_inner).as_ref())
+    }
+
+    fn put(&self, sample: Sample, stuck: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, mut history) = match taken.take() {
+            Some(last) => (last.count, last.history),
+            None => (0, History::new(HISTORY)),
+        };
+        history.add(&sample);
+        *taken = Some(Taken { sample, at: Instant::now(), count: count + 1, stuck, history });
+    }
+}
+
+/// Takes samples until the process ends; a request never waits for one. At a recording's end the last one stays.
+pub fn keep_sampling(mut samples: Samples, interval: Duration, state: &Arc<State>) {
+    let state = Arc::clone(state);
+    thread::spawn(move || {
+        let mut next = Instant::now();
+        loop {
+            match samples.next() {
+                Ok(Some(sample)) => state.put(sample, samples.stuck_count()),
+                Ok(None) => return,
+                Err(failure) => failure.print(),
+            }
+            next = (next + samples.pause(interval)).max(Instant::now());
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    });
+}

@@ -1,0 +1,79 @@
+//! The bearer token.
+
+use std::fmt;
+use std::hint::black_box;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Shorter ones can be guessed.
+const SHORTEST: usize = 16;
+
+/// A secret that clients must know.
+pub struct Token(Vec<u8>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    fn new(text: &str, origin: &str) -> Result<Token, Failure> {
+        let text = text.trim();
+        if text.len() < SHORTEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let hint = "make one with `head -c 24 /dev/urandom | base64`";
+            let found = text.len();
+            return Err(Failure::new(format!(
+                "{origin}: a token of {found} bytes; it must have at least {SHORTEST} printable ASCII characters without spaces"
+            ))
+            .with_hint(Some(hint)));
+        }
+        Ok(Token(text.as_bytes().to_vec()))
+    }
+
+    /// Whether they are the same. It takes the same time whatever was sent, so that no prefix can be found out.
+    pub fn matches(&self, sent: &[u8]) -> bool {
+        let mut difference = u8::from(self.0.len() != sent.len());
+        for (position, byte) in self.0.iter().enumerate() {
+            difference |= byte ^ black_box(sent.get(position).copied().unwrap_or(0));
+        }
+        black_box(difference) == 0
+    }
+}
+
+/// The token of the file, or of the environment.
+pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+    if let Some(path) = file {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        return Token::new(text.lines().next().unwrap_or_default(), &path.display().to_string()).map(Some);
+    }
+    match std::env::var("VRAMFIT_TOKEN") {
+        Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_matches() {
+        let token = Token::new("0123456789abcdef\n", "test").unwrap();
+        assert!(token.matches(b"0123456789abcdef"));
+        for wrong in
+            ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]
+        {
+            assert!(!token.matches(wrong.as_bytes()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tokens_that_can_be_guessed_are_refused() {
+        for weak in ["", "short", "with a space in it!", "éééééééééééééééé"] {
+            assert!(Token::new(weak, "test").is_err(), "{weak}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The terminal's other screen: entered, left, and given back whatever happens.
+
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::panic;
+use std::sync::Once;
+use std::thread;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::failure::Failure;
+
+/// The screen; dropped, the terminal is as it was.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn enter() -> Result<Screen, Failure> {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(Failure::new("top needs a terminal")
+                .with_hint(Some("`vramfit gpus -i` prints to anything, `vramfit serve` shows a page")));
+        }
+        restore_on_panic();
+        take().map_err(failure)?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
+        match terminal {
+            Ok(terminal) => Ok(Screen { terminal }),
+            Err(error) => {
+                give_back();
+                Err(failure(error))
+            }
+        }
+    }
+
+    /// Draws a frame.
+    pub fn draw(&mut self, frame: impl FnOnce(&mut ratatui::Frame<'_>)) -> Result<(), Failure> {
+        self.terminal.draw(frame).map(|_| ()).map_err(failure)
+    }
+
+    /// Ctrl-Z: gives the terminal back and stops until the shell goes on with it.
+    pub fn suspend(&mut self) -> Result<(), Failure> {
+        give_back();
+        let stopped = kill_process(getpid(), Signal::STOP);
+        stopped.map_err(|error| failure(error.into()))
+    }
+
+    /// Takes the terminal again after a stop.
+    pub fn resume(&mut self) -> Result<(), Failure> {
+        take().and_then(|()| self.terminal.clear()).map_err(failure)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide)
+}
+
+/// Nothing is left to tell where the terminal has gone.
+fn give_back() {
+    let mut out = io::stdout();
+    let _ = execute!(out, DisableMouseCapture, LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+    let _ = out.flush();
+}
+
+/// A panic of the thread that draws gives the terminal back before it is reported. Other threads' panics are caught
+/// where they matter and must not write into the screen.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    let drawing = thread::current().id();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |information| {
+            if thread::current().id() == drawing {
+                give_back();
+                report(information);
+            }
+        }));
+    });
+}
+
+fn failure(error: io::Error) -> Failure {
+    Failure::new(format!("the terminal: {error}"))
+}

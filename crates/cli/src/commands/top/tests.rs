@@ -1,0 +1,180 @@
+//! The screen drawn into memory, and keys pressed.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use vramfit_monitor::process::ProcessReader;
+use vramfit_monitor::reading::Missing;
+use vramfit_monitor::sample::{Gpu, Memory, Process, Sample, Use, Vendor};
+
+use super::draw::draw;
+use super::input::{Wish, handle};
+use super::look::Look;
+use super::rows::Sort;
+use super::state::{Dialog, State};
+
+fn process(pid: u32, memory: u64) -> Process {
+    let host = ProcessReader::default().read(pid).map(|(host, _)| host);
+    Process { pid, usage: Use::Compute, gpu_memory: Ok(memory), gpu_utilization: Ok(3), gpu_instance: None, host }
+}
+
+fn gpu(index: usize, processes: Vec<Process>) -> Gpu {
+    let mut gpu = Gpu::without_readings(index, Vendor::Nvidia, &Missing::NotSupported);
+    gpu.unavailable = None;
+    gpu.name = Ok(format!("NVIDIA H100 number {index}"));
+    gpu.memory = Ok(Memory { total: 80 << 30, used: 40 << 30, free: 39 << 30, reserved: 1 << 30 });
+    gpu.utilization = Ok(70);
+    gpu.processes = Ok(processes);
+    gpu
+}
+
+fn state(gpus: Vec<Gpu>, may_kill: bool) -> State {
+    let mut state = State::new(Duration::from_secs(1), may_kill, false, true);
+    state.add(
+        Sample {
+            taken_at: 0,
+            took: 0,
+            hostname: "host".to_owned(),
+            driver_version: Ok("1.2".to_owned()),
+            host_memory: Ok(1),
+            gpus,
+        },
+        0,
+    );
+    state
+}
+
+fn screen(state: &mut State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, &Look::new(true, false))).unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>() + "\n";
+    (0..height).map(line).collect()
+}
+
+fn press(state: &mut State, key: KeyCode) -> Wish {
+    handle(&Event::Key(KeyEvent::new(key, KeyModifiers::NONE)), state)
+}
+
+#[test]
+fn every_size_and_every_number_of_gpus_can_be_drawn() {
+    for count in [0, 1, 4, 16, 40] {
+        let own = std::process::id();
+        let gpus = (0..count).map(|index| gpu(index, vec![process(own, 1 << 30), process(u32::MAX, 5)])).collect();
+        let mut state = state(gpus, true);
+        for (width, height) in [(1, 1), (19, 3), (20, 4), (39, 10), (40, 12), (80, 24), (120, 40), (300, 90)] {
+            for dialog in [None, Some(Dialog::Help), Some(Dialog::Details), Some(Dialog::Note("x".repeat(500)))] {
+                state.dialog = dialog;
+                screen(&mut state, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn cards_processes_and_reasons_are_on_the_screen() {
+    let mut lost = gpu(1, Vec::new());
+    lost.unavailable = Some(Missing::Lost);
+    let mut state =
+        state(vec![gpu(0, vec![process(std::process::id(), 3 << 30), process(u32::MAX, 1 << 20)]), lost], true);
+    let text = screen(&mut state, 100, 30);
+    for expected in [
+        "[0] NVIDIA H100 number 0",
+        "40.0 GiB of 80.0 GiB 50 %",
+        "gpu 70 %",
+        "GPU is lost",
+        "3072 MiB",
+        "hidden",
+        "(hidden process)",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing:\n{text}");
+    }
+    let narrow = screen(&mut state, 40, 10);
+    assert!(narrow.contains("[1]") && narrow.contains("COMMAND"), "{narrow}");
+}
+
+#[test]
+fn keys_order_filter_and_leave() {
+    let own = std::process::id();
+    let mut state = state(vec![gpu(0, vec![process(u32::MAX, 9 << 30), process(own, 1 << 30)])], true);
+    assert_eq!(state.rows[0].process.pid, u32::MAX, "the most memory comes first");
+    press(&mut state, KeyCode::Char('m'));
+    assert_eq!(state.rows[0].process.pid, own, "the same key turns the order round");
+    press(&mut state, KeyCode::Char('p'));
+    assert_eq!(state.sort, Sort::Pid);
+    press(&mut state, KeyCode::Char('/'));
+    for letter in format!("{own}").chars() {
+        press(&mut state, KeyCode::Char(letter));
+    }
+    assert_eq!(state.rows.len(), 1);
+    press(&mut state, KeyCode::Enter);
+    press(&mut state, KeyCode::Esc);
+    assert_eq!(state.rows.len(), 2);
+    press(&mut state, KeyCode::Char('o'));
+    assert_eq!(state.rows.len(), 1, "a hidden process is nobody's");
+    press(&mut state, KeyCode::Char('?'));
+    assert!(matches!(state.dialog, Some(Dialog::Help)));
+    press(&mut state, KeyCode::Char('q'));
+    assert!(state.dialog.is_none(), "a key closes the help first");
+    assert_eq!(press(&mut state, KeyCode::Char('q')), Wish::Quit);
+}
+
+#[test]
+fn the_mouse_orders_selects_and_opens() {
+    let mut state = state(vec![gpu(0, vec![process(u32::MAX, 9 << 30), process(std::process::id(), 1 << 30)])], true);
+    screen(&mut state, 100, 30);
+    let click = |column: u16, row: u16, state: &mut State| {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        handle(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), state);
+    };
+    let head = state.heads.iter().find(|(_, sort)| *sort == Sort::User).unwrap().0;
+    click(head.x, head.y, &mut state);
+    assert_eq!(state.sort, Sort::User);
+    let second = state.table.y + 1;
+    click(5, second, &mut state);
+    assert_eq!(state.position(), 1);
+    click(5, second, &mut state);
+    assert!(matches!(state.dialog, Some(Dialog::Details)));
+}
+
+#[test]
+fn a_signal_is_sent_only_after_yes() {
+    let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+    let mut state = state(vec![gpu(0, vec![process(child.id(), 1 << 30)])], true);
+    press(&mut state, KeyCode::Char('k'));
+    assert!(matches!(state.dialog, Some(Dialog::Confirm(_))));
+    press(&mut state, KeyCode::Enter);
+    assert!(state.dialog.is_none());
+    assert!(child.try_wait().unwrap().is_none(), "anything but y sends nothing");
+    press(&mut state, KeyCode::Char('k'));
+    press(&mut state, KeyCode::Char('y'));
+    assert!(matches!(&state.dialog, Some(Dialog::Note(text)) if text.contains("TERM sent")));
+    assert!(!child.wait().unwrap().success());
+    state.dialog = None;
+    press(&mut state, KeyCode::Char('K'));
+    assert!(matches!(state.dialog, Some(Dialog::Note(_))), "a process that has ended cannot be aimed at");
+}
+
+#[test]
+fn readonly_and_hidden_processes_get_no_signal() {
+    let mut readonly = state(vec![gpu(0, vec![process(std::process::id(), 1)])], false);
+    press(&mut readonly, KeyCode::Char('K'));
+    assert!(matches!(&readonly.dialog, Some(Dialog::Note(text)) if text.contains("--readonly")));
+    let mut hidden = state(vec![gpu(0, vec![process(u32::MAX, 1)])], true);
+    press(&mut hidden, KeyCode::Char('k'));
+    assert!(matches!(&hidden.dialog, Some(Dialog::Note(text)) if text.contains("hidden")));
+}
+
+#[test]
+fn paused_the_screen_stays_as_it_is() {
+    let mut state = state(vec![gpu(0, Vec::new())], true);
+    press(&mut state, KeyCode::Char(' '));
+    let mut next = state.sample.clone().unwrap();
+    next.hostname = "later".to_owned();
+    state.add(next, 0);
+    assert!(screen(&mut state, 80, 24).starts_with("host"));
+    assert!(screen(&mut state, 80, 24).contains("paused"));
+}

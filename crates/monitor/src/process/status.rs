@@ -1,0 +1,278 @@
+//! One process: its user, arguments, memory, processor time, age and container.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::container_of;
+use crate::pytorch;
+use crate::reading::{Missing, Reading};
+use crate::sample::HostProcess;
+
+/// Seconds after which a process has loaded its libraries.
+const SETTLED_AFTER: f64 = 120.0;
+
+/// Processor time of a process at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// Clock ticks since the machine started at which the process began: with the PID, its identity.
+    pub started: u64,
+    /// Clock ticks of processor time.
+    pub ticks: u64,
+    /// When they were read.
+    pub at: Instant,
+}
+
+/// Reads processes and remembers what does not change over a process's life.
+pub struct ProcessReader {
+    root: PathBuf,
+    ticks_per_second: f64,
+    page: u64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    users: HashMap<u32, String>,
+    by_pid: HashMap<u32, Remembered>,
+}
+
+#[derive(Clone)]
+struct Remembered {
+    started: u64,
+    container: Option<String>,
+    uses_pytorch: bool,
+    /// A young process may still be importing PyTorch; an old one is not looked at again.
+    is_settled: bool,
+}
+
+impl Default for ProcessReader {
+    fn default() -> ProcessReader {
+        ProcessReader::new("/proc")
+    }
+}
+
+impl ProcessReader {
+    /// A reader of `/proc`, wherever it is.
+    pub fn new(root: impl Into<PathBuf>) -> ProcessReader {
+        ProcessReader {
+            root: root.into(),
+            ticks_per_second: rustix::param::clock_ticks_per_second() as f64,
+            page: rustix::param::page_size() as u64,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Forgets processes that no GPU has any more.
+    pub fn forget_all_but(&self, pids: &std::collections::HashSet<u32>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.by_pid.retain(|pid, _| pids.contains(pid));
+    }
+
+    /// Everything about one process. Its processor time is the average over its life, as `ps` shows it.
+    pub fn read(&self, pid: u32) -> Reading<(HostProcess, Counters)> {
+        let folder = self.folder(pid);
+        let stat = Stat::read(&folder)?;
+        let at = Instant::now();
+        let uid = owner(&folder)?;
+        let arguments = arguments(&fs::read(folder.join("cmdline")).unwrap_or_default());
+        let memory = fs::read_to_string(folder.join("statm"))
+            .ok()
+            .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
+            .map_or(0, |pages| pages * self.page);
+        let uptime = fs::read_to_string(self.root.join("uptime"))
+            .ok()
+            .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
+            .unwrap_or(0.0);
+        let age = (uptime - stat.started as f64 / self.ticks_per_second).max(0.0);
+        let remembered = self.remembered(pid, &stat, age, &folder);
+        let lifetime = stat.ticks as f64 / self.ticks_per_second * 100.0 / age.max(0.01);
+        let process = HostProcess {
+            parent: stat.parent,
+            uid,
+            user: self.user(uid),
+            state: stat.state,
+            started: stat.started,
+            arguments,
+            cpu_percent: Ok(round(lifetime)),
+            cpu_seconds: age,
+            memory,
+            age,
+            container: remembered.container,
+            context: remembered.uses_pytorch.then(pytorch::Context::measured),
+        };
+        Ok((process, Counters { started: stat.started, ticks: stat.ticks, at }))
+    }
+
+    /// Processor time only.
+    pub fn counters(&self, pid: u32) -> Reading<Counters> {
+        let stat = Stat::read(&self.folder(pid))?;
+        Ok(Counters { started: stat.started, ticks: stat.ticks, at: Instant::now() })
+    }
+
+    /// Percent of a core between two readings and the seconds between them; `None` where it is not the same process.
+    pub fn percent_between(&self, before: &Counters, after: &Counters) -> Option<(f64, f64)> {
+        if before.started != after.started {
+            return None;
+        }
+        let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
+        if seconds <= 0.0 {
+            return None;
+        }
+        let ticks = after.ticks.saturating_sub(before.ticks) as f64;
+        Some((round(ticks / self.ticks_per_second / seconds * 100.0), seconds))
+    }
+
+    /// Whether the process is there at all.
+    pub fn exists(&self, pid: u32) -> bool {
+        pid != 0 && self.folder(pid).join("stat").exists()
+    }
+
+    fn folder(&self, pid: u32) -> PathBuf {
+        self.root.join(pid.to_string())
+    }
+
+    fn remembered(&self, pid: u32, stat: &Stat, age: f64, folder: &Path) -> Remembered {
+        {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.by_pid.get(&pid)
+                && found.started == stat.started
+                && (found.uses_pytorch || found.is_settled)
+            {
+                return found.clone();
+            }
+        }
+        // Not under the lock: reading the mappings of a process in trouble may hang.
+        let found = Remembered {
+            started: stat.started,
+            container: fs::read_to_string(folder.join("cgroup")).ok().and_then(|text| container_of(&text)),
+            uses_pytorch: pytorch::is_mapped(folder),
+            is_settled: age > SETTLED_AFTER,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.by_pid.insert(pid, found.clone());
+        found
+    }
+
+    fn user(&self, uid: u32) -> String {
+        {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(name) = known.users.get(&uid) {
+                return name.clone();
+            }
+        }
+        // Not under the lock: names may come over the network.
+        let user = uzers::get_user_by_uid(uid);
+        let name = user.map_or_else(|| uid.to_string(), |user| user.name().to_string_lossy().into_owned());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.users.insert(uid, name.clone());
+        name
+    }
+}
+
+/// One digit after the point, as psutil gives it.
+fn round(percent: f64) -> f64 {
+    (percent * 10.0).round() / 10.0
+}
+
+struct Stat {
+    state: char,
+    parent: u32,
+    ticks: u64,
+    started: u64,
+}
+
+impl Stat {
+    fn read(folder: &Path) -> Reading<Stat> {
+        let text = fs::read(folder.join("stat")).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => Missing::NoPermission,
+            _ => Missing::HiddenProcess,
+        })?;
+        let text = String::from_utf8_lossy(&text);
+        Stat::parse(&text).ok_or_else(|| Missing::Failed("unreadable /proc/PID/stat".to_owned()))
+    }
+
+    /// The name in parentheses may hold anything, parentheses too, so fields count from the last one.
+    fn parse(text: &str) -> Option<Stat> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |position: usize| fields.get(position)?.parse::<u64>().ok();
+        Some(Stat {
+            state: fields.first()?.chars().next()?,
+            parent: u32::try_from(number(1)?).ok()?,
+            ticks: number(11)?.saturating_add(number(12)?),
+            started: number(19)?,
+        })
+    }
+}
+
+/// The real user's number.
+fn owner(folder: &Path) -> Reading<u32> {
+    let status = fs::read_to_string(folder.join("status")).map_err(|_| Missing::HiddenProcess)?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    line.and_then(|numbers| numbers.split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| Missing::Failed("no Uid in /proc/PID/status".to_owned()))
+}
+
+/// The arguments as psutil splits them: by zeros, or by spaces where the process has overwritten them with a title.
+fn arguments(bytes: &[u8]) -> Vec<String> {
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(bytes);
+    match text.strip_suffix('\0') {
+        Some(rest) => {
+            let split: Vec<String> = rest.split('\0').map(str::to_owned).collect();
+            match split.as_slice() {
+                [only] if only.contains(' ') => only.split(' ').map(str::to_owned).collect(),
+                _ => split,
+            }
+        }
+        None => text.strip_suffix(' ').unwrap_or(&text).split(' ').map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
+        let stat = Stat::parse("42 (a) R (b c)) S 7 42 42 0 -1 0 0 0 0 0 300 20 0 0 20 0 1 0 9000 0 0").unwrap();
+        assert_eq!((stat.state, stat.parent, stat.ticks, stat.started), ('S', 7, 320, 9000));
+        assert!(Stat::parse("42 (x").is_none());
+        assert!(Stat::parse("").is_none());
+    }
+
+    #[test]
+    fn arguments_are_split_as_psutil_splits_them() {
+        assert_eq!(arguments(b"python\0train.py\0\0--x\0"), ["python", "train.py", "", "--x"]);
+        assert_eq!(arguments(b"nginx: worker process\0"), ["nginx:", "worker", "process"]);
+        assert_eq!(arguments(b"title without zero "), ["title", "without", "zero"]);
+        assert!(arguments(b"").is_empty());
+        assert_eq!(arguments(b"\xff\xfe\0"), ["\u{fffd}\u{fffd}"]);
+    }
+
+    #[test]
+    fn this_process_is_read_with_its_own_user_and_memory() {
+        let reader = ProcessReader::default();
+        let (process, before) = reader.read(std::process::id()).unwrap();
+        assert_eq!(process.uid, rustix::process::getuid().as_raw());
+        assert!(process.memory > 1 << 20);
+        assert!(process.age < 3600.0 * 24.0);
+        assert!(!process.arguments.is_empty());
+        assert_eq!(process.context, None);
+        let after = reader.counters(std::process::id()).unwrap();
+        assert!(reader.percent_between(&before, &after).is_some());
+        assert!(reader.percent_between(&Counters { started: 1, ..before }, &after).is_none());
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_hidden() {
+        let reader = ProcessReader::default();
+        assert_eq!(reader.read(u32::MAX).unwrap_err(), Missing::HiddenProcess);
+        assert!(!reader.exists(0));
+    }
+}

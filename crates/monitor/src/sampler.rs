@@ -1,0 +1,299 @@
+//! Takes samples: asks every source everything about every GPU, side by side and within limits.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::assemble::{self, Listed};
+use crate::lanes::{Job, Lanes};
+use crate::process::{Counters, ProcessReader};
+use crate::question::{Answer, Question};
+use crate::reading::{Missing, Reading};
+use crate::sample::{Gpu, HostProcess, Identity, Sample};
+use crate::source::amd::{AmdSource, Roots};
+use crate::source::nvml::NvmlSource;
+use crate::source::{NoDriver, Source};
+
+/// How long is waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For one call.
+    pub call: Duration,
+    /// For the drivers' part of a sample.
+    pub drivers: Duration,
+    /// For the whole sample.
+    pub sample: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            call: Duration::from_secs(2),
+            drivers: Duration::from_millis(4200),
+            sample: Duration::from_millis(4700),
+        }
+    }
+}
+
+/// How processor time is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpu {
+    /// Over the time since the last sample; in the first one over the process's life.
+    SinceLastSample,
+    /// By looking twice, this far apart.
+    Twice(Duration),
+}
+
+/// Takes samples of a machine.
+pub struct Sampler {
+    shared: Arc<Shared>,
+    limits: Limits,
+    cpu: Cpu,
+    hostname: String,
+    drivers: Lanes<Asked>,
+    processes: Lanes<u32>,
+    counters: HashMap<u32, Counters>,
+    identities: HashMap<usize, Identity>,
+    counts: Vec<usize>,
+    chosen: Option<Vec<usize>>,
+}
+
+/// What a driver is asked: a source about itself, or about a GPU.
+type Asked = (usize, Option<(usize, Question)>);
+/// A process as the operating system told it, or why not.
+type Hosts = HashMap<u32, Reading<(HostProcess, Counters)>>;
+
+/// What threads that may be left behind use too.
+struct Shared {
+    sources: Vec<Arc<dyn Source>>,
+    reader: ProcessReader,
+}
+
+/// What the lanes answer.
+#[derive(Clone, Debug)]
+enum Told {
+    About(Reading<Answer>),
+    Source { count: Reading<usize>, version: Reading<String> },
+}
+
+impl Sampler {
+    /// A sampler of the drivers this machine has.
+    pub fn open(limits: Limits, cpu: Cpu) -> Result<Sampler, NoDriver> {
+        let mut opening: Lanes<&'static str> = Lanes::default();
+        let open: Job<Result<Arc<dyn Source>, NoDriver>> =
+            Arc::new(|| NvmlSource::open().map(|source| Arc::new(source) as Arc<dyn Source>));
+        let deadline = Instant::now() + limits.call;
+        let mut opened = opening.ask(vec![vec![("nvml", open)]], limits.call, deadline);
+        let nvidia = opened.remove("nvml").unwrap_or(Err(NoDriver::NoAnswer(limits.call.as_secs())));
+        let amd = AmdSource::open(Roots::default());
+        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+        match (nvidia, amd) {
+            (Ok(nvidia), amd) => {
+                sources.push(nvidia);
+                sources.extend(amd.map(|amd| Arc::new(amd) as Arc<dyn Source>));
+            }
+            (Err(NoDriver::NoLibrary), Some(amd)) => sources.push(Arc::new(amd)),
+            (Err(reason), _) => return Err(reason.with_versions()),
+        }
+        Ok(Sampler::new(sources, ProcessReader::default(), limits, cpu))
+    }
+
+    /// A sampler of given sources.
+    pub fn new(sources: Vec<Arc<dyn Source>>, reader: ProcessReader, limits: Limits, cpu: Cpu) -> Sampler {
+        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Sampler {
+            shared: Arc::new(Shared { sources, reader }),
+            limits,
+            cpu,
+            hostname,
+            drivers: Lanes::default(),
+            processes: Lanes::default(),
+            counters: HashMap::new(),
+            identities: HashMap::new(),
+            counts: Vec::new(),
+            chosen: None,
+        }
+    }
+
+    /// Asks these GPUs only, in this order.
+    pub fn choose(&mut self, gpus: Vec<usize>) {
+        self.chosen = Some(gpus);
+    }
+
+    /// Threads left behind in calls that have not come back.
+    pub fn stuck_count(&self) -> usize {
+        self.drivers.stuck_count() + self.processes.stuck_count()
+    }
+
+    /// One look at the machine.
+    pub fn sample(&mut self) -> Sample {
+        let start = Instant::now();
+        let taken_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let drivers_deadline = start + self.limits.drivers;
+        let deadline = start + self.limits.sample;
+
+        let (driver_version, places) = self.ask_sources(drivers_deadline);
+        let mut listed = self.ask_gpus(&places, drivers_deadline);
+        let mut hosts = self.ask_processes(&listed, deadline);
+        self.drop_ended(&mut listed, &mut hosts, drivers_deadline);
+        if let Cpu::Twice(pause) = self.cpu {
+            self.measure_twice(&mut hosts, pause);
+        } else {
+            self.measure_since_last(&mut hosts);
+        }
+        let gpus: Vec<Gpu> = listed.into_iter().map(|gpu| assemble::gpu(gpu, &hosts, &mut self.identities)).collect();
+        Sample {
+            taken_at: u64::try_from(taken_at.as_micros()).unwrap_or(u64::MAX),
+            took: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
+            hostname: self.hostname.clone(),
+            driver_version,
+            host_memory: host_memory(),
+            gpus,
+        }
+    }
+
+    /// The driver's version, and for each GPU its source and its number there.
+    fn ask_sources(&mut self, deadline: Instant) -> (Reading<String>, Vec<(usize, usize, usize)>) {
+        let lanes = (0..self.shared.sources.len()).map(|source| {
+            let shared = Arc::clone(&self.shared);
+            let job: Job<Told> = Arc::new(move || {
+                let source = &shared.sources[source];
+                Told::Source { count: source.gpu_count(), version: source.driver_version() }
+            });
+            vec![((source, None), job)]
+        });
+        let mut told = self.drivers.ask(lanes.collect(), self.limits.call, deadline);
+        let mut version = None;
+        self.counts.resize(self.shared.sources.len(), 0);
+        for source in 0..self.shared.sources.len() {
+            if let Some(Told::Source { count, version: said }) = told.remove(&(source, None)) {
+                // A driver that has just lost its count keeps its rows.
+                if let Ok(count) = count {
+                    self.counts[source] = count;
+                }
+                version.get_or_insert(said);
+            }
+        }
+        let all: Vec<(usize, usize)> = self
+            .counts
+            .iter()
+            .enumerate()
+            .flat_map(|(source, count)| (0..*count).map(move |gpu| (source, gpu)))
+            .collect();
+        let numbered = all.into_iter().enumerate().map(|(index, (source, gpu))| (index, source, gpu));
+        let places: Vec<(usize, usize, usize)> = match &self.chosen {
+            None => numbered.collect(),
+            Some(chosen) => {
+                let all: Vec<_> = numbered.collect();
+                chosen.iter().filter_map(|index| all.get(*index).copied()).collect()
+            }
+        };
+        (version.unwrap_or(Err(Missing::NoAnswer)), places)
+    }
+
+    fn ask_gpus(&mut self, places: &[(usize, usize, usize)], deadline: Instant) -> Vec<Listed> {
+        let lanes = places
+            .iter()
+            .map(|&(_, source, gpu)| Question::ALL.iter().map(|question| self.job(source, gpu, *question)).collect());
+        let lanes: Vec<_> = lanes.collect();
+        let mut told = self.drivers.ask(lanes, self.limits.call, deadline);
+        let gpus = places.iter().map(|&(index, source, gpu)| {
+            let mut answers = HashMap::new();
+            for question in Question::ALL {
+                let answer = match told.remove(&(source, Some((gpu, question)))) {
+                    Some(Told::About(answer)) => answer,
+                    _ => Err(Missing::NoAnswer),
+                };
+                answers.insert(question, answer);
+            }
+            Listed::new(index, self.shared.sources[source].vendor(), (source, gpu), answers)
+        });
+        gpus.collect()
+    }
+
+    fn job(&self, source: usize, gpu: usize, question: Question) -> (Asked, Job<Told>) {
+        let shared = Arc::clone(&self.shared);
+        let job: Job<Told> = Arc::new(move || Told::About(shared.sources[source].ask(gpu, question)));
+        ((source, Some((gpu, question))), job)
+    }
+
+    fn ask_processes(&mut self, listed: &[Listed], deadline: Instant) -> Hosts {
+        let pids: HashSet<u32> = listed.iter().flat_map(Listed::pids).collect();
+        self.shared.reader.forget_all_but(&pids);
+        let mut ordered: Vec<u32> = pids.iter().copied().collect();
+        ordered.sort_unstable();
+        let jobs = ordered.into_iter().map(|pid| {
+            let shared = Arc::clone(&self.shared);
+            let job: Job<Reading<(HostProcess, Counters)>> = Arc::new(move || shared.reader.read(pid));
+            (pid, job)
+        });
+        let mut hosts = self.processes.ask(vec![jobs.collect()], self.limits.call, deadline);
+        for pid in pids {
+            hosts.entry(pid).or_insert(Err(Missing::NoAnswer));
+        }
+        hosts
+    }
+
+    /// A process that the operating system does not show has ended, or is hidden. Asked again, the driver still lists
+    /// a hidden one.
+    fn drop_ended(&mut self, listed: &mut [Listed], hosts: &mut Hosts, deadline: Instant) {
+        let is_unseen = |pid: &u32| matches!(hosts.get(pid), Some(Err(Missing::HiddenProcess)));
+        let doubtful: Vec<usize> =
+            (0..listed.len()).filter(|position| listed[*position].pids().any(|pid| is_unseen(&pid))).collect();
+        if doubtful.is_empty() {
+            return;
+        }
+        let questions = [Question::ComputeProcesses, Question::GraphicsProcesses];
+        let lanes = doubtful.iter().map(|position| {
+            let (source, gpu) = listed[*position].place;
+            questions.iter().map(|question| self.job(source, gpu, *question)).collect()
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let mut told = self.drivers.ask(lanes, self.limits.call, deadline);
+        for position in doubtful {
+            let (source, gpu) = listed[position].place;
+            for question in questions {
+                if let Some(Told::About(Ok(Answer::Processes(again)))) = told.remove(&(source, Some((gpu, question)))) {
+                    listed[position].retain(question, |pid| !is_unseen(&pid) || again.iter().any(|one| one.pid == pid));
+                }
+            }
+        }
+    }
+
+    fn measure_twice(&self, hosts: &mut Hosts, pause: Duration) {
+        if hosts.values().all(Result::is_err) {
+            return;
+        }
+        thread::sleep(pause);
+        for (pid, read) in hosts {
+            if let Ok((host, before)) = read
+                && let Ok(after) = self.shared.reader.counters(*pid)
+                && let Some((percent, seconds)) = self.shared.reader.percent_between(before, &after)
+            {
+                (host.cpu_percent, host.cpu_seconds) = (Ok(percent), seconds);
+            }
+        }
+    }
+
+    fn measure_since_last(&mut self, hosts: &mut Hosts) {
+        let mut counters = HashMap::with_capacity(hosts.len());
+        for (pid, read) in hosts {
+            let Ok((host, now)) = read else { continue };
+            if let Some(before) = self.counters.get(pid)
+                && let Some((percent, seconds)) = self.shared.reader.percent_between(before, now)
+            {
+                (host.cpu_percent, host.cpu_seconds) = (Ok(percent), seconds);
+            }
+            counters.insert(*pid, *now);
+        }
+        self.counters = counters;
+    }
+}
+
+fn host_memory() -> Reading<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Missing::Failed(error.to_string()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.map(|number| number << 10).ok_or(Missing::NotSupported)
+}

@@ -1,0 +1,16 @@
+//! What is on the GPUs: gpustat's lines and JSON, a view of the memory, OpenMetrics, and the page of `vramfit serve`.
+
+mod clock;
+mod json;
+mod lines;
+mod memory;
+mod openmetrics;
+pub mod page;
+mod words;
+
+pub use clock::{clock_time, header_time};
+pub use json::{document, history};
+pub use lines::{Columns, lines};
+pub use memory::memory_view;
+pub use openmetrics::{CONTENT_TYPE, Exposition, openmetrics};
+pub use words::{age, count_of, mebibytes};

@@ -1,0 +1,8 @@
+//! The page of `vramfit serve`: one file without anything from elsewhere.
+
+/// The page, whole.
+pub const PAGE: &str = include_str!("page/page.html");
+/// Its program.
+pub const SCRIPT: &str = include_str!("page/page.js");
+/// Its looks.
+pub const STYLE: &str = include_str!("page/page.css");

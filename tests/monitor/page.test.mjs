@@ -1,0 +1,87 @@
+// The page of `vramfit serve` in a real browser: VRAMFIT names the program, STANDIN the folder of the NVML stand-in.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Browser, findChromium } from "../html/browser.mjs";
+
+const MIB = 2 ** 20;
+const folder = mkdtempSync(join(tmpdir(), "vramfit-serve-"));
+let browser;
+const servers = [];
+
+function gpu(index) {
+  return { name: `NVIDIA <b>H100</b> ${index}`, uuid: `GPU-${index}`, temperature: 40, fan: null, utilization: 50 + index, encoder: 0, decoder: 0, power: 300000, power_limit: 700000, memory: { total: 80000 * MIB, used: (1 + index) * 10000 * MIB, free: 1000 * MIB }, compute: [{ pid: process.pid, memory: 500 * MIB }, { pid: 4000000000, memory: 900 * MIB }], graphics: [] };
+}
+
+function write(name, scenario) {
+  writeFileSync(join(folder, `${name}.part`), JSON.stringify(scenario));
+  renameSync(join(folder, `${name}.part`), join(folder, name));
+}
+
+async function serve(name, ...flags) {
+  const server = spawn(process.env.VRAMFIT, ["serve", "--port", "0", "-i", "0.3", ...flags], { env: { ...process.env, LD_LIBRARY_PATH: process.env.STANDIN, NVML_STANDIN_SCENARIO: join(folder, name) }, stdio: ["ignore", "ignore", "pipe"] });
+  servers.push(server);
+  const line = await new Promise((resolve) => server.stderr.once("data", (data) => resolve(String(data))));
+  return /http:\/\/\S+?\//.exec(line)[0];
+}
+
+before(async () => {
+  browser = await Browser.start(findChromium());
+});
+
+after(async () => {
+  for (const server of servers) server.kill();
+  await browser?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("cards and processes are shown, live, with nothing from elsewhere", async () => {
+  write("two", { driver_version: "570.86.15", gpus: [gpu(0), gpu(1)] });
+  const address = await serve("two");
+  const tab = await browser.open(address);
+  assert.equal(await tab.evaluate("document.querySelectorAll('.card').length"), 2);
+  assert.equal(await tab.evaluate("document.querySelector('.card h3 span').textContent"), "NVIDIA <b>H100</b> 0", "names are text, never markup");
+  assert.match(await tab.evaluate("document.querySelector('.card').textContent"), /9.8 GiB of 78.1 GiB|10000 MiB of 78.1 GiB/);
+  assert.match(await tab.evaluate("document.querySelector('.card .facts').textContent"), /fan not supported/);
+  assert.equal(await tab.evaluate("document.querySelectorAll('#processes tr').length"), 4);
+  assert.match(await tab.evaluate("document.getElementById('processes').textContent"), /hidden/);
+  await tab.until("document.querySelector('svg.busy path.edge').getAttribute('d').split('L').length > 3");
+  assert.ok(tab.requests.every((url) => url.startsWith(address) || url.startsWith("data:") || url === "about:blank"), tab.requests.join(" "));
+
+  await tab.evaluate("[...document.querySelectorAll('th button')].find((button) => button.textContent === 'PID').click()");
+  assert.equal(await tab.evaluate("document.querySelector('th[aria-sort]').textContent"), "PID");
+  await tab.evaluate("document.activeElement.blur()");
+
+  write("two", { driver_version: "570.86.15", gpus: [gpu(0), gpu(1)], faults: [{ function: "nvmlDeviceGetHandleByIndex", gpu: 1, code: 15 }] });
+  await tab.until("document.querySelector('.card.lost')?.textContent.includes('GPU is lost')");
+  assert.match(await tab.evaluate("document.querySelector('.card.lost').textContent"), /H100/, "a lost GPU keeps its name");
+  if (process.env.SCREENSHOTS) {
+    for (const [name, options] of [["light", {}], ["dark", { scheme: "dark" }], ["narrow", { width: 380 }]]) {
+      const shown = await browser.open(address, options);
+      await new Promise((resolve) => setTimeout(resolve, 4000));
+      writeFileSync(join(process.env.SCREENSHOTS, `serve-${name}.png`), await shown.screenshot());
+      assert.ok(await shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out");
+    }
+  }
+  servers[0].kill();
+  await tab.until("document.getElementById('problem').hidden === false");
+  assert.deepEqual(tab.errors, []);
+});
+
+test("with a token the page asks for it and then shows", async () => {
+  write("one", { driver_version: "570.86.15", gpus: [gpu(0)] });
+  writeFileSync(join(folder, "token"), "correct-horse-battery\n");
+  const tab = await browser.open(await serve("one", "--token-file", join(folder, "token")));
+  await tab.until("document.getElementById('login').hidden === false");
+  assert.equal(await tab.evaluate("document.querySelectorAll('.card').length"), 0);
+  const enter = (text) => tab.evaluate(`document.getElementById('token').value = ${JSON.stringify(text)}; document.querySelector('#login button').click()`);
+  await enter("wrong-horse-battery!");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.equal(await tab.evaluate("document.querySelectorAll('.card').length"), 0);
+  await enter("correct-horse-battery");
+  await tab.until("document.querySelectorAll('.card').length === 1");
+  assert.equal(await tab.evaluate("document.getElementById('login').hidden"), true);
+});
