@@ -85,7 +85,9 @@ impl EstimateReport {
         let range = range(runs.iter().map(allocated));
         let reserved_range = range_of_reserved(runs);
         let unmodelled: Vec<String> = run.missing.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
-        let exact = unmodelled.is_empty() && range.low == range.high && reserved_range.low == reserved_range.high;
+        let causes = &question.bound.variant.causes;
+        let is_one = range.low == range.high && reserved_range.low == reserved_range.high;
+        let exact = unmodelled.is_empty() && causes.is_empty() && is_one;
         EstimateReport {
             model: question.model.to_owned(),
             settings: settings(question),
@@ -101,7 +103,7 @@ impl EstimateReport {
             range,
             reserved_range,
             fit: question.vram.map(|capacity| fit(capacity, runs)),
-            notes: question.bound.model.notes.clone(),
+            notes: question.bound.model.notes.iter().chain(causes).cloned().collect(),
         }
     }
 

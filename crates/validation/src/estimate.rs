@@ -1,6 +1,7 @@
 //! Simulated training steps beside measured ones.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, bind};
@@ -20,8 +21,15 @@ use crate::recordings::Result;
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
-    let path = folder().join(format!("captures/{}.vramfit", case.model));
-    let model = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    simulate_from(&folder().join(format!("captures/{}.vramfit", case.model)), case, look)
+}
+
+/// Simulates a case from the model in this file and hands the result to `look`.
+///
+/// # Errors
+/// There is no such file, or it cannot be used with these settings.
+pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
     let flags = SizeFlags { batch: Some(settings.batch), sequence: settings.seq, sizes: Vec::new() };
     let sizes = Sizes::select(&model, &flags).map_err(|error| error.to_string())?;
@@ -85,10 +93,18 @@ fn checkpoint(text: &str) -> Choice {
 /// # Errors
 /// The case is not known or cannot be simulated.
 pub fn difference_of(name: &str) -> Result<String> {
+    difference_from(name, |case| folder().join(format!("captures/{}.vramfit", case.model)))
+}
+
+/// The diff of one case with its recorded trace, simulated from the file that `path` gives for it.
+///
+/// # Errors
+/// The case is not known or cannot be simulated.
+pub fn difference_from(name: &str, path: impl Fn(&Case) -> PathBuf) -> Result<String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let trace = trace(name);
-    simulate(case, |bound, run| {
+    simulate_from(&path(case), case, |bound, run| {
         let mut text = String::new();
         for (name, count) in &run.missing {
             let _ = writeln!(text, "unmodelled: {name} ×{count}");

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, estimate};
+use vramfit_validation::{allocator, archive, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | trace CASE | archive [--write] | archive-trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
+        ["archive"] => archive::overview().map(|text| print!("{text}")),
+        ["archive-trace", case] => archive::difference_of(case).map(|text| print!("{text}")),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),
     };

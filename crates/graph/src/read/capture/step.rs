@@ -3,8 +3,8 @@
 use serde::de::{self, SeqAccess};
 
 use super::argument::unknown_word;
-use super::context::Context;
-use super::json::{List, Read, out_of_range};
+use crate::read::json::context::Context;
+use crate::read::json::{List, Read, out_of_range};
 use crate::dtype::Dtype;
 use crate::model::{Call, Cast, Step};
 

@@ -1,0 +1,126 @@
+//! What type a result has once the model is cast, given its arguments' types.
+
+use super::flatten::{FlatCall, Value};
+use crate::dtype::Dtype;
+use crate::model::{Argument, TensorId};
+
+/// Whether a type is one of those that `.to(dtype)` changes.
+pub(super) fn is_real(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64)
+}
+
+/// The type of two real types together.
+pub(super) fn wider(one: Dtype, other: Dtype) -> Dtype {
+    match (one, other) {
+        _ if one == other => one,
+        (Dtype::Float16, Dtype::Bfloat16) | (Dtype::Bfloat16, Dtype::Float16) => Dtype::Float32,
+        _ if one.bytes() > other.bytes() => one,
+        _ => other,
+    }
+}
+
+/// What types tensors have now.
+pub(super) struct Types<'a> {
+    /// As exported.
+    pub(super) values: &'a [Value],
+    /// As cast.
+    pub(super) dtypes: &'a [Dtype],
+    /// What the model was built in.
+    pub(super) built: Option<Dtype>,
+    /// What it is cast to, where it is cast as a whole.
+    pub(super) cast: Option<Dtype>,
+}
+
+impl Types<'_> {
+    /// The type that a call gives to this one of its results; `named` is a type that its arguments name, and
+    /// `is_fixed` whether the code itself names it.
+    pub(super) fn result(&self, call: &FlatCall, result: TensorId, named: Option<Dtype>, is_fixed: bool) -> Dtype {
+        let before = self.values[result.0 as usize].dtype;
+        if !is_real(before) {
+            return before;
+        }
+        if let Some(named) = named {
+            return match self.cast {
+                Some(cast) if !is_fixed && Some(named) == self.built => cast,
+                _ => named,
+            };
+        }
+        let tensors = real_tensors(call, self.values);
+        let promoted = |dtype: &dyn Fn(TensorId) -> Dtype| {
+            // Scalars on the GPU count only where nothing else does.
+            let ranked = |is_scalar: bool| {
+                let chosen = tensors.iter().filter(|it| self.values[it.0 as usize].shape.is_empty() == is_scalar);
+                chosen.map(|it| dtype(*it)).reduce(wider)
+            };
+            ranked(false).or_else(|| ranked(true))
+        };
+        let was = |tensor: TensorId| self.values[tensor.0 as usize].dtype;
+        let is = |tensor: TensorId| self.dtypes[tensor.0 as usize];
+        match (promoted(&was), promoted(&is)) {
+            (Some(old), Some(new)) if old == before => new,
+            _ => match tensors.first() {
+                Some(first) if was(*first) == before => is(*first),
+                _ => before,
+            },
+        }
+    }
+}
+
+/// The real-valued tensors among a call's arguments, as exported.
+fn real_tensors(call: &FlatCall, values: &[Value]) -> Vec<TensorId> {
+    let mut tensors = Vec::new();
+    let mut add = |argument: &Argument| {
+        if let Argument::Tensor(tensor) = argument
+            && values.get(tensor.0 as usize).is_some_and(|value| is_real(value.dtype))
+        {
+            tensors.push(*tensor);
+        }
+    };
+    for argument in &call.arguments {
+        match argument {
+            Argument::List(items) => items.iter().for_each(&mut add),
+            other => add(other),
+        }
+    }
+    tensors
+}
+
+/// Whether the code names the type of a cast or factory itself, rather than taking that of another tensor.
+pub(super) fn is_named_by_code(operator: &str, function: Option<&str>, text: &str) -> bool {
+    const NAMES: [&str; 6] = ["float32", "float16", "torch.float", "torch.half", "torch.double", "float64"];
+    if matches!(function, Some("float" | "double" | "half" | "bfloat16")) {
+        return true;
+    }
+    let is_cast = operator.starts_with("aten.to.") || operator.starts_with("aten._to_copy");
+    let begin = if is_cast { ".to(" } else { "dtype=" };
+    match text.rfind(begin) {
+        Some(at) => {
+            let rest = &text[at + begin.len()..];
+            let end = rest.find(if is_cast { &[')'][..] } else { &[')', ','][..] }).unwrap_or(rest.len());
+            NAMES.iter().any(|name| rest[..end].contains(name))
+        }
+        None => is_cast && (text.contains(".float()") || text.contains(".double()")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_tells_whether_a_type_is_its_own() {
+        let cast = "aten.to.dtype";
+        assert!(is_named_by_code(cast, Some("to"), "hidden_states = hidden_states.to(torch.float32)"));
+        assert!(!is_named_by_code(cast, Some("to"), "return self.weight * hidden_states.to(input_dtype)"));
+        assert!(is_named_by_code(cast, Some("float"), "loss = self.loss_function("));
+        assert!(!is_named_by_code(cast, Some("to"), "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
+        assert!(is_named_by_code("aten.softmax.int", Some("softmax"), "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
+    }
+
+    #[test]
+    fn halves_together_are_single() {
+        assert_eq!(wider(Dtype::Float16, Dtype::Bfloat16), Dtype::Float32);
+        assert_eq!(wider(Dtype::Bfloat16, Dtype::Float32), Dtype::Float32);
+        assert_eq!(wider(Dtype::Float64, Dtype::Float32), Dtype::Float64);
+    }
+}
