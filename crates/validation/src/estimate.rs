@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::checkpoint::Choice;
@@ -31,7 +32,7 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
 pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
     let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
-    let flags = SizeFlags { batch: Some(settings.batch), sequence: settings.seq, sizes: Vec::new() };
+    let flags = size_flags(&model, settings);
     let sizes = Sizes::select(&model, &flags).map_err(|error| error.to_string())?;
     let amp = half(&settings.amp);
     let flags = VariantFlags {
@@ -42,9 +43,31 @@ pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, 
     };
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
-    let options = options(settings)?;
+    let mut options = options(settings)?;
+    if let Choice::Modules(names) = &mut options.checkpoint {
+        add_prefix(&model, names);
+    }
     let run = train(&bound, &options, Settings::default(), H200, true).map_err(|error| error.to_string())?;
     Ok(look(&bound, &run))
+}
+
+/// The sizes of a case. A sequence of features is no integer input, which `--seq` looks for: there, it is named.
+fn size_flags(model: &Model, settings: &CaseSettings) -> SizeFlags {
+    let batch = Some(settings.batch);
+    let flags = SizeFlags { batch, sequence: settings.seq, sizes: Vec::new() };
+    let (Some(sequence), Err(_)) = (settings.seq, Sizes::select(model, &flags)) else { return flags };
+    let is_second = |symbol: &&Symbol| symbol.dims.iter().any(|(_, dim)| *dim == 1);
+    let symbols = model.symbols.iter().filter(is_second);
+    let sizes = symbols.map(|symbol| format!("{}={sequence}", symbol.name)).collect();
+    SizeFlags { batch, sequence: None, sizes }
+}
+
+/// Within an exported step the model is a module of its own, whose name stands before those of its parts.
+fn add_prefix(model: &Model, names: &mut [String]) {
+    let prefix = model.modules.first().and_then(|module| module.path.as_deref()).unwrap_or("");
+    if !prefix.is_empty() {
+        names.iter_mut().for_each(|name| *name = format!("{prefix}.{name}"));
+    }
 }
 
 fn half(name: &str) -> Option<Dtype> {

@@ -9,6 +9,7 @@ use super::lifetime::{self, Boundary, for_each_tensor};
 use super::outputs::{Outputs, outputs};
 use super::place::Places;
 use super::sizes::Sizes;
+use super::traced::{self, Masks};
 use super::variant::{self, Calls, Shape, built_dtype};
 use super::weights::{RawWeight, Weights, move_order, weights};
 use crate::dtype::Dtype;
@@ -23,7 +24,9 @@ const UNTOLD_AUTOCAST: &str = "the archive was exported without autocast; its ca
 const UNTOLD_MODE: &str = "the archive was exported for training; dropout and batch norm were turned off for evaluation";
 const UNTOLD_TRAINING: &str = "the archive was exported for evaluation: dropout and batch norm stay off in this training";
 const UNTOLD_HOST: &str = "exported on the CPU, an archive does not say which tensors the code makes on the host";
-const MASKED: &str = "attention masks are computed that code may build only while it is traced";
+const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were taken out";
+const ASSUMED_MASKS: &str = "the archive does not say what an input mask masks; it is taken to mask nothing";
+const KEPT_MASKS: &str = "attention masks are computed that code may build only while it is traced";
 
 /// The model that a program is.
 pub(super) fn model(program: &Program, payloads: &[(String, Payload)]) -> Result<Model, ReadError> {
@@ -38,15 +41,18 @@ pub(super) fn model(program: &Program, payloads: &[(String, Payload)]) -> Result
         items: Vec::new(),
         device: device(&found, program, &metas),
         weights: found.parameters.len() + found.buffers.len(),
+        given: 0,
     };
     let mut scope = Scope::new(&program.graph);
     let parameters = add_weights(&mut flat, &mut scope, &found.parameters)?;
     let buffers = add_weights(&mut flat, &mut scope, &found.buffers)?;
     let mut inputs = add_inputs(&mut flat, &mut scope, program, &metas)?;
     let given = flat.values.len();
+    flat.given = given;
     let constants = add_constants(&mut flat, &mut scope, program, &metas)?;
     flat.add_graph(&program.graph, &mut scope, None, 0)?;
     let returned = outputs(program, &flat, &scope)?;
+    let masks = traced::undo(&mut flat, &inputs, &returned.tensors);
     let symbols = flat.sizes.symbols(&program.ranges, &inputs)?;
     for input in &mut inputs {
         input.example = input.shape.iter().map(|size| flat.sizes.at_example(*size, &symbols).unwrap_or(1)).collect();
@@ -62,6 +68,7 @@ pub(super) fn model(program: &Program, payloads: &[(String, Payload)]) -> Result
         given,
         constants: &constants,
         inner,
+        masks,
         types: TypeTable::default(),
         tensors: Vec::new(),
         steps: Vec::new(),
@@ -263,6 +270,7 @@ struct Assembly<'a> {
     given: usize,
     constants: &'a [TensorId],
     inner: Option<u32>,
+    masks: Masks,
     types: TypeTable,
     tensors: Vec<Vec<Tensor>>,
     steps: Vec<Vec<Step>>,
@@ -347,7 +355,9 @@ impl Assembly<'_> {
     fn causes(&self, calls: &Calls, precision: Precision, mode: Mode) -> Vec<String> {
         let mut causes = vec![UNTOLD_FREES];
         let facts = [
-            (self.has_masks(), MASKED),
+            (self.masks.undone > 0, UNDONE_MASKS),
+            (self.masks.assumed > 0, ASSUMED_MASKS),
+            (self.masks.kept > 0, KEPT_MASKS),
             (self.flat.device == "cpu", UNTOLD_HOST),
             (calls.has_guessed_types, UNTOLD_TYPES),
             (matches!(precision, Precision::Autocast(_)), UNTOLD_AUTOCAST),
@@ -356,15 +366,6 @@ impl Assembly<'_> {
         ];
         causes.extend(facts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, cause)| cause));
         causes.into_iter().map(str::to_owned).collect()
-    }
-
-    fn has_masks(&self) -> bool {
-        self.flat.items.iter().any(|item| match item {
-            Item::Call(call) if self.flat.operators.name(call.operator) == "aten.scaled_dot_product_attention.default" => {
-                matches!(call.arguments.get(3), Some(Argument::Tensor(tensor)) if tensor.0 as usize >= self.given)
-            }
-            _ => false,
-        })
     }
 
     /// Whether dropout or batch norm was off when the model was exported.

@@ -104,6 +104,8 @@ pub(super) struct Flat {
     pub(super) device: String,
     /// How many of the first tensors are parameters or buffers.
     pub(super) weights: usize,
+    /// How many of the first tensors are there before the step, constants left out.
+    pub(super) given: usize,
 }
 
 /// The names of one graph.
@@ -277,7 +279,7 @@ impl Flat {
                 _ => argument_tensors(output, &mut |name| names.push(Some(name))),
             }
         }
-        let name = node.target.strip_prefix("torch.ops.").unwrap_or(&node.target);
+        let name = renamed(node.target.strip_prefix("torch.ops.").unwrap_or(&node.target), node);
         if is_for_python(name) || (names.iter().flatten().next().is_none() && !name.starts_with("aten.")) {
             return Ok(());
         }
@@ -351,6 +353,7 @@ impl Flat {
             let found = match self.operators.argument(operator, &input.name) {
                 Some(found) => found,
                 None if input.name.is_empty() && number < arguments.len() => number,
+                None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
                 None => {
                     let operator = self.operators.name(operator).to_owned();
                     return Err(ReadError::UnknownArgument { place: node_place(node, at), operator, name: input.name.clone() });
@@ -416,6 +419,15 @@ impl Flat {
         let size = scope.integers.get(name.as_str()).copied().ok_or_else(unknown)?;
         self.sizes.size(size, place)
     }
+}
+
+const PAD: &str = "aten.constant_pad_nd.default";
+
+/// The operator that a composite with only one thing inside is.
+fn renamed<'a>(name: &'a str, node: &RawNode) -> &'a str {
+    let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
+    let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
+    if name == "aten.pad.default" && is_constant { PAD } else { name }
 }
 
 /// Which node, for people.

@@ -10,6 +10,7 @@ mod assemble;
 mod autocast;
 mod document;
 mod flatten;
+mod fold;
 mod lifetime;
 mod open;
 mod outputs;
@@ -18,6 +19,7 @@ mod precision;
 mod signature;
 mod sizes;
 mod sympy;
+mod traced;
 mod variant;
 mod weights;
 

@@ -29,6 +29,19 @@ pub(super) struct Types<'a> {
     pub(super) built: Option<Dtype>,
     /// What it is cast to, where it is cast as a whole.
     pub(super) cast: Option<Dtype>,
+    /// The operator that is called.
+    pub(super) operator: &'a str,
+}
+
+/// Whether an operator gives its result the widest of its arguments' types, rather than the first one's.
+fn promotes(operator: &str) -> bool {
+    let base = operator.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+    matches!(
+        base.trim_end_matches('_'),
+        "add" | "sub" | "rsub" | "mul" | "div" | "true_divide" | "pow" | "where" | "cat" | "stack" | "concat" | "maximum"
+            | "minimum" | "lerp" | "addcmul" | "addcdiv" | "atan2" | "fmod" | "remainder" | "mse_loss" | "l1_loss"
+            | "smooth_l1_loss" | "huber_loss" | "min" | "max" | "hypot" | "xlogy" | "baddbmm"
+    )
 }
 
 impl Types<'_> {
@@ -54,10 +67,11 @@ impl Types<'_> {
             };
             ranked(false).or_else(|| ranked(true))
         };
+        let promotes = promotes(self.operator);
         let was = |tensor: TensorId| self.values[tensor.0 as usize].dtype;
         let is = |tensor: TensorId| self.dtypes[tensor.0 as usize];
         match (promoted(&was), promoted(&is)) {
-            (Some(old), Some(new)) if old == before => new,
+            (Some(old), Some(new)) if old == before && promotes => new,
             _ => match tensors.first() {
                 Some(first) if was(*first) == before => is(*first),
                 _ => before,

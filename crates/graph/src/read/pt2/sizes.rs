@@ -67,6 +67,11 @@ impl Sizes {
         }
     }
 
+    /// How many symbols there are.
+    pub(super) fn symbol_count(&self) -> usize {
+        self.symbols.len()
+    }
+
     /// The model's symbols; one without an example takes the least it may have.
     pub(super) fn symbols(&self, ranges: &[(String, Range)], inputs: &[Input]) -> Result<Vec<Symbol>, ReadError> {
         let mut symbols = Vec::with_capacity(self.symbols.len());

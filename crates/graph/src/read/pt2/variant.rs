@@ -73,7 +73,12 @@ impl<'a> Builder<'a> {
             Precision::Autocast(dtype) => (None, Some(dtype)),
         };
         let built = built_dtype(flat);
-        let dtypes = flat.values.iter().map(|value| value.dtype).collect();
+        // Casting the model and its inputs leaves everything else to follow.
+        let given = |(number, dtype): (usize, Dtype)| match cast {
+            Some(cast) if number < flat.given && is_real(dtype) => cast,
+            _ => dtype,
+        };
+        let dtypes = flat.values.iter().map(|value| value.dtype).enumerate().map(given).collect();
         let requires_grad = flat.values.iter().map(|value| value.requires_grad).collect();
         let identity = || (0..flat.values.len() as u32).map(TensorId);
         Builder {
@@ -307,6 +312,7 @@ impl<'a> Builder<'a> {
             "dropout" | "feature_dropout" | "alpha_dropout" | "feature_alpha_dropout" => {
                 argument("train") == Some(&Argument::Bool(false)) || argument("p") == Some(&Argument::Float(0.0))
             }
+            "detach_" => !self.calls.requires_grad[source.0 as usize],
             "lift_fresh" | "positive" | "resolve_conj" | "resolve_neg" => true,
             _ => false,
         }
@@ -320,8 +326,9 @@ impl<'a> Builder<'a> {
 
     /// The type that a call, its arguments as they are now, gives to this result.
     fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
-        let types =
-            Types { values: &self.flat.values, dtypes: &self.calls.dtypes, built: self.built, cast: None };
+        let operator = self.operators.name(call.operator);
+        let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
+        let types = Types { values, dtypes, built: self.built, cast: None, operator };
         let named = match self.operators.name(call.operator) {
             "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
                 Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
@@ -353,7 +360,8 @@ impl<'a> Builder<'a> {
                 (now, before) => pair(now, before),
             }
         }
-        let types = Types { values: &self.flat.values, dtypes: &dtypes, built: self.built, cast: None };
+        let operator = self.operators.name(call.operator);
+        let types = Types { values: &self.flat.values, dtypes: &dtypes, built: self.built, cast: None, operator };
         let at = self.operators.argument(call.operator, "dtype");
         let named = match at.and_then(|at| call.arguments.get(at)) {
             Some(Argument::Dtype(dtype)) => Some(*dtype),
