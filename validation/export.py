@@ -4,7 +4,8 @@ validation/archives/.
 Each model is exported once, in training mode, at the sizes of its first case, with its batch and sequence left open. The
 archives are what torch.export.save writes, but for three things: the weights' bytes are left out, the rest is compressed,
 and paths are cut to site-packages/…, cases/… or export.py. A model that does not return its loss is exported within a module that
-does. Needs torch, transformers and torchvision.
+does. On the meta device an export needs no weights, but its example has no values, which say whether a mask masks
+anything. Needs torch, transformers and torchvision.
 """
 
 import argparse
@@ -24,7 +25,10 @@ sys.path[:0] = [str(ROOT / "validation")]
 
 from cases import CASES, MODELS, loss_function, make_inputs  # noqa: E402
 
-KEPT = re.compile(r"/(models/.*\.json|data/(weights|constants)/.*config\.json|archive_format|archive_version|byteorder|\.data/version)$")
+KEPT = re.compile(
+    r"/(models/.*\.json|data/(weights|constants)/.*config\.json|data/sample_inputs/.*\.pt|"
+    r"archive_format|archive_version|byteorder|\.data/version)$"
+)
 PATH = re.compile(r"(?<![\w.])/[^\"\\,;]*?/(site-packages|cases|python3\.\d+)/")
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -82,17 +86,17 @@ def without_weights(archive):
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
         for entry in source.infolist():
             if KEPT.search(entry.filename):
-                text = source.read(entry).decode()
+                content = source.read(entry)
                 if entry.filename.endswith(".json"):
-                    text = PATH.sub(r"\1/", text.replace(f"{ROOT}/validation/", ""))
-                target.writestr(zipfile.ZipInfo(entry.filename, NO_TIME), text, zipfile.ZIP_DEFLATED, 9)
+                    content = PATH.sub(r"\1/", content.decode().replace(f"{ROOT}/validation/", ""))
+                target.writestr(zipfile.ZipInfo(entry.filename, NO_TIME), content, zipfile.ZIP_DEFLATED, 9)
     return packed.getvalue()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--device", default="meta", choices=("meta", "cpu"))
+    parser.add_argument("--device", choices=("meta", "cpu"), help="cpu where an input is a mask, else meta")
     parser.add_argument("--out", type=Path, default=ROOT / "validation" / "archives")
     arguments = parser.parse_args()
     arguments.out.mkdir(exist_ok=True)
@@ -102,7 +106,8 @@ def main():
         begun = time.time()
         try:
             buffer = io.BytesIO()
-            torch.export.save(exported(name, arguments.device), buffer)
+            device = arguments.device or ("cpu" if "attention_mask" in MODELS[name].inputs else "meta")
+            torch.export.save(exported(name, device), buffer)
             packed = without_weights(buffer)
             (arguments.out / f"{name}.pt2").write_bytes(packed)
             print(f"{name}: {len(packed)} bytes, {time.time() - begun:.1f} s", flush=True)

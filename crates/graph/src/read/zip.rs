@@ -58,6 +58,12 @@ impl<File: Read + Seek> Archive<File> {
 
     /// The text of an entry, up to `limit` bytes of it.
     pub(super) fn text(&mut self, name: &str, limit: u64) -> Result<String, ReadError> {
+        let not_text = |error: std::string::FromUtf8Error| ReadError::NotText { offset: error.utf8_error().valid_up_to() };
+        String::from_utf8(self.bytes(name, limit)?).map_err(|error| not_text(error).within(name))
+    }
+
+    /// The bytes of an entry, up to `limit` of them.
+    pub(super) fn bytes(&mut self, name: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         let missing = || ReadError::ZipEntryMissing { entry: name.to_owned() };
         let entry = self.entries.iter().find(|entry| entry.name == name).cloned().ok_or_else(missing)?;
         if entry.is_encrypted || !matches!(entry.method, 0 | 8) {
@@ -79,8 +85,7 @@ impl<File: Read + Seek> Archive<File> {
             let (found, needed) = (plain.len() as u64, entry.plain);
             return Err(ReadError::ZipWrongLength { entry: entry.name, found, needed });
         }
-        let not_text = |error: std::string::FromUtf8Error| ReadError::NotText { offset: error.utf8_error().valid_up_to() };
-        String::from_utf8(plain).map_err(|error| not_text(error).within(name))
+        Ok(plain)
     }
 }
 

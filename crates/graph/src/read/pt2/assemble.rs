@@ -25,11 +25,24 @@ const UNTOLD_MODE: &str = "the archive was exported for training; dropout and ba
 const UNTOLD_TRAINING: &str = "the archive was exported for evaluation: dropout and batch norm stay off in this training";
 const UNTOLD_HOST: &str = "exported on the CPU, an archive does not say which tensors the code makes on the host";
 const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were taken out";
-const ASSUMED_MASKS: &str = "the archive does not say what an input mask masks; it is taken to mask nothing";
-const KEPT_MASKS: &str = "attention masks are computed that code may build only while it is traced";
+const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example, and is taken to do so in training";
+const KEPT_MASKS: &str = "attention masks are kept that code may leave out when it is not traced";
 
-/// The model that a program is.
-pub(super) fn model(program: &Program, payloads: &[(String, Payload)]) -> Result<Model, ReadError> {
+/// The inputs that are masks, by their names.
+pub(super) fn mask_inputs(program: &Program) -> Vec<&str> {
+    let names = program.inputs.iter().filter_map(|spec| match spec {
+        InputSpec::Given(RawArgument::Tensor(name)) => Some(name.as_str()),
+        _ => None,
+    });
+    names.filter(|name| name.contains("mask")).collect()
+}
+
+/// The model that a program is. `full` says which masks among the inputs are full of ones in the example.
+pub(super) fn model(
+    program: &Program,
+    payloads: &[(String, Payload)],
+    full: &HashMap<String, bool>,
+) -> Result<Model, ReadError> {
     let metas: HashMap<&str, &TensorMeta> =
         program.graph.tensors.iter().map(|(name, meta)| (name.as_str(), meta)).collect();
     let found = weights(program, &metas, payloads);
@@ -52,7 +65,7 @@ pub(super) fn model(program: &Program, payloads: &[(String, Payload)]) -> Result
     let constants = add_constants(&mut flat, &mut scope, program, &metas)?;
     flat.add_graph(&program.graph, &mut scope, None, 0)?;
     let returned = outputs(program, &flat, &scope)?;
-    let masks = traced::undo(&mut flat, &inputs, &returned.tensors);
+    let masks = traced::undo(&mut flat, &inputs, full, &returned.tensors);
     let symbols = flat.sizes.symbols(&program.ranges, &inputs)?;
     for input in &mut inputs {
         input.example = input.shape.iter().map(|size| flat.sizes.at_example(*size, &symbols).unwrap_or(1)).collect();

@@ -16,6 +16,7 @@ mod open;
 mod outputs;
 mod place;
 mod precision;
+mod sample;
 mod signature;
 mod sizes;
 mod sympy;
@@ -50,7 +51,9 @@ pub(super) fn read(file: impl Read + Seek, limit: u64) -> Result<Model, ReadErro
         }
         None => Vec::new(),
     };
-    assemble::model(&program, &payloads).map_err(|error| error.within(&short))
+    let masks = assemble::mask_inputs(&program);
+    let full = sample::full_of_ones(&mut archive, &entry, &masks);
+    assemble::model(&program, &payloads, &full).map_err(|error| error.within(&short))
 }
 
 fn program(text: &str) -> Result<Program, ReadError> {

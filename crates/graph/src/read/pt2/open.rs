@@ -14,12 +14,9 @@ pub(super) trait Workshop {
     fn dtype(&self, tensor: TensorId) -> Dtype;
     /// A new contiguous tensor.
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId;
+    /// The type of a matrix product of tensors of this type, as autocast has it.
+    fn product_dtype(&self, dtype: Dtype) -> Dtype;
     fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype);
-}
-
-/// Whether autocast has rules for the insides of an operator, though none for itself.
-pub(super) fn is_opened_under_autocast(name: &str) -> bool {
-    name == "aten.cross_entropy_loss.default"
 }
 
 /// `cross_entropy_loss` as a `log_softmax` in its argument's type and an `nll_loss`.
@@ -61,4 +58,74 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     }
     let second = FlatCall { operator, arguments, results: call.results.clone(), place: call.place, function: None };
     Some(vec![first, second])
+}
+
+/// `einsum` of two tensors as the matrix product inside it, where each kind of index occurs at most once.
+pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Vec<FlatCall>> {
+    let Argument::Text(equation) = &call.arguments[0] else { return None };
+    let Argument::List(operands) = &call.arguments[1] else { return None };
+    let [Argument::Tensor(left), Argument::Tensor(right)] = operands[..] else { return None };
+    let [Some(result)] = call.results[..] else { return None };
+    let (inputs, output) = equation.split_once("->")?;
+    let (one, two) = inputs.split_once(',')?;
+    let letters = |text: &str| -> Vec<char> { text.chars().filter(|it| !it.is_whitespace()).collect() };
+    let (one, two, output) = (letters(one), letters(two), letters(output));
+    let shapes = (workshop.shape(left), workshop.shape(right));
+    if one.len() != shapes.0.len() || two.len() != shapes.1.len() {
+        return None;
+    }
+    let only = |belongs: &dyn Fn(char) -> bool, from: &[char]| -> Option<Option<char>> {
+        let found: Vec<char> = from.iter().copied().filter(|it| belongs(*it)).collect();
+        (found.len() <= 1).then(|| found.first().copied())
+    };
+    let batch = only(&|it| two.contains(&it) && output.contains(&it), &one)?;
+    let summed = only(&|it| two.contains(&it) && !output.contains(&it), &one)?;
+    let rows = only(&|it| !two.contains(&it) && output.contains(&it), &one)?;
+    let columns = only(&|it| !one.contains(&it) && output.contains(&it), &two)?;
+    let count = |kinds: &[Option<char>]| kinds.iter().flatten().count();
+    if count(&[batch, rows, summed]) != one.len() || count(&[batch, summed, columns]) != two.len() {
+        return None;
+    }
+    let size = |letter: Option<char>| match letter {
+        None => Size::Known(1),
+        Some(letter) => match one.iter().position(|it| *it == letter) {
+            Some(at) => shapes.0[at],
+            None => two.iter().position(|it| *it == letter).map_or(Size::Known(1), |at| shapes.1[at]),
+        },
+    };
+    let dtype = workshop.dtype(left);
+    let mut parts = Vec::new();
+    let mut make = |workshop: &mut dyn FnMut(&str) -> (u32, Vec<Argument>), name: &str, arguments: Vec<Argument>, result: TensorId| {
+        let (operator, mut all) = workshop(name);
+        all.splice(..arguments.len(), arguments);
+        parts.push(FlatCall { operator, arguments: all, results: vec![Some(result)], place: call.place, function: None });
+    };
+    let ints = |sizes: &[Size]| Argument::List(sizes.iter().map(|size| Argument::Int(*size)).collect());
+    let mut sides = Vec::new();
+    for (tensor, letters, wanted) in [(left, &one, [batch, rows, summed]), (right, &two, [batch, summed, columns])] {
+        let order: Vec<Size> = (wanted.iter().flatten())
+            .filter_map(|letter| letters.iter().position(|it| it == letter).map(|at| Size::Known(at as i64)))
+            .collect();
+        let turned: Vec<Size> = wanted.iter().flatten().map(|letter| size(Some(*letter))).collect();
+        let permuted = workshop.make(turned, dtype);
+        make(&mut |name| workshop.operator(name), "aten.permute.default", vec![Argument::Tensor(tensor), ints(&order)], permuted);
+        let flat: Vec<Size> = wanted.iter().map(|letter| size(*letter)).collect();
+        let shaped = workshop.make(flat.clone(), dtype);
+        make(&mut |name| workshop.operator(name), "aten.reshape.default", vec![Argument::Tensor(permuted), ints(&flat)], shaped);
+        sides.push(shaped);
+    }
+    let dtype = workshop.product_dtype(dtype);
+    let product = workshop.make(vec![size(batch), size(rows), size(columns)], dtype);
+    let factors = sides.into_iter().map(Argument::Tensor).collect();
+    make(&mut |name| workshop.operator(name), "aten.bmm.default", factors, product);
+    let kept: Vec<char> = [batch, rows, columns].into_iter().flatten().collect();
+    let sizes: Vec<Size> = kept.iter().map(|letter| size(Some(*letter))).collect();
+    let shaped = workshop.make(sizes.clone(), dtype);
+    make(&mut |name| workshop.operator(name), "aten.view.default", vec![Argument::Tensor(product), ints(&sizes)], shaped);
+    let order: Vec<Size> = (output.iter())
+        .filter_map(|letter| kept.iter().position(|it| it == letter).map(|at| Size::Known(at as i64)))
+        .collect();
+    workshop.set_dtype(result, dtype);
+    make(&mut |name| workshop.operator(name), "aten.permute.default", vec![Argument::Tensor(shaped), ints(&order)], result);
+    Some(parts)
 }

@@ -2,7 +2,7 @@
 
 use super::flatten::{FlatCall, Value};
 use crate::dtype::Dtype;
-use crate::model::{Argument, TensorId};
+use crate::model::{Argument, Size, TensorId};
 
 /// Whether a type is one of those that `.to(dtype)` changes.
 pub(super) fn is_real(dtype: Dtype) -> bool {
@@ -25,10 +25,6 @@ pub(super) struct Types<'a> {
     pub(super) values: &'a [Value],
     /// As cast.
     pub(super) dtypes: &'a [Dtype],
-    /// What the model was built in.
-    pub(super) built: Option<Dtype>,
-    /// What it is cast to, where it is cast as a whole.
-    pub(super) cast: Option<Dtype>,
     /// The operator that is called.
     pub(super) operator: &'a str,
 }
@@ -45,18 +41,14 @@ fn promotes(operator: &str) -> bool {
 }
 
 impl Types<'_> {
-    /// The type that a call gives to this one of its results; `named` is a type that its arguments name, and
-    /// `is_fixed` whether the code itself names it.
-    pub(super) fn result(&self, call: &FlatCall, result: TensorId, named: Option<Dtype>, is_fixed: bool) -> Dtype {
+    /// The type that a call gives to this one of its results; `named` is a type that its arguments name.
+    pub(super) fn result(&self, call: &FlatCall, result: TensorId, named: Option<Dtype>) -> Dtype {
         let before = self.values[result.0 as usize].dtype;
         if !is_real(before) {
             return before;
         }
         if let Some(named) = named {
-            return match self.cast {
-                Some(cast) if !is_fixed && Some(named) == self.built => cast,
-                _ => named,
-            };
+            return named;
         }
         let tensors = real_tensors(call, self.values);
         let promoted = |dtype: &dyn Fn(TensorId) -> Dtype| {
@@ -80,12 +72,17 @@ impl Types<'_> {
     }
 }
 
+/// Whether a tensor has no elements: code makes such ones to join others to, in the others' type.
+fn is_empty(value: &Value) -> bool {
+    value.shape.contains(&Size::Known(0))
+}
+
 /// The real-valued tensors among a call's arguments, as exported.
 fn real_tensors(call: &FlatCall, values: &[Value]) -> Vec<TensorId> {
     let mut tensors = Vec::new();
     let mut add = |argument: &Argument| {
         if let Argument::Tensor(tensor) = argument
-            && values.get(tensor.0 as usize).is_some_and(|value| is_real(value.dtype))
+            && values.get(tensor.0 as usize).is_some_and(|value| is_real(value.dtype) && !is_empty(value))
         {
             tensors.push(*tensor);
         }

@@ -21,7 +21,7 @@ const LENGTH: i64 = 5;
 pub(super) struct Masks {
     /// Taken out.
     pub(super) undone: usize,
-    /// Taken out because an input that is a mask was taken to mask nothing.
+    /// Taken out because an input that is a mask masks nothing in the example.
     pub(super) assumed: usize,
     /// Left as they are.
     pub(super) kept: usize,
@@ -34,14 +34,15 @@ enum Mask {
     Causal,
 }
 
-/// Takes out masks that are made only while tracing; `needed` tensors stay.
-pub(super) fn undo(flat: &mut Flat, inputs: &[Input], needed: &[TensorId]) -> Masks {
+/// Takes out masks that are made only while tracing. `full` says which inputs are full of ones; `needed` tensors stay.
+pub(super) fn undo(flat: &mut Flat, inputs: &[Input], full: &HashMap<String, bool>, needed: &[TensorId]) -> Masks {
     let mut masks = Masks::default();
     let attention: Vec<usize> = (0..flat.items.len()).filter(|&at| mask_of(flat, at).is_some()).collect();
     if attention.is_empty() {
         return masks;
     }
-    let ones: Vec<TensorId> = inputs.iter().filter(|input| input.name.contains("mask")).map(|input| input.tensor).collect();
+    let is_full = |input: &&Input| full.get(&input.name).copied().unwrap_or(false);
+    let ones: Vec<TensorId> = inputs.iter().filter(is_full).map(|input| input.tensor).collect();
     let known = fold(flat, &small_sizes(flat, inputs), &ones);
     let makers = makers(flat);
     for at in attention {
@@ -57,7 +58,7 @@ pub(super) fn undo(flat: &mut Flat, inputs: &[Input], needed: &[TensorId]) -> Ma
         }
     }
     if masks.undone > 0 {
-        remove_unused(flat, needed);
+        remove_unused(flat, &ones, needed);
     }
     masks
 }
@@ -159,7 +160,7 @@ fn unrepeated(flat: &Flat, makers: &HashMap<TensorId, usize>, tensor: TensorId) 
 }
 
 /// Removes calls that make nothing that is used and change nothing.
-fn remove_unused(flat: &mut Flat, needed: &[TensorId]) {
+fn remove_unused(flat: &mut Flat, masks: &[TensorId], needed: &[TensorId]) {
     let mut is_used = vec![false; flat.values.len()];
     for tensor in needed {
         is_used[tensor.0 as usize] = true;
@@ -176,6 +177,12 @@ fn remove_unused(flat: &mut Flat, needed: &[TensorId]) {
         let is_result_used = results.clone().any(|result| is_used[result.0 as usize]);
         let is_removable = !call.results.is_empty() && !writes && results.all(|result| is_whole(result));
         let is_repeat = is_repeating(flat, at);
+        // Whether a mask masks anything is asked of its truth values.
+        let is_asked = masks.iter().any(|mask| call.arguments.first() == Some(&Argument::Tensor(*mask)));
+        let is_cast = flat.operators.name(call.operator).starts_with("aten.to.");
+        if is_asked && is_cast {
+            continue;
+        }
         if !is_result_used && (is_removable || is_repeat) {
             is_kept[at] = false;
             continue;

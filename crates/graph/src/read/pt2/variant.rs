@@ -142,21 +142,60 @@ impl<'a> Builder<'a> {
             self.pass_through(&call);
             return;
         }
-        let name = self.operators.name(call.operator).to_owned();
-        let lower = self.autocast.last().copied().flatten();
-        if let Some(lower) = lower {
-            if open::is_opened_under_autocast(&name)
-                && let Some(parts) = open::cross_entropy(self, &call)
-            {
-                for part in parts {
-                    self.cast_for(lower, part, None);
-                }
-                return;
-            }
-            self.cast_for(lower, call, Some(original));
+        if self.pass_broadcast(&call) {
             return;
         }
-        self.finish(call, Some(original));
+        self.cast_back(&mut call);
+        let lower = self.autocast.last().copied().flatten();
+        let parts = match self.operators.name(call.operator) {
+            "aten.cross_entropy_loss.default" if lower.is_some() => open::cross_entropy(self, &call),
+            "aten.einsum.default" => open::einsum(self, &call),
+            _ => None,
+        };
+        match (lower, parts) {
+            (None, None) => self.finish(call, Some(original)),
+            (Some(lower), None) => self.cast_for(lower, call, Some(original)),
+            (None, Some(parts)) => parts.into_iter().for_each(|part| self.finish(part, None)),
+            (Some(lower), Some(parts)) => parts.into_iter().for_each(|part| self.cast_for(lower, part, None)),
+        }
+    }
+
+    /// Norms that compute in single precision cast back before they multiply with a weight of half precision: a branch
+    /// that an export in single precision does not take.
+    fn cast_back(&mut self, call: &mut FlatCall) {
+        let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
+        let place = &self.flat.places.places[call.place as usize];
+        let class = place.calls.last().map(|call| {
+            let module = self.flat.places.calls[*call as usize].module;
+            self.flat.places.modules[module as usize].class.as_str()
+        });
+        let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
+        if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
+            return;
+        }
+        let is_weight = |argument: &Argument| match argument {
+            Argument::Tensor(tensor) => (tensor.0 as usize) < self.flat.weights,
+            _ => false,
+        };
+        if !call.arguments[..2].iter().any(is_weight) {
+            return;
+        }
+        for at in 0..2 {
+            if let Argument::Tensor(tensor) = call.arguments[at]
+                && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
+            {
+                self.calls.has_guessed_types = true;
+                let shape = self.calls.shapes[tensor.0 as usize].clone();
+                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+                let result = self.add(shape, cast, requires_grad);
+                let operator = self.operators.number("aten.to.dtype");
+                let mut arguments = self.operators.defaults(operator);
+                arguments[0] = Argument::Tensor(tensor);
+                arguments[1] = Argument::Dtype(cast);
+                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
+                call.arguments[at] = Argument::Tensor(result);
+            }
+        }
     }
 
     /// Makes the casts that autocast makes for a call, then the call.
@@ -318,6 +357,26 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Lets tensors of one shape pass through `broadcast_tensors`, which returns them as they are.
+    fn pass_broadcast(&mut self, call: &FlatCall) -> bool {
+        if self.operators.name(call.operator) != "aten.broadcast_tensors.default" {
+            return false;
+        }
+        let Some(Argument::List(sources)) = call.arguments.first() else { return false };
+        let shape = |tensor: TensorId| &self.flat.values[tensor.0 as usize].shape;
+        let mut pairs = Vec::new();
+        for (source, result) in sources.iter().zip(&call.results) {
+            match (source, result) {
+                (Argument::Tensor(source), Some(result)) if shape(*source) == shape(*result) => pairs.push((*source, *result)),
+                _ => return false,
+            }
+        }
+        for (source, result) in pairs {
+            self.calls.same[result.0 as usize] = source;
+        }
+        true
+    }
+
     fn pass_through(&mut self, call: &FlatCall) {
         if let (Some(Argument::Tensor(source)), Some(Some(result))) = (call.arguments.first(), call.results.first()) {
             self.calls.same[result.0 as usize] = *source;
@@ -328,7 +387,7 @@ impl<'a> Builder<'a> {
     fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
         let operator = self.operators.name(call.operator);
         let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
-        let types = Types { values, dtypes, built: self.built, cast: None, operator };
+        let types = Types { values, dtypes, operator };
         let named = match self.operators.name(call.operator) {
             "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
                 Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
@@ -342,7 +401,7 @@ impl<'a> Builder<'a> {
                 }
             }
         };
-        types.result(call, result, named, true)
+        types.result(call, result, named)
     }
 
     /// The type of a call's result where arguments were cast: the arguments' own say, not those of the archive.
@@ -361,13 +420,13 @@ impl<'a> Builder<'a> {
             }
         }
         let operator = self.operators.name(call.operator);
-        let types = Types { values: &self.flat.values, dtypes: &dtypes, built: self.built, cast: None, operator };
+        let types = Types { values: &self.flat.values, dtypes: &dtypes, operator };
         let at = self.operators.argument(call.operator, "dtype");
         let named = match at.and_then(|at| call.arguments.get(at)) {
             Some(Argument::Dtype(dtype)) => Some(*dtype),
             _ => None,
         };
-        types.result(original, result, named, true)
+        types.result(original, result, named)
     }
 
     /// Adds a call with its results' types.
@@ -434,6 +493,10 @@ impl open::Workshop for Builder<'_> {
 
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId {
         self.add(Shape::Own(shape), dtype, false)
+    }
+
+    fn product_dtype(&self, dtype: Dtype) -> Dtype {
+        self.autocast.last().copied().flatten().unwrap_or(dtype)
     }
 
     fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype) {
