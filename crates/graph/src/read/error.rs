@@ -478,6 +478,14 @@ pub enum ReadError {
         /// The limit.
         limit: u64,
     },
+    /// An entry that unpacks to more than it says.
+    #[error("zip: entry `{entry}` has more than {announced} bytes, unpacked; it announced that many")]
+    ZipUnpacksToMore {
+        /// The entry.
+        entry: String,
+        /// How many it announced.
+        announced: u64,
+    },
     /// An entry whose compressed bytes are damaged.
     #[error("zip: entry `{entry}`: after {offset} unpacked bytes: {source}")]
     ZipDeflate {
@@ -634,6 +642,7 @@ impl ReadError {
             | ReadError::ZipDamaged { .. }
             | ReadError::ZipEntryMissing { .. }
             | ReadError::ZipDeflate { .. }
+            | ReadError::ZipUnpacksToMore { .. }
             | ReadError::ZipWrongLength { .. } => {
                 "the archive may be truncated or damaged; copy it again, or export it again with torch.export.save"
             }

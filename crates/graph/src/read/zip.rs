@@ -80,7 +80,7 @@ impl<File: Read + Seek> Archive<File> {
         }
         let begin = entry.begin + 30 + u64::from(number_16(&head, 26)) + u64::from(number_16(&head, 28));
         let packed = read_at(&mut self.file, self.length, begin, entry.packed)?;
-        let plain = if entry.method == 0 { packed } else { inflated(&packed, &entry, limit)? };
+        let plain = if entry.method == 0 { packed } else { inflated(&packed, &entry)? };
         if plain.len() as u64 != entry.plain {
             let (found, needed) = (plain.len() as u64, entry.plain);
             return Err(ReadError::ZipWrongLength { entry: entry.name, found, needed });
@@ -89,13 +89,14 @@ impl<File: Read + Seek> Archive<File> {
     }
 }
 
-fn inflated(packed: &[u8], entry: &Entry, limit: u64) -> Result<Vec<u8>, ReadError> {
+fn inflated(packed: &[u8], entry: &Entry) -> Result<Vec<u8>, ReadError> {
     let mut plain = Vec::new();
-    let read = DeflateDecoder::new(packed).take(limit + 1).read_to_end(&mut plain);
+    // No more than is announced is unpacked, and that is within the limit.
+    let read = DeflateDecoder::new(packed).take(entry.plain + 1).read_to_end(&mut plain);
     let damaged = |source| ReadError::ZipDeflate { entry: entry.name.clone(), offset: plain.len() as u64, source };
     read.map_err(damaged)?;
-    if plain.len() as u64 > limit {
-        return Err(ReadError::ZipEntryTooLarge { entry: entry.name.clone(), limit });
+    if plain.len() as u64 > entry.plain {
+        return Err(ReadError::ZipUnpacksToMore { entry: entry.name.clone(), announced: entry.plain });
     }
     Ok(plain)
 }

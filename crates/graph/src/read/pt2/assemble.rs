@@ -8,6 +8,7 @@ use super::flatten::{Flat, Item, Operators, Scope};
 use super::lifetime::{self, Boundary, for_each_tensor};
 use super::outputs::{Outputs, outputs};
 use super::place::Places;
+use super::renamed;
 use super::sizes::Sizes;
 use super::traced::{self, Masks};
 use super::variant::{self, Calls, Shape, built_dtype};
@@ -64,7 +65,8 @@ pub(super) fn model(
     flat.given = given;
     let constants = add_constants(&mut flat, &mut scope, program, &metas)?;
     flat.add_graph(&program.graph, &mut scope, None, 0)?;
-    let returned = outputs(program, &flat, &scope)?;
+    let mut returned = outputs(program, &flat, &scope)?;
+    renamed::resolve(&mut flat, &mut [&mut returned.tensors, &mut returned.released]);
     let masks = traced::undo(&mut flat, &inputs, full, &returned.tensors);
     let symbols = flat.sizes.symbols(&program.ranges, &inputs)?;
     for input in &mut inputs {

@@ -16,6 +16,7 @@ mod open;
 mod outputs;
 mod place;
 mod precision;
+mod renamed;
 mod sample;
 mod signature;
 mod sizes;

@@ -114,9 +114,30 @@ pub(super) fn is_named_by_code(operator: &str, function: Option<&str>, text: &st
     }
 }
 
+/// Whether a cast is one to another device only; the exporter writes its argument's type into it.
+pub(super) fn is_only_moved(operator: &str, text: &str) -> bool {
+    if operator != "aten.to.dtype_layout" {
+        return false;
+    }
+    match text.rfind(".to(") {
+        Some(at) => {
+            let rest = &text[at + 4..];
+            !rest[..rest.find(')').unwrap_or(rest.len())].contains("dtype")
+        }
+        None => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_move_names_no_type() {
+        assert!(is_only_moved("aten.to.dtype_layout", "x = self.inv_freq[None].float().expand(b, -1, 1).to(x.device)"));
+        assert!(!is_only_moved("aten.to.dtype_layout", "x = x.to(dtype=torch.float, device=x.device)"));
+        assert!(!is_only_moved("aten.to.dtype", "x = x.to(x.device)"));
+    }
 
     #[test]
     fn the_code_tells_whether_a_type_is_its_own() {

@@ -28,29 +28,35 @@ pub(super) fn full_of_ones<File: Read + Seek>(
     let Ok(program) = inner.bytes(&pickle, STORAGE_LIMIT) else { return found };
     let folder = pickle.trim_end_matches("data.pkl").to_owned();
     for name in names {
-        let Some((width, storage)) = storage_of(&program, name) else { continue };
+        let Some(storage) = storage_of(&program, name) else { continue };
         let Ok(values) = inner.bytes(&format!("{folder}data/{storage}"), STORAGE_LIMIT) else { continue };
-        let is_one = |value: &[u8]| value[0] == 1 && value[1..].iter().all(|byte| *byte == 0);
-        if !values.is_empty() && values.len().is_multiple_of(width) {
-            found.insert((*name).to_owned(), values.chunks_exact(width).all(is_one));
+        if !values.is_empty() {
+            // The elements' width is one of these; ones of one width are not ones of another.
+            found.insert((*name).to_owned(), [8, 4, 1].into_iter().any(|width| is_ones(&values, width)));
         }
     }
     found
 }
 
-/// The width of its elements and the number of the storage of the input with this name.
-fn storage_of(program: &[u8], name: &str) -> Option<(usize, String)> {
-    let rest = after(program, &text(name))?;
-    let rest = after(rest, &text("storage"))?;
-    let line = rest.get(..64.min(rest.len()))?;
-    let widths: [(&[u8], usize); 4] =
-        [(b"LongStorage", 8), (b"IntStorage", 4), (b"BoolStorage", 1), (b"ByteStorage", 1)];
-    let (kind, width) = widths.into_iter().find(|(kind, _)| after(line, kind).is_some())?;
-    let rest = after(rest, kind)?;
-    let at = rest.iter().position(|byte| *byte == b'X')?;
-    let length = u32::from_le_bytes(rest.get(at + 1..at + 5)?.try_into().ok()?) as usize;
-    let digits = std::str::from_utf8(rest.get(at + 5..(at + 5).checked_add(length)?)?).ok()?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| (width, digits.to_owned()))
+fn is_ones(bytes: &[u8], width: usize) -> bool {
+    let is_one = |value: &[u8]| value[0] == 1 && value[1..].iter().all(|byte| *byte == 0);
+    bytes.len().is_multiple_of(width) && bytes.chunks_exact(width).all(is_one)
+}
+
+/// The number of the storage of the input with this name: the first text of digits after it.
+fn storage_of(program: &[u8], name: &str) -> Option<String> {
+    let mut rest = after(program, &text(name))?;
+    // A storage follows within a few texts, or the input is none.
+    for _ in 0..4 {
+        let at = rest.iter().position(|byte| *byte == b'X')?;
+        let length = u32::from_le_bytes(rest.get(at + 1..at + 5)?.try_into().ok()?) as usize;
+        let word = rest.get(at + 5..(at + 5).checked_add(length)?)?;
+        if !word.is_empty() && word.iter().all(u8::is_ascii_digit) {
+            return String::from_utf8(word.to_vec()).ok();
+        }
+        rest = &rest[at + 5 + length..];
+    }
+    None
 }
 
 /// How a pickle writes a short text.
@@ -64,4 +70,31 @@ fn text(text: &str) -> Vec<u8> {
 fn after<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let at = bytes.windows(wanted.len()).position(|window| window == wanted)?;
     Some(&bytes[at + wanted.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_storage_that_follows_a_name_is_found() {
+        let mut program = text("input_ids");
+        program.extend(text("storage"));
+        program.extend(text("0"));
+        program.extend(text("attention_mask"));
+        program.extend(b"h\x03h\x04");
+        program.extend(text("17"));
+        assert_eq!(storage_of(&program, "input_ids").as_deref(), Some("0"));
+        assert_eq!(storage_of(&program, "attention_mask").as_deref(), Some("17"));
+        assert_eq!(storage_of(&program, "labels"), None);
+        assert_eq!(storage_of(&program[..program.len() - 1], "attention_mask"), None);
+    }
+
+    #[test]
+    fn ones_are_ones_in_any_width() {
+        assert!(is_ones(&1_i64.to_le_bytes(), 8));
+        assert!(!is_ones(&0_i64.to_le_bytes(), 8));
+        assert!(is_ones(&[1, 1, 1], 1));
+        assert!(!is_ones(&[1, 0, 1], 1));
+    }
 }

@@ -10,7 +10,7 @@ use super::autocast::{Policy, policy};
 use super::flatten::{Flat, FlatCall, Item, Operators};
 use super::lifetime::{Event, for_each_tensor};
 use super::open;
-use super::precision::{Types, is_named_by_code, is_real, wider};
+use super::precision::{Types, is_named_by_code, is_only_moved, is_real, wider};
 use crate::dtype::Dtype;
 use crate::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
 
@@ -307,7 +307,9 @@ impl<'a> Builder<'a> {
         for argument in &mut call.arguments {
             if *argument == Argument::Dtype(built) {
                 self.calls.has_guessed_types = true;
-                if !is_named_by_code(name, original.function.as_deref(), text) {
+                if is_only_moved(name, text) {
+                    *argument = Argument::None;
+                } else if !is_named_by_code(name, original.function.as_deref(), text) {
                     *argument = Argument::Dtype(cast);
                 }
             }
@@ -352,7 +354,7 @@ impl<'a> Builder<'a> {
                 argument("train") == Some(&Argument::Bool(false)) || argument("p") == Some(&Argument::Float(0.0))
             }
             "detach_" => !self.calls.requires_grad[source.0 as usize],
-            "lift_fresh" | "positive" | "resolve_conj" | "resolve_neg" => true,
+            "lift_fresh" | "lift_fresh_copy" | "positive" | "resolve_conj" | "resolve_neg" => true,
             _ => false,
         }
     }
