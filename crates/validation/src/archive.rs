@@ -83,6 +83,35 @@ fn row(name: &str, case: &Case) -> Result<Row> {
     })
 }
 
+/// The page `docs/pt2-accuracy.md`.
+///
+/// # Errors
+/// The measurements cannot be read.
+pub fn page() -> Result<String> {
+    Ok(format!(
+        "# How exact estimates from torch.export archives are\n\nMade by `cargo run --release -p vramfit-validation -- \
+         archive --write`: every measured case (one H200, torch 2.11.0+cu130), simulated from the archive of its model in \
+         `validation/archives/`, which was exported for training in single precision.\n\n- measured: predicted against \
+         measured `max_memory_allocated`\n- capture: against the prediction from the model's capture\n- events: how many \
+         allocations and frees agree with the recorded trace, from the first one on, of how many\n- operators without a rule\n\n\
+         What an archive cannot tell, and what is done about it, is in [pt2.md](pt2.md). Named differences:\n\n{}\n```\n{}```\n",
+        EXPLAINED.iter().map(|(names, why)| format!("- `{names}`: {why}\n")).collect::<String>(),
+        overview()?
+    ))
+}
+
+/// Why archives answer otherwise than captures, where they do by more than the order of addresses.
+pub const EXPLAINED: [(&str, &str); 8] = [
+    ("encoder-post-eval", "evaluation takes PyTorch's fused encoder layer, which an export for training does not have"),
+    ("t5, t5-gated, t5-bf16, t5-checkpoint", "its position bias is joined with a mask that eager training does not build"),
+    ("bert-small*, bert-eager, roberta", "eager code first asks whether the mask masks anything; those few bytes shift later blocks"),
+    ("gpt2*, llama-*, mistral, phi*, gemma, qwen3", "variables of helper functions (attention, rotary embedding, loss) are not seen, so small tensors go at other moments"),
+    ("*-amp*", "autocast's casts follow its lists; regions in which transformers turns it off are not in an export without autocast"),
+    ("*-bf16, *-fp16", "casts are told apart by source lines"),
+    ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
+    ("opt*", "torch.export refuses the model: it decides by a mask's values"),
+];
+
 /// One line a case.
 ///
 /// # Errors

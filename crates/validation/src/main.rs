@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
         ["archive"] => archive::overview().map(|text| print!("{text}")),
+        ["archive", "--write"] => archive::page().and_then(|text| write("pt2-accuracy.md", &text)),
         ["archive-trace", case] => archive::difference_of(case).map(|text| print!("{text}")),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),

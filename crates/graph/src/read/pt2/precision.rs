@@ -25,6 +25,8 @@ pub(super) struct Types<'a> {
     pub(super) values: &'a [Value],
     /// As cast.
     pub(super) dtypes: &'a [Dtype],
+    /// As cast for this call alone.
+    pub(super) replaced: &'a [(TensorId, Dtype)],
     /// The operator that is called.
     pub(super) operator: &'a str,
 }
@@ -61,7 +63,10 @@ impl Types<'_> {
         };
         let promotes = promotes(self.operator);
         let was = |tensor: TensorId| self.values[tensor.0 as usize].dtype;
-        let is = |tensor: TensorId| self.dtypes[tensor.0 as usize];
+        let is = |tensor: TensorId| match self.replaced.iter().find(|(replaced, _)| *replaced == tensor) {
+            Some((_, dtype)) => *dtype,
+            None => self.dtypes[tensor.0 as usize],
+        };
         match (promoted(&was), promoted(&is)) {
             (Some(old), Some(new)) if old == before && promotes => new,
             _ => match tensors.first() {

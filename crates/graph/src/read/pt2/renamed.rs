@@ -10,6 +10,8 @@ use super::flatten::{Flat, FlatCall, Item};
 use super::place::Place;
 use crate::model::{Argument, TensorId};
 
+const CASTS: [&str; 7] = [".to(", ".float()", ".type(", ".type_as(", ".half()", ".double()", ".bfloat16()"];
+
 /// A cast that changed nothing.
 #[derive(Clone, Copy)]
 struct Same {
@@ -60,14 +62,28 @@ fn meant(flat: &Flat, casts: &HashMap<TensorId, Same>, mut tensor: TensorId, pla
 /// Whether a cast made at one place is meant at another.
 fn is_meant(made: &Place, used: &Place) -> bool {
     let depth = made.calls.len();
-    let is_shown = [".to(", ".float()", ".type(", ".type_as(", ".half()", ".double()", ".bfloat16()"]
-        .iter()
-        .any(|cast| made.text.contains(cast));
+    let is_shown = CASTS.iter().any(|cast| made.text.contains(cast));
     if used.calls.len() < depth || used.calls[..depth] != made.calls[..] {
         return is_shown && made.text.starts_with("return");
     }
     let line = |place: &Place| depth.checked_sub(1).and_then(|depth| place.lines.get(depth)).map(|line| line.number);
-    line(made) == line(used) || line(made).is_none() || is_shown
+    line(made) == line(used) || line(made).is_none() || is_bound(&made.text)
+}
+
+/// Whether the value of a statement is a cast, rather than something computed from one.
+fn is_bound(text: &str) -> bool {
+    let Some(begin) = CASTS.iter().filter_map(|cast| text.rfind(cast)).max() else { return false };
+    let mut depth = 0;
+    for (at, character) in text[begin..].char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' if depth == 1 => return text[begin + at + 1..].trim().is_empty(),
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    // The statement goes on in its next line.
+    true
 }
 
 fn for_each(argument: &mut Argument, change: &mut impl FnMut(&mut TensorId)) {
@@ -94,6 +110,8 @@ mod tests {
         assert!(is_meant(&cast, &place(&[0, 1], 8, "variance = hidden_states.pow(2)")));
         assert!(!is_meant(&cast, &place(&[0], 20, "hidden_states = residual + hidden_states")));
         assert!(is_meant(&place(&[0, 1], 7, "return x.to(dtype)"), &place(&[0], 20, "y = x + 1")));
+        let part = place(&[0], 7, "output = self._norm(x.float())");
+        assert!(!is_meant(&part, &place(&[0], 9, "return output.type_as(x)")));
         let hidden = place(&[0], 7, "loss = self.loss_function(");
         assert!(is_meant(&hidden, &place(&[0], 7, "loss = self.loss_function(")));
         assert!(!is_meant(&hidden, &place(&[0], 9, "return loss, logits")));

@@ -94,7 +94,7 @@ impl Sizes {
                 example,
                 recorded: vec![example],
                 dims: self.places_of(number as u32, inputs),
-                range: range.map(|range| SymbolRange { least: range.least.unwrap_or(1), most: range.most }),
+                range: range.map(|range| SymbolRange { least: range.least.unwrap_or(1).max(1), most: range.most }),
             });
         }
         Ok(symbols)

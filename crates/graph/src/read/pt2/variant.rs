@@ -389,7 +389,7 @@ impl<'a> Builder<'a> {
     fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
         let operator = self.operators.name(call.operator);
         let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
-        let types = Types { values, dtypes, operator };
+        let types = Types { values, dtypes, replaced: &[], operator };
         let named = match self.operators.name(call.operator) {
             "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
                 Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
@@ -409,20 +409,22 @@ impl<'a> Builder<'a> {
     /// The type of a call's result where arguments were cast: the arguments' own say, not those of the archive.
     fn cast_dtype(&self, call: &FlatCall, original: &FlatCall, result: TensorId) -> Dtype {
         // Types are found by the arguments as exported, with the types that stand in their places now.
-        let mut dtypes = self.calls.dtypes.clone();
+        let mut replaced: Vec<(TensorId, Dtype)> = Vec::new();
         for (now, before) in call.arguments.iter().zip(&original.arguments) {
             let mut pair = |now: &Argument, before: &Argument| {
                 if let (Argument::Tensor(now), Argument::Tensor(before)) = (now, before) {
-                    dtypes[before.0 as usize] = self.calls.dtypes[now.0 as usize];
+                    replaced.push((*before, self.calls.dtypes[now.0 as usize]));
                 }
             };
             match (now, before) {
-                (Argument::List(now), Argument::List(before)) => now.iter().zip(before).for_each(|(now, before)| pair(now, before)),
+                (Argument::List(now), Argument::List(before)) => {
+                    now.iter().zip(before).for_each(|(now, before)| pair(now, before));
+                }
                 (now, before) => pair(now, before),
             }
         }
         let operator = self.operators.name(call.operator);
-        let types = Types { values: &self.flat.values, dtypes: &dtypes, operator };
+        let types = Types { values: &self.flat.values, dtypes: &self.calls.dtypes, replaced: &replaced, operator };
         let at = self.operators.argument(call.operator, "dtype");
         let named = match at.and_then(|at| call.arguments.get(at)) {
             Some(Argument::Dtype(dtype)) => Some(*dtype),
