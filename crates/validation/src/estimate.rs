@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use vramfit_allocator::Settings;
+use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
@@ -11,18 +11,23 @@ use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{H200, Loop, Run, ZeroGrad, train};
+use vramfit_step::training::{H200, Loop, Program, Run, ZeroGrad, record};
 
 use crate::difference;
 use crate::measured::{Case, CaseSettings, folder, measured, trace};
 use crate::recordings::Result;
 
-/// Simulates a case and hands the result to `look`.
+/// Simulates a case on a GPU without end and hands the result, requests included, to `look`.
 ///
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
-    simulate_from(&folder().join(format!("captures/{}.vramfit", case.model)), case, look)
+    simulate_from(&capture_of(case), case, look)
+}
+
+/// The capture of a case's model.
+pub fn capture_of(case: &Case) -> PathBuf {
+    folder().join(format!("captures/{}.vramfit", case.model))
 }
 
 /// Simulates a case from the model in this file and hands the result to `look`.
@@ -30,6 +35,37 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
 /// # Errors
 /// There is no such file, or it cannot be used with these settings.
 pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    with_bound_from(path, case, |bound, options| {
+        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        let run = program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true);
+        Ok(look(bound, &run))
+    })?
+}
+
+/// Records what a case asks of the allocator and hands it to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T) -> Result<T> {
+    with_bound(case, |bound, options| {
+        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        Ok(look(bound, &program))
+    })?
+}
+
+/// Hands a case's model, at its sizes, and its loop to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
+    with_bound_from(&capture_of(case), case, look)
+}
+
+/// Hands the model in this file, at a case's sizes, and the case's loop to `look`.
+///
+/// # Errors
+/// There is no such file, or it cannot be used with these settings.
+pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
     let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
     let flags = size_flags(&model, settings);
@@ -47,8 +83,7 @@ pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, 
     if let Choice::Modules(names) = &mut options.checkpoint {
         add_prefix(&model, names);
     }
-    let run = train(&bound, &options, Settings::default(), H200, true).map_err(|error| error.to_string())?;
-    Ok(look(&bound, &run))
+    Ok(look(&bound, &options))
 }
 
 /// The sizes of a case. A sequence of features is no integer input, which `--seq` looks for: there, it is named.
@@ -116,7 +151,7 @@ fn checkpoint(text: &str) -> Choice {
 /// # Errors
 /// The case is not known or cannot be simulated.
 pub fn difference_of(name: &str) -> Result<String> {
-    difference_from(name, |case| folder().join(format!("captures/{}.vramfit", case.model)))
+    difference_from(name, capture_of)
 }
 
 /// The diff of one case with its recorded trace, simulated from the file that `path` gives for it.
@@ -129,8 +164,8 @@ pub fn difference_from(name: &str, path: impl Fn(&Case) -> PathBuf) -> Result<St
     let trace = trace(name);
     simulate_from(&path(case), case, |bound, run| {
         let mut text = String::new();
-        for (name, count) in &run.missing {
-            let _ = writeln!(text, "unmodelled: {name} ×{count}");
+        for (name, places) in &run.missing {
+            let _ = writeln!(text, "unmodelled: {name} ×{}", places.len());
         }
         text += &phases(case, run);
         let Ok(trace) = &trace else {
@@ -213,9 +248,9 @@ pub fn page() -> Result<String> {
          measured case of transformers and MLPs (one H200, torch 2.11.0+cu130; three runs a case gave the same numbers), \
          simulated from its capture without a GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- \
          phases: in how many the allocated bytes at the end are the measured ones\n- events: how many allocations and \
-         frees agree with the recorded trace, from the first one on, of how many\n- reserved: predicted minus measured \
-         `max_memory_reserved`\n\nWhere all events agree and a number does not, only the addresses that CUDA gave to \
-         segments differ from the simulated ones: they decide which of two cached blocks of one size is taken, and so \
-         how long an unsplit tail is. `vramfit estimate` then answers with a range.\n\n```\n{rows}```\n"
+         frees agree with the recorded trace, from the first one on, of how many (the order of frees between two allocations \
+         aside, where it is chance)\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all events agree and a \
+         number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. `vramfit estimate` then \
+         answers with a range.\n\n```\n{rows}```\n"
     ))
 }

@@ -5,6 +5,7 @@
 
 pub mod allocator;
 pub mod archive;
+pub mod caps;
 pub mod difference;
 pub mod estimate;
 pub mod measured;

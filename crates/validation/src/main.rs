@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, estimate};
+use vramfit_validation::{allocator, archive, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | trace CASE | archive [--write] | archive-trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | archive [--write] | estimate [--write] | caps [--write] | \
+                     trace CASE | archive-trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,8 @@ fn main() -> ExitCode {
         ["archive"] => archive::overview().map(|text| print!("{text}")),
         ["archive", "--write"] => archive::page().and_then(|text| write("pt2-accuracy.md", &text)),
         ["archive-trace", case] => archive::difference_of(case).map(|text| print!("{text}")),
+        ["caps"] => caps::page().map(|text| print!("{text}")),
+        ["caps", "--write"] => caps::page().and_then(|text| write("cap-accuracy.md", &text)),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),
     };
