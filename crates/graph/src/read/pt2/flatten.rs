@@ -350,7 +350,8 @@ impl Flat {
         let mut arguments = self.operators.defaults(operator);
         for (number, input) in node.inputs.iter().enumerate() {
             let place = || format!("{}: argument `{}`", node_place(node, at), input.name);
-            let found = match self.operators.argument(operator, &input.name) {
+            let named = self.operators.argument(operator, &input.name).filter(|_| !input.name.is_empty());
+            let found = match named {
                 Some(found) => found,
                 None if input.name.is_empty() && number < arguments.len() => number,
                 None if input.name == "mode" && self.operators.name(operator) == PAD => continue,

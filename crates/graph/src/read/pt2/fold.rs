@@ -97,7 +97,7 @@ impl Folder<'_> {
                 };
                 let length = *shape.first()?;
                 count(&shape)?;
-                let values = (0..length as i64).map(|at| start + at * step).collect();
+                let values = (0..length as i64).map(|at| at.wrapping_mul(step).wrapping_add(start)).collect();
                 Numbers { shape, values, is_assumed: false }
             }
             "ones" | "new_ones" | "ones_like" => filled(shape, 1, false)?,
@@ -129,8 +129,11 @@ impl Folder<'_> {
             }
             "slice" => self.slice(&tensor(0)?, int(1)?, int(2).unwrap_or(0), int(4).unwrap_or(1), &shape)?,
             "cumsum" => along(&tensor(0)?, int(1)?, |line| {
-                let mut sum = 0_i64;
-                line.iter().map(|value| { sum = sum.wrapping_add(*value); sum }).collect()
+                let add = |sum: &mut i64, value: &i64| {
+                    *sum = sum.wrapping_add(*value);
+                    Some(*sum)
+                };
+                line.iter().scan(0, add).collect()
             })?,
             "diff" if int(1)? == 1 => {
                 let joined = join(&tensor(3)?, &tensor(0)?, int(2)?)?;
@@ -144,10 +147,12 @@ impl Folder<'_> {
     fn slice(&self, source: &Numbers, dim: i64, start: i64, step: i64, shape: &[usize]) -> Option<Numbers> {
         let dim = wrapped(dim, source.shape.len())?;
         let size = source.shape[dim] as i64;
-        let start = if start < 0 { (start + size).max(0) } else { start.min(size) };
+        let start = if start < 0 { start.saturating_add(size).max(0) } else { start.min(size) };
         along(source, dim as i64, |line| {
             let wanted = shape.get(dim).copied().unwrap_or(0);
-            (0..wanted).filter_map(|at| line.get((start + at as i64 * step) as usize).copied()).collect()
+            let place = |at: usize| (at as i64).checked_mul(step)?.checked_add(start);
+            let value = |at: usize| line.get(usize::try_from(place(at)?).ok()?).copied();
+            (0..wanted.min(line.len())).filter_map(value).collect()
         })
     }
 }
@@ -253,7 +258,7 @@ fn index(source: &Numbers, indices: &Argument, known: &[Option<Numbers>]) -> Opt
         let scale = source.shape[dim] as i64;
         place = Some(match place {
             None => index.clone(),
-            Some(before) => pairwise(&before, index, |before, index| before * scale + index)?,
+            Some(before) => pairwise(&before, index, |before, index| before.wrapping_mul(scale).wrapping_add(index))?,
         });
     }
     let place = place?;

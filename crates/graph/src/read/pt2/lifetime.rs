@@ -106,11 +106,16 @@ impl<'a> Walk<'a> {
             }
             for_each_tensor(&call.arguments, &mut |tensor| {
                 uses[tensor.0 as usize] += 1;
+                // What is there before the step stays whatever holds it.
+                if (tensor.0 as usize) < boundary.given {
+                    return;
+                }
                 for module in calls {
-                    let list = given.entry(*module).or_default();
-                    let is_outer = (tensor.0 as usize) < boundary.given || made_at[tensor.0 as usize] < begun[module];
-                    if is_outer && !list.contains(&tensor) {
-                        list.push(tensor);
+                    if made_at[tensor.0 as usize] < begun[module] {
+                        let list = given.entry(*module).or_default();
+                        if !list.contains(&tensor) {
+                            list.push(tensor);
+                        }
                     }
                 }
             });
@@ -190,9 +195,7 @@ impl<'a> Walk<'a> {
             self.holds[tensor.0 as usize] += 1;
         }
         if let Some(module) = self.module(call) {
-            // Weights are no arguments.
-            let passed = arguments.iter().copied().filter(|tensor| tensor.0 as usize >= self.boundary.given).collect();
-            self.steps.push(Step::Enter(module, passed));
+            self.steps.push(Step::Enter(module, arguments.clone()));
         }
         self.frames.push(Frame { call, arguments, locals: Vec::new(), statement: None });
     }

@@ -40,6 +40,7 @@ pub(super) fn weights<'a>(
     let mut found = Weights { parameters: Vec::new(), buffers: Vec::new(), guessed: Vec::new() };
     let mut unused: Vec<RawWeight<'a>> = Vec::new();
     let mut order: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<(bool, &str), usize> = HashMap::new();
     for (number, spec) in program.inputs.iter().enumerate() {
         let (tensor, name, is_parameter) = match spec {
             InputSpec::Parameter { tensor, name } => (tensor.as_str(), name.as_str(), true),
@@ -52,13 +53,13 @@ pub(super) fn weights<'a>(
         let Some(meta) = in_graph.or(payload) else { continue };
         let requires_grad = is_parameter && payload.or(in_graph).is_some_and(|meta| meta.requires_grad);
         let list = if is_parameter { &mut found.parameters } else { &mut found.buffers };
-        if let Some(path) = place(name)
-            && let Some(same) = list.iter_mut().find(|it| it.names.iter().any(|it| place(it) == Some(path)))
-            && is_alike(same.meta, meta)
-        {
-            same.names.push(name);
-            same.tensors.push(tensor);
-            continue;
+        if let Some(path) = place(name) {
+            let first = *places.entry((is_parameter, path)).or_insert(list.len());
+            if let Some(same) = list.get_mut(first).filter(|same| is_alike(same.meta, meta)) {
+                same.names.push(name);
+                same.tensors.push(tensor);
+                continue;
+            }
         }
         let weight = RawWeight { names: vec![name], tensors: vec![tensor], meta, requires_grad };
         match is_parameter && place(name).is_none() && !used.contains(tensor) {
