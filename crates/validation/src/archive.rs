@@ -103,10 +103,22 @@ pub fn page() -> Result<String> {
 /// Why archives answer otherwise than captures, where they do by more than the order of addresses.
 pub const EXPLAINED: [(&str, &str); 8] = [
     ("encoder-post-eval", "evaluation takes PyTorch's fused encoder layer, which an export for training does not have"),
-    ("t5, t5-gated, t5-bf16, t5-checkpoint", "its position bias is joined with a mask that eager training does not build"),
-    ("bert-small*, bert-eager, roberta", "eager code first asks whether the mask masks anything; those few bytes shift later blocks"),
-    ("gpt2*, llama-*, mistral, phi*, gemma, qwen3", "variables of helper functions (attention, rotary embedding, loss) are not seen, so small tensors go at other moments"),
-    ("*-amp*", "autocast's casts follow its lists; regions in which transformers turns it off are not in an export without autocast"),
+    (
+        "t5, t5-gated, t5-bf16, t5-checkpoint",
+        "its position bias is joined with a mask that eager training does not build",
+    ),
+    (
+        "bert-small*, bert-eager, roberta",
+        "eager code first asks whether the mask masks anything; those few bytes shift later blocks",
+    ),
+    (
+        "gpt2*, llama-*, mistral, phi*, gemma, qwen3",
+        "variables of helper functions (attention, rotary embedding, loss) are not seen, so small tensors go at other moments",
+    ),
+    (
+        "*-amp*",
+        "autocast's casts follow its lists; regions in which transformers turns it off are not in an export without autocast",
+    ),
     ("*-bf16, *-fp16", "casts are told apart by source lines"),
     ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
     ("opt*", "torch.export refuses the model: it decides by a mask's values"),
@@ -123,9 +135,10 @@ pub fn overview() -> Result<String> {
         let _ = match row {
             Ok(row) => {
                 errors.push(row.error().abs());
-                let capture = row.capture.map_or_else(|| "       ?".to_owned(), |capture| {
-                    format!("{:+8.4}", 100.0 * (row.archive as f64 / capture as f64 - 1.0))
-                });
+                let capture = row.capture.map_or_else(
+                    || "       ?".to_owned(),
+                    |capture| format!("{:+8.4}", 100.0 * (row.archive as f64 / capture as f64 - 1.0)),
+                );
                 let events = row.events.map_or_else(String::new, |(same, all)| format!("{same:>5}/{all:<5}"));
                 writeln!(
                     text,

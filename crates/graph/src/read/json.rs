@@ -10,9 +10,9 @@ use std::marker::PhantomData;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use context::{Context, Segment};
 use crate::model::{Size, TensorId};
 use crate::read::ReadError;
+use context::{Context, Segment};
 
 /// A value that can be read from JSON.
 pub(super) trait Read: Sized {

@@ -58,7 +58,8 @@ impl<File: Read + Seek> Archive<File> {
 
     /// The text of an entry, up to `limit` bytes of it.
     pub(super) fn text(&mut self, name: &str, limit: u64) -> Result<String, ReadError> {
-        let not_text = |error: std::string::FromUtf8Error| ReadError::NotText { offset: error.utf8_error().valid_up_to() };
+        let not_text =
+            |error: std::string::FromUtf8Error| ReadError::NotText { offset: error.utf8_error().valid_up_to() };
         String::from_utf8(self.bytes(name, limit)?).map_err(|error| not_text(error).within(name))
     }
 
@@ -76,7 +77,9 @@ impl<File: Read + Seek> Archive<File> {
         // The entry's own head may be longer than the list says: only it knows where the bytes begin.
         let head = read_at(&mut self.file, self.length, entry.begin, 30)?;
         if head[..4] != LOCAL {
-            return Err(ReadError::ZipDamaged { what: format!("entry `{name}` does not begin at byte {}", entry.begin) });
+            return Err(ReadError::ZipDamaged {
+                what: format!("entry `{name}` does not begin at byte {}", entry.begin),
+            });
         }
         let begin = entry.begin + 30 + u64::from(number_16(&head, 26)) + u64::from(number_16(&head, 28));
         let packed = read_at(&mut self.file, self.length, begin, entry.packed)?;

@@ -23,7 +23,9 @@ fn a_truncated_archive_is_refused_at_every_length() {
     let whole = bytes("tiny-2.15.pt2");
     for length in (4..whole.len()).step_by(97) {
         let error = read_bytes(&whole[..length]).map(|_| ()).unwrap_err();
-        assert!(matches!(error, ReadError::ZipWithoutEnd { .. }), "{length}: {error}");
+        // The example is a zip archive too, whose end may be the last that is left.
+        let is_cut = matches!(error, ReadError::ZipWithoutEnd { .. } | ReadError::ZipDamaged { .. });
+        assert!(is_cut, "{length}: {error}");
         assert!(error.hint().unwrap().contains("truncated"));
     }
 }
@@ -50,7 +52,7 @@ fn an_entry_that_unpacks_to_more_than_it_announces_is_refused() {
 #[test]
 fn damaged_compression_is_refused() {
     let mut packed = deflated(&[b'x'; 1000]);
-    packed[1] ^= 0xff;
+    packed[0] |= 6; // there is no such kind of block
     let error = message(&zip(ENTRY, &packed, 8, 1000));
     assert!(error.starts_with("zip: entry `archive/models/model.json`"), "{error}");
 }

@@ -32,7 +32,10 @@ fn every_version_of_torch_gives_the_same_model() {
         let model = model(name);
         let names: Vec<&[String]> = model.parameters.iter().map(|weight| weight.names.as_slice()).collect();
         assert_eq!(names[0], ["embed.weight", "head.weight"], "{name}");
-        assert_eq!(names[1..].concat(), ["up.weight", "up.bias", "norm.weight", "norm.bias", "down.weight", "down.bias"]);
+        assert_eq!(
+            names[1..].concat(),
+            ["up.weight", "up.bias", "norm.weight", "norm.bias", "down.weight", "down.bias"]
+        );
         let frozen: Vec<&String> =
             model.parameters.iter().filter(|weight| !weight.requires_grad).map(|weight| &weight.names[0]).collect();
         assert_eq!(frozen, ["up.bias"], "{name}");
@@ -158,7 +161,7 @@ fn a_cast_model_computes_in_its_own_type() {
     let bound = bind(&model, number, &Sizes::example(&model)).unwrap();
     assert!(bound.tensors[..7].iter().all(|tensor| tensor.dtype == Dtype::Bfloat16));
     let output = bound.tensor(bound.variant.outputs[0]);
-    // `arange(…).float()` is single whatever the model is, and so is what is added to it.
+    // `arange(…).float().mean()` is single whatever the model is, but a scalar, which widens nothing.
     assert_eq!((output.dtype, output.shape.as_slice()), (Dtype::Bfloat16, [4, 6, 11].as_slice()));
 }
 

@@ -3,11 +3,11 @@
 use serde::de::{self, MapAccess};
 
 use super::VERSION;
-use crate::read::json::context::Context;
-use crate::read::json::{Object, Read, fields};
 use super::table::{Buffer, Parameter};
 use crate::model::{Model, Origin, Weight};
 use crate::read::ReadError;
+use crate::read::json::context::Context;
+use crate::read::json::{Object, Read, fields};
 
 /// Everything that the file says.
 pub(super) struct Document(Model);

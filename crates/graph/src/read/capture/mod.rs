@@ -16,10 +16,10 @@ mod variant;
 use std::collections::HashMap;
 
 use super::ReadError;
-use crate::expression::{Expression, ParseError};
-use crate::model::{Model, Symbol};
 use super::json::context::Context;
 use super::json::decode;
+use crate::expression::{Expression, ParseError};
+use crate::model::{Model, Symbol};
 use document::Document;
 
 /// The version of the format that is read.

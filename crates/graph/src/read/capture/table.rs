@@ -2,11 +2,11 @@
 
 use serde::de::{self, MapAccess, SeqAccess};
 
-use crate::read::json::context::Context;
-use crate::read::json::{List, Object, Read, fields, out_of_range};
 use crate::dtype::Dtype;
 use crate::model::{Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
 use crate::read::ReadError;
+use crate::read::json::context::Context;
+use crate::read::json::{List, Object, Read, fields, out_of_range};
 
 impl Read for Dtype {
     const NEEDED: &'static str = "the name of a dtype";

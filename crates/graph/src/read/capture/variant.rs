@@ -3,10 +3,10 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use super::argument::unknown_word;
-use crate::read::json::context::Context;
-use crate::read::json::{List, Object, Read, fields};
 use crate::dtype::Dtype;
 use crate::model::{Mode, Precision, TensorId, Variant};
+use crate::read::json::context::Context;
+use crate::read::json::{List, Object, Read, fields};
 
 impl Read for Precision {
     const NEEDED: &'static str = "a precision";

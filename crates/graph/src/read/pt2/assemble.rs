@@ -19,11 +19,16 @@ use crate::model::{
 };
 use crate::read::ReadError;
 
-const UNTOLD_FREES: &str = "an archive does not say when Python lets go of tensors; module calls and source lines were asked";
-const UNTOLD_TYPES: &str = "an archive does not say whether a cast names a dtype or another tensor's; source lines were asked";
-const UNTOLD_AUTOCAST: &str = "the archive was exported without autocast; its casts follow PyTorch's lists of operators";
-const UNTOLD_MODE: &str = "the archive was exported for training; dropout and batch norm were turned off for evaluation";
-const UNTOLD_TRAINING: &str = "the archive was exported for evaluation: dropout and batch norm stay off in this training";
+const UNTOLD_FREES: &str =
+    "an archive does not say when Python lets go of tensors; module calls and source lines were asked";
+const UNTOLD_TYPES: &str =
+    "an archive does not say whether a cast names a dtype or another tensor's; source lines were asked";
+const UNTOLD_AUTOCAST: &str =
+    "the archive was exported without autocast; its casts follow PyTorch's lists of operators";
+const UNTOLD_MODE: &str =
+    "the archive was exported for training; dropout and batch norm were turned off for evaluation";
+const UNTOLD_TRAINING: &str =
+    "the archive was exported for evaluation: dropout and batch norm stay off in this training";
 const UNTOLD_HOST: &str = "exported on the CPU, an archive does not say which tensors the code makes on the host";
 const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were taken out";
 const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example, and is taken to do so in training";
@@ -401,6 +406,9 @@ fn notes(found: &Weights<'_>) -> Vec<String> {
     let pairs: Vec<String> = found.guessed.iter().map(|(one, other)| format!("{one} = {other}")).collect();
     match pairs.is_empty() {
         true => Vec::new(),
-        false => vec![format!("weights without bytes, unused under their own names, are taken for tied: {}", pairs.join(", "))],
+        false => vec![format!(
+            "weights without bytes, unused under their own names, are taken for tied: {}",
+            pairs.join(", ")
+        )],
     }
 }

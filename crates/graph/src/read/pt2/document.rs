@@ -339,9 +339,17 @@ impl Read for Signature {
 
 /// What one of the graph's inputs is.
 pub(super) enum InputSpec {
-    Parameter { tensor: String, name: String },
-    Buffer { tensor: String, name: String },
-    Constant { tensor: String },
+    Parameter {
+        tensor: String,
+        name: String,
+    },
+    Buffer {
+        tensor: String,
+        name: String,
+    },
+    Constant {
+        tensor: String,
+    },
     /// Given by whoever calls the model.
     Given(RawArgument),
     Other,

@@ -155,7 +155,12 @@ impl Flat {
         let (shape, strides) = (sizes(&meta.shape, "dimension")?, sizes(&meta.strides, "stride")?);
         if strides.len() != shape.len() {
             let (found, needed) = (strides.len(), shape.len());
-            return Err(ReadError::WrongDimensionCount { place: format!("{}: strides", place()), found, needed, of: "shape" });
+            return Err(ReadError::WrongDimensionCount {
+                place: format!("{}: strides", place()),
+                found,
+                needed,
+                of: "shape",
+            });
         }
         let offset = self.sizes.size(&meta.offset, || format!("{}: offset", place()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
@@ -236,10 +241,14 @@ impl Flat {
                 self.items.push(Item::Grad(!is_on));
             }
             _ => {
-                let device = before.iter().find_map(|it| if let RawArgument::Text(text) = it { Some(text) } else { None });
-                let dtype = before.iter().find_map(|it| if let RawArgument::Dtype(dtype) = it { Some(*dtype) } else { None });
-                let flags: Vec<bool> =
-                    before.iter().filter_map(|it| if let RawArgument::Bool(it) = it { Some(*it) } else { None }).collect();
+                let device =
+                    before.iter().find_map(|it| if let RawArgument::Text(text) = it { Some(text) } else { None });
+                let dtype =
+                    before.iter().find_map(|it| if let RawArgument::Dtype(dtype) = it { Some(*dtype) } else { None });
+                let flags: Vec<bool> = before
+                    .iter()
+                    .filter_map(|it| if let RawArgument::Bool(it) = it { Some(*it) } else { None })
+                    .collect();
                 self.items.push(Item::Autocast {
                     is_gpu: device.is_some_and(|device| *device == self.device || device == "cuda"),
                     dtype,
@@ -357,7 +366,11 @@ impl Flat {
                 None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
                 None => {
                     let operator = self.operators.name(operator).to_owned();
-                    return Err(ReadError::UnknownArgument { place: node_place(node, at), operator, name: input.name.clone() });
+                    return Err(ReadError::UnknownArgument {
+                        place: node_place(node, at),
+                        operator,
+                        name: input.name.clone(),
+                    });
                 }
             };
             arguments[found] = self.argument(&input.argument, scope, &place)?;
@@ -470,7 +483,15 @@ fn makes_views(name: &str) -> bool {
     let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
     matches!(
         base,
-        "split" | "chunk" | "unbind" | "split_with_sizes" | "tensor_split" | "hsplit" | "vsplit" | "unsafe_split" | "unsafe_chunk"
+        "split"
+            | "chunk"
+            | "unbind"
+            | "split_with_sizes"
+            | "tensor_split"
+            | "hsplit"
+            | "vsplit"
+            | "unsafe_split"
+            | "unsafe_chunk"
     )
 }
 
@@ -479,6 +500,14 @@ fn changes_shape(name: &str) -> bool {
     let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
     matches!(
         base,
-        "squeeze_" | "unsqueeze_" | "t_" | "transpose_" | "swapaxes_" | "swapdims_" | "resize_" | "as_strided_" | "set_"
+        "squeeze_"
+            | "unsqueeze_"
+            | "t_"
+            | "transpose_"
+            | "swapaxes_"
+            | "swapdims_"
+            | "resize_"
+            | "as_strided_"
+            | "set_"
     )
 }

@@ -195,7 +195,8 @@ fn pairwise(one: &Numbers, two: &Numbers, operation: impl Fn(i64, i64) -> i64) -
         Some(dim) => numbers.shape[dim],
         None => 1,
     };
-    let shape: Vec<usize> = (0..rank).map(|dim| if size(one, dim) == 1 { size(two, dim) } else { size(one, dim) }).collect();
+    let shape: Vec<usize> =
+        (0..rank).map(|dim| if size(one, dim) == 1 { size(two, dim) } else { size(one, dim) }).collect();
     let (left, right) = (broadcast(one, &shape)?, broadcast(two, &shape)?);
     let values = left.values.iter().zip(&right.values).map(|(left, right)| operation(*left, *right)).collect();
     Some(Numbers { shape, values, is_assumed: one.is_assumed || two.is_assumed })

@@ -40,13 +40,8 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     arguments[0] = Argument::Tensor(logits);
     arguments[1] = Argument::Int(Size::Known(1));
     arguments[2] = Argument::Dtype(dtype);
-    let first = FlatCall {
-        operator: softmax,
-        arguments,
-        results: vec![Some(chances)],
-        place: call.place,
-        function: None,
-    };
+    let first =
+        FlatCall { operator: softmax, arguments, results: vec![Some(chances)], place: call.place, function: None };
     let (operator, mut arguments) = workshop.operator(loss);
     arguments[0] = Argument::Tensor(chances);
     arguments[1] = Argument::Tensor(target);
@@ -95,10 +90,19 @@ pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Ve
     };
     let dtype = workshop.dtype(left);
     let mut parts = Vec::new();
-    let mut make = |workshop: &mut dyn FnMut(&str) -> (u32, Vec<Argument>), name: &str, arguments: Vec<Argument>, result: TensorId| {
+    let mut make = |workshop: &mut dyn FnMut(&str) -> (u32, Vec<Argument>),
+                    name: &str,
+                    arguments: Vec<Argument>,
+                    result: TensorId| {
         let (operator, mut all) = workshop(name);
         all.splice(..arguments.len(), arguments);
-        parts.push(FlatCall { operator, arguments: all, results: vec![Some(result)], place: call.place, function: None });
+        parts.push(FlatCall {
+            operator,
+            arguments: all,
+            results: vec![Some(result)],
+            place: call.place,
+            function: None,
+        });
     };
     let ints = |sizes: &[Size]| Argument::List(sizes.iter().map(|size| Argument::Int(*size)).collect());
     let mut sides = Vec::new();
@@ -108,10 +112,20 @@ pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Ve
             .collect();
         let turned: Vec<Size> = wanted.iter().flatten().map(|letter| size(Some(*letter))).collect();
         let permuted = workshop.make(turned, dtype);
-        make(&mut |name| workshop.operator(name), "aten.permute.default", vec![Argument::Tensor(tensor), ints(&order)], permuted);
+        make(
+            &mut |name| workshop.operator(name),
+            "aten.permute.default",
+            vec![Argument::Tensor(tensor), ints(&order)],
+            permuted,
+        );
         let flat: Vec<Size> = wanted.iter().map(|letter| size(*letter)).collect();
         let shaped = workshop.make(flat.clone(), dtype);
-        make(&mut |name| workshop.operator(name), "aten.reshape.default", vec![Argument::Tensor(permuted), ints(&flat)], shaped);
+        make(
+            &mut |name| workshop.operator(name),
+            "aten.reshape.default",
+            vec![Argument::Tensor(permuted), ints(&flat)],
+            shaped,
+        );
         sides.push(shaped);
     }
     let dtype = workshop.product_dtype(dtype);
@@ -121,11 +135,21 @@ pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Ve
     let kept: Vec<char> = [batch, rows, columns].into_iter().flatten().collect();
     let sizes: Vec<Size> = kept.iter().map(|letter| size(Some(*letter))).collect();
     let shaped = workshop.make(sizes.clone(), dtype);
-    make(&mut |name| workshop.operator(name), "aten.view.default", vec![Argument::Tensor(product), ints(&sizes)], shaped);
+    make(
+        &mut |name| workshop.operator(name),
+        "aten.view.default",
+        vec![Argument::Tensor(product), ints(&sizes)],
+        shaped,
+    );
     let order: Vec<Size> = (output.iter())
         .filter_map(|letter| kept.iter().position(|it| it == letter).map(|at| Size::Known(at as i64)))
         .collect();
     workshop.set_dtype(result, dtype);
-    make(&mut |name| workshop.operator(name), "aten.permute.default", vec![Argument::Tensor(shaped), ints(&order)], result);
+    make(
+        &mut |name| workshop.operator(name),
+        "aten.permute.default",
+        vec![Argument::Tensor(shaped), ints(&order)],
+        result,
+    );
     Some(parts)
 }

@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn a_place_has_modules_lines_and_the_models_own_line() {
         let mut places = Places::new(&[]);
-        let number = places.place("L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.linear.Linear", STACK, None);
+        let number =
+            places.place("L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.linear.Linear", STACK, None);
         let place = &places.places[number as usize];
         assert_eq!(place.calls, [0, 1]);
         assert_eq!(place.lines[0], Line { number: 12, text: "x = self.layer(x)".to_owned() });

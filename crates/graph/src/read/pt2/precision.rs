@@ -36,9 +36,34 @@ fn promotes(operator: &str) -> bool {
     let base = operator.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
     matches!(
         base.trim_end_matches('_'),
-        "add" | "sub" | "rsub" | "mul" | "div" | "true_divide" | "pow" | "where" | "cat" | "stack" | "concat" | "maximum"
-            | "minimum" | "lerp" | "addcmul" | "addcdiv" | "atan2" | "fmod" | "remainder" | "mse_loss" | "l1_loss"
-            | "smooth_l1_loss" | "huber_loss" | "min" | "max" | "hypot" | "xlogy" | "baddbmm"
+        "add"
+            | "sub"
+            | "rsub"
+            | "mul"
+            | "div"
+            | "true_divide"
+            | "pow"
+            | "where"
+            | "cat"
+            | "stack"
+            | "concat"
+            | "maximum"
+            | "minimum"
+            | "lerp"
+            | "addcmul"
+            | "addcdiv"
+            | "atan2"
+            | "fmod"
+            | "remainder"
+            | "mse_loss"
+            | "l1_loss"
+            | "smooth_l1_loss"
+            | "huber_loss"
+            | "min"
+            | "max"
+            | "hypot"
+            | "xlogy"
+            | "baddbmm"
     )
 }
 
@@ -151,7 +176,11 @@ mod tests {
         assert!(!is_named_by_code(cast, Some("to"), "return self.weight * hidden_states.to(input_dtype)"));
         assert!(is_named_by_code(cast, Some("float"), "loss = self.loss_function("));
         assert!(!is_named_by_code(cast, Some("to"), "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
-        assert!(is_named_by_code("aten.softmax.int", Some("softmax"), "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
+        assert!(is_named_by_code(
+            "aten.softmax.int",
+            Some("softmax"),
+            "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"
+        ));
     }
 
     #[test]

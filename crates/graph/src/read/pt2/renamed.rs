@@ -42,7 +42,9 @@ pub(super) fn resolve(flat: &mut Flat, outputs: &mut [&mut Vec<TensorId>]) {
 
 /// A cast's argument and result, where they are the same.
 fn unchanged(flat: &Flat, call: &FlatCall) -> Option<(TensorId, TensorId)> {
-    let (Some(Argument::Tensor(source)), [Some(result)]) = (call.arguments.first(), &call.results[..]) else { return None };
+    let (Some(Argument::Tensor(source)), [Some(result)]) = (call.arguments.first(), &call.results[..]) else {
+        return None;
+    };
     let (one, other) = (&flat.values[source.0 as usize], &flat.values[result.0 as usize]);
     let is_same = one.dtype == other.dtype && one.is_on_host == other.is_on_host;
     (flat.operators.name(call.operator).starts_with("aten.to.") && is_same).then_some((*source, *result))

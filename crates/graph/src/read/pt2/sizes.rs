@@ -37,7 +37,8 @@ impl Sizes {
             return Err(ReadError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT });
         }
         let numbers = &self.numbers;
-        let expression = Expression::parse(&plain, |name| numbers.get(name).copied()).map_err(|error| bad(error.to_string()))?;
+        let expression =
+            Expression::parse(&plain, |name| numbers.get(name).copied()).map_err(|error| bad(error.to_string()))?;
         if let Some(symbol) = expression.as_symbol() {
             let example = &mut self.symbols[symbol as usize].1;
             *example = example.or(hint);
@@ -82,12 +83,17 @@ impl Sizes {
                 return Err(ReadError::BadSize {
                     place: "range_constraints".to_owned(),
                     text: name.clone(),
-                    message: "neither an example nor a range is given for this symbol, whose value may depend on data".to_owned(),
+                    message: "neither an example nor a range is given for this symbol, whose value may depend on data"
+                        .to_owned(),
                 });
             };
             if !(1..crate::select::SIZE_LIMIT).contains(&example) {
                 let needed = "a size from 1 to 1099511627775";
-                return Err(ReadError::OutOfRange { path: format!("symbol `{name}`: hint"), found: example.into(), needed });
+                return Err(ReadError::OutOfRange {
+                    path: format!("symbol `{name}`: hint"),
+                    found: example.into(),
+                    needed,
+                });
             }
             symbols.push(Symbol {
                 name: name.clone(),

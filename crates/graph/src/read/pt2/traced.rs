@@ -106,8 +106,8 @@ fn kind_of(mask: &Numbers) -> Option<Mask> {
         return Some(Mask::Everything);
     }
     let [.., rows, columns] = mask.shape[..] else { return None };
-    let is_causal = (mask.values.iter().enumerate())
-        .all(|(at, value)| *value == i64::from(at % columns <= (at / columns) % rows));
+    let is_causal =
+        (mask.values.iter().enumerate()).all(|(at, value)| *value == i64::from(at % columns <= (at / columns) % rows));
     (is_causal && rows == columns).then_some(Mask::Causal)
 }
 

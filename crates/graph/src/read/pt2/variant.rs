@@ -321,8 +321,15 @@ impl<'a> Builder<'a> {
         let name = self.operators.name(call.operator);
         let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
         let flag = match base {
-            "dropout" | "feature_dropout" | "alpha_dropout" | "feature_alpha_dropout" | "native_dropout" | "lstm" | "gru"
-            | "rnn_tanh" | "rnn_relu" => "train",
+            "dropout"
+            | "feature_dropout"
+            | "alpha_dropout"
+            | "feature_alpha_dropout"
+            | "native_dropout"
+            | "lstm"
+            | "gru"
+            | "rnn_tanh"
+            | "rnn_relu" => "train",
             "batch_norm" | "native_batch_norm" | "rrelu" => "training",
             "scaled_dot_product_attention" => "dropout_p",
             _ => return,
@@ -369,7 +376,9 @@ impl<'a> Builder<'a> {
         let mut pairs = Vec::new();
         for (source, result) in sources.iter().zip(&call.results) {
             match (source, result) {
-                (Argument::Tensor(source), Some(result)) if shape(*source) == shape(*result) => pairs.push((*source, *result)),
+                (Argument::Tensor(source), Some(result)) if shape(*source) == shape(*result) => {
+                    pairs.push((*source, *result))
+                }
                 _ => return false,
             }
         }
@@ -459,7 +468,14 @@ impl<'a> Builder<'a> {
         self.push(call.operator, call.arguments, results, call.place, Cast::No);
     }
 
-    fn push(&mut self, operator: u32, arguments: Vec<Argument>, results: Vec<Option<TensorId>>, place: u32, cast: Cast) {
+    fn push(
+        &mut self,
+        operator: u32,
+        arguments: Vec<Argument>,
+        results: Vec<Option<TensorId>>,
+        place: u32,
+        cast: Cast,
+    ) {
         let source = self.flat.places.places[place as usize].source;
         self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, place));
     }

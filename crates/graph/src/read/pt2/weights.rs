@@ -69,7 +69,9 @@ pub(super) fn weights<'a>(
     }
     for weight in unused {
         let alike: Vec<usize> = (0..found.parameters.len())
-            .filter(|&at| is_alike(found.parameters[at].meta, weight.meta) && used.contains(found.parameters[at].tensors[0]))
+            .filter(|&at| {
+                is_alike(found.parameters[at].meta, weight.meta) && used.contains(found.parameters[at].tensors[0])
+            })
             .collect();
         match alike[..] {
             [only] => {
