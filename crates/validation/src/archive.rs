@@ -51,7 +51,7 @@ impl Row {
     }
 }
 
-/// Every measured case with an archive; why a case has none or cannot be simulated, where that is so.
+/// Every measured case with an archive; why another cannot be simulated.
 ///
 /// # Errors
 /// The measurements cannot be read.
@@ -66,7 +66,7 @@ pub fn rows() -> Result<Vec<std::result::Result<Row, (String, String)>>> {
 fn row(name: &str, case: &Case) -> Result<Row> {
     let path = archive_of(case);
     if !path.exists() {
-        return Err("torch.export refuses the model".to_owned());
+        return Err("no archive of the model".to_owned());
     }
     let peak = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
     let recorded = trace(name).ok();
@@ -121,7 +121,7 @@ pub const EXPLAINED: [(&str, &str); 8] = [
     ),
     ("*-bf16, *-fp16", "casts are told apart by source lines"),
     ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
-    ("opt*", "torch.export refuses the model: it decides by a mask's values"),
+    ("opt*", "no archive: torch.export refuses the model, which decides by a mask's values"),
 ];
 
 /// One line a case.
