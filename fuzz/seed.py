@@ -8,12 +8,15 @@ import importlib.util
 import json
 import pathlib
 import pickle
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "crates" / "trace" / "tests" / "data"
 CORPUS = ROOT / "fuzz" / "corpus" / "read_snapshot"
 CAPTURES = ROOT / "crates" / "graph" / "tests" / "captures"
 CAPTURE_CORPORA = [ROOT / "fuzz" / "corpus" / name for name in ("read_capture", "simulate_capture")]
+ARCHIVES = ROOT / "crates" / "graph" / "tests" / "archives"
+ARCHIVE_CORPUS = ROOT / "fuzz" / "corpus" / "read_archive"
 
 
 def load(path):
@@ -27,6 +30,17 @@ def load(path):
 def main():
     seed_snapshots()
     seed_captures()
+    seed_archives()
+
+
+def seed_archives():
+    """The small archives whole, and their graphs alone."""
+    ARCHIVE_CORPUS.mkdir(parents=True, exist_ok=True)
+    for path in sorted(ARCHIVES.glob("*.pt2")):
+        (ARCHIVE_CORPUS / path.name).write_bytes(path.read_bytes())
+        with zipfile.ZipFile(path) as archive:
+            graph = next(name for name in archive.namelist() if name.endswith("models/model.json"))
+            (ARCHIVE_CORPUS / f"{path.stem}.json").write_bytes(archive.read(graph))
 
 
 def seed_captures():

@@ -1,4 +1,4 @@
-//! Whole-number expressions of a model's symbols: `batch*seq`, `(h-1)//4+1`.
+//! Whole-number expressions of a model's symbols: `batch*seq`, `(h-1)//4+1`, `max(1,h//2)`.
 //!
 //! An expression is kept as a flat list of operations in postfix order, so that evaluating one is a short loop over a
 //! small stack. Arithmetic is checked: what does not fit 64 bits is an error, never a wrong number.
@@ -37,6 +37,10 @@ pub(crate) enum Operation {
     Multiply,
     /// Takes two, puts their quotient, rounded down as Python does.
     FloorDivide,
+    /// Takes two, puts the smaller.
+    Minimum,
+    /// Takes two, puts the larger.
+    Maximum,
 }
 
 /// A whole-number expression of symbols, which it knows by number.
@@ -102,13 +106,20 @@ impl Expression {
                 Operation::Negate => {
                     stack[top - 1] = stack[top - 1].checked_neg().ok_or(EvaluateError::Overflow)?;
                 }
-                Operation::Add | Operation::Subtract | Operation::Multiply | Operation::FloorDivide => {
+                Operation::Add
+                | Operation::Subtract
+                | Operation::Multiply
+                | Operation::FloorDivide
+                | Operation::Minimum
+                | Operation::Maximum => {
                     top -= 1;
                     let (left, right) = (stack[top - 1], stack[top]);
                     stack[top - 1] = match operation {
                         Operation::Add => left.checked_add(right).ok_or(EvaluateError::Overflow)?,
                         Operation::Subtract => left.checked_sub(right).ok_or(EvaluateError::Overflow)?,
                         Operation::Multiply => left.checked_mul(right).ok_or(EvaluateError::Overflow)?,
+                        Operation::Minimum => left.min(right),
+                        Operation::Maximum => left.max(right),
                         _ => floor_divide(left, right)?,
                     };
                 }

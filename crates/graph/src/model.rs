@@ -33,6 +33,26 @@ pub struct Symbol {
     pub recorded: Vec<i64>,
     /// Where it stands: input or target, and dimension.
     pub dims: Vec<(String, usize)>,
+    /// The values it may have; `None` where nothing says so.
+    pub range: Option<SymbolRange>,
+}
+
+/// The values a symbol may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolRange {
+    /// The least.
+    pub least: i64,
+    /// The greatest, if there is one.
+    pub most: Option<i64>,
+}
+
+/// What kind of file a model was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A capture of vramfit's own.
+    Capture,
+    /// An archive of `torch.export.save`.
+    Archive,
 }
 
 /// A module of the model.
@@ -141,6 +161,8 @@ pub struct Variant {
     pub loss: Option<TensorId>,
     /// Every tensor that was alive when the step ended.
     pub held: Vec<TensorId>,
+    /// Why an estimate from it cannot be called exact; empty where it can.
+    pub causes: Vec<String>,
 }
 
 /// Element type, shape and strides, shared by many tensors.
@@ -302,6 +324,8 @@ pub enum Step {
 /// A captured model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
+    /// Where it comes from.
+    pub origin: Origin,
     /// The class of the module.
     pub class: String,
     /// The sizes the user may choose.

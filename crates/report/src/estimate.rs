@@ -111,7 +111,9 @@ impl EstimateReport {
         let unmodelled: Vec<String> =
             run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
+        let causes = &question.bound.variant.causes;
         let exact = unmodelled.is_empty()
+            && causes.is_empty()
             && range.low == range.high
             && reserved_range.low == reserved_range.high
             && device.is_measured(run.libraries);
@@ -122,7 +124,7 @@ impl EstimateReport {
             false => holders::holders(question.bound, run, &places, peak.instant),
         };
         holders.truncate(HOLDERS);
-        let mut notes = question.bound.model.notes.clone();
+        let mut notes: Vec<String> = question.bound.model.notes.iter().chain(causes).cloned().collect();
         notes.extend_from_slice(&question.notes);
         notes.extend(device.notes(question.bound, run.libraries));
         EstimateReport {

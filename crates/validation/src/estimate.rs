@@ -1,10 +1,12 @@
 //! Simulated training steps beside measured ones.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::checkpoint::Choice;
@@ -20,9 +22,24 @@ use crate::recordings::Result;
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
-    with_program(case, |bound, program| {
-        look(bound, &program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true))
-    })
+    simulate_from(&capture_of(case), case, look)
+}
+
+/// The capture of a case's model.
+pub fn capture_of(case: &Case) -> PathBuf {
+    folder().join(format!("captures/{}.vramfit", case.model))
+}
+
+/// Simulates a case from the model in this file and hands the result to `look`.
+///
+/// # Errors
+/// There is no such file, or it cannot be used with these settings.
+pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    with_bound_from(path, case, |bound, options| {
+        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        let run = program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true);
+        Ok(look(bound, &run))
+    })?
 }
 
 /// Records what a case asks of the allocator and hands it to `look`.
@@ -41,10 +58,17 @@ pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
-    let path = folder().join(format!("captures/{}.vramfit", case.model));
-    let model = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    with_bound_from(&capture_of(case), case, look)
+}
+
+/// Hands the model in this file, at a case's sizes, and the case's loop to `look`.
+///
+/// # Errors
+/// There is no such file, or it cannot be used with these settings.
+pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
+    let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
-    let flags = SizeFlags { batch: Some(settings.batch), sequence: settings.seq, sizes: Vec::new() };
+    let flags = size_flags(&model, settings);
     let sizes = Sizes::select(&model, &flags).map_err(|error| error.to_string())?;
     let amp = half(&settings.amp);
     let flags = VariantFlags {
@@ -55,8 +79,30 @@ pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> 
     };
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
-    let options = options(settings)?;
+    let mut options = options(settings)?;
+    if let Choice::Modules(names) = &mut options.checkpoint {
+        add_prefix(&model, names);
+    }
     Ok(look(&bound, &options))
+}
+
+/// The sizes of a case. A sequence of features is no integer input, which `--seq` looks for: there, it is named.
+fn size_flags(model: &Model, settings: &CaseSettings) -> SizeFlags {
+    let batch = Some(settings.batch);
+    let flags = SizeFlags { batch, sequence: settings.seq, sizes: Vec::new() };
+    let (Some(sequence), Err(_)) = (settings.seq, Sizes::select(model, &flags)) else { return flags };
+    let is_second = |symbol: &&Symbol| symbol.dims.iter().any(|(_, dim)| *dim == 1);
+    let symbols = model.symbols.iter().filter(is_second);
+    let sizes = symbols.map(|symbol| format!("{}={sequence}", symbol.name)).collect();
+    SizeFlags { batch, sequence: None, sizes }
+}
+
+/// Within an exported step the model is a module of its own, whose name stands before those of its parts.
+fn add_prefix(model: &Model, names: &mut [String]) {
+    let prefix = model.modules.first().and_then(|module| module.path.as_deref()).unwrap_or("");
+    if !prefix.is_empty() {
+        names.iter_mut().for_each(|name| *name = format!("{prefix}.{name}"));
+    }
 }
 
 fn half(name: &str) -> Option<Dtype> {
@@ -105,10 +151,18 @@ fn checkpoint(text: &str) -> Choice {
 /// # Errors
 /// The case is not known or cannot be simulated.
 pub fn difference_of(name: &str) -> Result<String> {
+    difference_from(name, capture_of)
+}
+
+/// The diff of one case with its recorded trace, simulated from the file that `path` gives for it.
+///
+/// # Errors
+/// The case is not known or cannot be simulated.
+pub fn difference_from(name: &str, path: impl Fn(&Case) -> PathBuf) -> Result<String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let trace = trace(name);
-    simulate(case, |bound, run| {
+    simulate_from(&path(case), case, |bound, run| {
         let mut text = String::new();
         for (name, places) in &run.missing {
             let _ = writeln!(text, "unmodelled: {name} ×{}", places.len());

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, caps, estimate};
+use vramfit_validation::{allocator, archive, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | caps [--write] | trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | archive [--write] | estimate [--write] | caps [--write] | \
+                     trace CASE | archive-trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +16,9 @@ fn main() -> ExitCode {
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
+        ["archive"] => archive::overview().map(|text| print!("{text}")),
+        ["archive", "--write"] => archive::page().and_then(|text| write("pt2-accuracy.md", &text)),
+        ["archive-trace", case] => archive::difference_of(case).map(|text| print!("{text}")),
         ["caps"] => caps::page().map(|text| print!("{text}")),
         ["caps", "--write"] => caps::page().and_then(|text| write("cap-accuracy.md", &text)),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),

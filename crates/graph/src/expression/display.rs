@@ -16,7 +16,7 @@ enum Binding {
 impl Operation {
     fn binding(self) -> Binding {
         match self {
-            Operation::Integer(_) | Operation::Symbol(_) => Binding::Atom,
+            Operation::Integer(_) | Operation::Symbol(_) | Operation::Minimum | Operation::Maximum => Binding::Atom,
             Operation::Negate => Binding::Sign,
             Operation::Multiply | Operation::FloorDivide => Binding::Product,
             Operation::Add | Operation::Subtract => Binding::Sum,
@@ -63,6 +63,8 @@ impl<'a, Name: AsRef<str>> Named<'a, Name> {
             Operation::Subtract => self.pair(formatter, end, "-", Binding::Sum, Binding::Product)?,
             Operation::Multiply => self.pair(formatter, end, "*", Binding::Product, Binding::Sign)?,
             Operation::FloorDivide => self.pair(formatter, end, "//", Binding::Product, Binding::Sign)?,
+            Operation::Minimum => self.choice(formatter, end, "min")?,
+            Operation::Maximum => self.choice(formatter, end, "max")?,
         };
         if binding < needed {
             formatter.write_str(")")?;
@@ -81,6 +83,13 @@ impl<'a, Name: AsRef<str>> Named<'a, Name> {
         let start = self.part(formatter, self.start_of(end - 1), left)?;
         formatter.write_str(sign)?;
         self.part(formatter, end - 1, right)?;
+        Ok(start)
+    }
+
+    fn choice(&self, formatter: &mut fmt::Formatter<'_>, end: usize, name: &str) -> Result<usize, fmt::Error> {
+        write!(formatter, "{name}(")?;
+        let start = self.pair(formatter, end, ",", Binding::Sum, Binding::Sum)?;
+        formatter.write_str(")")?;
         Ok(start)
     }
 

@@ -146,12 +146,38 @@ impl<'a> Parser<'a> {
             }
             Some(first) if first.is_alphabetic() || first == '_' => {
                 let name = self.take(|character| character.is_alphanumeric() || character == '_');
+                let choice = match name {
+                    "min" => Some(Operation::Minimum),
+                    "max" => Some(Operation::Maximum),
+                    _ => None,
+                };
+                if let (Some(choice), Some('(')) = (choice, self.peek()) {
+                    return self.choice(choice);
+                }
                 let unknown = || ParseError::UnknownSymbol { name: name.to_owned() };
                 let symbol = (self.symbol)(name).ok_or_else(unknown)?;
                 self.push(Operation::Symbol(symbol))
             }
             _ => Err(self.unexpected(OPERAND)),
         }
+    }
+
+    /// `(first, second, …)`, of which one is chosen.
+    fn choice(&mut self, operation: Operation) -> Result<(), ParseError> {
+        self.position += 1;
+        self.enter()?;
+        self.sum()?;
+        while self.peek() == Some(',') {
+            self.position += 1;
+            self.sum()?;
+            self.push(operation)?;
+        }
+        self.depth -= 1;
+        if self.peek() != Some(')') {
+            return Err(self.unexpected("an operator, `,` or `)`"));
+        }
+        self.position += 1;
+        Ok(())
     }
 
     fn enter(&mut self) -> Result<(), ParseError> {

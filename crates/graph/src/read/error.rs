@@ -418,6 +418,170 @@ pub enum ReadError {
         /// The region.
         region: String,
     },
+    /// What is wrong with one entry of an archive.
+    #[error("{entry}: {source}")]
+    InEntry {
+        /// The entry.
+        entry: String,
+        /// What is wrong with it.
+        source: Box<ReadError>,
+    },
+    /// A zip archive without the record that ends one.
+    #[error("zip: no end record in the last bytes of the file's {length}")]
+    ZipWithoutEnd {
+        /// The file's length.
+        length: u64,
+    },
+    /// A zip archive that says something lies beyond its end.
+    #[error("zip: bytes {begin} to {} are needed, the file has {length}", begin.saturating_add(*count))]
+    ZipTruncated {
+        /// Where the bytes begin.
+        begin: u64,
+        /// How many there are.
+        count: u64,
+        /// The file's length.
+        length: u64,
+    },
+    /// A zip archive that contradicts itself.
+    #[error("zip: {what}")]
+    ZipDamaged {
+        /// How.
+        what: String,
+    },
+    /// A zip archive with more entries than any model's.
+    #[error("zip: its list of entries has {found} bytes; at most {limit} are read")]
+    ZipListTooLong {
+        /// Its length.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A zip archive without an entry that is needed.
+    #[error("zip: the entry `{entry}` is missing")]
+    ZipEntryMissing {
+        /// The entry.
+        entry: String,
+    },
+    /// An entry that is packed in a way that is not read.
+    #[error("zip: entry `{entry}`: found {found}, needed a stored or deflated one")]
+    ZipMethod {
+        /// The entry.
+        entry: String,
+        /// How it is packed.
+        found: String,
+    },
+    /// An entry that is longer than any model's.
+    #[error("zip: entry `{entry}` has more than {limit} bytes, unpacked; at most that many are read")]
+    ZipEntryTooLarge {
+        /// The entry.
+        entry: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// An entry that unpacks to more than it says.
+    #[error("zip: entry `{entry}` has more than {announced} bytes, unpacked; it announced that many")]
+    ZipUnpacksToMore {
+        /// The entry.
+        entry: String,
+        /// How many it announced.
+        announced: u64,
+    },
+    /// An entry whose compressed bytes are damaged.
+    #[error("zip: entry `{entry}`: after {offset} unpacked bytes: {source}")]
+    ZipDeflate {
+        /// The entry.
+        entry: String,
+        /// How many bytes had come out before.
+        offset: u64,
+        /// What the decompressor said.
+        source: io::Error,
+    },
+    /// An entry that has another length than is said.
+    #[error("zip: entry `{entry}` has {found} bytes, unpacked; {needed} were announced")]
+    ZipWrongLength {
+        /// The entry.
+        entry: String,
+        /// How many there are.
+        found: u64,
+        /// How many there should be.
+        needed: u64,
+    },
+    /// A zip archive that is not one of torch.export.
+    #[error("found a zip archive without `models/*.json`, which torch.export.save writes; it has {present}")]
+    NotAnExport {
+        /// Some of its entries.
+        present: String,
+    },
+    /// An archive of another version than is known.
+    #[error("schema_version: found {found}; this vramfit reads 8, which torch 2.8 to 2.15 write")]
+    UnknownSchema {
+        /// What the file says.
+        found: i64,
+    },
+    /// A name that nothing has.
+    #[error("{place} names {what} `{name}`, which no input or node defines")]
+    UnknownValue {
+        /// Where.
+        place: String,
+        /// What it should name.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name that is given twice.
+    #[error("{place} makes `{name}`, which is there already")]
+    MadeTwice {
+        /// Where.
+        place: String,
+        /// The name.
+        name: String,
+    },
+    /// A tensor without shape and type.
+    #[error("{place}: `tensor_values` says nothing about tensor `{name}`")]
+    NoTensorValue {
+        /// Where.
+        place: String,
+        /// The tensor.
+        name: String,
+    },
+    /// An argument that the operator does not have.
+    #[error("{place}: the operator `{operator}` has no argument `{name}`")]
+    UnknownArgument {
+        /// Where.
+        place: String,
+        /// The operator.
+        operator: String,
+        /// The argument.
+        name: String,
+    },
+    /// A text that should be a sympy expression and is not one that is known.
+    #[error("{place}: size `{text}`: {message}")]
+    BadSize {
+        /// Where.
+        place: String,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Graphs within graphs within graphs.
+    #[error("{place}: graphs nest more than {limit} levels deep")]
+    GraphsTooDeep {
+        /// Where.
+        place: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A graph that is given other arguments than it takes.
+    #[error("{place}: found {found} arguments for a graph that takes {needed}")]
+    WrongGraphArguments {
+        /// Where.
+        place: String,
+        /// How many there are.
+        found: usize,
+        /// How many it takes.
+        needed: usize,
+    },
     /// A tensor that is used and that nothing has made.
     #[error("{place} names tensor {tensor}, which nothing has made before")]
     UsedBeforeMade {
@@ -444,6 +608,11 @@ fn shape_text(sizes: &[Option<i64>]) -> String {
 }
 
 impl ReadError {
+    /// The same, within an entry of an archive.
+    pub(super) fn within(self, entry: &str) -> ReadError {
+        ReadError::InEntry { entry: entry.to_owned(), source: Box::new(self) }
+    }
+
     /// Whether the file is of another format or version.
     pub(super) fn is_about_version(&self) -> bool {
         matches!(self, ReadError::WrongFormat { .. } | ReadError::UnknownVersion { .. })
@@ -453,6 +622,30 @@ impl ReadError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ReadError::Io(_) => return None,
+            ReadError::InEntry { source, .. } => match **source {
+                ReadError::UnknownSchema { .. } | ReadError::UnknownDtype { .. } => return source.hint(),
+                ReadError::TooManyValues { .. } | ReadError::TooManySymbols { .. } => {
+                    "no model needs that much; export the model again with torch.export.save"
+                }
+                _ => "the archive may be truncated or edited; export it again with torch.export.save",
+            },
+            ReadError::NotAnExport { .. } => {
+                "write the file with torch.export.save(torch.export.export(model, inputs), \"model.pt2\"), or with vramfit.capture"
+            }
+            ReadError::UnknownSchema { .. } => "export the model with torch 2.8 to 2.15, or update vramfit",
+            ReadError::ZipEntryTooLarge { .. } | ReadError::ZipListTooLong { .. } => {
+                "no model needs that much; export the model again with torch.export.save"
+            }
+            ReadError::ZipMethod { .. } => "leave the archive as torch.export.save writes it",
+            ReadError::ZipWithoutEnd { .. }
+            | ReadError::ZipTruncated { .. }
+            | ReadError::ZipDamaged { .. }
+            | ReadError::ZipEntryMissing { .. }
+            | ReadError::ZipDeflate { .. }
+            | ReadError::ZipUnpacksToMore { .. }
+            | ReadError::ZipWrongLength { .. } => {
+                "the archive may be truncated or damaged; copy it again, or export it again with torch.export.save"
+            }
             ReadError::NotACapture { .. } | ReadError::WrongFormat { .. } => {
                 "write the file with vramfit.capture(model, inputs, \"model.vramfit\")"
             }

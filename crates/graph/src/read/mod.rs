@@ -12,8 +12,12 @@
 mod capture;
 mod error;
 mod input;
+mod json;
+mod pt2;
+mod zip;
 
 use std::fs::File;
+use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 pub use error::ReadError;
@@ -23,13 +27,32 @@ use crate::model::Model;
 /// The bytes that are read of a file at most, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
 const LENGTH_LIMIT: u64 = 512 << 20;
 
+/// How a zip archive begins.
+const ZIP: [u8; 4] = *b"PK\x03\x04";
+
 /// Reads the model in the file at `path`.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
-    let file = File::open(path).map_err(ReadError::Io)?;
-    read_bytes(&input::stored_bytes(file, LENGTH_LIMIT)?)
+    let mut file = File::open(path).map_err(ReadError::Io)?;
+    let mut first = [0; ZIP.len()];
+    let is_zip = file.read(&mut first).map_err(ReadError::Io)? == ZIP.len() && first == ZIP;
+    // A pipe cannot go back, and a capture may come from one.
+    match is_zip {
+        true => pt2::read(file, LENGTH_LIMIT),
+        false => {
+            let rest = match file.rewind() {
+                Ok(()) => input::stored_bytes(file, LENGTH_LIMIT)?,
+                Err(_) => input::stored_bytes(first.as_slice().chain(file), LENGTH_LIMIT)?,
+            };
+            read_bytes(&rest)
+        }
+    }
 }
 
-/// Reads the model in `bytes`: a capture, as `vramfit.capture` writes it or with its gzip layer taken off.
+/// Reads the model in `bytes`: a capture, as `vramfit.capture` writes it or with its gzip layer taken off, or an archive of
+/// `torch.export.save`.
 pub fn read_bytes(bytes: &[u8]) -> Result<Model, ReadError> {
+    if bytes.starts_with(&ZIP) {
+        return pt2::read(Cursor::new(bytes), LENGTH_LIMIT);
+    }
     capture::read(&input::text(bytes, LENGTH_LIMIT)?)
 }

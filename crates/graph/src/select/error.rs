@@ -82,6 +82,26 @@ pub enum SizeError {
         /// The size it has.
         needed: String,
     },
+    /// A value beyond those a model was exported for.
+    #[error("{flag}: symbol `{symbol}` was exported for {range}, found {found}")]
+    NotExported {
+        /// What asked for it.
+        flag: String,
+        /// The symbol.
+        symbol: String,
+        /// The values it may have.
+        range: String,
+        /// What was asked for.
+        found: i64,
+    },
+    /// A size for an archive that has none to choose.
+    #[error("{flag}: the archive was exported at one size only: {present}")]
+    ExportedAtOneSize {
+        /// What asked for it.
+        flag: String,
+        /// The inputs' shapes.
+        present: String,
+    },
     /// Two flags that give one symbol different values.
     #[error("{flag} makes symbol `{symbol}` {found}, {other} makes it {other_found}")]
     Conflict {
@@ -106,6 +126,9 @@ impl SizeError {
             OutOfRange { .. } => "give the size of a batch or sequence that a GPU could hold",
             UnknownName { .. } | NoSymbol { .. } => {
                 "name the sizes that may change when you capture: vramfit.capture(model, inputs, path, sizes={\"x\": (\"batch\", 3, \"h\", \"w\")})"
+            }
+            NotExported { .. } | ExportedAtOneSize { .. } => {
+                "export again with that size left open: torch.export.export(model, args, dynamic_shapes={\"x\": {0: torch.export.Dim(\"batch\", max=4096)}})"
             }
             Malformed { .. } => "for example --size seq=128, or --size pixel_values=8x3x224x224",
             NotAnInput { .. } => "give a symbol one number; several numbers are for an input's whole shape",

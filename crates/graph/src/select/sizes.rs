@@ -2,7 +2,7 @@
 
 use super::error::SizeError;
 use crate::dtype::Dtype;
-use crate::model::{Input, Model, Size};
+use crate::model::{Input, Model, Origin, Size};
 
 /// Sizes must be below this.
 pub const SIZE_LIMIT: i64 = 1 << 40;
@@ -109,6 +109,7 @@ impl<'a> Choice<'a> {
         if !(1..SIZE_LIMIT).contains(&value) {
             return Err(SizeError::OutOfRange { flag: flag.to_owned(), found: value });
         }
+        self.check_range(flag, symbol, value)?;
         match &self.chosen[symbol] {
             Some((earlier, other)) if *earlier != value => Err(SizeError::Conflict {
                 flag: flag.to_owned(),
@@ -122,6 +123,25 @@ impl<'a> Choice<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a symbol may have a value. A size of 1 is let through: torch.export writes 2 as the least of every size.
+    fn check_range(&self, flag: &str, symbol: usize, value: i64) -> Result<(), SizeError> {
+        let symbol = &self.model.symbols[symbol];
+        let Some(range) = symbol.range else { return Ok(()) };
+        let is_within = value >= range.least && range.most.is_none_or(|most| value <= most);
+        if is_within || (value == 1 && range.least <= 2) {
+            return Ok(());
+        }
+        Err(SizeError::NotExported {
+            flag: flag.to_owned(),
+            symbol: symbol.name.clone(),
+            range: match range.most {
+                Some(most) => format!("{} to {most}", range.least),
+                None => format!("{} and more", range.least),
+            },
+            found: value,
+        })
     }
 
     /// Gives the symbol with this name a value.
@@ -152,6 +172,9 @@ impl<'a> Choice<'a> {
         let is_example = examples().next().is_some() && examples().all(|size| *size == value);
         if is_found || is_example {
             return Ok(());
+        }
+        if self.model.origin == Origin::Archive && self.model.symbols.is_empty() {
+            return Err(SizeError::ExportedAtOneSize { flag: flag.to_owned(), present: shapes(self.model) });
         }
         Err(SizeError::NoSymbol { flag: flag.to_owned(), place: place.text, present: present(self.model) })
     }
@@ -243,12 +266,17 @@ fn is_integer(dtype: Dtype) -> bool {
 fn present(model: &Model) -> String {
     let inputs = || model.inputs.iter().chain(&model.targets);
     if model.symbols.is_empty() {
-        let shapes: Vec<String> = inputs().map(|input| format!("{} {}", input.name, times(&input.example))).collect();
-        return format!("it was captured at one size only: {}", shapes.join(", "));
+        return format!("it was captured at one size only: {}", shapes(model));
     }
     let symbols: Vec<&str> = model.symbols.iter().map(|symbol| symbol.name.as_str()).collect();
     let shapes: Vec<String> = inputs().map(|input| format!("{} {}", input.name, shape_text(model, input))).collect();
     format!("it has {} in {}", symbols.join(", "), shapes.join(", "))
+}
+
+/// The shapes of the example.
+fn shapes(model: &Model) -> String {
+    let inputs = model.inputs.iter().chain(&model.targets);
+    inputs.map(|input| format!("{} {}", input.name, times(&input.example))).collect::<Vec<_>>().join(", ")
 }
 
 fn times(sizes: &[i64]) -> String {

@@ -2,10 +2,10 @@
 
 use serde::de::{self, MapAccess, SeqAccess};
 
-use super::context::Context;
-use super::json::{List, Object, Read};
 use crate::model::{Argument, MemoryFormat, Size, TensorId};
 use crate::read::ReadError;
+use crate::read::json::context::Context;
+use crate::read::json::{List, Object, Read};
 
 impl Read for Argument {
     const NEEDED: &'static str = "an argument";

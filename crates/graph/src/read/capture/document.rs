@@ -3,11 +3,11 @@
 use serde::de::{self, MapAccess};
 
 use super::VERSION;
-use super::context::Context;
-use super::json::{Object, Read, fields};
 use super::table::{Buffer, Parameter};
-use crate::model::{Model, Weight};
+use crate::model::{Model, Origin, Weight};
 use crate::read::ReadError;
+use crate::read::json::context::Context;
+use crate::read::json::{Object, Read, fields};
 
 /// Everything that the file says.
 pub(super) struct Document(Model);
@@ -34,6 +34,7 @@ impl Read for Document {
         let parameters: Vec<Weight> = parameters.into_iter().map(|Parameter(weight)| weight).collect();
         let buffers: Vec<Weight> = buffers.into_iter().map(|Buffer(weight)| weight).collect();
         Ok(Document(Model {
+            origin: Origin::Capture,
             class,
             symbols,
             expressions: Vec::new(),

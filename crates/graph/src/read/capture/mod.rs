@@ -6,23 +6,21 @@
 
 mod argument;
 mod check;
-mod context;
+
 mod document;
-mod json;
+
 mod step;
 mod table;
 mod variant;
 
 use std::collections::HashMap;
 
-use serde::de::DeserializeSeed;
-
 use super::ReadError;
+use super::json::context::Context;
+use super::json::decode;
 use crate::expression::{Expression, ParseError};
 use crate::model::{Model, Symbol};
-use context::Context;
 use document::Document;
-use json::Seed;
 
 /// The version of the format that is read.
 const VERSION: i64 = 1;
@@ -45,12 +43,6 @@ pub(super) fn read(text: &str) -> Result<Model, ReadError> {
     model.expressions = expressions.into_iter().flatten().collect();
     debug_assert_eq!(model.expressions.len(), texts.len());
     Ok(model)
-}
-
-fn decode<Value: json::Read>(text: &str, context: &Context) -> Result<Value, ReadError> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let decoded = Seed::new(context).deserialize(&mut deserializer);
-    decoded.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| context.error(&error, text.len()))
 }
 
 fn parse(texts: &[Box<str>], symbols: &[Symbol]) -> Vec<Result<Expression, ParseError>> {

@@ -3,10 +3,10 @@
 use serde::de::{self, SeqAccess};
 
 use super::argument::unknown_word;
-use super::context::Context;
-use super::json::{List, Read, out_of_range};
 use crate::dtype::Dtype;
 use crate::model::{Call, Cast, Step};
+use crate::read::json::context::Context;
+use crate::read::json::{List, Read, out_of_range};
 
 impl Read for Step {
     const NEEDED: &'static str = "a step";

@@ -2,11 +2,11 @@
 
 use serde::de::{self, MapAccess, SeqAccess};
 
-use super::context::Context;
-use super::json::{List, Object, Read, fields, out_of_range};
 use crate::dtype::Dtype;
 use crate::model::{Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
 use crate::read::ReadError;
+use crate::read::json::context::Context;
+use crate::read::json::{List, Object, Read, fields, out_of_range};
 
 impl Read for Dtype {
     const NEEDED: &'static str = "the name of a dtype";
@@ -23,7 +23,8 @@ impl Read for Symbol {
     fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "name" => name, "example" => example, "recorded" => recorded, "dims" => dims });
         let dims: Vec<Dimension> = dims;
-        Ok(Symbol { name, example, recorded, dims: dims.into_iter().map(|it| (it.input, it.dim)).collect() })
+        let dims = dims.into_iter().map(|it| (it.input, it.dim)).collect();
+        Ok(Symbol { name, example, recorded, dims, range: None })
     }
 }
 

@@ -3,10 +3,10 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use super::argument::unknown_word;
-use super::context::Context;
-use super::json::{List, Object, Read, fields};
 use crate::dtype::Dtype;
 use crate::model::{Mode, Precision, TensorId, Variant};
+use crate::read::json::context::Context;
+use crate::read::json::{List, Object, Read, fields};
 
 impl Read for Precision {
     const NEEDED: &'static str = "a precision";
@@ -61,6 +61,7 @@ impl Read for Variant {
             released: each_once(released),
             loss,
             held,
+            causes: Vec::new(),
         })
     }
 }

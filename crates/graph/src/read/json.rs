@@ -3,14 +3,16 @@
 //! A type implements [`Read`] with those of its methods that fit what it accepts; everything else is a
 //! [`ReadError::WrongType`] that says where, what was found and what was needed.
 
+pub(super) mod context;
+
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::context::{Context, Segment};
 use crate::model::{Size, TensorId};
 use crate::read::ReadError;
+use context::{Context, Segment};
 
 /// A value that can be read from JSON.
 pub(super) trait Read: Sized {
@@ -194,6 +196,15 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
         Ok(self.access.next_key::<IgnoredAny>()?.is_some())
     }
 
+    /// The next key, whatever it is.
+    pub(super) fn name(&mut self) -> Result<Option<String>, Access::Error> {
+        let name: Option<String> = self.access.next_key()?;
+        if let Some(name) = &name {
+            self.segment = Segment::Name(name.clone());
+        }
+        Ok(name)
+    }
+
     /// The object's first key, as its place among `known`, which it must be one of.
     pub(super) fn only_key(&mut self, known: &'static [&'static str]) -> Result<usize, Access::Error> {
         match self.access.next_key_seed(KeySeed { keys: known })? {
@@ -222,7 +233,7 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
     pub(super) fn value<Value: Read>(&mut self) -> Result<Value, Access::Error> {
         self.context.count()?;
         let value = self.access.next_value_seed(Seed::new(self.context));
-        value.inspect_err(|_| self.context.within(self.segment))
+        value.inspect_err(|_| self.context.within(self.segment.clone()))
     }
 
     /// The value of the key just read, which was not read before.
@@ -242,6 +253,16 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
     pub(super) fn take<Value>(&self, key: &'static str, place: Option<Value>) -> Result<Value, Access::Error> {
         place.ok_or_else(|| self.context.fail(move |path| ReadError::MissingKey { path, key }))
     }
+}
+
+/// Values by name, in the file's order.
+pub(super) struct Named<Value>(pub(super) Vec<(String, Value)>);
+
+/// Reads one whole text.
+pub(super) fn decode<Value: Read>(text: &str, context: &Context) -> Result<Value, ReadError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let decoded = Seed::new(context).deserialize(&mut deserializer);
+    decoded.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| context.error(&error, text.len()))
 }
 
 /// Reads a key as its place among known ones.
@@ -269,7 +290,8 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 }
 
-/// Reads an object with fixed keys: `fields!(object, Name { key: place, … })` gives the value of each key to `place`.
+/// Reads an object with fixed keys: `fields!(object, { "key" => place, … })` gives the value of each key to `place`. Keys
+/// after `optional` may be missing: their places are an `Option`.
 macro_rules! fields {
     ($object:expr, { $($key:literal => $place:ident),+ $(,)? }) => {
         $(let mut $place = None;)+
@@ -283,6 +305,23 @@ macro_rules! fields {
             }
         }
         $(let $place = $object.take($key, $place)?;)+
+    };
+    ($object:expr, { $($key:literal => $place:ident),* $(,)? }, optional { $($other:literal => $maybe:ident),+ $(,)? }) => {
+        $(let mut $place = None;)*
+        $(let mut $maybe = None;)+
+        {
+            let keys = [$($key,)* $($other),+];
+            while let Some(at) = $object.key(&keys)? {
+                let mut expected = 0..;
+                $(if Some(at) == expected.next() {
+                    $object.once($key, &mut $place)?;
+                })*
+                $(if Some(at) == expected.next() {
+                    $object.once($other, &mut $maybe)?;
+                })+
+            }
+        }
+        $(let $place = $object.take($key, $place)?;)*
     };
 }
 pub(super) use fields;
@@ -328,6 +367,18 @@ impl<Value: Read> Read for Option<Value> {
 
     fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         Value::from_object(object).map(Some)
+    }
+}
+
+impl<Value: Read> Read for Named<Value> {
+    const NEEDED: &'static str = "an object";
+
+    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        let mut values = Vec::new();
+        while let Some(name) = object.name()? {
+            values.push((name, object.value()?));
+        }
+        Ok(Named(values))
     }
 }
 

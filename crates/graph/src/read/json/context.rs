@@ -14,10 +14,12 @@ const VALUE_LIMIT: u32 = 16_000_000;
 const DEPTH_LIMIT: usize = 128;
 
 /// One step of the way to a value.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Segment {
+#[derive(Clone, Debug)]
+pub(in crate::read) enum Segment {
     /// A key of an object.
     Key(&'static str),
+    /// A key of an object that may have any.
+    Name(String),
     /// An element of a list.
     Index(usize),
 }
@@ -27,7 +29,7 @@ type Failure = Box<dyn FnOnce(String) -> ReadError>;
 
 /// The state of one reading.
 #[derive(Default)]
-pub(super) struct Context {
+pub(in crate::read) struct Context {
     /// The way to what went wrong, from there to the outside: empty unless reading fails.
     path: RefCell<Vec<Segment>>,
     /// What went wrong, where that is more than serde_json can say.
@@ -43,13 +45,13 @@ struct Expressions {
 }
 
 impl Context {
-    pub(super) fn new() -> Self {
+    pub(in crate::read) fn new() -> Self {
         Context::default()
     }
 
     /// Counts one value.
     #[inline]
-    pub(super) fn count<Error: de::Error>(&self) -> Result<(), Error> {
+    pub(in crate::read) fn count<Error: de::Error>(&self) -> Result<(), Error> {
         let values = self.values.get() + 1;
         self.values.set(values);
         if values <= VALUE_LIMIT {
@@ -60,7 +62,7 @@ impl Context {
 
     /// Says on the way out that what went wrong lies in there.
     #[cold]
-    pub(super) fn within(&self, segment: Segment) {
+    pub(in crate::read) fn within(&self, segment: Segment) {
         self.path.borrow_mut().push(segment);
     }
 
@@ -74,6 +76,7 @@ impl Context {
                     text.push('.');
                     text.push_str(key);
                 }
+                Segment::Name(name) => text.push_str(&format!("[`{name}`]")),
                 Segment::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
@@ -82,14 +85,14 @@ impl Context {
 
     /// Remembers what went wrong; what it returns ends the reading. The failure is given its path when that is known.
     #[cold]
-    pub(super) fn fail<Error: de::Error>(&self, failure: impl FnOnce(String) -> ReadError + 'static) -> Error {
+    pub(in crate::read) fn fail<Error: de::Error>(&self, failure: impl FnOnce(String) -> ReadError + 'static) -> Error {
         self.failure.borrow_mut().get_or_insert(Box::new(failure));
         Error::custom("")
     }
 
     /// Remembers what went wrong with a text, which the failure is given after its path.
     #[cold]
-    pub(super) fn fail_with<Error: de::Error>(
+    pub(in crate::read) fn fail_with<Error: de::Error>(
         &self,
         text: &str,
         failure: impl FnOnce(String, String) -> ReadError + 'static,
@@ -99,7 +102,7 @@ impl Context {
     }
 
     /// What went wrong, given what serde_json says.
-    pub(super) fn error(&self, error: &serde_json::Error, length: usize) -> ReadError {
+    pub(in crate::read) fn error(&self, error: &serde_json::Error, length: usize) -> ReadError {
         let path = self.path();
         if let Some(failure) = self.failure.borrow_mut().take() {
             return failure(path);
@@ -118,7 +121,7 @@ impl Context {
     }
 
     /// The size that an expression stands for; the same text gets the same number.
-    pub(super) fn expression(&self, text: &str) -> Size {
+    pub(in crate::read) fn expression(&self, text: &str) -> Size {
         let expressions = &mut *self.expressions.borrow_mut();
         if let Some(number) = expressions.numbers.get(text) {
             return Size::Symbolic(ExpressionId(*number));
@@ -131,7 +134,7 @@ impl Context {
     }
 
     /// The texts of all expressions, by number.
-    pub(super) fn take_expressions(&self) -> Vec<Box<str>> {
+    pub(in crate::read) fn take_expressions(&self) -> Vec<Box<str>> {
         std::mem::take(&mut self.expressions.borrow_mut().texts)
     }
 }

@@ -1,0 +1,513 @@
+//! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
+
+use std::collections::HashMap;
+
+use super::argument::{RawArgument, RawInt};
+use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
+use super::place::Places;
+use super::signature::{self, Alias};
+use super::sizes::Sizes;
+use crate::dtype::Dtype;
+use crate::model::{Argument, Operator, Size, TensorId};
+use crate::read::ReadError;
+
+/// Graphs within each other.
+const GRAPH_LIMIT: usize = 16;
+
+/// A tensor of the graph.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<Size>,
+    pub(super) strides: Vec<Size>,
+    pub(super) offset: Size,
+    pub(super) is_on_host: bool,
+    pub(super) requires_grad: bool,
+    pub(super) is_view: bool,
+    /// The tensor whose memory it shares.
+    pub(super) storage: u32,
+}
+
+/// A call, its arguments in the operator's order.
+#[derive(Clone, Debug)]
+pub(super) struct FlatCall {
+    pub(super) operator: u32,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) results: Vec<Option<TensorId>>,
+    pub(super) place: u32,
+    /// The Python function that made it, such as `float`.
+    pub(super) function: Option<String>,
+}
+
+/// What happens, in order.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    Call(FlatCall),
+    Grad(bool),
+    Autocast { is_gpu: bool, dtype: Option<Dtype>, is_enabled: bool, has_cache: bool },
+    EndAutocast,
+}
+
+/// The operators of a model, each once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Operators {
+    pub(super) rows: Vec<Operator>,
+    /// What each one's results are.
+    pub(super) aliases: Vec<Vec<Alias>>,
+    defaults: Vec<Vec<Argument>>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Operators {
+    /// The operator with this name, such as `aten.linear.default`; an unknown one has no arguments yet.
+    pub(super) fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let found = name.strip_prefix("aten.").and_then(signature::find);
+        let (arguments, defaults, aliases) = match found {
+            Some(found) => (found.names, found.defaults, found.aliases),
+            None => (Vec::new(), Vec::new(), Vec::new()),
+        };
+        self.rows.push(Operator { name: name.to_owned(), arguments });
+        self.defaults.push(defaults);
+        self.aliases.push(aliases);
+        let number = self.rows.len() as u32 - 1;
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    pub(super) fn name(&self, number: u32) -> &str {
+        &self.rows[number as usize].name
+    }
+
+    /// The place of an argument in the operator's order.
+    pub(super) fn argument(&self, number: u32, name: &str) -> Option<usize> {
+        self.rows[number as usize].arguments.iter().position(|known| known == name)
+    }
+
+    /// An operator's arguments where none is given.
+    pub(super) fn defaults(&self, number: u32) -> Vec<Argument> {
+        self.defaults[number as usize].clone()
+    }
+}
+
+/// A graph as one list.
+pub(super) struct Flat {
+    pub(super) sizes: Sizes,
+    pub(super) operators: Operators,
+    pub(super) places: Places,
+    /// By tensor number.
+    pub(super) values: Vec<Value>,
+    pub(super) items: Vec<Item>,
+    /// The device that stands for the GPU.
+    pub(super) device: String,
+    /// How many of the first tensors are parameters or buffers.
+    pub(super) weights: usize,
+    /// How many of the first tensors are there before the step, constants left out.
+    pub(super) given: usize,
+}
+
+/// The names of one graph.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    tensors: HashMap<&'a str, TensorId>,
+    metas: HashMap<&'a str, &'a TensorMeta>,
+    integers: HashMap<&'a str, &'a RawSize>,
+    /// Sizes that were given to the graph from outside.
+    given: HashMap<&'a str, Size>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(graph: &'a RawGraph) -> Scope<'a> {
+        Scope {
+            metas: graph.tensors.iter().map(|(name, meta)| (name.as_str(), meta)).collect(),
+            integers: graph.integers.iter().map(|(name, size)| (name.as_str(), size)).collect(),
+            ..Scope::default()
+        }
+    }
+
+    pub(super) fn define(&mut self, name: &'a str, tensor: TensorId) {
+        self.tensors.insert(name, tensor);
+    }
+
+    pub(super) fn tensor(&self, name: &str, place: impl Fn() -> String) -> Result<TensorId, ReadError> {
+        let unknown = || ReadError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() };
+        self.tensors.get(name).copied().ok_or_else(unknown)
+    }
+}
+
+impl Flat {
+    /// Adds a tensor with this type.
+    pub(super) fn add_value(&mut self, meta: &TensorMeta, place: &dyn Fn() -> String) -> Result<TensorId, ReadError> {
+        let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
+            let mut found = Vec::with_capacity(raw.len());
+            for (dim, size) in raw.iter().enumerate() {
+                let place = || format!("{}: {what} {dim}", place());
+                let size = self.sizes.size(size, place)?;
+                if let Size::Known(found @ ..0) = size {
+                    return Err(ReadError::NegativeSize { place: place(), found });
+                }
+                found.push(size);
+            }
+            Ok(found)
+        };
+        let (shape, strides) = (sizes(&meta.shape, "dimension")?, sizes(&meta.strides, "stride")?);
+        if strides.len() != shape.len() {
+            let (found, needed) = (strides.len(), shape.len());
+            return Err(ReadError::WrongDimensionCount {
+                place: format!("{}: strides", place()),
+                found,
+                needed,
+                of: "shape",
+            });
+        }
+        let offset = self.sizes.size(&meta.offset, || format!("{}: offset", place()))?;
+        let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
+        let storage = self.values.len() as u32;
+        self.values.push(Value {
+            dtype: meta.dtype,
+            shape,
+            strides,
+            offset,
+            is_on_host: meta.device == "cpu" && self.device != "cpu",
+            requires_grad: meta.requires_grad,
+            is_view: false,
+            storage,
+        });
+        Ok(TensorId(storage))
+    }
+
+    /// Adds the calls of a graph; `outer` is the place of the call that runs it.
+    pub(super) fn add_graph<'a>(
+        &mut self,
+        graph: &'a RawGraph,
+        scope: &mut Scope<'a>,
+        outer: Option<u32>,
+        depth: usize,
+    ) -> Result<(), ReadError> {
+        for (at, node) in graph.nodes.iter().enumerate() {
+            let place = self.places.place(&node.modules, &node.stack, outer);
+            match node.target.strip_prefix("torch.ops.higher_order.") {
+                Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
+                    self.add_region(node, name, scope, (place, at), depth)?;
+                }
+                _ => self.add_node(node, scope, place, at)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a graph within the graph where it is called.
+    fn add_region<'a>(
+        &mut self,
+        node: &'a RawNode,
+        name: &str,
+        scope: &mut Scope<'a>,
+        (place, at): (u32, usize),
+        depth: usize,
+    ) -> Result<(), ReadError> {
+        let where_ = || node_place(node, at);
+        if depth == GRAPH_LIMIT {
+            return Err(ReadError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT });
+        }
+        let is_graph = |argument: &RawArgument| matches!(argument, RawArgument::Graph(_));
+        let split = node.inputs.iter().position(|input| is_graph(&input.argument));
+        let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
+        let split = split.ok_or_else(missing)?;
+        let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
+        let before: Vec<&RawArgument> = node.inputs[..split].iter().map(|input| &input.argument).collect();
+        let given = &node.inputs[split + 1..];
+        if given.len() != graph.inputs.len() {
+            let (found, needed) = (given.len(), graph.inputs.len());
+            return Err(ReadError::WrongGraphArguments { place: where_(), found, needed });
+        }
+        let mut inner = Scope::new(graph);
+        for (input, argument) in graph.inputs.iter().zip(given) {
+            let place = || format!("{}: argument `{}`", where_(), argument.name);
+            match (input, self.argument(&argument.argument, scope, &place)?) {
+                (RawArgument::Tensor(name), Argument::Tensor(tensor)) => inner.define(name, tensor),
+                (RawArgument::SymbolicInt(RawInt::Name(name)), Argument::Int(size)) => {
+                    inner.given.insert(name, size);
+                }
+                _ => {}
+            }
+        }
+        match name {
+            "wrap_with_set_grad_enabled" => {
+                let is_on = !matches!(before.first(), Some(RawArgument::Bool(false)));
+                self.items.push(Item::Grad(is_on));
+                self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
+                self.items.push(Item::Grad(!is_on));
+            }
+            _ => {
+                let device =
+                    before.iter().find_map(|it| if let RawArgument::Text(text) = it { Some(text) } else { None });
+                let dtype =
+                    before.iter().find_map(|it| if let RawArgument::Dtype(dtype) = it { Some(*dtype) } else { None });
+                let flags: Vec<bool> = before
+                    .iter()
+                    .filter_map(|it| if let RawArgument::Bool(it) = it { Some(*it) } else { None })
+                    .collect();
+                self.items.push(Item::Autocast {
+                    is_gpu: device.is_some_and(|device| *device == self.device || device == "cuda"),
+                    dtype,
+                    is_enabled: flags.first().copied().unwrap_or(true),
+                    has_cache: flags.get(1).copied().unwrap_or(true),
+                });
+                self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
+                self.items.push(Item::EndAutocast);
+            }
+        }
+        let mut inside: Vec<&str> = Vec::new();
+        graph.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| inside.push(name)));
+        let mut outside: Vec<&'a str> = Vec::new();
+        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
+        if inside.len() != outside.len() {
+            let (found, needed) = (outside.len(), inside.len());
+            return Err(ReadError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed });
+        }
+        for (name, other) in outside.into_iter().zip(inside) {
+            let tensor = inner.tensor(other, || format!("{}: result", where_()))?;
+            scope.define(name, tensor);
+        }
+        Ok(())
+    }
+
+    fn add_node<'a>(
+        &mut self,
+        node: &'a RawNode,
+        scope: &mut Scope<'a>,
+        place: u32,
+        at: usize,
+    ) -> Result<(), ReadError> {
+        let mut names: Vec<Option<&'a str>> = Vec::new();
+        for output in &node.outputs {
+            match output {
+                RawArgument::None => names.push(None),
+                _ => argument_tensors(output, &mut |name| names.push(Some(name))),
+            }
+        }
+        let name = renamed(node.target.strip_prefix("torch.ops.").unwrap_or(&node.target), node);
+        if is_for_python(name) || (names.iter().flatten().next().is_none() && !name.starts_with("aten.")) {
+            return Ok(());
+        }
+        let operator = self.operators.number(name);
+        let arguments = self.arguments(node, operator, scope, at)?;
+        let mut results = Vec::with_capacity(names.len());
+        for (number, result) in names.iter().enumerate() {
+            let Some(result) = *result else {
+                results.push(None);
+                continue;
+            };
+            let where_ = || format!("{}: result `{result}`", node_place(node, at));
+            if scope.tensors.contains_key(result) {
+                return Err(ReadError::MadeTwice { place: node_place(node, at), name: result.to_owned() });
+            }
+            let missing = || ReadError::NoTensorValue { place: node_place(node, at), name: result.to_owned() };
+            let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
+            let tensor = match self.alias_of(operator, number, &arguments) {
+                Some((Alias::Written(_), source)) if !changes_shape(name) => source,
+                Some((_, source)) => {
+                    let tensor = self.add_value(meta, &where_)?;
+                    let storage = self.values[source.0 as usize].storage;
+                    let value = &mut self.values[tensor.0 as usize];
+                    (value.is_view, value.storage) = (true, storage);
+                    tensor
+                }
+                None => self.add_value(meta, &where_)?,
+            };
+            scope.define(result, tensor);
+            results.push(Some(tensor));
+        }
+        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, function: function_of(node) }));
+        Ok(())
+    }
+
+    /// The argument that a result is, or is a view of.
+    fn alias_of(&self, operator: u32, result: usize, arguments: &[Argument]) -> Option<(Alias, TensorId)> {
+        let name = self.operators.name(operator);
+        let alias = match self.operators.aliases[operator as usize].get(result) {
+            Some(alias) => *alias,
+            None if makes_views(name) => Alias::View(0),
+            None => Alias::New,
+        };
+        match (alias, arguments) {
+            (Alias::Written(at) | Alias::View(at), arguments) => match arguments.get(at) {
+                Some(Argument::Tensor(tensor)) => Some((alias, *tensor)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A node's arguments in the operator's order, defaults filled in.
+    fn arguments(
+        &mut self,
+        node: &RawNode,
+        operator: u32,
+        scope: &Scope<'_>,
+        at: usize,
+    ) -> Result<Vec<Argument>, ReadError> {
+        let is_known = !self.operators.rows[operator as usize].arguments.is_empty();
+        if !is_known {
+            // An operator without a signature takes the arguments that its first call has.
+            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone()).collect();
+            self.operators.defaults[operator as usize] = vec![Argument::None; names.len()];
+            self.operators.rows[operator as usize].arguments = names;
+        }
+        let mut arguments = self.operators.defaults(operator);
+        for (number, input) in node.inputs.iter().enumerate() {
+            let place = || format!("{}: argument `{}`", node_place(node, at), input.name);
+            let named = self.operators.argument(operator, &input.name).filter(|_| !input.name.is_empty());
+            let found = match named {
+                Some(found) => found,
+                None if input.name.is_empty() && number < arguments.len() => number,
+                None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
+                None => {
+                    let operator = self.operators.name(operator).to_owned();
+                    return Err(ReadError::UnknownArgument {
+                        place: node_place(node, at),
+                        operator,
+                        name: input.name.clone(),
+                    });
+                }
+            };
+            arguments[found] = self.argument(&input.argument, scope, &place)?;
+        }
+        Ok(arguments)
+    }
+
+    /// An argument with numbers for names.
+    fn argument(
+        &mut self,
+        raw: &RawArgument,
+        scope: &Scope<'_>,
+        place: &dyn Fn() -> String,
+    ) -> Result<Argument, ReadError> {
+        let int = |value: i64| Argument::Int(Size::Known(value));
+        Ok(match raw {
+            RawArgument::None | RawArgument::MemoryFormat(None) => Argument::None,
+            RawArgument::Tensor(name) => Argument::Tensor(scope.tensor(name, place)?),
+            RawArgument::Tensors(names) => {
+                let mut tensors = Vec::with_capacity(names.len());
+                for name in names {
+                    tensors.push(match name {
+                        Some(name) => Argument::Tensor(scope.tensor(name, place)?),
+                        None => Argument::None,
+                    });
+                }
+                Argument::List(tensors)
+            }
+            RawArgument::Int(value) => int(*value),
+            RawArgument::Ints(values) => Argument::List(values.iter().map(|value| int(*value)).collect()),
+            RawArgument::Float(value) => Argument::Float(*value),
+            RawArgument::Floats(values) => Argument::List(values.iter().map(|value| Argument::Float(*value)).collect()),
+            RawArgument::Bool(value) => Argument::Bool(*value),
+            RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
+            RawArgument::Text(text) => Argument::Text(text.clone()),
+            RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, place)?),
+            RawArgument::SymbolicInts(values) => {
+                let mut sizes = Vec::with_capacity(values.len());
+                for value in values {
+                    sizes.push(Argument::Int(self.integer(value, scope, place)?));
+                }
+                Argument::List(sizes)
+            }
+            RawArgument::Dtype(dtype) => Argument::Dtype(*dtype),
+            RawArgument::MemoryFormat(Some(format)) => Argument::MemoryFormat(*format),
+            RawArgument::Device(device) => Argument::Device { is_host: device == "cpu" && self.device != "cpu" },
+            RawArgument::Graph(_) | RawArgument::Other => Argument::Other,
+        })
+    }
+
+    fn integer(&mut self, raw: &RawInt, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
+        let name = match raw {
+            RawInt::Known(value) => return Ok(Size::Known(*value)),
+            RawInt::Name(name) => name,
+        };
+        if let Some(size) = scope.given.get(name.as_str()) {
+            return Ok(*size);
+        }
+        let unknown = || ReadError::UnknownValue { place: place(), what: "size", name: name.clone() };
+        let size = scope.integers.get(name.as_str()).copied().ok_or_else(unknown)?;
+        self.sizes.size(size, place)
+    }
+}
+
+const PAD: &str = "aten.constant_pad_nd.default";
+
+/// The operator that a composite with only one thing inside is.
+fn renamed<'a>(name: &'a str, node: &RawNode) -> &'a str {
+    let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
+    let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
+    if name == "aten.pad.default" && is_constant { PAD } else { name }
+}
+
+/// Which node, for people.
+fn node_place(node: &RawNode, at: usize) -> String {
+    let output = || {
+        let mut first = None;
+        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
+        first
+    };
+    match node.name.as_deref().or_else(output) {
+        Some(name) => format!("node `{name}`"),
+        None => format!("nodes[{at}]"),
+    }
+}
+
+/// Shows the names of an argument's tensors.
+pub(super) fn argument_tensors<'a>(argument: &'a RawArgument, show: &mut impl FnMut(&'a str)) {
+    match argument {
+        RawArgument::Tensor(name) => show(name),
+        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
+        _ => {}
+    }
+}
+
+/// The Python function that made a call, where the file tells.
+fn function_of(node: &RawNode) -> Option<String> {
+    let (_, function) = node.function.split_once(';')?;
+    Some(function.rsplit('.').next().unwrap_or(function).to_owned())
+}
+
+/// Whether a node only computes numbers for Python or checks something.
+fn is_for_python(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").unwrap_or(name);
+    ["sym_", "_assert", "_operator.", "math.", "torch.sym_"].iter().any(|start| base.starts_with(start))
+}
+
+/// Whether an operator's results, several or in a list, are views of its first argument.
+fn makes_views(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+    matches!(
+        base,
+        "split"
+            | "chunk"
+            | "unbind"
+            | "split_with_sizes"
+            | "tensor_split"
+            | "hsplit"
+            | "vsplit"
+            | "unsafe_split"
+            | "unsafe_chunk"
+    )
+}
+
+/// Whether an operator gives its first argument another shape in place.
+fn changes_shape(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+    matches!(
+        base,
+        "squeeze_"
+            | "unsqueeze_"
+            | "t_"
+            | "transpose_"
+            | "swapaxes_"
+            | "swapdims_"
+            | "resize_"
+            | "as_strided_"
+            | "set_"
+    )
+}

@@ -1,0 +1,417 @@
+//! When Python lets go of tensors, as far as an archive tells.
+//!
+//! It does not say so. But a module call holds its arguments until it returns, a local variable of a forward function holds
+//! its tensor until it is bound anew or the function returns, and each call comes with the modules that are running and the
+//! line at which each of them is. A tensor goes after its last use once none of these holds it.
+
+use std::collections::HashMap;
+
+use super::place::{Line, Places};
+use crate::model::{Argument, Call, Step, TensorId};
+
+/// Something that happens, in order.
+pub(super) enum Event {
+    /// A call, and where it comes from.
+    Call(Call, u32),
+    /// Anything that names no tensors.
+    Mark(Step),
+}
+
+/// What outlives the step or lies outside of it.
+pub(super) struct Boundary<'a> {
+    /// How many tensors there are before the step.
+    pub(super) given: usize,
+    /// Tensors that are there at the end.
+    pub(super) kept: &'a [TensorId],
+    /// The module call that is the model, where that is not the outermost one; what follows it is the loss.
+    pub(super) inner: Option<u32>,
+    /// Casts of weights that live until autocast ends.
+    pub(super) casts: &'a [TensorId],
+    /// Whether the whole step stands in an autocast region.
+    pub(super) autocast: Option<Step>,
+}
+
+/// The steps with module calls and frees put in.
+pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places, boundary: &Boundary<'_>) -> Vec<Step> {
+    let mut walk = Walk::new(&events, tensors, places, boundary);
+    if let Some(autocast) = &boundary.autocast {
+        walk.steps.push(autocast.clone());
+    }
+    if boundary.inner.is_none() {
+        walk.enter_root();
+    }
+    for event in events {
+        match event {
+            Event::Mark(step) => {
+                walk.flush();
+                walk.steps.push(step);
+            }
+            Event::Call(call, place) => {
+                let path = &places.places[place as usize];
+                let (calls, lines) = (&path.calls[..], &path.lines[..]);
+                walk.move_to(calls, lines);
+                walk.call(call);
+            }
+        }
+    }
+    walk.finish()
+}
+
+/// A statement of a forward function under way.
+struct Statement {
+    line: u32,
+    text: String,
+    /// The module call it is in or was in last.
+    child: Option<u32>,
+    /// What it has made so far.
+    made: Vec<TensorId>,
+}
+
+/// A running forward function.
+struct Frame {
+    call: u32,
+    arguments: Vec<TensorId>,
+    locals: Vec<(String, Vec<TensorId>)>,
+    statement: Option<Statement>,
+}
+
+struct Walk<'a> {
+    places: &'a Places,
+    boundary: &'a Boundary<'a>,
+    steps: Vec<Step>,
+    frames: Vec<Frame>,
+    /// Uses that are still to come, by tensor.
+    uses: Vec<u32>,
+    /// Names and calls that hold a tensor.
+    holds: Vec<u32>,
+    is_freed: Vec<bool>,
+    /// What each module call is given from outside.
+    given: HashMap<u32, Vec<TensorId>>,
+    pending: Vec<TensorId>,
+    is_in_loss: bool,
+    has_root: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(events: &[Event], tensors: usize, places: &'a Places, boundary: &'a Boundary<'a>) -> Walk<'a> {
+        let mut uses = vec![0_u32; tensors];
+        let mut made_at = vec![0_usize; tensors];
+        let mut begun: HashMap<u32, usize> = HashMap::new();
+        let mut given: HashMap<u32, Vec<TensorId>> = HashMap::new();
+        for (at, event) in events.iter().enumerate() {
+            let Event::Call(call, place) = event else { continue };
+            let calls = &places.places[*place as usize].calls;
+            for module in calls {
+                begun.entry(*module).or_insert(at);
+            }
+            for_each_tensor(&call.arguments, &mut |tensor| {
+                uses[tensor.0 as usize] += 1;
+                // What is there before the step stays whatever holds it.
+                if (tensor.0 as usize) < boundary.given {
+                    return;
+                }
+                for module in calls {
+                    if made_at[tensor.0 as usize] < begun[module] {
+                        let list = given.entry(*module).or_default();
+                        if !list.contains(&tensor) {
+                            list.push(tensor);
+                        }
+                    }
+                }
+            });
+            for tensor in call.results.iter().flatten() {
+                if made_at[tensor.0 as usize] == 0 {
+                    made_at[tensor.0 as usize] = at;
+                }
+            }
+        }
+        let mut holds = vec![0_u32; tensors];
+        for tensor in boundary.kept.iter().chain(boundary.casts) {
+            holds[tensor.0 as usize] += 1;
+        }
+        Walk {
+            places,
+            boundary,
+            steps: Vec::with_capacity(2 * events.len()),
+            frames: Vec::new(),
+            uses,
+            holds,
+            is_freed: vec![false; tensors],
+            given,
+            pending: Vec::new(),
+            is_in_loss: false,
+            has_root: false,
+        }
+    }
+
+    /// The model is called, before anything else happens.
+    fn enter_root(&mut self) {
+        self.has_root = true;
+        self.steps.push(Step::Enter(0, Vec::new()));
+    }
+
+    /// Ends and begins forward functions until these are the ones that run.
+    fn move_to(&mut self, calls: &[u32], lines: &[Line]) {
+        let same = self.frames.iter().zip(calls).take_while(|(frame, call)| frame.call == **call).count();
+        while self.frames.len() > same {
+            self.leave();
+        }
+        if let Some(line) = same.checked_sub(1).and_then(|depth| lines.get(depth)) {
+            let child = calls.get(same).copied();
+            let frame = &self.frames[same - 1];
+            let is_other = match &frame.statement {
+                None => true,
+                Some(statement) => {
+                    let is_next = match (statement.child, child) {
+                        (Some(first), Some(second)) if first != second => self.places.are_in_a_loop(first, second),
+                        _ => false,
+                    };
+                    statement.line != line.number || is_next
+                }
+            };
+            if is_other {
+                self.end_statement(same - 1);
+                let statement = Statement { line: line.number, text: line.text.clone(), child, made: Vec::new() };
+                self.frames[same - 1].statement = Some(statement);
+            } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
+                statement.child = Some(child);
+            }
+        }
+        for depth in same..calls.len() {
+            self.enter(calls[depth]);
+            if let Some(line) = lines.get(depth) {
+                let child = calls.get(depth + 1).copied();
+                let statement = Statement { line: line.number, text: line.text.clone(), child, made: Vec::new() };
+                self.frames[depth].statement = Some(statement);
+            }
+        }
+    }
+
+    fn enter(&mut self, call: u32) {
+        self.flush();
+        let mut arguments = self.given.get(&call).cloned().unwrap_or_default();
+        arguments.retain(|tensor| !self.is_freed[tensor.0 as usize]);
+        for tensor in &arguments {
+            self.holds[tensor.0 as usize] += 1;
+        }
+        if let Some(module) = self.module(call) {
+            self.steps.push(Step::Enter(module, arguments.clone()));
+        }
+        self.frames.push(Frame { call, arguments, locals: Vec::new(), statement: None });
+    }
+
+    /// The number under which a module call is shown; the outermost one is shown apart.
+    fn module(&self, call: u32) -> Option<u32> {
+        let module = self.places.calls[call as usize].module;
+        match self.boundary.inner {
+            None => (module != 0).then_some(module),
+            // The model stands first among the modules.
+            Some(inner) if call == inner => Some(0),
+            Some(inner) => {
+                let first = self.places.calls[inner as usize].module;
+                match module {
+                    0 => None,
+                    other if other == first => Some(0),
+                    other => Some(other),
+                }
+            }
+        }
+    }
+
+    /// The innermost forward function returns.
+    fn leave(&mut self) {
+        let depth = self.frames.len() - 1;
+        self.end_statement(depth);
+        let Some(frame) = self.frames.pop() else { return };
+        let mut returned: Vec<TensorId> = Vec::new();
+        let mut held: Vec<TensorId> = Vec::new();
+        for (_, tensors) in frame.locals {
+            held.extend(tensors);
+        }
+        for tensor in &held {
+            if self.uses[tensor.0 as usize] > 0 {
+                returned.push(*tensor);
+            }
+        }
+        if let Some(module) = self.module(frame.call) {
+            self.flush();
+            let alive = returned.iter().copied().filter(|tensor| !self.is_freed[tensor.0 as usize]).collect();
+            self.steps.push(Step::Exit(module, alive));
+        }
+        for tensor in held.into_iter().chain(frame.arguments) {
+            self.release(tensor);
+        }
+        if let Some(parent) = self.frames.last_mut()
+            && let Some(statement) = &mut parent.statement
+        {
+            statement.made.extend(returned);
+        }
+        if self.boundary.inner == Some(frame.call) {
+            self.flush();
+            self.steps.push(Step::Loss);
+            self.is_in_loss = true;
+        }
+    }
+
+    /// A statement is done: the names on its left are bound, and what they held before goes.
+    fn end_statement(&mut self, depth: usize) {
+        let Some(statement) = self.frames[depth].statement.take() else { return };
+        let targets = targets(&statement.text);
+        let mut made: Vec<TensorId> = Vec::new();
+        for tensor in statement.made {
+            if !self.is_freed[tensor.0 as usize] && !made.contains(&tensor) {
+                made.push(tensor);
+            }
+        }
+        // What is needed later but not bound to a name is on its way to the caller.
+        let is_returned = statement.text.starts_with("return");
+        if targets.is_empty() {
+            for tensor in made {
+                match is_returned && self.uses[tensor.0 as usize] > 0 {
+                    true => {
+                        self.holds[tensor.0 as usize] += 1;
+                        self.frames[depth].locals.push((String::new(), vec![tensor]));
+                    }
+                    false => self.check(tensor),
+                }
+            }
+            return;
+        }
+        let spread = made.len() == targets.len();
+        for (number, target) in targets.into_iter().enumerate() {
+            let bound: Vec<TensorId> = match (spread, number) {
+                (true, _) => vec![made[number]],
+                (false, 0) => std::mem::take(&mut made),
+                (false, _) => Vec::new(),
+            };
+            for tensor in &bound {
+                self.holds[tensor.0 as usize] += 1;
+            }
+            let locals = &mut self.frames[depth].locals;
+            let old = match locals.iter_mut().find(|(name, _)| *name == target) {
+                Some((_, tensors)) => std::mem::replace(tensors, bound),
+                None => {
+                    locals.push((target, bound));
+                    Vec::new()
+                }
+            };
+            for tensor in old {
+                self.release(tensor);
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call) {
+        self.flush();
+        let mut arguments: Vec<TensorId> = Vec::new();
+        for_each_tensor(&call.arguments, &mut |tensor| arguments.push(tensor));
+        if let Some(statement) = self.frames.last_mut().and_then(|frame| frame.statement.as_mut()) {
+            statement.made.extend(call.results.iter().flatten());
+        }
+        let results: Vec<TensorId> = call.results.iter().flatten().copied().collect();
+        self.steps.push(Step::Call(call));
+        for tensor in &arguments {
+            self.uses[tensor.0 as usize] -= 1;
+        }
+        for tensor in arguments {
+            self.check(tensor);
+        }
+        let has_statement = self.frames.last().is_some_and(|frame| frame.statement.is_some());
+        if !has_statement {
+            for tensor in results {
+                self.check(tensor);
+            }
+        }
+    }
+
+    fn release(&mut self, tensor: TensorId) {
+        self.holds[tensor.0 as usize] -= 1;
+        self.check(tensor);
+    }
+
+    /// Lets go of a tensor that nothing needs any more.
+    fn check(&mut self, tensor: TensorId) {
+        let at = tensor.0 as usize;
+        if at >= self.boundary.given && !self.is_freed[at] && self.uses[at] == 0 && self.holds[at] == 0 {
+            self.is_freed[at] = true;
+            self.pending.push(tensor);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            self.steps.push(Step::Free(std::mem::take(&mut self.pending)));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Step> {
+        while !self.frames.is_empty() {
+            self.leave();
+        }
+        if self.has_root {
+            self.flush();
+            self.steps.push(Step::Exit(0, Vec::new()));
+        }
+        self.flush();
+        if self.is_in_loss {
+            self.steps.push(Step::EndLoss);
+        }
+        if self.boundary.autocast.is_some() {
+            self.steps.push(Step::EndAutocast);
+            for tensor in self.boundary.casts {
+                self.release(*tensor);
+            }
+            self.flush();
+        }
+        self.steps
+    }
+}
+
+/// The names that a statement binds, given its first line.
+fn targets(text: &str) -> Vec<String> {
+    let Some((left, _)) = text.split_once(" = ").or_else(|| text.split_once("= ")) else { return Vec::new() };
+    let left = left.trim_end_matches(['+', '-', '*', '/', '@', '|', '&', ' ']);
+    let left = left.split(':').next().unwrap_or(left).trim().trim_start_matches('(').trim_end_matches(')');
+    let names: Vec<&str> = left.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let is_name = |name: &&str| {
+        let name = name.trim_start_matches('*');
+        name.starts_with(|first: char| first.is_alphabetic() || first == '_')
+            && name.chars().all(|character| character.is_alphanumeric() || character == '_')
+    };
+    if names.iter().all(is_name) { names.into_iter().map(str::to_owned).collect() } else { Vec::new() }
+}
+
+/// Shows every tensor of some arguments.
+pub(super) fn for_each_tensor(arguments: &[Argument], show: &mut impl FnMut(TensorId)) {
+    for argument in arguments {
+        match argument {
+            Argument::Tensor(tensor) => show(*tensor),
+            Argument::List(items) => {
+                for item in items {
+                    if let Argument::Tensor(tensor) = item {
+                        show(*tensor);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::targets;
+
+    #[test]
+    fn names_on_the_left_are_bound() {
+        assert_eq!(targets("x = self.layer(x)"), ["x"]);
+        assert_eq!(targets("outputs, _ = self.attention("), ["outputs", "_"]);
+        assert_eq!(targets("mask: Tensor = make("), ["mask"]);
+        assert_eq!(targets("x += y"), ["x"]);
+        assert!(targets("return self.layer(x, scale=2)").is_empty());
+        assert!(targets("attention_mask=self.mask(x),").is_empty());
+        assert!(targets("self.cache = x").is_empty());
+        assert!(targets("x[0] = y").is_empty());
+        assert!(targets("if x == y:").is_empty());
+    }
+}

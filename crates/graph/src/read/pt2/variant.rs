@@ -1,0 +1,539 @@
+//! One precision and mode of an exported model: which calls it makes, and on which types.
+//!
+//! An archive holds one run. The others follow from it by PyTorch's own rules: casting the model changes the types of its
+//! weights and of what is computed from them, autocast puts casts before the operators on its lists, evaluation turns off
+//! what is random.
+
+use std::collections::HashMap;
+
+use super::autocast::{Policy, policy};
+use super::flatten::{Flat, FlatCall, Item, Operators};
+use super::lifetime::{Event, for_each_tensor};
+use super::open;
+use super::precision::{Types, is_named_by_code, is_only_moved, is_real, wider};
+use crate::dtype::Dtype;
+use crate::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
+
+/// The calls of a variant, before module calls and frees are put in.
+pub(super) struct Calls {
+    pub(super) events: Vec<Event>,
+    /// Types by tensor, those of casts included.
+    pub(super) dtypes: Vec<Dtype>,
+    /// What the values are beside their types; casts and opened operators have added some.
+    pub(super) shapes: Vec<Shape>,
+    pub(super) requires_grad: Vec<bool>,
+    /// Casts of weights that live until autocast ends.
+    pub(super) casts: Vec<TensorId>,
+    /// The tensor that stands for each: an operator that had nothing to do returns its argument.
+    pub(super) same: Vec<TensorId>,
+    /// Whether some call names a type that might have been another tensor's.
+    pub(super) has_guessed_types: bool,
+    /// Whether random or training-only parts were turned off.
+    pub(super) has_turned_off: bool,
+}
+
+/// The shape of a tensor: of a value of the graph, or one of its own.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// As this value's.
+    Of(TensorId),
+    /// Contiguous, with these sizes.
+    Own(Vec<Size>),
+}
+
+/// The calls in one precision and mode; `given` tensors are there before.
+pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision, mode: Mode) -> Calls {
+    let mut builder = Builder::new(flat, operators, precision, mode);
+    for item in &flat.items {
+        builder.item(item);
+    }
+    builder.calls
+}
+
+struct Builder<'a> {
+    flat: &'a Flat,
+    operators: &'a mut Operators,
+    mode: Mode,
+    /// What the whole model is cast to.
+    cast: Option<Dtype>,
+    /// What it was built in.
+    built: Option<Dtype>,
+    /// Autocast regions, the innermost last: the lower precision where it is on.
+    autocast: Vec<Option<Dtype>>,
+    is_grad_on: bool,
+    cached: HashMap<TensorId, TensorId>,
+    calls: Calls,
+}
+
+impl<'a> Builder<'a> {
+    fn new(flat: &'a Flat, operators: &'a mut Operators, precision: Precision, mode: Mode) -> Builder<'a> {
+        let (cast, autocast) = match precision {
+            Precision::AsBuilt => (None, None),
+            Precision::Cast(dtype) => (Some(dtype), None),
+            Precision::Autocast(dtype) => (None, Some(dtype)),
+        };
+        let built = built_dtype(flat);
+        // Casting the model and its inputs leaves everything else to follow.
+        let given = |(number, dtype): (usize, Dtype)| match cast {
+            Some(cast) if number < flat.given && is_real(dtype) => cast,
+            _ => dtype,
+        };
+        let dtypes = flat.values.iter().map(|value| value.dtype).enumerate().map(given).collect();
+        let requires_grad = flat.values.iter().map(|value| value.requires_grad).collect();
+        let identity = || (0..flat.values.len() as u32).map(TensorId);
+        Builder {
+            flat,
+            operators,
+            mode,
+            cast,
+            built,
+            autocast: vec![autocast],
+            is_grad_on: mode != Mode::Eval,
+            cached: HashMap::new(),
+            calls: Calls {
+                events: Vec::with_capacity(flat.items.len()),
+                dtypes,
+                shapes: identity().map(Shape::Of).collect(),
+                requires_grad,
+                casts: Vec::new(),
+                same: identity().collect(),
+                has_guessed_types: false,
+                has_turned_off: false,
+            },
+        }
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Grad(is_on) => {
+                // Evaluation keeps gradients off whatever the model does within.
+                self.is_grad_on = *is_on && self.mode != Mode::Eval;
+                self.calls.events.push(Event::Mark(Step::Grad(self.is_grad_on)));
+            }
+            Item::Autocast { is_gpu, dtype, is_enabled, has_cache } => {
+                let outer = self.autocast.last().copied().flatten();
+                let inner = match (*is_gpu, *is_enabled) {
+                    (true, true) => dtype.or(outer),
+                    (true, false) => None,
+                    (false, _) => outer,
+                };
+                self.autocast.push(inner);
+                let (is_gpu, dtype, is_enabled, has_cache) = (*is_gpu, *dtype, *is_enabled, *has_cache);
+                self.calls.events.push(Event::Mark(Step::Autocast { is_gpu, dtype, is_enabled, has_cache }));
+            }
+            Item::EndAutocast => {
+                self.autocast.pop();
+                self.calls.events.push(Event::Mark(Step::EndAutocast));
+            }
+            Item::Call(call) => self.call(call),
+        }
+    }
+
+    fn call(&mut self, original: &FlatCall) {
+        let mut call = original.clone();
+        for argument in &mut call.arguments {
+            self.replace(argument);
+        }
+        if self.mode != Mode::Train {
+            self.turn_off(&mut call);
+        }
+        self.cast_whole(&mut call, original);
+        if self.is_without_effect(&call) {
+            self.pass_through(&call);
+            return;
+        }
+        if self.pass_broadcast(&call) {
+            return;
+        }
+        self.cast_back(&mut call);
+        let lower = self.autocast.last().copied().flatten();
+        let parts = match self.operators.name(call.operator) {
+            "aten.cross_entropy_loss.default" if lower.is_some() => open::cross_entropy(self, &call),
+            "aten.einsum.default" => open::einsum(self, &call),
+            _ => None,
+        };
+        match (lower, parts) {
+            (None, None) => self.finish(call, Some(original)),
+            (Some(lower), None) => self.cast_for(lower, call, Some(original)),
+            (None, Some(parts)) => parts.into_iter().for_each(|part| self.finish(part, None)),
+            (Some(lower), Some(parts)) => parts.into_iter().for_each(|part| self.cast_for(lower, part, None)),
+        }
+    }
+
+    /// Norms that compute in single precision cast back before they multiply with a weight of half precision: a branch
+    /// that an export in single precision does not take.
+    fn cast_back(&mut self, call: &mut FlatCall) {
+        let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
+        let place = &self.flat.places.places[call.place as usize];
+        let class = place.calls.last().map(|call| {
+            let module = self.flat.places.calls[*call as usize].module;
+            self.flat.places.modules[module as usize].class.as_str()
+        });
+        let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
+        if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
+            return;
+        }
+        let is_weight = |argument: &Argument| match argument {
+            Argument::Tensor(tensor) => (tensor.0 as usize) < self.flat.weights,
+            _ => false,
+        };
+        if !call.arguments[..2].iter().any(is_weight) {
+            return;
+        }
+        for at in 0..2 {
+            if let Argument::Tensor(tensor) = call.arguments[at]
+                && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
+            {
+                self.calls.has_guessed_types = true;
+                let shape = self.calls.shapes[tensor.0 as usize].clone();
+                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+                let result = self.add(shape, cast, requires_grad);
+                let operator = self.operators.number("aten.to.dtype");
+                let mut arguments = self.operators.defaults(operator);
+                arguments[0] = Argument::Tensor(tensor);
+                arguments[1] = Argument::Dtype(cast);
+                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
+                call.arguments[at] = Argument::Tensor(result);
+            }
+        }
+    }
+
+    /// Makes the casts that autocast makes for a call, then the call.
+    fn cast_for(&mut self, lower: Dtype, mut call: FlatCall, original: Option<&FlatCall>) {
+        let name = self.operators.name(call.operator).to_owned();
+        match policy(&name) {
+            Some(Policy::Lower) => self.cast_arguments(&mut call, lower, lower),
+            Some(Policy::Single) => self.cast_arguments(&mut call, Dtype::Float32, lower),
+            Some(Policy::Widest) => {
+                let mut widest = lower;
+                for_each_tensor(&call.arguments, &mut |tensor| {
+                    let dtype = self.calls.dtypes[tensor.0 as usize];
+                    if is_real(dtype) {
+                        widest = wider(widest, dtype);
+                    }
+                });
+                self.cast_arguments(&mut call, widest, lower);
+            }
+            Some(Policy::SingleByDtype) => {
+                let is_castable = match call.arguments.first() {
+                    Some(Argument::Tensor(tensor)) => self.is_castable(*tensor),
+                    _ => false,
+                };
+                let at = self.operators.argument(call.operator, "dtype");
+                if let Some(argument) = at.and_then(|at| call.arguments.get_mut(at))
+                    && is_castable
+                    && *argument == Argument::None
+                {
+                    *argument = Argument::Dtype(Dtype::Float32);
+                }
+            }
+            None => {}
+        }
+        self.finish(call, original);
+    }
+
+    fn is_castable(&self, tensor: TensorId) -> bool {
+        let dtype = self.calls.dtypes[tensor.0 as usize];
+        is_real(dtype) && dtype != Dtype::Float64 && !self.is_on_host(tensor)
+    }
+
+    fn is_on_host(&self, tensor: TensorId) -> bool {
+        match &self.calls.shapes[tensor.0 as usize] {
+            Shape::Of(value) => self.flat.values[value.0 as usize].is_on_host,
+            Shape::Own(_) => false,
+        }
+    }
+
+    /// Casts a call's arguments, the last first, as C++ does.
+    fn cast_arguments(&mut self, call: &mut FlatCall, target: Dtype, lower: Dtype) {
+        let place = call.place;
+        for argument in call.arguments.iter_mut().rev() {
+            match argument {
+                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, place),
+                Argument::List(items) => {
+                    for item in items {
+                        if let Argument::Tensor(tensor) = item {
+                            *tensor = self.cast_one(*tensor, target, lower, place);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, place: u32) -> TensorId {
+        let dtype = self.calls.dtypes[tensor.0 as usize];
+        if !self.is_castable(tensor) || dtype == target {
+            return tensor;
+        }
+        let is_weight = (tensor.0 as usize) < self.flat.values.len()
+            && self.flat.values[tensor.0 as usize].requires_grad
+            && dtype == Dtype::Float32
+            && target == lower;
+        if is_weight && let Some(cast) = self.cached.get(&tensor) {
+            return *cast;
+        }
+        let shape = self.calls.shapes[tensor.0 as usize].clone();
+        let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+        let result = self.add(shape, target, requires_grad);
+        let operator = self.operators.number("aten.to.dtype");
+        let mut arguments = self.operators.defaults(operator);
+        arguments[0] = Argument::Tensor(tensor);
+        arguments[1] = Argument::Dtype(target);
+        let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
+        self.push(operator, arguments, vec![Some(result)], place, cast);
+        if is_weight {
+            self.cached.insert(tensor, result);
+            self.calls.casts.push(result);
+        }
+        result
+    }
+
+    /// Puts in the tensors that stand for an argument's.
+    fn replace(&self, argument: &mut Argument) {
+        match argument {
+            Argument::Tensor(tensor) => *tensor = self.calls.same[tensor.0 as usize],
+            Argument::List(items) => items.iter_mut().for_each(|item| self.replace(item)),
+            _ => {}
+        }
+    }
+
+    /// Gives a type that a call names what it would be if the model were cast.
+    fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
+        let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
+        let name = self.operators.name(call.operator);
+        let text = &self.flat.places.places[original.place as usize].text;
+        for argument in &mut call.arguments {
+            if *argument == Argument::Dtype(built) {
+                self.calls.has_guessed_types = true;
+                if is_only_moved(name, text) {
+                    *argument = Argument::None;
+                } else if !is_named_by_code(name, original.function.as_deref(), text) {
+                    *argument = Argument::Dtype(cast);
+                }
+            }
+        }
+    }
+
+    /// Turns off what training alone does.
+    fn turn_off(&mut self, call: &mut FlatCall) {
+        let name = self.operators.name(call.operator);
+        let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+        let flag = match base {
+            "dropout"
+            | "feature_dropout"
+            | "alpha_dropout"
+            | "feature_alpha_dropout"
+            | "native_dropout"
+            | "lstm"
+            | "gru"
+            | "rnn_tanh"
+            | "rnn_relu" => "train",
+            "batch_norm" | "native_batch_norm" | "rrelu" => "training",
+            "scaled_dot_product_attention" => "dropout_p",
+            _ => return,
+        };
+        let Some(at) = self.operators.argument(call.operator, flag) else { return };
+        let off = if flag == "dropout_p" { Argument::Float(0.0) } else { Argument::Bool(false) };
+        if call.arguments[at] != off {
+            self.calls.has_turned_off = true;
+            call.arguments[at] = off;
+        }
+    }
+
+    /// Whether a call returns its first argument as it is.
+    fn is_without_effect(&self, call: &FlatCall) -> bool {
+        let (Some(Argument::Tensor(source)), [Some(result)]) = (call.arguments.first(), &call.results[..]) else {
+            return false;
+        };
+        let name = self.operators.name(call.operator);
+        let base = name.strip_prefix("aten.").unwrap_or(name).split('.').next().unwrap_or("");
+        let argument = |name: &str| self.operators.argument(call.operator, name).and_then(|at| call.arguments.get(at));
+        match base {
+            "to" | "_to_copy" | "type_as" => {
+                let dtype = self.result_dtype(call, *result);
+                let is_moved = self.is_on_host(*source) != self.flat.values[result.0 as usize].is_on_host;
+                let is_copied = name.starts_with("aten._to_copy") || argument("copy") == Some(&Argument::Bool(true));
+                dtype == self.calls.dtypes[source.0 as usize] && !is_moved && !is_copied
+            }
+            "dropout" | "feature_dropout" | "alpha_dropout" | "feature_alpha_dropout" => {
+                argument("train") == Some(&Argument::Bool(false)) || argument("p") == Some(&Argument::Float(0.0))
+            }
+            "detach_" => !self.calls.requires_grad[source.0 as usize],
+            "lift_fresh" | "lift_fresh_copy" | "positive" | "resolve_conj" | "resolve_neg" => true,
+            _ => false,
+        }
+    }
+
+    /// Lets tensors of one shape pass through `broadcast_tensors`, which returns them as they are.
+    fn pass_broadcast(&mut self, call: &FlatCall) -> bool {
+        if self.operators.name(call.operator) != "aten.broadcast_tensors.default" {
+            return false;
+        }
+        let Some(Argument::List(sources)) = call.arguments.first() else { return false };
+        let shape = |tensor: TensorId| &self.flat.values[tensor.0 as usize].shape;
+        let mut pairs = Vec::new();
+        for (source, result) in sources.iter().zip(&call.results) {
+            match (source, result) {
+                (Argument::Tensor(source), Some(result)) if shape(*source) == shape(*result) => {
+                    pairs.push((*source, *result))
+                }
+                _ => return false,
+            }
+        }
+        for (source, result) in pairs {
+            self.calls.same[result.0 as usize] = source;
+        }
+        true
+    }
+
+    fn pass_through(&mut self, call: &FlatCall) {
+        if let (Some(Argument::Tensor(source)), Some(Some(result))) = (call.arguments.first(), call.results.first()) {
+            self.calls.same[result.0 as usize] = *source;
+        }
+    }
+
+    /// The type that a call, its arguments as they are now, gives to this result.
+    fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
+        let operator = self.operators.name(call.operator);
+        let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
+        let types = Types { values, dtypes, replaced: &[], operator };
+        let named = match self.operators.name(call.operator) {
+            "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
+                Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
+                _ => None,
+            },
+            _ => {
+                let at = self.operators.argument(call.operator, "dtype");
+                match at.and_then(|at| call.arguments.get(at)) {
+                    Some(Argument::Dtype(dtype)) => Some(*dtype),
+                    _ => None,
+                }
+            }
+        };
+        types.result(call, result, named)
+    }
+
+    /// The type of a call's result where arguments were cast: the arguments' own say, not those of the archive.
+    fn cast_dtype(&self, call: &FlatCall, original: &FlatCall, result: TensorId) -> Dtype {
+        // Types are found by the arguments as exported, with the types that stand in their places now.
+        let mut replaced: Vec<(TensorId, Dtype)> = Vec::new();
+        for (now, before) in call.arguments.iter().zip(&original.arguments) {
+            let mut pair = |now: &Argument, before: &Argument| {
+                if let (Argument::Tensor(now), Argument::Tensor(before)) = (now, before) {
+                    replaced.push((*before, self.calls.dtypes[now.0 as usize]));
+                }
+            };
+            match (now, before) {
+                (Argument::List(now), Argument::List(before)) => {
+                    now.iter().zip(before).for_each(|(now, before)| pair(now, before));
+                }
+                (now, before) => pair(now, before),
+            }
+        }
+        let operator = self.operators.name(call.operator);
+        let types = Types { values: &self.flat.values, dtypes: &self.calls.dtypes, replaced: &replaced, operator };
+        let at = self.operators.argument(call.operator, "dtype");
+        let named = match at.and_then(|at| call.arguments.get(at)) {
+            Some(Argument::Dtype(dtype)) => Some(*dtype),
+            _ => None,
+        };
+        types.result(original, result, named)
+    }
+
+    /// Adds a call with its results' types.
+    fn finish(&mut self, call: FlatCall, original: Option<&FlatCall>) {
+        let mut wants_grad = false;
+        for_each_tensor(&call.arguments, &mut |tensor| wants_grad |= self.calls.requires_grad[tensor.0 as usize]);
+        let name = self.operators.name(call.operator);
+        let is_cut = name.starts_with("aten.detach");
+        let wants_grad = wants_grad && self.is_grad_on && !is_cut;
+        let is_changed = self.cast.is_some() || self.autocast[0].is_some();
+        let mut results = call.results.clone();
+        for result in results.iter_mut().flatten() {
+            *result = self.calls.same[result.0 as usize];
+            let is_argument = call.arguments.contains(&Argument::Tensor(*result));
+            if let (Some(original), true, false) = (original, is_changed, is_argument) {
+                self.calls.dtypes[result.0 as usize] = match self.operators.name(call.operator) {
+                    "aten.type_as.default" | "aten.to.other" => self.result_dtype(&call, *result),
+                    _ => self.cast_dtype(&call, original, *result),
+                };
+            }
+            let dtype = self.calls.dtypes[result.0 as usize];
+            if !is_argument || wants_grad {
+                self.calls.requires_grad[result.0 as usize] = wants_grad && dtype.is_differentiable();
+            }
+        }
+        self.push(call.operator, call.arguments, results, call.place, Cast::No);
+    }
+
+    fn push(
+        &mut self,
+        operator: u32,
+        arguments: Vec<Argument>,
+        results: Vec<Option<TensorId>>,
+        place: u32,
+        cast: Cast,
+    ) {
+        let source = self.flat.places.places[place as usize].source;
+        self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, place));
+    }
+
+    fn add(&mut self, shape: Shape, dtype: Dtype, requires_grad: bool) -> TensorId {
+        let tensor = TensorId(self.calls.dtypes.len() as u32);
+        self.calls.dtypes.push(dtype);
+        self.calls.shapes.push(shape);
+        self.calls.requires_grad.push(requires_grad);
+        self.calls.same.push(tensor);
+        tensor
+    }
+}
+
+impl open::Workshop for Builder<'_> {
+    fn operator(&mut self, name: &str) -> (u32, Vec<Argument>) {
+        let number = self.operators.number(name);
+        (number, self.operators.defaults(number))
+    }
+
+    fn argument(&self, call: &FlatCall, name: &str) -> Option<Argument> {
+        self.operators.argument(call.operator, name).and_then(|at| call.arguments.get(at)).cloned()
+    }
+
+    fn shape(&self, tensor: TensorId) -> Vec<Size> {
+        match &self.calls.shapes[tensor.0 as usize] {
+            Shape::Of(value) => self.flat.values[value.0 as usize].shape.clone(),
+            Shape::Own(sizes) => sizes.clone(),
+        }
+    }
+
+    fn dtype(&self, tensor: TensorId) -> Dtype {
+        self.calls.dtypes[tensor.0 as usize]
+    }
+
+    fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId {
+        self.add(Shape::Own(shape), dtype, false)
+    }
+
+    fn product_dtype(&self, dtype: Dtype) -> Dtype {
+        self.autocast.last().copied().flatten().unwrap_or(dtype)
+    }
+
+    fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype) {
+        self.calls.dtypes[tensor.0 as usize] = dtype;
+    }
+}
+
+/// The one real type that the model's weights have; `None` where there are several or none.
+pub(super) fn built_dtype(flat: &Flat) -> Option<Dtype> {
+    let mut found = None;
+    for value in flat.values.iter().take(flat.weights) {
+        match found {
+            _ if !is_real(value.dtype) => {}
+            None => found = Some(value.dtype),
+            Some(dtype) if dtype != value.dtype => return None,
+            Some(_) => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,157 @@
+//! Parameters and buffers: which are one and the same, and in which order `model.cuda()` moves them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::document::{InputSpec, Payload, Program, RawGraph, TensorMeta};
+use super::flatten::argument_tensors;
+
+/// A parameter or buffer.
+pub(super) struct RawWeight<'a> {
+    /// Its names in the model, those it is tied to included.
+    pub(super) names: Vec<&'a str>,
+    /// Its names in the graph.
+    pub(super) tensors: Vec<&'a str>,
+    pub(super) meta: &'a TensorMeta,
+    pub(super) requires_grad: bool,
+}
+
+/// All parameters and buffers.
+pub(super) struct Weights<'a> {
+    pub(super) parameters: Vec<RawWeight<'a>>,
+    pub(super) buffers: Vec<RawWeight<'a>>,
+    /// Parameters that are taken for tied though the file does not say so.
+    pub(super) guessed: Vec<(&'a str, &'a str)>,
+}
+
+/// Finds the weights of a program.
+pub(super) fn weights<'a>(
+    program: &'a Program,
+    metas: &HashMap<&'a str, &'a TensorMeta>,
+    payloads: &'a [(String, Payload)],
+) -> Weights<'a> {
+    let payloads: HashMap<&str, &Payload> = payloads.iter().map(|(name, payload)| (name.as_str(), payload)).collect();
+    // On the meta device no weight has bytes, and all are said to lie in one place.
+    let place = |name: &str| {
+        let payload = payloads.get(name)?;
+        let is_real = payload.meta.as_ref().is_some_and(|meta| meta.device != "meta");
+        is_real.then_some(payload.path.as_str())
+    };
+    let used = used_tensors(&program.graph);
+    let mut found = Weights { parameters: Vec::new(), buffers: Vec::new(), guessed: Vec::new() };
+    let mut unused: Vec<RawWeight<'a>> = Vec::new();
+    let mut order: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<(bool, &str), usize> = HashMap::new();
+    for (number, spec) in program.inputs.iter().enumerate() {
+        let (tensor, name, is_parameter) = match spec {
+            InputSpec::Parameter { tensor, name } => (tensor.as_str(), name.as_str(), true),
+            InputSpec::Buffer { tensor, name } => (tensor.as_str(), name.as_str(), false),
+            _ => continue,
+        };
+        order.insert(name, number);
+        let in_graph = metas.get(tensor).copied();
+        let payload = payloads.get(name).and_then(|payload| payload.meta.as_ref());
+        let Some(meta) = in_graph.or(payload) else { continue };
+        let requires_grad = is_parameter && payload.or(in_graph).is_some_and(|meta| meta.requires_grad);
+        let list = if is_parameter { &mut found.parameters } else { &mut found.buffers };
+        if let Some(path) = place(name) {
+            let first = *places.entry((is_parameter, path)).or_insert(list.len());
+            if let Some(same) = list.get_mut(first).filter(|same| is_alike(same.meta, meta)) {
+                same.names.push(name);
+                same.tensors.push(tensor);
+                continue;
+            }
+        }
+        let weight = RawWeight { names: vec![name], tensors: vec![tensor], meta, requires_grad };
+        match is_parameter && place(name).is_none() && !used.contains(tensor) {
+            true => unused.push(weight),
+            false => list.push(weight),
+        }
+    }
+    for weight in unused {
+        let alike: Vec<usize> = (0..found.parameters.len())
+            .filter(|&at| {
+                is_alike(found.parameters[at].meta, weight.meta) && used.contains(found.parameters[at].tensors[0])
+            })
+            .collect();
+        match alike[..] {
+            [only] => {
+                let same = &mut found.parameters[only];
+                found.guessed.push((weight.names[0], same.names[0]));
+                same.names.extend(weight.names);
+                same.tensors.extend(weight.tensors);
+            }
+            _ => found.parameters.push(weight),
+        }
+    }
+    for weight in &mut found.parameters {
+        weight.names.sort_by_key(|name| order.get(name));
+    }
+    found.parameters.sort_by_key(|weight| weight.names.iter().filter_map(|name| order.get(name)).min().copied());
+    found
+}
+
+fn is_alike(one: &TensorMeta, other: &TensorMeta) -> bool {
+    let known = |meta: &TensorMeta| -> Vec<String> { meta.shape.iter().map(|size| format!("{size:?}")).collect() };
+    one.dtype == other.dtype && known(one) == known(other)
+}
+
+/// The graph's tensors that some call or output uses.
+fn used_tensors(graph: &RawGraph) -> HashSet<&str> {
+    let mut used = HashSet::new();
+    for node in &graph.nodes {
+        for input in &node.inputs {
+            argument_tensors(&input.argument, &mut |name| {
+                used.insert(name);
+            });
+        }
+    }
+    for output in &graph.outputs {
+        argument_tensors(output, &mut |name| {
+            used.insert(name);
+        });
+    }
+    used
+}
+
+/// The order in which `model.cuda()` moves weights: those of a module's parts first, then its own, parameters before
+/// buffers. `modules` are the modules' paths in order; the result are numbers of `parameters`, then of `buffers`.
+pub(super) fn move_order(modules: &[&str], weights: &Weights<'_>) -> Vec<u32> {
+    let mut own: HashMap<&str, Vec<u32>> = HashMap::new();
+    let mut paths: Vec<&str> = modules.to_vec();
+    for (number, weight) in (0_u32..).zip(weights.parameters.iter().chain(&weights.buffers)) {
+        for name in &weight.names {
+            let path = name.rsplit_once('.').map_or("", |(path, _)| path);
+            own.entry(path).or_default().push(number);
+            paths.push(path);
+        }
+    }
+    let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut seen = HashSet::from([""]);
+    for path in paths {
+        // A path's parents come before it, should they not be listed themselves.
+        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let part = &path[..end];
+            if seen.insert(part) {
+                children.entry(part.rsplit_once('.').map_or("", |(parent, _)| parent)).or_default().push(part);
+            }
+        }
+    }
+    let count = weights.parameters.len() + weights.buffers.len();
+    let mut order = Vec::with_capacity(count);
+    let mut is_moved = vec![false; count];
+    let mut open: Vec<(&str, bool)> = vec![("", false)];
+    while let Some((path, is_done)) = open.pop() {
+        if is_done {
+            for number in own.get(path).into_iter().flatten() {
+                if !std::mem::replace(&mut is_moved[*number as usize], true) {
+                    order.push(*number);
+                }
+            }
+            continue;
+        }
+        open.push((path, true));
+        open.extend(children.get(path).into_iter().flatten().rev().map(|child| (*child, false)));
+    }
+    order
+}
