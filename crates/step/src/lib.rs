@@ -6,6 +6,7 @@
 
 pub mod checkpoint;
 pub mod engine;
+pub mod format;
 pub mod forward;
 pub mod kernels;
 pub mod memory;

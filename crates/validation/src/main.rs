@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use vramfit_validation::{allocator, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [2 | --write] | trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         ["allocator"] => allocator::page().map(|text| print!("{text}")),
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
+        ["estimate", "2"] => estimate::overview(2).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),

@@ -8,6 +8,7 @@ use vramfit_graph::dtype::Dtype;
 
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
+use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
@@ -116,6 +117,14 @@ impl Context {
             return tensor.clone();
         }
         self.empty_contiguous(tensor.dtype(), tensor.shape())
+    }
+
+    /// `contiguous(memory_format)`: a copy in the format where the tensor does not lie in it, else the tensor itself.
+    pub fn contiguous_in(&self, tensor: &Tensor, format: Format) -> Tensor {
+        if format.is_kept_by(tensor.layout()) {
+            return tensor.clone();
+        }
+        self.empty(format.layout(tensor.dtype(), tensor.shape()))
     }
 
     /// A new tensor.

@@ -5,12 +5,15 @@
 
 mod activation;
 mod attention;
+mod batch_norm;
 mod call;
 mod context;
+mod convolution;
 mod copy;
 mod dropout;
 mod embedding;
 mod factory;
+mod group_norm;
 mod indexing;
 mod joining;
 mod linear;
@@ -18,7 +21,10 @@ mod loss;
 mod matmul;
 mod normalization;
 mod pointwise;
+mod pooling;
+mod recurrent;
 mod reduction;
+mod resize;
 mod softmax;
 mod view;
 
@@ -47,6 +53,12 @@ pub fn rule(name: &str) -> Option<Rule> {
         joining::rule,
         indexing::rule,
         factory::rule,
+        convolution::rule,
+        batch_norm::rule,
+        group_norm::rule,
+        pooling::rule,
+        resize::rule,
+        recurrent::rule,
     ];
     families.into_iter().find_map(|family| family(name))
 }
