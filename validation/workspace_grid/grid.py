@@ -8,7 +8,8 @@ Worker processes share the GPU; each takes every n-th shape of its list until th
   [most bytes at once, bytes in all] beyond the result; `shape` as `Shape.row`.
 * `kernels-*.jsonl`: the same, with the names of the kernels of each of the three.
 * `benchmark-*.jsonl`: [shape, forward, forward again, input gradient, again, weight gradient, again], cudnn.benchmark on.
-* `recurrent-*.jsonl`: [settings, events of the forward pass, events of the backward pass].
+* `recurrent-*.jsonl`: [settings, weights, events of the forward pass, events of the backward pass].
+* `norm-*.jsonl`: [settings, forward, backward] of batch norm on channels-last images, bytes beyond the results.
 """
 
 import argparse
@@ -144,11 +145,12 @@ def sweeps():
                 yield shape
 
 
-def shapes(kind):
+def shapes(kind, seed=1):
+    """What a kind of worker records. The sweeps belong to the first seed only."""
     if kind == "benchmark":
         found = [shape for shape in zoo(7) if shape.row[0] != "fp16"][:4000]
     else:
-        found = [*sweeps(), *zoo(1)]
+        found = [*(sweeps() if seed == 1 else ()), *zoo(seed)]
         random.Random(3).shuffle(found)
     seen, kept = set(), []
     for shape in found:
@@ -245,6 +247,38 @@ def with_kernels(several, device):
     return rows
 
 
+def norm_settings():
+    """[dtype, batch, channels, side] of batch norms on channels-last images."""
+    rows = [
+        [dtype, batch, channels, side]
+        for dtype in ("fp32", "fp16")
+        for channels in (1, 3, 8, 12, 16, 20, 24, 32, 36, 40, 48, 56, 64, 72, 80, 88, 96, 112, 120, 128, 144, 160, 192, 240, 256, 320, 336, 480, 512, 960, 1024)
+        for batch, side in ((1, 7), (4, 14), (16, 14), (8, 56), (32, 28), (33, 15), (64, 56), (16, 112), (128, 7), (5, 1))
+    ]
+    random.Random(5).shuffle(rows)
+    return rows
+
+
+def norm(settings, device):
+    """[settings, most bytes beyond the results forward and backward, bytes in all]."""
+    tidy(device)
+    dtype, batch, channels, side = settings
+    x = torch.zeros(batch, channels, side, side, device=device, dtype=DTYPES[dtype])
+    x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
+    weight, bias = (torch.ones(channels, device=device, requires_grad=True) for _ in range(2))
+    mean, variance = torch.zeros(channels, device=device), torch.ones(channels, device=device)
+    made = []
+
+    def forward():
+        made.append(torch.batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5, True))
+        return made[-1]
+
+    first = measured(forward, device)
+    gradient = torch.zeros_like(made[-1])
+    second = measured(lambda: torch.autograd.grad(made.pop(), (x, weight, bias), gradient), device)
+    return [settings, first, second]
+
+
 def recurrent_settings():
     """[kind, dtype, training, length, batch, inputs, hidden, layers, both ways, projection, dropout]."""
     draw = random.Random(11)
@@ -294,12 +328,12 @@ def recurrent(settings, device):
     return [settings, weights, parts["forward"], parts["backward"]]
 
 
-def worker(kind, index, count, out, seconds, device, start, limit):
+def worker(kind, index, count, out, seconds, device, start, limit, seed):
     if device == "cuda":
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, (7 << 30) / total))
     begun = time.monotonic()
-    items = recurrent_settings() if kind == "recurrent" else shapes(kind)
+    items = {"recurrent": recurrent_settings, "norm": norm_settings}.get(kind, lambda: shapes(kind, seed))()
     items = items[index::count][: limit or None]
     step = 24 if kind == "kernels" else 1
     with open(out / f"{kind}-{index}.jsonl", "a") as file, open(out / f"{kind}-{index}.position", "w") as position:
@@ -313,7 +347,7 @@ def worker(kind, index, count, out, seconds, device, start, limit):
                 if kind == "kernels":
                     rows = with_kernels(items[number : number + step], device)
                 else:
-                    function = {"convolution": convolution, "benchmark": benchmark, "recurrent": recurrent}[kind]
+                    function = {"convolution": convolution, "benchmark": benchmark, "recurrent": recurrent, "norm": norm}[kind]
                     rows = [function(items[number], device)]
             except (RuntimeError, ValueError) as error:
                 print(kind, number, str(error)[:200].replace("\n", " "), file=sys.stderr, flush=True)
@@ -332,7 +366,7 @@ def keep_running(arguments, kind, index, count, deadline):
     while time.monotonic() < deadline - 15:
         process = subprocess.Popen(
             [sys.executable, __file__, "--out", str(arguments.out), "--worker", kind, "--index", str(index), "--count", str(count),
-             "--seconds", str(deadline - time.monotonic()), "--device", arguments.device, "--start", str(start), "--limit", str(arguments.limit)],
+             "--seconds", str(deadline - time.monotonic()), "--device", arguments.device, "--start", str(start), "--limit", str(arguments.limit), "--seed", str(arguments.seed)],
             stderr=open(arguments.out / f"{kind}-{index}.log", "a"))  # fmt: skip
         yield process
         if process.returncode == 0:
@@ -348,6 +382,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--limit", type=int, default=0, help="items a worker, for a dry run")
+    parser.add_argument("--seed", type=int, default=1, help="which draw of shapes; 1 has the sweeps and the other kinds too")
     parser.add_argument("--worker")
     parser.add_argument("--index", type=int)
     parser.add_argument("--count", type=int)
@@ -357,11 +392,11 @@ def main():
     torch.set_num_threads(1)
     if arguments.worker:
         worker(arguments.worker, arguments.index, arguments.count, arguments.out, arguments.seconds, arguments.device,
-               arguments.start, arguments.limit)  # fmt: skip
+               arguments.start, arguments.limit, arguments.seed)  # fmt: skip
         return
     deadline = time.monotonic() + arguments.seconds
-    others = [("kernels", 3), ("benchmark", 1), ("recurrent", 1)]
-    plan = [("convolution", max(1, arguments.jobs - 5)), *others]
+    others = [("kernels", 3), ("benchmark", 1), ("recurrent", 1)] if arguments.seed == 1 else [("norm", 1)]
+    plan = [("convolution", max(1, arguments.jobs - sum(count for _, count in others))), *others]
     running = [keep_running(arguments, kind, index, count, deadline) for kind, count in plan for index in range(count)]
     processes = {number: next(generator) for number, generator in enumerate(running)}
     while processes:

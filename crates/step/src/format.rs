@@ -5,7 +5,7 @@ use vramfit_graph::dtype::Dtype;
 use crate::tensor::{Dims, Layout, contiguous_strides};
 
 /// The order in which the dimensions of an image lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Row-major.
     Contiguous,
@@ -43,7 +43,11 @@ impl Format {
     pub fn is_kept_by(self, layout: &Layout) -> bool {
         let wanted = self.layout(layout.dtype, &layout.shape);
         layout.elements() == 0
-            || layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
+            || layout
+                .shape
+                .iter()
+                .enumerate()
+                .all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
     }
 }
 

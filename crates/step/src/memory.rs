@@ -52,6 +52,13 @@ pub enum Entry {
     },
 }
 
+/// Whether the program can go on without the memory it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Vital,
+    Forgoable,
+}
+
 /// What is held at an instant, by category: bytes of blocks, and how much of that is rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -171,22 +178,27 @@ impl Memory {
         self.allocator.reset_peaks();
     }
 
-    fn allocate(&mut self, bytes: u64, category: Category) -> (Option<BlockId>, u32) {
+    fn allocate(&mut self, bytes: u64, category: Category, need: Need) -> (Option<BlockId>, u32) {
         let id = self.next_id;
         self.next_id += 1;
         if bytes == 0 || self.is_muted || self.failure.is_some() {
             return (None, id);
         }
+        let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
+            Ok(block) => Some(block),
+            Err(error) => {
+                self.allocator.clear_changes();
+                if need == Need::Forgoable {
+                    return (None, id);
+                }
+                self.failure = Some(error);
+                None
+            }
+        };
         if let Some(journal) = &mut self.journal {
             journal.push(Entry::Allocate { id, bytes, place: self.place });
         }
-        let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
-            Ok(block) => block,
-            Err(error) => {
-                self.failure = Some(error);
-                return (None, id);
-            }
-        };
+        let Some(block) = block else { return (None, id) };
         self.allocator.clear_changes();
         self.account.requested[category as usize] += bytes;
         self.account.rounding += self.allocator.block(block).size - bytes;
@@ -212,9 +224,18 @@ impl Storage {
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
-        let (block, id) = borrowed.allocate(bytes, category);
+        let (block, id) = borrowed.allocate(bytes, category, Need::Vital);
         drop(borrowed);
         Rc::new(Storage { memory: Rc::clone(memory), block, bytes, category: category.into(), id })
+    }
+
+    /// Asks `memory` for `bytes` that the program can do without: `None` where there is no room, and nothing has failed.
+    pub fn attempt(memory: &SharedMemory, bytes: u64) -> Option<Rc<Storage>> {
+        let mut borrowed = memory.borrow_mut();
+        let (block, id) = borrowed.allocate(bytes, Category::Workspace, Need::Forgoable);
+        drop(borrowed);
+        let category = Category::Workspace.into();
+        block.map(|block| Rc::new(Storage { memory: Rc::clone(memory), block: Some(block), bytes, category, id }))
     }
 
     /// From now on this memory counts as `category`.

@@ -76,6 +76,28 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     events
 }
 
+/// The events without memory that is let go of as soon as it was asked for, as workspaces are: what is left, numbered
+/// anew.
+pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
+    let mut kept = Vec::with_capacity(events.len());
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let mut made = 0;
+    let mut rest = events.iter().peekable();
+    while let Some(&event) = rest.next() {
+        match event {
+            Event::Allocate(bytes) => {
+                if rest.next_if(|next| **next == Event::Free(made)).is_none() {
+                    numbers.insert(made, numbers.len() as u32);
+                    kept.push(Event::Allocate(bytes));
+                }
+                made += 1;
+            }
+            Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
+        }
+    }
+    kept
+}
+
 /// The first place where the two differ.
 pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)]) -> Option<usize> {
     let same = recorded.iter().zip(simulated).take_while(|((one, _), (other, _))| one == other).count();
@@ -132,6 +154,15 @@ pub fn place_name(bound: &Bound<'_>, place: u32) -> String {
         Some(BoundStep::Call(call)) => bound.operator_name(call).to_owned(),
         _ => String::new(),
     }
+}
+
+/// How many events agree from the beginning once workspaces are left out, of how many.
+pub fn agreement_up_to_workspaces(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
+    let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
+    let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
+    let (recorded, simulated) = (without_workspaces(&recorded), without_workspaces(&simulated));
+    let same = recorded.iter().zip(&simulated).take_while(|(one, other)| one == other).count();
+    (same, recorded.len().max(simulated.len()))
 }
 
 /// How many events agree from the beginning, of how many.

@@ -84,17 +84,19 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
         }
         Backend::Native => {
             let result = context.empty(input.layout().like(input.dtype()));
-            let kept = [
-                context.empty_contiguous(statistics, &[channels]),
-                context.empty_contiguous(statistics, &[channels]),
-            ];
+            let kept =
+                [context.empty_contiguous(statistics, &[channels]), context.empty_contiguous(statistics, &[channels])];
             if arguments.is_training && is_channels_last(input.layout()) {
                 staging(context, input, channels, 4);
             }
             (input.clone(), result, Some(kept))
         }
     };
-    let backward = BatchNorm { backend, is_training: arguments.is_training, weight: arguments.weight.map(|weight| weight.layout().clone()) };
+    let backward = BatchNorm {
+        backend,
+        is_training: arguments.is_training,
+        weight: arguments.weight.map(|weight| weight.layout().clone()),
+    };
     let edge = context.record(
         &[Some(&source), arguments.weight, arguments.bias],
         1,
@@ -156,10 +158,8 @@ impl BatchNorm {
         let channels = input.shape()[1];
         let statistics = accumulator_dtype(input.dtype());
         let sums = (self.is_training || node.wants(1) || node.wants(2)).then(|| {
-            let sums = [
-                context.empty_contiguous(statistics, &[channels]),
-                context.empty_contiguous(statistics, &[channels]),
-            ];
+            let sums =
+                [context.empty_contiguous(statistics, &[channels]), context.empty_contiguous(statistics, &[channels])];
             let weight = self.parameter(context, node.wants(1));
             let bias = self.parameter(context, node.wants(2));
             if is_channels_last(gradient.layout()) {

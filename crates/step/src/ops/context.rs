@@ -1,14 +1,17 @@
 //! What rules work with: memory, the graph being built, libraries' workspaces.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
 
+use super::convolution::{Guess, Plans, Problem};
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::format::Format;
+use crate::forward::Missing;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
@@ -50,6 +53,10 @@ pub struct Context {
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
+    plans: Plans,
+    guesses: HashMap<Problem, Guess>,
+    searched: [HashSet<Problem>; 2],
+    guessed: Missing,
     pub(crate) checkpointing: Checkpointing,
 }
 
@@ -65,6 +72,10 @@ impl Context {
             sequence: 0,
             pass: 0,
             is_grad_on: true,
+            plans: Plans::default(),
+            guesses: HashMap::new(),
+            searched: [HashSet::new(), HashSet::new()],
+            guessed: Missing::new(),
             checkpointing: Checkpointing::default(),
         }
     }
@@ -72,6 +83,48 @@ impl Context {
     /// The memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
+    }
+
+    /// How cuDNN's plans are chosen, from now on.
+    pub fn set_plans(&mut self, plans: Plans) {
+        self.plans = plans;
+    }
+
+    pub(super) fn plans(&self) -> Plans {
+        self.plans
+    }
+
+    /// The workspace of a convolution, found once.
+    pub(super) fn workspace_guess(&mut self, problem: &Problem, find: fn(&Problem) -> Guess) -> Guess {
+        if let Some(guess) = self.guesses.get(problem) {
+            return *guess;
+        }
+        let guess = find(problem);
+        self.guesses.insert(problem.clone(), guess);
+        guess
+    }
+
+    /// Whether a convolution is run for the first time on this thread: each thread has its own cache of plans.
+    pub(super) fn is_first_of_thread(&mut self, problem: &Problem) -> bool {
+        self.searched[self.thread as usize].insert(problem.clone())
+    }
+
+    /// Writes down that a workspace was guessed.
+    pub(super) fn note_guess(&mut self, what: &str) {
+        match self.guessed.get_mut(what) {
+            Some(count) => *count += 1,
+            None => drop(self.guessed.insert(what.to_owned(), 1)),
+        }
+    }
+
+    /// What was guessed, with how often.
+    pub fn guessed(&self) -> &Missing {
+        &self.guessed
+    }
+
+    /// Memory that the program can do without: nothing where there is no room.
+    pub fn attempt(&self, bytes: u64) -> Option<Rc<Storage>> {
+        Storage::attempt(&self.memory, bytes)
     }
 
     /// Whether an allocation has failed: nothing that follows counts.

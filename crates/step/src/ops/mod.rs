@@ -30,6 +30,7 @@ mod view;
 
 pub use call::{Call, Outcome, Unmodelled};
 pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
+pub use convolution::{Assumption, Plans};
 
 /// A rule: what the operator does, and its results.
 pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;

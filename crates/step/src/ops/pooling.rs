@@ -51,8 +51,7 @@ fn largest(context: &mut Context, source: &Tensor, shape: &[i64]) -> (Tensor, Te
     let read = context.contiguous_in(source, format);
     drop(read);
     let kept = indices.detach();
-    let edge =
-        context.record(&[Some(source)], 2, |_| smallvec![Some(source.clone()), Some(kept)], Pooled);
+    let edge = context.record(&[Some(source)], 2, |_| smallvec![Some(source.clone()), Some(kept)], Pooled);
     (result.with_edge(edge), indices)
 }
 
@@ -183,7 +182,6 @@ fn adaptive_max(context: &mut Context, call: &Call<'_>) -> Outcome {
         drop(plain);
     }
     let kept = indices.detach();
-    let edge =
-        context.record(&[Some(source)], 2, |_| smallvec![Some(source.clone()), Some(kept)], AdaptiveMax);
+    let edge = context.record(&[Some(source)], 2, |_| smallvec![Some(source.clone()), Some(kept)], AdaptiveMax);
     Ok(smallvec![result.with_edge(edge), indices])
 }

@@ -63,6 +63,8 @@ pub struct Run {
     pub peak_reserved: u64,
     /// Operators without a rule, with how often they are called in one pass.
     pub missing: Missing,
+    /// What was guessed for want of a recording, with how often in the whole run.
+    pub guessed: Missing,
     /// The allocation that failed, if one did.
     pub failure: Option<OutOfMemory>,
     /// The requests, where they were asked for.
@@ -112,12 +114,12 @@ impl Reports {
         self.phases.push(report);
     }
 
-    pub(super) fn finish(self, missing: Missing) -> Run {
+    pub(super) fn finish(self, missing: Missing, guessed: Missing) -> Run {
         let built = self.phases.iter().filter(|phase| phase.phase != Phase::Build);
         let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
         let memory = self.memory.borrow();
         let (failure, journal) = (memory.failure(), memory.journal().to_vec());
         drop(memory);
-        Run { phases: self.phases, peak_reserved, missing, failure, journal }
+        Run { phases: self.phases, peak_reserved, missing, guessed, failure, journal }
     }
 }

@@ -3,7 +3,7 @@
 use super::loss::AddedLoss;
 use crate::checkpoint::Choice;
 use crate::kernels::reduce::Gpu;
-use crate::ops::BlasWorkspace;
+use crate::ops::{BlasWorkspace, Plans};
 use crate::optimizer::{Implementation, Kind, Recipe};
 
 /// Where `optimizer.zero_grad()` stands.
@@ -37,6 +37,8 @@ pub struct Loop {
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
     pub loss: AddedLoss,
+    /// How cuDNN's plans for convolutions are chosen.
+    pub plans: Plans,
 }
 
 impl Default for Loop {
@@ -51,6 +53,7 @@ impl Default for Loop {
             has_fresh_inputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
+            plans: Plans::default(),
         }
     }
 }

@@ -51,7 +51,8 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
     let memory = Rc::new(RefCell::new(memory));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?);
-    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    let mut context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    context.set_plans(options.plans);
     let mut script = Script::build(&passes, options, context);
     for step in 0..options.steps {
         if script.context.has_failed() {
@@ -62,7 +63,7 @@ pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Mach
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
     }
-    Ok(script.reports.finish(script.missing))
+    Ok(script.reports.finish(script.missing, script.context.guessed().clone()))
 }
 
 /// The script's variables.

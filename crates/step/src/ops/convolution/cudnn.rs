@@ -1,14 +1,23 @@
 //! cuDNN's three convolutions. A transposed convolution's forward pass is the gradient of an input, and so on.
 
 use super::geometry::Geometry;
-use super::workspace::{self, Pass, Problem};
+use super::problem::{Pass, Problem};
+use super::workspace;
 use crate::format::Format;
 use crate::ops::Context;
 use crate::tape::Node;
 use crate::tensor::Tensor;
 
 /// Runs one of them: `image` and `result` are the two ends of the convolution, whichever is given.
-fn run(context: &mut Context, pass: Pass, image: &Tensor, result: &Tensor, weight: &[i64], geometry: &Geometry, format: Format) {
+fn run(
+    context: &mut Context,
+    pass: Pass,
+    image: &Tensor,
+    result: &Tensor,
+    weight: &[i64],
+    geometry: &Geometry,
+    format: Format,
+) {
     let problem = Problem {
         pass,
         dtype: image.dtype(),
@@ -17,7 +26,6 @@ fn run(context: &mut Context, pass: Pass, image: &Tensor, result: &Tensor, weigh
         result: result.shape().into(),
         weight: weight.into(),
         stride: geometry.stride.clone(),
-        padding: geometry.padding.clone(),
         dilation: geometry.dilation.clone(),
         groups: geometry.groups,
     };

@@ -7,11 +7,10 @@ use crate::format::Format;
 use crate::ops::{Call, Unmodelled};
 use crate::tensor::{Dims, Layout};
 
-/// Strides, paddings and dilations by dimension of the image, groups, direction.
+/// Strides and dilations by dimension of the image, groups, direction. The padding shows in the result's shape.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub stride: Dims,
-    pub padding: Dims,
     pub dilation: Dims,
     pub groups: i64,
     pub is_transposed: bool,
@@ -48,7 +47,6 @@ impl Geometry {
         let count = spatial(call)?;
         Ok(Geometry {
             stride: listed(call, 3, count, 1)?,
-            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 5, count, 1)?,
             groups: call.int(6).unwrap_or(1),
             is_transposed: false,
@@ -60,18 +58,14 @@ impl Geometry {
         let count = spatial(call)?;
         let Some(Value::Text(word)) = call.arguments.get(4) else { return Err(Unmodelled) };
         let dilation = listed(call, 5, count, 1)?;
-        let mut padding = Dims::filled(0, count);
         if word == "same" {
-            for (dim, padding) in padding.iter_mut().enumerate() {
-                let total = dilation[dim] * (call.tensor(1)?.shape()[dim + 2] - 1);
-                if total % 2 != 0 {
-                    return Err(Unmodelled);
-                }
-                *padding = total / 2;
+            let kernel = call.tensor(1)?.shape();
+            if (0..count).any(|dim| dilation[dim] * (kernel[dim + 2] - 1) % 2 != 0) {
+                return Err(Unmodelled);
             }
         }
         let groups = call.int(6).unwrap_or(1);
-        Ok(Geometry { stride: listed(call, 3, count, 1)?, padding, dilation, groups, is_transposed: false })
+        Ok(Geometry { stride: listed(call, 3, count, 1)?, dilation, groups, is_transposed: false })
     }
 
     /// `conv_transposeNd(input, weight, bias, stride, padding, output_padding, groups, dilation)`.
@@ -79,7 +73,6 @@ impl Geometry {
         let count = spatial(call)?;
         let geometry = Geometry {
             stride: listed(call, 3, count, 1)?,
-            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 7, count, 1)?,
             groups: call.int(6).unwrap_or(1),
             is_transposed: true,
@@ -92,7 +85,6 @@ impl Geometry {
         let count = spatial(call)?;
         let geometry = Geometry {
             stride: listed(call, 3, count, 1)?,
-            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 5, count, 1)?,
             groups: call.int(8)?,
             is_transposed: call.bool(6)?,
@@ -110,12 +102,7 @@ impl Geometry {
     #[must_use]
     pub fn as_image(self) -> Geometry {
         let before = |first: i64, numbers: &Dims| Dims::from([first, numbers[0]]);
-        Geometry {
-            stride: before(1, &self.stride),
-            padding: before(0, &self.padding),
-            dilation: before(1, &self.dilation),
-            ..self
-        }
+        Geometry { stride: before(1, &self.stride), dilation: before(1, &self.dilation), ..self }
     }
 
     /// Who runs it.

@@ -2,6 +2,8 @@
 
 mod cudnn;
 mod geometry;
+mod problem;
+mod recorded;
 mod workspace;
 
 use smallvec::smallvec;
@@ -11,6 +13,10 @@ use crate::format::Format;
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 use geometry::{Backend, Geometry};
+
+pub use problem::Problem;
+pub use recorded::Guess;
+pub use workspace::{Assumption, Plans};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
