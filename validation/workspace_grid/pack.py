@@ -118,7 +118,8 @@ def load(paths):
                 continue
             row = json.loads(line)
             name = json.dumps(row[0])
-            if name not in seen:
+            # A search for plans may hold more than 4 GiB at once, which no training would give it.
+            if name not in seen and all(found[0] < 1 << 32 for found in row[1:4]):
                 seen.add(name)
                 rows.append((Shape(row[0]), [found[0] for found in row[1:4]]))
     return rows

@@ -40,6 +40,9 @@ pub struct EstimateReport {
     phases: Vec<Value>,
     exact: bool,
     unmodelled: Vec<String>,
+    /// What was guessed from similar recordings, with how often; the range covers what they took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    guessed: Vec<String>,
     range: Range,
     reserved_range: Range,
     fit: Option<Fit>,
@@ -85,7 +88,11 @@ impl EstimateReport {
         let range = range(runs.iter().map(allocated));
         let reserved_range = range_of_reserved(runs);
         let unmodelled: Vec<String> = run.missing.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
-        let exact = unmodelled.is_empty() && range.low == range.high && reserved_range.low == reserved_range.high;
+        let guessed: Vec<String> = run.guessed.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
+        let exact = unmodelled.is_empty()
+            && guessed.is_empty()
+            && range.low == range.high
+            && reserved_range.low == reserved_range.high;
         EstimateReport {
             model: question.model.to_owned(),
             settings: settings(question),
@@ -98,6 +105,7 @@ impl EstimateReport {
             phases: run.phases.iter().map(phase).collect(),
             exact,
             unmodelled,
+            guessed,
             range,
             reserved_range,
             fit: question.vram.map(|capacity| fit(capacity, runs)),
@@ -118,7 +126,10 @@ impl EstimateReport {
         let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, grouped(self.parameters));
         let spread = |range: Range| match range.low == range.high {
             true => String::new(),
-            false => format!("   {} to {}, by the order of addresses", human(range.low), human(range.high)),
+            false if self.guessed.is_empty() => {
+                format!("   {} to {}, by the order of addresses", human(range.low), human(range.high))
+            }
+            false => format!("   {} to {}, by guessed workspaces", human(range.low), human(range.high)),
         };
         text += &format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
         text += &format!("peak reserved   {:>10}{}\n", human(self.peak_reserved), spread(self.reserved_range));
@@ -145,6 +156,9 @@ impl EstimateReport {
         }
         if !self.unmodelled.is_empty() {
             text += &format!("\n{bad}not modelled{bad:#}: {}\n", self.unmodelled.join(", "));
+        }
+        if !self.guessed.is_empty() {
+            text += &format!("\nguessed from similar recordings: {}\n", self.guessed.join(", "));
         }
         for note in &self.notes {
             text += &format!("\nnote: {note}\n");
@@ -201,6 +215,7 @@ fn settings(question: &Question<'_>) -> Value {
         "clip_grad": training.clips_gradients,
         "accumulate": training.accumulate,
         "set_to_none": training.sets_to_none,
+        "cudnn_benchmark": training.plans.are_benchmarked,
         "steps": training.steps,
         "vram": question.vram,
     })

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
@@ -59,6 +60,8 @@ pub struct Forward<'a> {
     bound: &'a Bound<'a>,
     /// Custom functions that have begun: whether the grad mode was on.
     functions: Vec<bool>,
+    /// Autocast regions that have begun: what was cast to before.
+    autocasts: Vec<Option<Dtype>>,
     /// Every tensor that Python holds.
     pub tensors: Vec<Option<Tensor>>,
     /// What no rule covered.
@@ -82,7 +85,14 @@ impl<'a> Forward<'a> {
     pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
         let mut tensors = before.to_vec();
         tensors.resize(passes.bound.tensors.len(), None);
-        Forward { passes, bound: passes.bound, functions: Vec::new(), tensors, missing: Missing::new() }
+        Forward {
+            passes,
+            bound: passes.bound,
+            functions: Vec::new(),
+            autocasts: Vec::new(),
+            tensors,
+            missing: Missing::new(),
+        }
     }
 
     /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
@@ -220,6 +230,17 @@ impl<'a> Forward<'a> {
                 }
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
+            BoundStep::Autocast { is_gpu, dtype, is_enabled, .. } => {
+                self.autocasts.push(context.autocast());
+                if *is_gpu {
+                    context.set_autocast(dtype.filter(|_| *is_enabled));
+                }
+            }
+            BoundStep::EndAutocast => {
+                if let Some(before) = self.autocasts.pop() {
+                    context.set_autocast(before);
+                }
+            }
             BoundStep::Function { name, .. } => self.begin_function(context, name),
             BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
             BoundStep::Checkpoint { is_reentrant: true, .. } => {

@@ -95,6 +95,10 @@ pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
             Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
         }
     }
+    // In which order several are let go of at once means nothing to the allocator.
+    for run in kept.chunk_by_mut(|one, other| matches!((one, other), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|event| if let Event::Free(number) = event { *number } else { 0 });
+    }
     kept
 }
 
@@ -171,4 +175,18 @@ pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     let simulated = simulated_events(&run.journal);
     let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
     (same, recorded.len().max(simulated.len()))
+}
+
+/// The two side by side around the first difference once workspaces are left out.
+pub fn show_core(trace: &RecordedTrace, run: &Run) -> String {
+    let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
+    let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
+    let (recorded, simulated) = (without_workspaces(&recorded), without_workspaces(&simulated));
+    let same = recorded.iter().zip(&simulated).take_while(|(one, other)| one == other).count();
+    let mut text = String::new();
+    for index in same.saturating_sub(12)..(same + 16).min(recorded.len().max(simulated.len())) {
+        let mark = if recorded.get(index) == simulated.get(index) { ' ' } else { '!' };
+        let _ = writeln!(text, "{mark}{index:6} {:?} {:?}", recorded.get(index), simulated.get(index));
+    }
+    text
 }

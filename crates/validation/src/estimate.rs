@@ -102,6 +102,8 @@ pub fn difference_of(name: &str) -> Result<String> {
         let _ = writeln!(text, "{name}: {same} of {all} events agree");
         if same < all {
             text += &difference::show(trace, bound, run, same);
+            text += "\nwithout workspaces:\n";
+            text += &difference::show_core(trace, run);
         }
         text
     })

@@ -11,6 +11,7 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_report::estimate::{EstimateReport, Question};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::memory::Memory;
+use vramfit_step::ops::{Assumption, Plans};
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{AddedLoss, H200, Loop, Run, ZeroGrad, train_on};
 
@@ -38,10 +39,17 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
         .map_err(|error| Failure::new(error.to_string()))?;
     let settings = Settings { cap: options.vram, ..settings };
     let training = training(options);
-    let runs = address_orders()
+    let mut runs = address_orders()
         .into_iter()
         .map(|driver| simulate(&bound, &training, settings.clone(), driver))
         .collect::<Result<Vec<Run>, Failure>>()?;
+    if !runs[0].guessed.is_empty() {
+        for assumption in [Assumption::Least, Assumption::Most] {
+            let plans = Plans { assumption, ..training.plans };
+            let training = Loop { plans, ..training.clone() };
+            runs.push(simulate(&bound, &training, settings.clone(), SimulatedDriver::unlimited())?);
+        }
+    }
     let question = Question { model: &options.model, bound: &bound, training: &training, vram: options.vram };
     let report = EstimateReport::new(&question, &runs);
     if output.json {
@@ -109,6 +117,7 @@ fn training(options: &Estimate) -> Loop {
             LossKind::Mean => AddedLoss::Mean,
             LossKind::None => AddedLoss::None,
         },
+        plans: Plans { are_benchmarked: options.cudnn_benchmark, ..Plans::default() },
     }
 }
 

@@ -50,7 +50,7 @@ fn ceiling(number: i64, divisor: i64) -> i64 {
 pub fn workspace(pass: Pass, input: &Layout) -> u64 {
     let channels = input.shape[1];
     let rows = input.elements() / channels.max(1);
-    let tile = if channels % 64 == 0 { 64 } else { 16 };
+    let tile = if channels % 4 == 0 { 64 } else { 16 };
     let tiles = ceiling(channels, tile);
     let bytes = match pass {
         Pass::Forward => {
@@ -76,6 +76,7 @@ mod tests {
             (Dtype::Float32, [3, 7, 9, 9], 1604, 1444),
             (Dtype::Float32, [5, 33, 77, 99], 237_100, 153_900),
             (Dtype::Float32, [8, 512, 14, 14], 104_304, 70_720),
+            (Dtype::Float32, [16, 20, 14, 14], 26_360, 17_956),
             (Dtype::Float16, [16, 512, 5, 5], 13_488, 21_568),
             (Dtype::Float16, [16, 1024, 10, 10], 83_696, 140_384),
             (Dtype::Float16, [16, 64, 80, 80], 331_316, 547_364),

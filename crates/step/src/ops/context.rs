@@ -31,6 +31,9 @@ pub enum Thread {
 struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
+    dropout: Option<Rc<Storage>>,
+    /// Of a call under way.
+    held: Vec<Rc<Storage>>,
 }
 
 /// Bytes of cuBLAS's workspaces on a GPU.
@@ -53,6 +56,7 @@ pub struct Context {
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
+    autocast: Option<Dtype>,
     plans: Plans,
     guesses: HashMap<Problem, Guess>,
     searched: [HashSet<Problem>; 2],
@@ -72,6 +76,7 @@ impl Context {
             sequence: 0,
             pass: 0,
             is_grad_on: true,
+            autocast: None,
             plans: Plans::default(),
             guesses: HashMap::new(),
             searched: [HashSet::new(), HashSet::new()],
@@ -83,6 +88,36 @@ impl Context {
     /// The memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
+    }
+
+    /// The type autocast casts to, from now on.
+    pub fn set_autocast(&mut self, dtype: Option<Dtype>) {
+        self.autocast = dtype;
+    }
+
+    /// The type autocast casts to, where it is on.
+    pub fn autocast(&self) -> Option<Dtype> {
+        self.autocast
+    }
+
+    /// Keeps a workspace until [`Context::release_scratch`].
+    pub(super) fn hold_scratch(&mut self, workspace: Rc<Storage>) {
+        self.workspaces.held.push(workspace);
+    }
+
+    /// Lets go of the workspaces of the call under way.
+    pub(super) fn release_scratch(&mut self) {
+        self.workspaces.held.clear();
+    }
+
+    /// The state of cuDNN's dropout, which is made from a seed once and stays.
+    pub(super) fn use_dropout_state(&mut self, bytes: u64) {
+        if self.workspaces.dropout.is_none() && !self.memory.borrow().is_muted() {
+            drop(self.scratch(8));
+            let state = self.scratch(bytes);
+            state.become_category(Category::Workspace);
+            self.workspaces.dropout = Some(state);
+        }
     }
 
     /// How cuDNN's plans are chosen, from now on.

@@ -60,6 +60,19 @@ pub(super) fn contiguous_of(context: &mut Context, source: &Tensor) -> Tensor {
     if source.layout().is_contiguous() { source.clone() } else { clone_contiguous(context, source) }
 }
 
+/// A cast to another type, in the graph.
+pub(super) fn cast_to(context: &mut Context, source: &Tensor, dtype: Dtype) -> Tensor {
+    let result = context.empty(source.layout().like(dtype));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
+    result.with_edge(edge)
+}
+
+/// A cast into a part of memory that is there already, in the graph.
+pub(super) fn cast_into(context: &mut Context, source: &Tensor, whole: &Tensor, dtype: Dtype) -> Tensor {
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
+    whole.unsafe_view(source.layout().with_dtype(dtype)).with_edge(edge)
+}
+
 /// The tensor itself where it lies in the format, else a copy that does, in the graph.
 pub(super) fn in_format(context: &mut Context, source: &Tensor, format: Format) -> Tensor {
     if format.is_kept_by(source.layout()) {

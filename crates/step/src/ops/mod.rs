@@ -32,6 +32,8 @@ pub use call::{Call, Outcome, Unmodelled};
 pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
 pub use convolution::{Assumption, Plans};
 
+pub use recurrent::is_flattened;
+
 /// A rule: what the operator does, and its results.
 pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;
 

@@ -97,7 +97,12 @@ pub(super) fn gradients(
 ) -> (Option<Tensor>, Option<Tensor>) {
     let format = Format::of_convolution(image.layout(), kernel.layout());
     let read = if node.wants(1) { context.contiguous_in(image, format) } else { image.clone() };
-    let incoming = context.contiguous_in(gradient, Format::suggested(read.layout()));
+    // `to(memory_format)`: a gradient that suggests the input's format is left as it lies.
+    let wanted = Format::suggested(read.layout());
+    let incoming = match Format::suggested(gradient.layout()) == wanted {
+        true => gradient.clone(),
+        false => context.contiguous_in(gradient, wanted),
+    };
     let of_input = node.wants(0).then(|| {
         if geometry.is_transposed {
             forward(context, image.shape(), &incoming, kernel, geometry)
