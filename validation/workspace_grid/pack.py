@@ -3,15 +3,13 @@
     python3 validation/workspace_grid/pack.py validation/measured/workspaces.jsonl.gz …  (needs numpy)
 
 Each recorded workspace is read as copies of tensors in the other layout plus a remainder; what is written is that reading,
-so that it can be applied to other sizes (docs/cudnn-workspaces.md). A shape that its nearest neighbours already
-explain to the byte is left out. Writes crates/step/data/cudnn-convolutions.bin.
+so that it can be applied to other sizes (docs/cudnn-workspaces.md). Writes crates/step/data/cudnn-convolutions.bin.
 """
 
 import collections
 import gzip
 import json
 import math
-import random
 import struct
 import sys
 from pathlib import Path
@@ -147,44 +145,40 @@ class Table:
         return self.kept[int(np.argmin(self.distances(features, flags)))] if self.kept else None
 
 
-def condensed(rows):
+def grouped(rows):
+    """The shapes by group, those of a group by their input channels: a search starts there and goes outwards."""
     groups = collections.defaultdict(list)
     for shape, found in rows:
         groups[shape.group()].append((shape, found, [reading(shape, workspace) for workspace in found]))
     tables = {}
     for group, items in sorted(groups.items()):
-        random.Random(1).shuffle(items)
-        table = Table(len(items))
+        items.sort(key=lambda item: (item[0].inputs, item[0].features()))
+        tables[group] = Table(len(items))
         for item in items:
-            shape, found, read = item
-            features, flags = shape.features()
-            near = table.nearest(features, flags)
-            if near is None or any(applied(shape, near[2][index]) != found[index] for index in range(3)):
-                table.add(item, features, flags)
-        tables[group] = table
+            tables[group].add(item, *item[0].features())
     return tables
 
 
 def write(tables, path):
-    groups, entries = b"", b""
+    groups, entries = b"", []
     count = 0
     for group, table in tables.items():
         groups += struct.pack("<11BxI", *group, count)
         for number, (_, _, read) in enumerate(table.kept):
-            entries += struct.pack("<8H", *map(int, table.features[number]), int(table.flags[number]))
+            entries.append(struct.pack("<8H", *map(int, table.features[number]), int(table.flags[number])))
             for (image, weight, result), kind, value, rest in read:
-                entries += struct.pack("<BBHI", image + 3 * weight + 12 * result, kind, rest, value)
+                entries.append(struct.pack("<BBHI", image + 3 * weight + 12 * result, kind, rest, value))
             count += 1
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"VFCONV1\0" + struct.pack("<II", len(tables), count) + groups + entries)
+    path.write_bytes(b"VFCONV1\0" + struct.pack("<II", len(tables), count) + groups + b"".join(entries))
     return count
 
 
 def main():
     rows = load(sys.argv[1:])
-    tables = condensed(rows)
+    tables = grouped(rows)
     count = write(tables, TARGET)
-    print(f"{len(rows)} shapes, {count} kept in {len(tables)} groups, {TARGET.stat().st_size} bytes")
+    print(f"{count} shapes in {len(tables)} groups, {TARGET.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

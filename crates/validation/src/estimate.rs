@@ -104,6 +104,7 @@ pub fn difference_of(name: &str) -> Result<String> {
             text += &difference::show(trace, bound, run, same);
             text += "\nwithout workspaces:\n";
             text += &difference::show_core(trace, run);
+            text += &difference::show_workspaces(trace, bound, run);
         }
         text
     })

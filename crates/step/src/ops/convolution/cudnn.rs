@@ -97,9 +97,9 @@ pub(super) fn gradients(
 ) -> (Option<Tensor>, Option<Tensor>) {
     let format = Format::of_convolution(image.layout(), kernel.layout());
     let read = if node.wants(1) { context.contiguous_in(image, format) } else { image.clone() };
-    // `to(memory_format)`: a gradient that suggests the input's format is left as it lies.
+    // A transposed one wants its gradient in the input's format; for others one that suggests it is left as it lies.
     let wanted = Format::suggested(read.layout());
-    let incoming = match Format::suggested(gradient.layout()) == wanted {
+    let incoming = match !geometry.is_transposed && Format::suggested(gradient.layout()) == wanted {
         true => gradient.clone(),
         false => context.contiguous_in(gradient, wanted),
     };

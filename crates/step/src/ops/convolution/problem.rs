@@ -94,7 +94,14 @@ impl Problem {
         outputs * inputs * self.weight[2..].iter().product::<i64>()
     }
 
-    /// Bytes of copies of all three tensors.
+    /// Bytes of all three tensors.
+    pub fn plain_copies(&self) -> i64 {
+        self.image_copy(Copied::Plain)
+            + self.weight_elements(Copied::Plain) * self.dtype.bytes().cast_signed()
+            + self.result_copy(Copied::Plain)
+    }
+
+    /// Bytes of padded copies of all three tensors.
     pub fn all_copies(&self) -> i64 {
         self.image_copy(Copied::Padded)
             + self.weight_elements(Copied::Padded) * self.dtype.bytes().cast_signed()

@@ -80,7 +80,7 @@ impl Problem {
         };
         let body = (kept * self.layers - 1) * self.directions * self.states();
         let bits = self.length * self.batch * self.hidden * self.directions * self.directions;
-        let masks = if self.has_dropout { (self.layers - 1) * up((bits + 7) / 8, 64) } else { 0 };
+        let masks = if self.has_dropout { (self.layers - 1) * up((bits + 7) / 8, 32) } else { 0 };
         (up(body, 32) + masks + 256).unsigned_abs()
     }
 
