@@ -21,6 +21,7 @@ UNIT = 1024  # of a doubling in the features
 # Weights in halves: batch, area, inputs, outputs, rows of the result, weight, groups.
 WEIGHTS = np.array([1, 1, 2, 2, 1, 1, 1])
 ALIGNMENT, FLOAT16 = 2 * UNIT, UNIT // 5
+BY_IMAGE = 4  # a kind: partial sums of the weight's gradient, one an image
 REMAINDERS = (0, 128, 256, 16, 144, 272, 384)
 
 # How often each tensor is copied: (image, weight, result); 0 not, 1 as it is, 2 padded, and for the weight 3 where only
@@ -82,9 +83,14 @@ class Shape:
 
 
 def reading(shape, workspace):
-    """(copies, kind, count or bytes, remainder): kind 0 for bytes as they are, else partial sums of the weight in that padding."""
+    """(copies, kind, count or bytes, remainder).
+
+    Kind 0: bytes as they are; 1 to 3: so many partial sums of the weight in that padding; 4: one an image.
+    """
     if workspace < 2000:
         return (0, 0, 0), 0, workspace, 0
+    if workspace == shape.batch * shape.partial(1):
+        return (0, 0, 0), BY_IMAGE, 1, 0
     for copies in COPIES:
         if 0 <= workspace - shape.copies(copies) <= 600:
             return copies, 0, workspace - shape.copies(copies), 0
@@ -105,6 +111,8 @@ def reading(shape, workspace):
 
 def applied(shape, read):
     copies, kind, value, rest = read
+    if kind == BY_IMAGE:
+        return shape.batch * shape.partial(1)
     return shape.copies(copies) + (value * shape.partial(kind) + rest if kind else value)
 
 

@@ -19,6 +19,8 @@ const UNIT: f64 = 1024.0;
 const WEIGHTS: [u32; 7] = [1, 1, 2, 2, 1, 1, 1];
 const ALIGNMENT: u32 = 2048;
 const FLOAT16: u32 = 204;
+/// A kind of entry: partial sums of the weight's gradient, one an image.
+const BY_IMAGE: u8 = 4;
 /// Where the input channels stand among the features; entries of a group are in their order.
 const INPUTS: usize = 2;
 /// A kernel or stride that was not recorded is this far away for each step.
@@ -187,7 +189,11 @@ fn applied(entry: &[u8], problem: &Problem) -> u64 {
     let copies = problem.image_copy(copied(copies % 3))
         + problem.weight_elements(copied(copies / 3 % 4)) * size
         + problem.result_copy(copied(copies / 12));
-    let inner = if kind == 0 { value } else { value * problem.weight_elements(copied(kind)) * 4 + rest };
+    let inner = match kind {
+        0 => value,
+        BY_IMAGE => problem.image[0] * problem.weight_elements(Copied::Plain) * 4,
+        padding => value * problem.weight_elements(copied(padding)) * 4 + rest,
+    };
     (copies + inner).unsigned_abs()
 }
 
