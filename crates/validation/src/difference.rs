@@ -64,7 +64,7 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut place = 0;
     for entry in journal {
         match *entry {
-            Entry::Allocate { id, bytes, place: at } => {
+            Entry::Allocate { id, bytes, place: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;
@@ -76,32 +76,6 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     events
 }
 
-/// The events without memory that is let go of as soon as it was asked for, as workspaces are: what is left, numbered
-/// anew.
-pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
-    let mut kept = Vec::with_capacity(events.len());
-    let mut numbers: HashMap<u32, u32> = HashMap::new();
-    let mut made = 0;
-    let mut rest = events.iter().peekable();
-    while let Some(&event) = rest.next() {
-        match event {
-            Event::Allocate(bytes) => {
-                if rest.next_if(|next| **next == Event::Free(made)).is_none() {
-                    numbers.insert(made, numbers.len() as u32);
-                    kept.push(Event::Allocate(bytes));
-                }
-                made += 1;
-            }
-            Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
-        }
-    }
-    // In which order several are let go of at once means nothing to the allocator.
-    for run in kept.chunk_by_mut(|one, other| matches!((one, other), (Event::Free(_), Event::Free(_)))) {
-        run.sort_by_key(|event| if let Event::Free(number) = event { *number } else { 0 });
-    }
-    kept
-}
-
 /// The first place where the two differ.
 pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)]) -> Option<usize> {
     let same = recorded.iter().zip(simulated).take_while(|((one, _), (other, _))| one == other).count();
@@ -110,8 +84,7 @@ pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)])
 
 /// The two side by side around `at`, with stack and operator.
 pub fn show(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run, at: usize) -> String {
-    let recorded = recorded_events(trace);
-    let simulated = simulated_events(&run.journal);
+    let (recorded, simulated) = sides(trace, run);
     let mut text = String::new();
     let sizes = |events: &mut dyn Iterator<Item = Event>| -> Vec<u64> {
         events.filter_map(|event| if let Event::Allocate(bytes) = event { Some(bytes) } else { None }).collect()
@@ -160,20 +133,63 @@ pub fn place_name(bound: &Bound<'_>, place: u32) -> String {
     }
 }
 
+/// How many events agree from the beginning, of how many.
+pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
+    let (recorded, simulated) = sides(trace, run);
+    let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
+    (same, recorded.len().max(simulated.len()))
+}
+
+/// Both sides as they were; where they differ, with the frees between two allocations in the order in which the memory
+/// was allocated. Sets and hash tables let go of tensors in an order that is chance, and no allocator can see it.
+fn sides(trace: &RecordedTrace, run: &Run) -> (Vec<(Event, usize)>, Vec<(Event, u32)>) {
+    let mut recorded = recorded_events(trace);
+    let mut simulated = simulated_events(&run.journal);
+    if first_difference(&recorded, &simulated).is_some() {
+        sort_frees(&mut recorded);
+        sort_frees(&mut simulated);
+    }
+    (recorded, simulated)
+}
+
+fn sort_frees<T>(events: &mut [(Event, T)]) {
+    for run in events.chunk_by_mut(|one, other| matches!((one.0, other.0), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
+    }
+}
+
+/// The events without memory that is let go of as soon as it was asked for, as workspaces are: what is left, numbered
+/// anew.
+pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
+    let mut kept = Vec::with_capacity(events.len());
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let mut made = 0;
+    let mut rest = events.iter().peekable();
+    while let Some(&event) = rest.next() {
+        match event {
+            Event::Allocate(bytes) => {
+                if rest.next_if(|next| **next == Event::Free(made)).is_none() {
+                    numbers.insert(made, numbers.len() as u32);
+                    kept.push(Event::Allocate(bytes));
+                }
+                made += 1;
+            }
+            Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
+        }
+    }
+    // In which order several are let go of at once means nothing to the allocator.
+    for run in kept.chunk_by_mut(|one, other| matches!((one, other), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|event| if let Event::Free(number) = event { *number } else { 0 });
+    }
+    kept
+}
+
 /// How many events agree from the beginning once workspaces are left out, of how many.
 pub fn agreement_up_to_workspaces(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
     let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
     let (recorded, simulated) = (without_workspaces(&recorded), without_workspaces(&simulated));
     let same = recorded.iter().zip(&simulated).take_while(|(one, other)| one == other).count();
-    (same, recorded.len().max(simulated.len()))
-}
-
-/// How many events agree from the beginning, of how many.
-pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
-    let recorded = recorded_events(trace);
-    let simulated = simulated_events(&run.journal);
-    let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
     (same, recorded.len().max(simulated.len()))
 }
 

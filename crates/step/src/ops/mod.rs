@@ -29,9 +29,8 @@ mod softmax;
 mod view;
 
 pub use call::{Call, Outcome, Unmodelled};
-pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
-pub use convolution::{Assumption, Plans};
-
+pub use context::{BlasWorkspace, Context, Guessed, Libraries, Thread, accumulator_bytes};
+pub use convolution::Plans;
 pub use recurrent::is_flattened;
 
 /// A rule: what the operator does, and its results.

@@ -1,9 +1,12 @@
 //! What the loop does, and on which GPU.
 
+use vramfit_catalogue::{ComputeCapability, Gpu as KnownGpu};
+
 use super::loss::AddedLoss;
 use crate::checkpoint::Choice;
+use crate::forward::Guess;
 use crate::kernels::reduce::Gpu;
-use crate::ops::{BlasWorkspace, Plans};
+use crate::ops::BlasWorkspace;
 use crate::optimizer::{Implementation, Kind, Recipe};
 
 /// Where `optimizer.zero_grad()` stands.
@@ -37,8 +40,10 @@ pub struct Loop {
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
     pub loss: AddedLoss,
-    /// How cuDNN's plans for convolutions are chosen.
-    pub plans: Plans,
+    /// What operators without a rule are taken to need, and workspaces that nobody recorded.
+    pub guess: Guess,
+    /// `torch.backends.cudnn.benchmark`.
+    pub is_cudnn_benchmarked: bool,
 }
 
 impl Default for Loop {
@@ -53,7 +58,8 @@ impl Default for Loop {
             has_fresh_inputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
-            plans: Plans::default(),
+            guess: Guess::Usual,
+            is_cudnn_benchmarked: false,
         }
     }
 }
@@ -63,6 +69,8 @@ impl Default for Loop {
 pub struct Machine {
     /// Its size.
     pub gpu: Gpu,
+    /// Its compute capability, which decides what kernels run.
+    pub compute: ComputeCapability,
     /// cuBLAS's workspaces on it.
     pub blas: BlasWorkspace,
 }
@@ -70,5 +78,20 @@ pub struct Machine {
 /// An H200, as measured.
 pub const H200: Machine = Machine {
     gpu: Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 },
+    compute: ComputeCapability::new(9, 0),
     blas: BlasWorkspace { handle: 33_554_432, lt: 1_048_576 },
 };
+
+impl From<&KnownGpu> for Machine {
+    fn from(gpu: &KnownGpu) -> Machine {
+        let workspaces = gpu.workspaces();
+        Machine {
+            gpu: Gpu {
+                multiprocessors: i64::from(gpu.multiprocessors),
+                threads_per_multiprocessor: i64::from(gpu.compute.threads_per_multiprocessor()),
+            },
+            compute: gpu.compute,
+            blas: BlasWorkspace { handle: workspaces.blas, lt: workspaces.blas_lt },
+        }
+    }
+}

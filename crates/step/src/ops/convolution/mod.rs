@@ -15,8 +15,8 @@ use crate::tensor::{Dims, Layout, Tensor};
 use geometry::{Backend, Geometry};
 
 pub use problem::Problem;
-pub use recorded::Guess;
-pub use workspace::{Assumption, Plans};
+pub use recorded::Spread;
+pub use workspace::Plans;
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {

@@ -31,7 +31,7 @@ const NEIGHBOURS: usize = 5;
 
 /// What is known of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guess {
+pub struct Spread {
     /// The likeliest.
     pub expected: u64,
     /// The least that similar convolutions took.
@@ -40,10 +40,10 @@ pub struct Guess {
     pub most: u64,
 }
 
-impl Guess {
+impl Spread {
     /// What was recorded.
-    pub fn exactly(bytes: u64) -> Guess {
-        Guess { expected: bytes, least: bytes, most: bytes }
+    pub fn exactly(bytes: u64) -> Spread {
+        Spread { expected: bytes, least: bytes, most: bytes }
     }
 
     /// Whether this very shape was recorded, or all neighbours say the same.
@@ -213,10 +213,10 @@ fn likeliest(said: &[u64], tensors: u64) -> u64 {
 }
 
 /// The workspace of a convolution.
-pub fn workspace(problem: &Problem) -> Guess {
+pub fn workspace(problem: &Problem) -> Spread {
     let everything = problem.all_copies().unsigned_abs();
     let Some(wanted_key) = key(problem) else {
-        return Guess { expected: 0, least: 0, most: everything };
+        return Spread { expected: 0, least: 0, most: everything };
     };
     let wanted = features(problem);
     let mut nearest = Nearest::new();
@@ -233,19 +233,19 @@ pub fn workspace(problem: &Problem) -> Guess {
         }
     }
     let Some(&(far, first)) = nearest.first() else {
-        return Guess { expected: everything, least: 0, most: everything };
+        return Spread { expected: everything, least: 0, most: everything };
     };
     if far == 0 {
-        return Guess::exactly(applied(first, problem));
+        return Spread::exactly(applied(first, problem));
     }
     let said: SmallVec<[u64; NEIGHBOURS]> = nearest.iter().map(|(_, entry)| applied(entry, problem)).collect();
     let expected = likeliest(&said, problem.plain_copies().unsigned_abs());
     let (least, most) =
         said.iter().fold((expected, expected), |(least, most), &found| (least.min(found), most.max(found)));
     if known.is_some() {
-        Guess { expected, least, most }
+        Spread { expected, least, most }
     } else {
-        Guess { expected, least: 0, most: most.max(everything) }
+        Spread { expected, least: 0, most: most.max(everything) }
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
         for (pass, dtype, format, bytes) in RECORDED {
             assert_eq!(
                 workspace(&problem(pass, dtype, format)),
-                Guess::exactly(bytes),
+                Spread::exactly(bytes),
                 "{pass:?} {dtype:?} {format:?}"
             );
         }

@@ -5,11 +5,11 @@ mod recorded;
 use smallvec::{SmallVec, smallvec};
 use vramfit_graph::dtype::Dtype;
 
-use super::convolution::Assumption;
 use super::copy::cast_to;
 use super::linear::only;
 use super::view::permuted_in_graph;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::forward::Guess;
 use crate::memory::Category;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
@@ -39,9 +39,9 @@ fn take_workspace(context: &mut Context, problem: &Problem) {
         context.note_guess("workspace of a recurrent layer");
     }
     let workspace = context.scratch(match context.plans().assumption {
-        Assumption::Likeliest => guess.expected,
-        Assumption::Least => guess.least,
-        Assumption::Most => guess.most,
+        Guess::Usual => guess.expected,
+        Guess::Least => guess.least,
+        Guess::Most => guess.most,
     });
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);

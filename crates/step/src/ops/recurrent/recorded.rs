@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
 
-use crate::ops::convolution::Guess;
+use crate::ops::convolution::Spread;
 
 static TABLE: &[u8] = include_bytes!("../../../data/cudnn-recurrent.bin");
 const HEADER: usize = 12;
@@ -139,12 +139,12 @@ fn read(entry: &[u8]) -> (Problem, u64) {
 }
 
 /// The workspace of a call.
-pub(super) fn workspace(problem: &Problem) -> Guess {
+pub(super) fn workspace(problem: &Problem) -> Spread {
     let mut nearest: SmallVec<[(f64, Problem, u64); NEIGHBOURS + 1]> = SmallVec::new();
     for entry in TABLE[HEADER..].chunks_exact(ENTRY) {
         let (other, bytes) = read(entry);
         if other == *problem {
-            return Guess::exactly(bytes);
+            return Spread::exactly(bytes);
         }
         let far = problem.distance(&other);
         let place = nearest.iter().position(|(known, ..)| *known > far).unwrap_or(nearest.len());
@@ -164,7 +164,7 @@ pub(super) fn workspace(problem: &Problem) -> Guess {
         .collect();
     found.sort_unstable();
     let at = |index: usize| found.get(index).copied().unwrap_or(fixed as u64);
-    Guess { expected: at(found.len() / 2), least: at(0), most: at(found.len().saturating_sub(1)) }
+    Spread { expected: at(found.len() / 2), least: at(0), most: at(found.len().saturating_sub(1)) }
 }
 
 #[cfg(test)]
