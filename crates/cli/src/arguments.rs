@@ -225,6 +225,9 @@ pub struct Estimate {
     /// Clip gradients with clip_grad_norm_ before the step.
     #[arg(long)]
     pub clip_grad: bool,
+    /// torch.backends.cudnn.benchmark = True: all plans of a convolution are tried. Widens the range.
+    #[arg(long)]
+    pub cudnn_benchmark: bool,
     /// Whether the inputs are kept on the GPU or copied there each step.
     #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
     pub inputs: InputsAre,

@@ -51,6 +51,9 @@ pub struct EstimateReport {
     phases: Vec<Value>,
     exact: bool,
     unmodelled: Vec<String>,
+    /// What was guessed from similar recordings, with how often; the range covers what they took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    guessed: Vec<String>,
     /// The modules that call what is not modelled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unmodelled_in: BTreeMap<String, Vec<String>>,
@@ -111,9 +114,11 @@ impl EstimateReport {
         let unmodelled: Vec<String> =
             run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
+        let guessed: Vec<String> = run.guessed.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
         let causes = &question.bound.variant.causes;
         let exact = unmodelled.is_empty()
             && causes.is_empty()
+            && guessed.is_empty()
             && range.low == range.high
             && reserved_range.low == reserved_range.high
             && device.is_measured(run.libraries);
@@ -125,6 +130,9 @@ impl EstimateReport {
         };
         holders.truncate(HOLDERS);
         let mut notes: Vec<String> = question.bound.model.notes.iter().chain(causes).cloned().collect();
+        if !run.guessed.is_empty() {
+            notes.push(format!("guessed from similar recordings: {}", guessed.join(", ")));
+        }
         notes.extend_from_slice(&question.notes);
         notes.extend(device.notes(question.bound, run.libraries));
         EstimateReport {
@@ -139,6 +147,7 @@ impl EstimateReport {
             phases: run.phases.iter().map(phase).collect(),
             exact,
             unmodelled,
+            guessed,
             unmodelled_in: unmodelled_in(run, &places),
             range,
             reserved_range,
@@ -227,6 +236,7 @@ fn settings(question: &Question<'_>) -> Value {
             ZeroGrad::BeforeBackward => "before-backward",
         },
         "set_to_none": training.sets_to_none,
+        "cudnn_benchmark": training.is_cudnn_benchmarked,
         "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
         "loss": loss(question),
         "steps": training.steps,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
@@ -94,6 +95,8 @@ pub struct Forward<'a> {
     bound: &'a Bound<'a>,
     /// Custom functions that have begun: whether the grad mode was on.
     functions: Vec<bool>,
+    /// Autocast regions that have begun: what was cast to before.
+    autocasts: Vec<Option<Dtype>>,
     /// Every tensor that Python holds.
     pub tensors: Vec<Option<Tensor>>,
     /// What no rule covered.
@@ -123,6 +126,7 @@ impl<'a> Forward<'a> {
             passes,
             bound: passes.bound,
             functions: Vec::new(),
+            autocasts: Vec::new(),
             tensors,
             missing: Missing::new(),
             written_bases: BTreeMap::new(),
@@ -266,6 +270,17 @@ impl<'a> Forward<'a> {
                 }
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
+            BoundStep::Autocast { is_gpu, dtype, is_enabled, .. } => {
+                self.autocasts.push(context.autocast());
+                if *is_gpu {
+                    context.set_autocast(dtype.filter(|_| *is_enabled));
+                }
+            }
+            BoundStep::EndAutocast => {
+                if let Some(before) = self.autocasts.pop() {
+                    context.set_autocast(before);
+                }
+            }
             BoundStep::Function { name, .. } => self.begin_function(context, index, name),
             BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
             BoundStep::Checkpoint { is_reentrant: true, .. } => {

@@ -7,6 +7,7 @@
 pub mod checkpoint;
 pub mod engine;
 pub mod flops;
+pub mod format;
 pub mod forward;
 pub mod kernels;
 pub mod launch;

@@ -44,7 +44,7 @@ pub enum Entry {
         bytes: u64,
         /// What the program was doing: an index given by [`Memory::set_place`].
         place: u32,
-        /// What it is for.
+        /// What it is for. What is a workspace from the beginning, the program can do without.
         category: Category,
     },
     /// Memory was let go of.
@@ -218,6 +218,16 @@ impl Storage {
         let id = borrowed.allocate(bytes);
         drop(borrowed);
         Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) })
+    }
+
+    /// Asks `memory` for a workspace that the program can do without: where there is no room, it goes on.
+    pub fn forgoable(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
+        let mut borrowed = memory.borrow_mut();
+        let before = std::mem::replace(&mut borrowed.category, Category::Workspace);
+        let id = borrowed.allocate(bytes);
+        borrowed.category = before;
+        drop(borrowed);
+        Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(Category::Workspace) })
     }
 
     /// From now on this memory counts as `category`.

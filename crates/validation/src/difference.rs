@@ -160,3 +160,100 @@ fn sort_frees<T>(events: &mut [(Event, T)]) {
         run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
     }
 }
+
+/// The events without memory that is let go of as soon as it was asked for, as workspaces are: what is left, numbered
+/// anew.
+pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
+    let mut kept = Vec::with_capacity(events.len());
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let mut made = 0;
+    let mut rest = events.iter().peekable();
+    while let Some(&event) = rest.next() {
+        match event {
+            Event::Allocate(bytes) => {
+                if rest.next_if(|next| **next == Event::Free(made)).is_none() {
+                    numbers.insert(made, numbers.len() as u32);
+                    kept.push(Event::Allocate(bytes));
+                }
+                made += 1;
+            }
+            Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
+        }
+    }
+    // In which order several are let go of at once means nothing to the allocator.
+    for run in kept.chunk_by_mut(|one, other| matches!((one, other), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|event| if let Event::Free(number) = event { *number } else { 0 });
+    }
+    kept
+}
+
+/// How many events agree from the beginning once workspaces are left out, of how many.
+pub fn agreement_up_to_workspaces(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
+    let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
+    let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
+    let (recorded, simulated) = (without_workspaces(&recorded), without_workspaces(&simulated));
+    let same = recorded.iter().zip(&simulated).take_while(|(one, other)| one == other).count();
+    (same, recorded.len().max(simulated.len()))
+}
+
+/// The memory let go of at once, by how many other events were before it, with where it stands.
+fn workspaces(events: &[Event]) -> HashMap<(usize, usize), (u64, usize)> {
+    let mut found = HashMap::new();
+    let (mut made, mut others, mut nth) = (0, 0, 0);
+    for (index, event) in events.iter().enumerate() {
+        let Event::Allocate(bytes) = event else {
+            others += 1;
+            nth = 0;
+            continue;
+        };
+        if events.get(index + 1) == Some(&Event::Free(made)) {
+            // Its own free is no other event.
+            others -= 1;
+            found.insert((others, nth), (*bytes, index));
+            nth += 1;
+        } else {
+            others += 1;
+            nth = 0;
+        }
+        made += 1;
+    }
+    found
+}
+
+/// The workspaces that differ most, where everything else agrees.
+pub fn show_workspaces(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run) -> String {
+    let simulated_places = simulated_events(&run.journal);
+    let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
+    let simulated: Vec<Event> = simulated_places.iter().map(|(event, _)| *event).collect();
+    let (recorded, simulated) = (workspaces(&recorded), workspaces(&simulated));
+    let mut rows: Vec<(u64, u64, String)> = Vec::new();
+    for (key, &(bytes, index)) in &simulated {
+        let other = recorded.get(key).map_or(0, |(bytes, _)| *bytes);
+        let (_, place) = simulated_places[index];
+        rows.push((other, bytes, place_name(bound, place)));
+    }
+    for (key, &(bytes, _)) in recorded.iter().filter(|(key, _)| !simulated.contains_key(key)) {
+        rows.push((bytes, 0, format!("at {key:?}")));
+    }
+    rows.sort_by_key(|(one, other, _)| std::cmp::Reverse(one.abs_diff(*other)));
+    let right = rows.iter().filter(|(one, other, _)| one == other).count();
+    let mut text = format!("{right} of {} workspaces agree; recorded, simulated:\n", rows.len());
+    for (one, other, place) in rows.iter().take(12) {
+        let _ = writeln!(text, "  {one:12} {other:12} {place}");
+    }
+    text
+}
+
+/// The two side by side around the first difference once workspaces are left out.
+pub fn show_core(trace: &RecordedTrace, run: &Run) -> String {
+    let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
+    let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
+    let (recorded, simulated) = (without_workspaces(&recorded), without_workspaces(&simulated));
+    let same = recorded.iter().zip(&simulated).take_while(|(one, other)| one == other).count();
+    let mut text = String::new();
+    for index in same.saturating_sub(12)..(same + 16).min(recorded.len().max(simulated.len())) {
+        let mark = if recorded.get(index) == simulated.get(index) { ' ' } else { '!' };
+        let _ = writeln!(text, "{mark}{index:6} {:?} {:?}", recorded.get(index), simulated.get(index));
+    }
+    text
+}

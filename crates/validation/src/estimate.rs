@@ -176,6 +176,9 @@ pub fn difference_from(name: &str, path: impl Fn(&Case) -> PathBuf) -> Result<St
         let _ = writeln!(text, "{name}: {same} of {all} events agree");
         if same < all {
             text += &difference::show(trace, bound, run, same);
+            text += "\nwithout workspaces:\n";
+            text += &difference::show_core(trace, run);
+            text += &difference::show_workspaces(trace, bound, run);
         }
         text
     })
@@ -218,8 +221,10 @@ pub fn overview(part: u32) -> Result<String> {
             simulated += 1;
             exact += usize::from(peak == case.peak_allocated);
             let error = (peak as f64 / case.peak_allocated as f64 - 1.0) * 100.0;
+            let core = recorded.as_ref().map_or((0, 0), |trace| difference::agreement_up_to_workspaces(trace, run));
+            let core = if part == 2 { format!("  core {:5}/{:5}", core.0, core.1) } else { String::new() };
             format!(
-                "{name:32} peak {error:+9.4} %  phases {:2}/{:2}  events {:5}/{:5}  reserved {:+.1} MiB {}",
+                "{name:32} peak {error:+9.4} %  phases {:2}/{:2}  events {:5}/{:5}{core}  reserved {:+.1} MiB {}",
                 phases.count(),
                 case.phases.len(),
                 events.0,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use vramfit_validation::{allocator, archive, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | archive [--write] | estimate [--write] | caps [--write] | \
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | archive [--write] | estimate [2 | --write] | caps [--write] | \
                      trace CASE | archive-trace CASE";
 
 fn main() -> ExitCode {
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         ["allocator"] => allocator::page().map(|text| print!("{text}")),
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
+        ["estimate", "2"] => estimate::overview(2).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
         ["archive"] => archive::overview().map(|text| print!("{text}")),
         ["archive", "--write"] => archive::page().and_then(|text| write("pt2-accuracy.md", &text)),

@@ -71,7 +71,7 @@ fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<
         record(bound, &training, machine).map_err(|error| Failure::new(error.to_string()))
     };
     let usual = program(Guess::Usual)?;
-    if usual.missing.is_empty() {
+    if usual.missing.is_empty() && usual.guessed.is_empty() {
         return Ok(vec![usual]);
     }
     Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
@@ -121,6 +121,7 @@ fn training(options: &Estimate) -> Loop {
             Some(LossKind::None) => AddedLoss::None,
         },
         guess: Guess::Usual,
+        is_cudnn_benchmarked: options.cudnn_benchmark,
     }
 }
 

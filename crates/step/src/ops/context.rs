@@ -1,14 +1,17 @@
 //! What rules work with: memory, the graph being built, libraries' workspaces.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
+use super::convolution::{Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
+use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
@@ -31,7 +34,13 @@ struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
     launched: Launched,
+    dropout: Option<Rc<Storage>>,
+    /// Of a call under way.
+    held: Vec<Rc<Storage>>,
 }
+
+/// What was guessed from similar recordings, with how often.
+pub type Guessed = BTreeMap<String, u32>;
 
 /// Libraries that a process has loaded: on how many of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +75,11 @@ pub struct Context {
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
+    autocast: Option<Dtype>,
+    plans: Plans,
+    spreads: HashMap<Problem, Spread>,
+    searched: [HashSet<Problem>; 2],
+    guessed: Guessed,
     pub(crate) checkpointing: Checkpointing,
 }
 
@@ -84,6 +98,11 @@ impl Context {
             sequence: 0,
             pass: 0,
             is_grad_on: true,
+            autocast: None,
+            plans: Plans::default(),
+            spreads: HashMap::new(),
+            searched: [HashSet::new(), HashSet::new()],
+            guessed: Guessed::new(),
             checkpointing: Checkpointing::default(),
         }
     }
@@ -119,8 +138,80 @@ impl Context {
     /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
     /// shown too: it is how the loop finds out that steps repeat.
     pub(crate) fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
-        let Workspaces { blas, blas_lt, .. } = &self.workspaces;
-        blas.iter().chain(blas_lt).flatten().for_each(&mut look);
+        let Workspaces { blas, blas_lt, dropout, .. } = &self.workspaces;
+        blas.iter().chain(blas_lt).flatten().chain(dropout).for_each(&mut look);
+    }
+
+    /// The type autocast casts to, from now on.
+    pub fn set_autocast(&mut self, dtype: Option<Dtype>) {
+        self.autocast = dtype;
+    }
+
+    /// The type autocast casts to, where it is on.
+    pub fn autocast(&self) -> Option<Dtype> {
+        self.autocast
+    }
+
+    /// Keeps a workspace until [`Context::release_scratch`].
+    pub(super) fn hold_scratch(&mut self, workspace: Rc<Storage>) {
+        self.workspaces.held.push(workspace);
+    }
+
+    /// Lets go of the workspaces of the call under way.
+    pub(super) fn release_scratch(&mut self) {
+        self.workspaces.held.clear();
+    }
+
+    /// The state of cuDNN's dropout, which is made from a seed once and stays.
+    pub(super) fn use_dropout_state(&mut self, bytes: u64) {
+        if self.workspaces.dropout.is_none() && !self.memory.borrow().is_muted() {
+            drop(self.scratch(8));
+            let state = self.scratch(bytes);
+            state.become_category(Category::Workspace);
+            self.workspaces.dropout = Some(state);
+        }
+    }
+
+    /// How cuDNN's plans are chosen, from now on.
+    pub fn set_plans(&mut self, plans: Plans) {
+        self.plans = plans;
+    }
+
+    pub(super) fn plans(&self) -> Plans {
+        self.plans
+    }
+
+    /// The workspace of a convolution, found once.
+    pub(super) fn spread(&mut self, problem: &Problem, find: fn(&Problem) -> Spread) -> Spread {
+        if let Some(spread) = self.spreads.get(problem) {
+            return *spread;
+        }
+        let spread = find(problem);
+        self.spreads.insert(problem.clone(), spread);
+        spread
+    }
+
+    /// Whether a convolution is run for the first time on this thread: each thread has its own cache of plans.
+    pub(super) fn is_first_of_thread(&mut self, problem: &Problem) -> bool {
+        self.searched[self.thread as usize].insert(problem.clone())
+    }
+
+    /// Writes down that a workspace was guessed.
+    pub(super) fn note_guess(&mut self, what: &str) {
+        match self.guessed.get_mut(what) {
+            Some(count) => *count += 1,
+            None => drop(self.guessed.insert(what.to_owned(), 1)),
+        }
+    }
+
+    /// What was guessed, with how often.
+    pub fn guessed(&self) -> &Guessed {
+        &self.guessed
+    }
+
+    /// Memory that the program can do without: where there is no room, it goes on.
+    pub fn forgoable(&self, bytes: u64) -> Rc<Storage> {
+        Storage::forgoable(&self.memory, bytes)
     }
 
     /// The thread work is issued from, from now on.
@@ -164,6 +255,14 @@ impl Context {
             return tensor.clone();
         }
         self.empty_contiguous(tensor.dtype(), tensor.shape())
+    }
+
+    /// `contiguous(memory_format)`: a copy in the format where the tensor does not lie in it, else the tensor itself.
+    pub fn contiguous_in(&self, tensor: &Tensor, format: Format) -> Tensor {
+        if format.is_kept_by(tensor.layout()) {
+            return tensor.clone();
+        }
+        self.empty(format.layout(tensor.dtype(), tensor.shape()))
     }
 
     /// A new tensor.

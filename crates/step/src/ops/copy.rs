@@ -5,7 +5,8 @@ use vramfit_graph::bind::Value;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::MemoryFormat;
 
-use super::{Call, Context, Outcome, Rule, Unmodelled};
+use super::{Call, Context, Outcome, Rule};
+use crate::format::Format;
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 
@@ -59,6 +60,29 @@ pub(super) fn contiguous_of(context: &mut Context, source: &Tensor) -> Tensor {
     if source.layout().is_contiguous() { source.clone() } else { clone_contiguous(context, source) }
 }
 
+/// A cast to another type, in the graph.
+pub(super) fn cast_to(context: &mut Context, source: &Tensor, dtype: Dtype) -> Tensor {
+    let result = context.empty(source.layout().like(dtype));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
+    result.with_edge(edge)
+}
+
+/// A cast into a part of memory that is there already, in the graph.
+pub(super) fn cast_into(context: &mut Context, source: &Tensor, whole: &Tensor, dtype: Dtype) -> Tensor {
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
+    whole.unsafe_view(source.layout().with_dtype(dtype)).with_edge(edge)
+}
+
+/// The tensor itself where it lies in the format, else a copy that does, in the graph.
+pub(super) fn in_format(context: &mut Context, source: &Tensor, format: Format) -> Tensor {
+    if format.is_kept_by(source.layout()) {
+        return source.clone();
+    }
+    let copy = context.empty(format.layout(source.dtype(), source.shape()));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Copied);
+    copy.with_edge(edge)
+}
+
 fn memory_format(call: &Call<'_>) -> Option<MemoryFormat> {
     call.arguments.iter().find_map(|value| match value {
         Value::MemoryFormat(format) => Some(*format),
@@ -68,13 +92,11 @@ fn memory_format(call: &Call<'_>) -> Option<MemoryFormat> {
 
 fn contiguous(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    if memory_format(call).is_some_and(|format| format != MemoryFormat::Contiguous) {
-        return Err(Unmodelled);
-    }
-    if source.layout().is_contiguous() {
-        return Ok(smallvec![source.clone()]);
-    }
-    Ok(smallvec![clone_contiguous(context, source)])
+    let format = match memory_format(call) {
+        Some(MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d) => Format::ChannelsLast,
+        _ => Format::Contiguous,
+    };
+    Ok(smallvec![in_format(context, source, format)])
 }
 
 fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
@@ -82,7 +104,9 @@ fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
     let layout = match memory_format(call) {
         None | Some(MemoryFormat::Preserve) => source.layout().like(source.dtype()),
         Some(MemoryFormat::Contiguous) => Layout::contiguous(source.dtype(), source.shape()),
-        Some(_) => return Err(Unmodelled),
+        Some(MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d) => {
+            Format::ChannelsLast.layout(source.dtype(), source.shape())
+        }
     };
     let copy = context.empty(layout);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Copied);

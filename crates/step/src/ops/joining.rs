@@ -6,6 +6,7 @@ use vramfit_graph::dtype::Dtype;
 use super::call::wrap;
 use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::format::Format;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
@@ -52,7 +53,10 @@ fn cat(context: &mut Context, call: &Call<'_>) -> Outcome {
     let tensors = call.tensor_list(0)?;
     let wanted = call.result(0)?;
     let dim = call.dim(1, wanted.shape.len())?;
-    let result = context.empty_contiguous(wanted.dtype, &wanted.shape);
+    // The parts' format, where all have the same.
+    let mut formats = tensors.iter().map(|tensor| Format::suggested(tensor.layout()));
+    let format = formats.next().filter(|first| formats.all(|next| next == *first)).unwrap_or(Format::Contiguous);
+    let result = context.empty(format.layout(wanted.dtype, &wanted.shape));
     let size = |tensor: &&Tensor| tensor.shape().get(dim).copied().unwrap_or(0);
     let sizes = tensors.iter().map(size).collect();
     let inputs: SmallVec<[Option<&Tensor>; 4]> = tensors.iter().copied().map(Some).collect();
@@ -195,8 +199,12 @@ impl Backward for Repeated {
 }
 
 fn repeat(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let mut times = call.ints(1)?;
+    Ok(smallvec![repeated(context, call.tensor(0)?, &call.ints(1)?)])
+}
+
+/// A tensor several times over, in the graph.
+pub(super) fn repeated(context: &mut Context, source: &Tensor, times: &[i64]) -> Tensor {
+    let mut times: Dims = times.into();
     while times.len() < source.shape().len() {
         times = std::iter::once(1).chain(times.iter().copied()).collect();
     }
@@ -206,7 +214,7 @@ fn repeat(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty_contiguous(source.dtype(), &shape);
     let backward = Repeated { source: source.shape().into(), times };
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
-    Ok(smallvec![result.with_edge(edge)])
+    result.with_edge(edge)
 }
 
 /// Every element a number of times in place: a view that repeats, a copy, and one dimension out of two.
@@ -249,29 +257,34 @@ fn flip(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// Elements moved along some dimensions, by a copy for each.
+/// One dimension after another, each into new memory; a source that is not contiguous is copied first.
+fn rolled(context: &mut Context, source: &Tensor, dims: usize) -> Tensor {
+    let mut result = source.clone();
+    for _ in 0..dims {
+        let read = context.contiguous(&result);
+        let next = context.empty_contiguous(source.dtype(), source.shape());
+        drop(read);
+        result = next;
+    }
+    result
+}
+
 fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
     #[derive(Debug)]
     struct Rolled(usize);
-    fn rolled(context: &Context, source: &Tensor, times: usize) -> Tensor {
-        let mut result = context.empty_contiguous(source.dtype(), source.shape());
-        for _ in 1..times {
-            result = context.empty_contiguous(source.dtype(), source.shape());
-        }
-        result
-    }
     impl Backward for Rolled {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-            smallvec![gradients[0].as_ref().map(|gradient| rolled(context, gradient, self.0))]
+            let gradient = gradients[0].clone();
+            smallvec![gradient.map(|gradient| rolled(context, &gradient, self.0))]
         }
     }
     let source = call.tensor(0)?;
-    let times = call.ints(1)?.len();
-    if !source.layout().is_contiguous() {
+    let dims = call.ints(1)?.len();
+    if dims == 0 {
         return Err(Unmodelled);
     }
-    let result = rolled(context, source, times);
-    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Rolled(times));
+    let result = rolled(context, source, dims);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Rolled(dims));
     Ok(smallvec![result.with_edge(edge)])
 }
 

@@ -5,12 +5,15 @@
 
 mod activation;
 mod attention;
+mod batch_norm;
 mod call;
 mod context;
+mod convolution;
 mod copy;
 mod dropout;
 mod embedding;
 mod factory;
+mod group_norm;
 mod indexing;
 mod joining;
 mod linear;
@@ -19,14 +22,19 @@ mod matmul;
 mod normalization;
 mod padding;
 mod pointwise;
+mod pooling;
+mod recurrent;
 mod reduction;
+mod resize;
 mod slices;
 mod softmax;
 mod view;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
-pub use context::{BlasWorkspace, Context, Libraries, Thread, accumulator_bytes};
+pub use context::{BlasWorkspace, Context, Guessed, Libraries, Thread, accumulator_bytes};
+pub use convolution::Plans;
+pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
 
 /// A rule: what the operator does, and its results.
@@ -52,6 +60,12 @@ pub fn rule(name: &str) -> Option<Rule> {
         indexing::rule,
         factory::rule,
         padding::rule,
+        convolution::rule,
+        batch_norm::rule,
+        group_norm::rule,
+        pooling::rule,
+        resize::rule,
+        recurrent::rule,
     ];
     families.into_iter().find_map(|family| family(name))
 }

@@ -33,6 +33,7 @@ impl Program {
             phases: gpu.phases,
             peak_reserved,
             missing: self.missing.clone(),
+            guessed: self.guessed.clone(),
             libraries: self.libraries,
             failure: gpu.failure,
             journal: if keeps_journal { self.journal() } else { Vec::new() },
@@ -126,6 +127,14 @@ impl Gpu {
                 self.place = place;
                 let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
                     Ok(block) => block,
+                    Err(_) if category == Category::Workspace => {
+                        self.note_segments();
+                        let id = number(id) as usize;
+                        if self.held.len() <= id {
+                            self.held.resize(id + 1, None);
+                        }
+                        return true;
+                    }
                     Err(error) => {
                         self.failure = Some(Failure { error, place });
                         return false;

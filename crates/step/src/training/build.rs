@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use vramfit_graph::bind::{Bound, BoundTensor};
-use vramfit_graph::model::Input;
+use vramfit_graph::model::{Input, TensorId};
 
 use crate::engine;
 use crate::memory::{Category, Happening};
-use crate::ops::Context;
+use crate::ops::{Context, is_flattened};
 use crate::optimizer::Parameter;
 use crate::tensor::{Layout, Tensor};
 
@@ -19,6 +19,7 @@ pub(super) type Tensors = Vec<Option<Tensor>>;
 pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors) -> Vec<Parameter> {
     let model = bound.model;
     context.memory().borrow_mut().set_category(Category::Parameters);
+    let recurrent = recurrent_modules(bound);
     for &id in model.move_order.iter().chain(&bound.variant.constants) {
         let tensor = bound.tensor(id);
         tensors[id.0 as usize] = Some(match tensor.is_on_host {
@@ -26,6 +27,9 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
             false => context.empty(layout(tensor)),
         });
         context.memory().borrow_mut().tell(Happening::HostFrees(layout(tensor).bytes()));
+        if let Some(module) = recurrent.iter().find(|module| module.last() == Some(&id)) {
+            flatten(context, tensors, module);
+        }
     }
     let mut parameters = Vec::with_capacity(model.parameters.len());
     for weight in &model.parameters {
@@ -40,6 +44,43 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
         parameters.push(Parameter { tensor, gradient });
     }
     parameters
+}
+
+/// The weights of each recurrent module, in the order they are moved in.
+fn recurrent_modules(bound: &Bound<'_>) -> Vec<Vec<TensorId>> {
+    let is_recurrent = |class: &str| matches!(class, "LSTM" | "GRU" | "RNN");
+    let model = bound.model;
+    let modules = model.modules.iter().filter(|module| is_recurrent(&module.class));
+    modules
+        .filter_map(|module| module.path.as_deref())
+        .map(|path| {
+            let belongs = |name: &String| match path {
+                "" => !name.contains('.'),
+                _ => name
+                    .strip_prefix(path)
+                    .and_then(|rest| rest.strip_prefix('.'))
+                    .is_some_and(|rest| !rest.contains('.')),
+            };
+            let weights = model.parameters.iter().filter(|weight| weight.names.iter().any(belongs));
+            weights.map(|weight| weight.tensor).collect()
+        })
+        .collect()
+}
+
+/// `flatten_parameters`: the weights of a recurrent module move into one piece of memory.
+fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
+    let moved: Vec<Tensor> = weights.iter().filter_map(|id| tensors[id.0 as usize].take()).collect();
+    let Some(dtype) = moved.first().map(Tensor::dtype) else { return };
+    if moved.len() == weights.len() && is_flattened(dtype) {
+        let whole = context.empty_contiguous(dtype, &[moved.iter().map(|weight| weight.layout().elements()).sum()]);
+        for (id, weight) in weights.iter().zip(moved) {
+            tensors[id.0 as usize] = Some(whole.unsafe_view(weight.layout().clone()));
+        }
+    } else {
+        for (id, weight) in weights.iter().zip(moved) {
+            tensors[id.0 as usize] = Some(weight);
+        }
+    }
 }
 
 /// Moves inputs or targets one after another; those that were there before go when all have been moved.

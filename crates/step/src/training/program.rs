@@ -3,7 +3,7 @@
 use super::report::Phase;
 use crate::forward::Missing;
 use crate::memory::{Aside, Entry};
-use crate::ops::Libraries;
+use crate::ops::{Guessed, Libraries};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
@@ -19,6 +19,8 @@ pub struct Program {
     pub(super) repeat: Option<Repeat>,
     /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
+    /// What was guessed from similar recordings, with how often.
+    pub guessed: Guessed,
     /// What the process has loaded in the end.
     pub libraries: Libraries,
 }

@@ -4,7 +4,7 @@ use vramfit_allocator::{OutOfMemory, SegmentChange};
 
 use crate::forward::Missing;
 use crate::memory::{Category, Entry};
-use crate::ops::Libraries;
+use crate::ops::{Guessed, Libraries};
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub struct Run {
     pub peak_reserved: u64,
     /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
+    /// What was guessed from similar recordings, with how often in the steps that were simulated.
+    pub guessed: Guessed,
     /// What the process has loaded.
     pub libraries: Libraries,
     /// The allocation that failed, if one did.

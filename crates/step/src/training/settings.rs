@@ -40,8 +40,10 @@ pub struct Loop {
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
     pub loss: AddedLoss,
-    /// What operators without a rule are taken to need.
+    /// What operators without a rule are taken to need, and workspaces that nobody recorded.
     pub guess: Guess,
+    /// `torch.backends.cudnn.benchmark`.
+    pub is_cudnn_benchmarked: bool,
 }
 
 impl Default for Loop {
@@ -57,6 +59,7 @@ impl Default for Loop {
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
             guess: Guess::Usual,
+            is_cudnn_benchmarked: false,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::checkpoint::{Choice, UnknownModule, regions};
 use crate::engine;
 use crate::forward::{Forward, Instant, Missing, NOWHERE, Passes};
 use crate::memory::{Category, Memory};
-use crate::ops::{Context, Thread};
+use crate::ops::{Context, Plans, Thread};
 use crate::optimizer::clip::clip_grad_norm;
 use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Optimizer, Parameter, zero_grad};
@@ -66,7 +66,8 @@ fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool
     let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
-    let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    context.set_plans(Plans { are_benchmarked: options.is_cudnn_benchmarked, assumption: options.guess });
     let mut script = Script::build(&passes, options, context);
     let mut before: Option<State> = None;
     let mut repeat = None;
@@ -101,6 +102,7 @@ pub fn visit(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Visi
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
     let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
     context.visits = Some(Box::default());
+    context.set_plans(Plans { are_benchmarked: options.is_cudnn_benchmarked, assumption: options.guess });
     let mut script = Script::build(&passes, options, context);
     script.forward();
     if bound.variant.mode == Mode::Train {
@@ -182,7 +184,8 @@ impl<'a> Script<'a> {
     fn finish(self, repeat: Option<Repeat>) -> Program {
         let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
-        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, libraries }
+        let guessed = self.context.guessed().clone();
+        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, guessed, libraries }
     }
 
     fn train(&mut self, step: u32) {

@@ -9,6 +9,7 @@ use vramfit_graph::bind::{BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::TensorId;
 use vramfit_step::engine;
+use vramfit_step::format::Format;
 use vramfit_step::memory::{Entry, Memory, SharedMemory};
 use vramfit_step::ops::{Call, Context, Thread, rule};
 use vramfit_step::tape::{Backward, Gradients, Node};
@@ -255,6 +256,8 @@ pub fn run(probe: &Probe, mode: &str, body: Body) -> Result<Vec<String>, String>
             swapped.swap(rank - 1, rank - 2);
             layout.strides = contiguous_strides(&swapped);
             layout.strides.swap(rank - 1, rank - 2);
+        } else if argument.layout.as_deref() == Some("channels-last") {
+            layout = Format::ChannelsLast.layout(argument.dtype, &argument.shape);
         } else if argument.layout.is_some() {
             return Err("layout".to_owned());
         }

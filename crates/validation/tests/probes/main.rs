@@ -78,3 +78,8 @@ fn copies_joins_and_indices() {
 fn matrix_products() {
     check(rows::product::ROWS);
 }
+
+#[test]
+fn norms_pools_and_resizing_of_images() {
+    check(rows::image::ROWS);
+}

@@ -150,6 +150,16 @@ fn sum(context: &mut Context, call: &Call<'_>, over: &Over, is_mean: bool) -> Ou
     Ok(smallvec![result.with_edge(edge)])
 }
 
+/// The mean over `dims`, which are kept as ones, in the graph.
+pub(super) fn mean(context: &mut Context, source: &Tensor, dims: &[i64]) -> Tensor {
+    let over = Over { dims: dims.into(), keeps_dims: true };
+    let dtype = source.dtype();
+    let result = reduced(context, source, &over, dtype, summing(dtype));
+    let backward = Summed { over, source: source.shape().into(), is_mean: true };
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
+    result.with_edge(edge)
+}
+
 fn truth(context: &mut Context, call: &Call<'_>, over: &Over) -> Outcome {
     let source = call.tensor(0)?;
     let result = context.empty_contiguous(call.result(0)?.dtype, &over.shape(source.shape()));

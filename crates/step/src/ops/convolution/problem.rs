@@ -1,0 +1,110 @@
+//! A convolution as cuDNN sees it.
+
+use vramfit_graph::dtype::Dtype;
+
+use crate::format::Format;
+use crate::tensor::Dims;
+
+/// Which of the three convolutions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// The result.
+    Forward,
+    /// The image's gradient.
+    InputGradient,
+    /// The weight's gradient.
+    WeightGradient,
+}
+
+/// A convolution: its tensors' shapes, whichever of them are given and whichever are found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// What is found.
+    pub pass: Pass,
+    /// Of all tensors.
+    pub dtype: Dtype,
+    /// Of all tensors.
+    pub format: Format,
+    /// Batch, channels, height, width.
+    pub image: Dims,
+    /// Batch, channels, height, width.
+    pub result: Dims,
+    /// Outputs, inputs of a group, height, width.
+    pub weight: Dims,
+    /// By dimension of the image.
+    pub stride: Dims,
+    /// By dimension of the image.
+    pub dilation: Dims,
+    /// Groups of channels.
+    pub groups: i64,
+}
+
+/// How a tensor is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// Not at all.
+    No,
+    /// As it is.
+    Plain,
+    /// With its channels padded to what tensor cores read at once.
+    Padded,
+    /// A weight with its input channels padded only.
+    InputsPadded,
+}
+
+fn up(number: i64, multiple: i64) -> i64 {
+    (number + multiple - 1) / multiple * multiple
+}
+
+impl Problem {
+    /// Channels are padded to 16 bytes.
+    fn multiple(&self) -> i64 {
+        16 / self.dtype.bytes().cast_signed().max(1)
+    }
+
+    /// Bytes of a copy of the image.
+    pub fn image_copy(&self, copied: Copied) -> i64 {
+        let channels = match copied {
+            Copied::No => return 0,
+            Copied::Plain => self.image[1],
+            _ => up(self.weight[1], self.multiple()) * self.groups,
+        };
+        self.image[0] * channels * self.image[2..].iter().product::<i64>() * self.dtype.bytes().cast_signed()
+    }
+
+    /// Bytes of a copy of the result.
+    pub fn result_copy(&self, copied: Copied) -> i64 {
+        let channels = match copied {
+            Copied::No => return 0,
+            Copied::Plain => self.result[1],
+            _ => up(self.result[1], self.multiple()),
+        };
+        self.result[0] * channels * self.result[2..].iter().product::<i64>() * self.dtype.bytes().cast_signed()
+    }
+
+    /// Elements of a copy of the weight.
+    pub fn weight_elements(&self, copied: Copied) -> i64 {
+        let (outputs, inputs) = (self.weight[0], self.weight[1]);
+        let (outputs, inputs) = match copied {
+            Copied::No => return 0,
+            Copied::Plain => (outputs, inputs),
+            Copied::Padded => (up(outputs, self.multiple()), up(inputs, self.multiple())),
+            Copied::InputsPadded => (outputs, up(inputs, self.multiple())),
+        };
+        outputs * inputs * self.weight[2..].iter().product::<i64>()
+    }
+
+    /// Bytes of all three tensors.
+    pub fn plain_copies(&self) -> i64 {
+        self.image_copy(Copied::Plain)
+            + self.weight_elements(Copied::Plain) * self.dtype.bytes().cast_signed()
+            + self.result_copy(Copied::Plain)
+    }
+
+    /// Bytes of padded copies of all three tensors.
+    pub fn all_copies(&self) -> i64 {
+        self.image_copy(Copied::Padded)
+            + self.weight_elements(Copied::Padded) * self.dtype.bytes().cast_signed()
+            + self.result_copy(Copied::Padded)
+    }
+}

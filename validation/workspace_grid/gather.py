@@ -1,0 +1,28 @@
+"""Joins what grid.py recorded into validation/measured/workspaces.jsonl.gz: python3 gather.py FOLDER… (grid.py's --out)."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).resolve().parents[1] / "measured" / "workspaces.jsonl.gz"
+
+
+def main():
+    rows = {}
+    for folder in sys.argv[1:]:
+        for name in ("convolution", "kernels"):
+            path = Path(folder) / f"{name}.jsonl.gz"
+            if path.exists():
+                for line in gzip.open(path):
+                    if line.strip():
+                        row = json.loads(line)
+                        rows[json.dumps(row[0])] = row[:4]
+    lines = [json.dumps(rows[name], separators=(",", ":")) for name in sorted(rows)]
+    with gzip.GzipFile(TARGET, "wb", mtime=0) as file:
+        file.write(("\n".join(lines) + "\n").encode())
+    print(len(lines), "shapes")
+
+
+if __name__ == "__main__":
+    main()
