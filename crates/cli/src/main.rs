@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
+        Command::Lint(options) => commands::lint::run(options, &arguments.output),
     };
     match result {
         Ok(verdict) => verdict.into(),

@@ -4,6 +4,7 @@
 
 pub mod estimate;
 pub mod explain;
+pub mod lint;
 pub mod memory_summary;
 pub mod out_of_memory;
 pub mod replay;

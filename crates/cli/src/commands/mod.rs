@@ -2,6 +2,7 @@
 
 pub mod estimate;
 pub mod explain;
+pub mod lint;
 pub mod replay;
 
 use std::io::{self, Write};
