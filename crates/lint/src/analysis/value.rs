@@ -211,7 +211,7 @@ impl Value {
                 let first = tensors.next()?;
                 Some(tensors.fold(first, |all, tensor| {
                     let is_loss = all.is_loss && all.graph == Known::Yes || tensor.is_loss && tensor.graph == Known::Yes;
-                    Tensor { is_loss, ..all.with(&tensor) }
+                    Tensor { is_loss, is_data: all.is_data && tensor.is_data, ..all.with(&tensor) }
                 }))
             }
             _ => None,

@@ -69,7 +69,8 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
     let loops: Vec<LoopId> = facts.loops_around(event.scope).filter(outlives).collect();
     let trains = loops.iter().copied().find(|number| facts.trains(events, *number));
     let evaluates = || loops.iter().copied().find(|number| evaluates(facts, event, *number));
-    let number = trains.or_else(evaluates)?;
+    let gathers = || loops.iter().copied().find(|number| tensor.is_data && matches!(facts.loops[*number].iterates, Iterates::Batches(_)));
+    let number = trains.or_else(evaluates).or_else(gathers)?;
     // Emptied now and then, or turned inside out each time.
     let is_emptied = events.iter().any(|other| matches!(&other.kind, Kind::Delete { name } if name == container || name.strip_suffix("[*]") == Some(container)) && facts.is_in(other.scope, number));
     if is_emptied {

@@ -17,7 +17,10 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         let finding = Finding::new("VF001", kept.statement, message);
         let finding = if kept.is_freed {
             finding
-                .costs("each iteration: the graph's nodes in main memory and 512 B or more on the GPU; backward() has freed the activations")
+                .costs(match kept.how {
+                    Keeping::Add => "each iteration: the graph's nodes in main memory (20 to 130 KB measured); backward() has freed what lay on the GPU",
+                    _ => "each iteration: 512 B on the GPU and the graph's nodes in main memory (20 to 130 KB measured); backward() has freed the activations",
+                })
                 .rated(Severity::Warning)
         } else {
             finding

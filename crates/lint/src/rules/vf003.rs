@@ -22,26 +22,29 @@ enum Evaluation {
     Function(ScopeId),
 }
 
+type Modes<'a> = HashMap<&'a str, (bool, usize, ScopeId)>;
+
 fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Finding>) {
-    let mut modes: HashMap<&str, (bool, usize)> = HashMap::new();
+    // By network: whether it is set to evaluation, since when, and in which function.
+    let mut modes: Modes<'_> = HashMap::new();
     let mut told: HashSet<Evaluation> = HashSet::new();
-    let mut needed: HashSet<u32> = HashSet::new();
+    let mut needed: Vec<(u32, ScopeId)> = Vec::new();
     for event in events {
         let trace = match &event.kind {
             Kind::Backward { loss, .. } => loss.trace(),
             Kind::Grad { inputs, .. } => inputs.clone(),
             _ => None,
         };
-        needed.extend(trace.iter().flat_map(|trace| trace.forwards.iter()));
+        needed.extend(trace.iter().flat_map(|trace| trace.forwards.iter().map(|forward| (*forward, event.scope))));
     }
     for (position, event) in events.iter().enumerate() {
         match &event.kind {
             Kind::Mode { module, is_evaluation } => {
-                modes.insert(module, (*is_evaluation, position));
+                modes.insert(module, (*is_evaluation, position, facts.function_scope(event.scope)));
             }
             Kind::Forward { module, arguments, is_frozen } if event.gradients == Gradients::On && !is_frozen => {
-                let mode = modes.get(module.as_str()).copied().filter(|(is_evaluation, _)| *is_evaluation).map(|(_, position)| position);
-                let is_needed = needed.contains(&event.range.start().to_u32());
+                let mode = modes.get(module.as_str()).copied().filter(|(is_evaluation, _, set_in)| *is_evaluation && facts.scopes_around(event.scope).any(|around| around == *set_in)).map(|(_, position, _)| position);
+                let is_needed = needed.iter().any(|(forward, scope)| *forward == event.range.start().to_u32() && !is_other_call(facts, event.scope, *scope));
                 let evaluation = facts
                     .loops_around(event.scope)
                     .find(|number| matches!(facts.loops[*number].iterates, Iterates::Batches(_)))
@@ -55,6 +58,11 @@ fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Findin
             _ => {}
         }
     }
+}
+
+/// Whether both stand in the same function, but in different calls of it.
+fn is_other_call(facts: &Facts<'_>, one: ScopeId, two: ScopeId) -> bool {
+    facts.function(one).is_some() && facts.function(one) == facts.function(two) && facts.function_scope(one) != facts.function_scope(two)
 }
 
 fn evaluates(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, evaluation: Evaluation, mode: Option<usize>) -> bool {
@@ -96,10 +104,10 @@ fn is_left_to_callers(facts: &Facts<'_>, function: FunctionId, has_mode: bool) -
 }
 
 /// A network under `eval()` that only gives targets to another one in training.
-fn is_teacher(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, module: &str, modes: &HashMap<&str, (bool, usize)>) -> bool {
+fn is_teacher(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, module: &str, modes: &Modes<'_>) -> bool {
     let Some(number) = facts.batch_loop(events, event.scope) else { return false };
     let others_train = events.iter().any(|other| {
-        matches!(&other.kind, Kind::Forward { module: name, .. } if name != module && !modes.get(name.as_str()).is_some_and(|(is_evaluation, _)| *is_evaluation))
+        matches!(&other.kind, Kind::Forward { module: name, .. } if name != module && !modes.get(name.as_str()).is_some_and(|(is_evaluation, ..)| *is_evaluation))
             && facts.is_in(other.scope, number)
     });
     let wants_inputs = events.iter().any(|other| matches!(other.kind, Kind::RequiresGrad | Kind::Grad { .. }));

@@ -50,7 +50,7 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
         if !others_only || is_mentioned {
             return;
         }
-    } else if loop_text(facts, number).is_some_and(|text| text.contains("zero_grad") || text.contains(".grad")) {
+    } else if loop_text(facts, number).is_some_and(|text| text.contains("zero_grad") || text.contains(".grad") || text.contains(&format!("{optimizer} ="))) {
         return;
     }
     findings.push(

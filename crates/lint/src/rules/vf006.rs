@@ -44,10 +44,12 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
     let backward = position + offset;
     let Kind::Backward { loss, text, .. } = &events[backward].kind else { return false };
     let forwards = loss.trace().map(|trace| trace.forwards.clone()).unwrap_or_default();
+    let is_forward = |other: &Event<'_>| matches!(other.kind, Kind::Forward { .. }) && forwards.contains(&other.range.start().to_u32());
+    // Where no call of a network is to be seen, the loss itself tells when the forward pass was.
+    let has_forward = events.iter().any(|other| in_step(other) && is_forward(other));
     let makes = |other: &Event<'_>| match &other.kind {
-        Kind::LossMade { name } => Some(name) == text.as_ref(),
-        Kind::Forward { .. } => forwards.contains(&other.range.start().to_u32()),
-        _ => false,
+        Kind::LossMade { name } => !has_forward && Some(name) == text.as_ref(),
+        _ => is_forward(other),
     };
     let before = &events[..position];
     let Some(made) = before.iter().position(|other| in_step(other) && makes(other)) else { return false };

@@ -24,7 +24,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             if is_assigned && !lets_go && told.insert(number) {
                 findings.push(
                     Finding::new("VF008", event.range, format!("what `{module}` returned is held until the next forward pass has replaced it"))
-                        .costs("one step's outputs at the next step's peak: batch × classes × 4 B for fp32 logits")
+                        .costs("one step's outputs during the next forward pass; the peak, in the backward pass, was the same in three measured models")
                         .advises("`del` outputs and loss at the end of the loop, or put the step into a function")
                         .rated(Severity::Note),
                 );

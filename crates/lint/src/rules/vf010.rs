@@ -17,7 +17,8 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             Device::Cpu => false,
             Device::Unknown => {
                 let text = location.map_or(String::new(), |location| facts.text(location).to_lowercase());
-                facts.index.has_gpu && (!has_location || ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word)))
+                let is_elsewhere = facts.source.contains("torch_xla") || facts.source.contains("BytesIO");
+                facts.source.contains("cuda") && !is_elsewhere && (!has_location || ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word)))
             }
         };
         if !goes_into_model || !is_gpu {

@@ -53,6 +53,11 @@ impl<'a> Search<'_, 'a, '_> {
             }
             let mut handled = Calls::default();
             handled.visit_body(&handler.body);
+            let text = &self.facts.source[handler.range];
+            // A retry on the CPU asks the GPU for nothing.
+            if text.contains(".cpu()") || text.contains("\"cpu\"") || text.contains("'cpu'") {
+                continue;
+            }
             let retried = handled.calls.iter().find(|call| self.is_retry(call, &tried));
             if let Some(call) = retried {
                 let range: TextRange = call.range();
@@ -82,16 +87,14 @@ impl<'a> Search<'_, 'a, '_> {
             last,
             "zero_grad" | "empty_cache" | "collect" | "print" | "str" | "len" | "int" | "max" | "min" | "range" | "getattr" | "isinstance" | "synchronize" | "item" | "cpu" | "to" | "cuda" | "append" | "size" | "float" | "detach" | "format" | "step" | "update" | "join" | "get" | "ipc_collect" | "reset_peak_memory_stats" | "memory_allocated" | "memory_reserved" | "memory_summary" | "chunk" | "split" | "clear" | "sleep" | "time" | "type" | "tensor" | "zeros" | "enumerate" | "tqdm" | "list" | "dict" | "tuple" | "sum" | "eval" | "train" | "set_description" | "parameters" | "close" | "exit" | "unscale_" | "numel" | "hasattr" | "repr" | "round" | "any" | "all" | "zip" | "map" | "set" | "sorted" | "abs" | "no_grad" | "autocast" | "device" | "keys" | "items" | "values" | "pop" | "copy" | "is_available" | "lower" | "strip" | "startswith"
         ) || last.starts_with("log") || last.starts_with("warn") || matches!(last, "info" | "error" | "debug" | "warning" | "exception");
+        // `optimizer.step()` is housekeeping, a function called `step` is not.
+        let is_housekeeping = is_housekeeping && (place.contains('.') || !matches!(last, "step" | "update" | "train" | "eval" | "copy" | "get"));
         if is_housekeeping {
             return false;
         }
-        // A retry on the CPU asks the GPU for nothing.
-        let moves_off = call.arguments.args.iter().any(|argument| {
-            let text = self.facts.text(argument);
-            text.contains(".cpu()") || text.contains("\"cpu\"") || text.contains("'cpu'")
-        });
+        let prepares = names::words(last).first().is_some_and(|word| matches!(word.as_str(), "adjust" | "reset" | "get" | "set" | "save" | "restore" | "free" | "cleanup" | "clear" | "release" | "garbage" | "check" | "is" | "num"));
         let is_recursion = self.function.last().is_some_and(|function| *function == last);
-        !moves_off && (tried.contains(&place) || is_recursion)
+        !prepares && (tried.contains(&place) || is_recursion)
     }
 }
 

@@ -121,7 +121,7 @@ fn every_time(facts: &Facts<'_>, events: &[Event<'_>], step: &Event<'_>, number:
     });
     let Some(text) = loop_text(facts, number) else { return };
     let zero_in_group = events.iter().any(|event| {
-        matches!(event.kind, Kind::ZeroGrad { .. })
+        matches!(&event.kind, Kind::ZeroGrad { owner, .. } if owner == optimizer || !names::is_optimizer(owner))
             && facts.is_in(event.scope, number)
             && facts.branches(event.scope, Some(number)).iter().any(|(test, _)| test.and_then(modulus).is_some())
     });

@@ -18,8 +18,8 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             let Kind::Move { call, tensor, source } = &event.kind else { continue };
             if tensor.is_whole {
                 findings.push(whole(event.range, "a whole data set is moved to the GPU".into()));
-            } else if let Some((factory, made)) = factory(facts, source) {
-                if facts.batch_loop(events, event.scope).is_some() {
+            } else if facts.batch_loop(events, event.scope).is_some() {
+                if let Some((factory, made)) = factory(facts, source) {
                     findings.push(made_on_cpu(facts, call, factory, made));
                 }
             } else if is_sliced_set(facts, event, source) {

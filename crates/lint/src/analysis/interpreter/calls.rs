@@ -252,7 +252,8 @@ impl<'a> Interpreter<'a> {
                 _ => Value::Unknown(arguments.trace()),
             },
             "defaultdict" => Value::List(Rc::new(Value::UNKNOWN), false),
-            "getattr" | "copy" | "deepcopy" => arguments.first(),
+            "copy" | "deepcopy" => arguments.first(),
+            "getattr" => Value::UNKNOWN,
             _ => self.by_name(&name, call, arguments),
         }
     }

@@ -125,7 +125,7 @@ impl<'a> Interpreter<'a> {
                 let (retain, create) = (is_true(call, "retain_graph"), is_true(call, "create_graph"));
                 self.record(Kind::Grad { inputs: inputs.clone(), retain, create }, call.range());
                 self.consume(&Value::Unknown(inputs.clone()));
-                let graph = if create { self.graph_here() } else { Known::No };
+                let graph = if create { self.graph_here() } else { Known::Unknown };
                 return Value::Structure(Tensor { graph, trace: inputs, ..Tensor::plain(Device::Unknown) });
             }
             "autograd.backward" => {

@@ -89,7 +89,7 @@ impl<'a> Interpreter<'a> {
                 _ => Value::UNKNOWN,
             },
             Value::Unknown(None) if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) => {
-                let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Unknown) };
+                let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
             _ => {
@@ -201,7 +201,9 @@ impl<'a> Interpreter<'a> {
                 };
                 let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint).collect();
                 froms.dedup();
-                for from in froms {
+                // A schedule or a scaler has nothing on the GPU worth a word.
+                let is_small = matches!(owner, Value::Scheduler | Value::Scaler) || place.as_deref().is_some_and(|place| { let lower = place.to_lowercase(); lower.contains("sched") || lower.contains("scaler") });
+                for from in froms.into_iter().filter(|_| !is_small) {
                     self.record(Kind::LoadState { from }, range);
                 }
                 Some(Value::Plain)
