@@ -66,7 +66,7 @@ def main():
     tools = {
         "vramfit lint": lambda path: [vramfit, "lint", "--no-color", "--select", "ALL", path],
         "TorchFix": lambda path: [str(peers / "torchfix"), "--select=ALL", path],
-        "torch-preflight": lambda path: [str(peers / "torch-preflight"), "lint", path],
+        "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", path],
     }
     rows = []
     with tempfile.TemporaryDirectory() as folder:

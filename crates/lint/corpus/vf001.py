@@ -429,3 +429,39 @@ def train(model, loader, criterion, optimizer):
         optimizer.step()
         table[step] = loss  # expect: VF001
     return table
+# case: a meter of the file keeps it
+import torch
+class Meter:
+    def __init__(self):
+        self.sum = 0
+        self.count = 0
+    def update(self, value, n):
+        self.sum += value * n  # expect: VF001
+        self.count += n
+def train(model, loader, criterion, optimizer):
+    meter = Meter()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        meter.update(loss, x.size(0))
+    return meter.sum / meter.count
+# case: a meter of the file is given numbers
+import torch
+class Meter:
+    def __init__(self):
+        self.sum = 0
+        self.count = 0
+    def update(self, value, n):
+        self.sum += value * n
+        self.count += n
+def train(model, loader, criterion, optimizer):
+    meter = Meter()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        meter.update(loss.item(), x.size(0))
+    return meter.sum / meter.count

@@ -166,3 +166,21 @@ def train(model, loader, criterion, optimizer):
         loss.backward()
         optimizer.step()
         outs.clear()
+# case: a replay buffer with values that carry their graph
+import torch
+class Agent:
+    def __init__(self, q_net):
+        self.q_net = q_net
+        self.optimizer = torch.optim.Adam(q_net.parameters())
+        self.buffer = []
+    def run(self, env, steps):
+        state = env.reset()
+        for t in range(steps):
+            self.optimizer.zero_grad()
+            q = self.q_net(state)
+            following, reward = env.step(q.argmax().item())
+            self.buffer.append((state, q, reward))  # expect: VF002
+            loss = (q.max() - reward) ** 2
+            loss.backward()
+            self.optimizer.step()
+            state = following

@@ -23,7 +23,10 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         return Checked { findings: Vec::new(), error: Some((TextSize::new(0), "more than 4 GiB of text".into())) };
     }
     if is_too_deep(&document.text) {
-        return Checked { findings: Vec::new(), error: Some((TextSize::new(0), format!("brackets nested deeper than {DEPTH}"))) };
+        return Checked {
+            findings: Vec::new(),
+            error: Some((TextSize::new(0), format!("brackets nested deeper than {DEPTH}"))),
+        };
     }
     let mode = if document.is_notebook() { Mode::Ipython } else { Mode::Module };
     let parsed = parse_unchecked(&document.text, ParseOptions::from(mode));

@@ -42,7 +42,8 @@ impl Document {
     /// A notebook; an error says what is wrong with the file.
     pub fn notebook(json: &str) -> Result<Document, String> {
         let notebook: Value = serde_json::from_str(json).map_err(|error| format!("not a notebook: {error}"))?;
-        let cells = notebook.get("cells").and_then(Value::as_array).ok_or("not a notebook: it has no list of `cells`")?;
+        let cells =
+            notebook.get("cells").and_then(Value::as_array).ok_or("not a notebook: it has no list of `cells`")?;
         let (mut text, mut found) = (String::new(), Vec::new());
         let mut number = 0;
         for (index, cell) in cells.iter().enumerate() {
@@ -52,7 +53,9 @@ impl Document {
             number += 1;
             let source = cell_source(cell);
             // A cell in another language is no Python.
-            if source.trim_start().starts_with("%%") && !["%%time", "%%capture", "%%timeit"].iter().any(|magic| source.trim_start().starts_with(magic)) {
+            if source.trim_start().starts_with("%%")
+                && !["%%time", "%%capture", "%%timeit"].iter().any(|magic| source.trim_start().starts_with(magic))
+            {
                 continue;
             }
             found.push(Cell { start: text.len(), number, index });
@@ -127,7 +130,11 @@ impl Document {
         let mut notebook = notebook.clone();
         for (position, cell) in self.cells.iter().enumerate() {
             let end = self.cells.get(position + 1).map_or(self.text.len(), |next| next.start);
-            let within: Vec<crate::Edit> = edits.iter().filter(|edit| (cell.start..end).contains(&usize::from(edit.range.start()))).cloned().collect();
+            let within: Vec<crate::Edit> = edits
+                .iter()
+                .filter(|edit| (cell.start..end).contains(&usize::from(edit.range.start())))
+                .cloned()
+                .collect();
             if within.is_empty() {
                 continue;
             }

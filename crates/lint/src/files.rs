@@ -41,7 +41,9 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, 
         let own = Settings::find(path)?;
         own.selection(path, options.select.as_deref(), &options.ignore)?;
         if metadata.is_dir() {
-            files.extend(python_files(path).into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())));
+            files.extend(
+                python_files(path).into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())),
+            );
         } else {
             files.push((path.clone(), settings.len()));
         }
@@ -104,7 +106,12 @@ pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Opti
 fn check_file(path: &Path, settings: &Settings, options: &Options) -> Report {
     match fs::read(path) {
         Ok(bytes) => check_text(path, &bytes, settings, options),
-        Err(error) => Report { path: path.to_path_buf(), document: None, checked: Checked::default(), unreadable: Some(error.to_string()) },
+        Err(error) => Report {
+            path: path.to_path_buf(),
+            document: None,
+            checked: Checked::default(),
+            unreadable: Some(error.to_string()),
+        },
     }
 }
 

@@ -55,7 +55,15 @@ pub struct Finding {
 impl Finding {
     /// A warning without a fix.
     pub fn new(code: &'static str, range: TextRange, message: impl Into<String>) -> Finding {
-        Finding { code, range, message: message.into(), cost: String::new(), advice: String::new(), severity: Severity::Warning, fix: None }
+        Finding {
+            code,
+            range,
+            message: message.into(),
+            cost: String::new(),
+            advice: String::new(),
+            severity: Severity::Warning,
+            fix: None,
+        }
     }
 
     /// The same with what it costs.

@@ -6,7 +6,15 @@ use crate::{Document, Edit, Finding};
 pub fn edits(findings: &[Finding], with_unsafe: bool) -> Vec<Edit> {
     let mut all: Vec<Edit> = Vec::new();
     for fix in findings.iter().filter_map(|finding| finding.fix.as_ref()).filter(|fix| fix.is_safe || with_unsafe) {
-        let overlaps = |edit: &Edit| all.iter().any(|known| known == edit || edit.range.intersect(known.range).is_some_and(|common| !common.is_empty() || edit.range == known.range));
+        let overlaps = |edit: &Edit| {
+            all.iter().any(|known| {
+                known == edit
+                    || edit
+                        .range
+                        .intersect(known.range)
+                        .is_some_and(|common| !common.is_empty() || edit.range == known.range)
+            })
+        };
         if !fix.edits.iter().any(overlaps) {
             all.extend(fix.edits.iter().cloned());
         }

@@ -21,7 +21,15 @@ impl Selection {
     pub fn new(select: Option<&[String]>, ignore: &[String]) -> Result<Selection, String> {
         let mut selection = match select {
             None => Selection::default(),
-            Some(words) => Selection { codes: words.iter().map(|word| matching(word)).collect::<Result<Vec<_>, _>>()?.concat().into_iter().collect() },
+            Some(words) => Selection {
+                codes: words
+                    .iter()
+                    .map(|word| matching(word))
+                    .collect::<Result<Vec<_>, _>>()?
+                    .concat()
+                    .into_iter()
+                    .collect(),
+            },
         };
         selection.without(ignore)?;
         Ok(selection)
@@ -47,9 +55,15 @@ impl Selection {
 pub fn matching(word: &str) -> Result<Vec<&'static str>, String> {
     let upper = word.trim().to_ascii_uppercase();
     let is_all = upper == "ALL";
-    let found: Vec<&'static str> = RULES.iter().map(|rule| rule.code).filter(|code| is_all || !upper.is_empty() && code.starts_with(&upper)).collect();
+    let found: Vec<&'static str> = RULES
+        .iter()
+        .map(|rule| rule.code)
+        .filter(|code| is_all || !upper.is_empty() && code.starts_with(&upper))
+        .collect();
     if found.is_empty() {
-        return Err(format!("`{word}` is no rule, needed a code such as VF001, the beginning of some such as VF, or ALL"));
+        return Err(format!(
+            "`{word}` is no rule, needed a code such as VF001, the beginning of some such as VF, or ALL"
+        ));
     }
     Ok(found)
 }

@@ -6,9 +6,10 @@ use crate::Document;
 
 /// Whether a comment in the file switches everything off.
 pub fn is_off(document: &Document) -> bool {
-    document.text.contains("vramfit:") && document.text.lines().any(|line| {
-        line.trim_start().strip_prefix('#').is_some_and(|comment| comment.trim() == "vramfit: ignore-file")
-    })
+    document.text.contains("vramfit:")
+        && document.text.lines().any(|line| {
+            line.trim_start().strip_prefix('#').is_some_and(|comment| comment.trim() == "vramfit: ignore-file")
+        })
 }
 
 /// Whether a comment on the first or last line of the range, or of its statement, switches the rule off there.

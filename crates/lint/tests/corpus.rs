@@ -18,7 +18,11 @@ fn cases() -> Vec<(String, String, Selection)> {
     let mut cases = Vec::new();
     for file in files {
         let stem = file.file_stem().unwrap().to_string_lossy().to_uppercase();
-        let defaults: Vec<String> = vramfit_lint::rules::RULES.iter().filter(|rule| rule.is_default || rule.code == stem).map(|rule| rule.code.to_string()).collect();
+        let defaults: Vec<String> = vramfit_lint::rules::RULES
+            .iter()
+            .filter(|rule| rule.is_default || rule.code == stem)
+            .map(|rule| rule.code.to_string())
+            .collect();
         let selection = Selection::new(Some(&defaults), &[]).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         for case in text.split("# case: ").skip(1) {
@@ -47,8 +51,11 @@ fn every_case_gives_exactly_the_findings_it_names() {
         let document = Document::script(source.clone());
         let checked = check(&document, &selection);
         assert_eq!(checked.error, None, "{name} is no Python");
-        let mut found: Vec<(usize, String)> =
-            checked.findings.iter().map(|finding| (document.position(finding.range.start()).line, finding.code.to_string())).collect();
+        let mut found: Vec<(usize, String)> = checked
+            .findings
+            .iter()
+            .map(|finding| (document.position(finding.range.start()).line, finding.code.to_string()))
+            .collect();
         found.sort();
         if found != expected(&source) {
             wrong.push(format!("{name}\n  expected {:?}\n  found    {found:?}", expected(&source)));

@@ -42,7 +42,8 @@ pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
     if !errors.is_empty() {
         // Nothing is left to tell where standard error is closed.
         let _ = anstream::stderr().lock().write_all(errors.as_bytes());
-        let count = reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
+        let count =
+            reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
         return Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())));
     }
     let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
@@ -59,7 +60,10 @@ fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<Report>, Failure> {
 
 fn standard_input(options: &Lint) -> Result<Report, Failure> {
     let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| Failure::new(format!("standard input: {error}")))?;
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::new(format!("standard input: {error}")))?;
     let path = &options.stdin_filename;
     let settings = Settings::find(if path == Path::new("-") { Path::new(".") } else { path }).map_err(Failure::new)?;
     settings.selection(path, options.select.as_deref(), &options.ignore).map_err(Failure::new)?;
@@ -70,7 +74,10 @@ fn standard_input(options: &Lint) -> Result<Report, Failure> {
         let path = path.clone();
         move || check_text(&path, &bytes, &settings, &wanted)
     });
-    worker.map_err(|error| Failure::new(format!("a thread could not be started: {error}")))?.join().map_err(|_| Failure::new("the check has died"))
+    worker
+        .map_err(|error| Failure::new(format!("a thread could not be started: {error}")))?
+        .join()
+        .map_err(|_| Failure::new("the check has died"))
 }
 
 fn explain(code: &str) -> Result<Verdict, Failure> {
@@ -80,7 +87,11 @@ fn explain(code: &str) -> Result<Verdict, Failure> {
     }
     match rules::find(&code.to_ascii_uppercase()) {
         Some(rule) => print(rule.page)?,
-        None => return Err(Failure::new(format!("`{code}` is no rule")).with_hint(Some("vramfit lint --explain lists all rules"))),
+        None => {
+            return Err(
+                Failure::new(format!("`{code}` is no rule")).with_hint(Some("vramfit lint --explain lists all rules"))
+            );
+        }
     }
     Ok(Verdict::Good)
 }
@@ -104,8 +115,9 @@ fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
     let mut changed = 0;
     for report in reports {
         if let Some(text) = mended(report, options) {
-            whole_file::write(&report.path, text.as_bytes())
-                .map_err(|error| Failure::new(format!("{}: the fixed file could not be written: {error}", report.path.display())))?;
+            whole_file::write(&report.path, text.as_bytes()).map_err(|error| {
+                Failure::new(format!("{}: the fixed file could not be written: {error}", report.path.display()))
+            })?;
             changed += 1;
         }
     }
@@ -114,9 +126,14 @@ fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
 
 /// `--fix` of standard input prints the mended text.
 fn mend_input(report: &Report, options: &Lint) -> Result<Verdict, Failure> {
-    let Some(document) = &report.document else { return Err(Failure::new(report.unreadable.clone().unwrap_or_default())) };
+    let Some(document) = &report.document else {
+        return Err(Failure::new(report.unreadable.clone().unwrap_or_default()));
+    };
     let text = mended(report, options).unwrap_or_else(|| document.text.clone());
-    std::io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Failure::new(format!("standard output: {error}")))?;
+    std::io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::new(format!("standard output: {error}")))?;
     Ok(Verdict::Good)
 }
 
@@ -125,7 +142,8 @@ fn diff(reports: &[Report], options: &Lint) -> Result<Verdict, Failure> {
     for report in reports {
         if let (Some(new), Some(document)) = (mended(report, options), &report.document) {
             let old = if document.is_notebook() {
-                std::fs::read_to_string(&report.path).map_err(|error| Failure::new(format!("{}: {error}", report.path.display())))?
+                std::fs::read_to_string(&report.path)
+                    .map_err(|error| Failure::new(format!("{}: {error}", report.path.display())))?
             } else {
                 document.text.clone()
             };

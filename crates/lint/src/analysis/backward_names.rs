@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, Stmt};
 
-use super::names::place;
+use super::names::{is_loss, place};
 
 /// The places that reach `backward()` by name and arithmetic alone. What a training step of a framework returns counts.
 pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
@@ -16,7 +16,10 @@ pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
         let before = names.len();
         for (target, value) in &assignments {
             if names.contains(target) {
-                operands(value, &mut names);
+                // A reward or a weight in the sum is no loss.
+                let mut parts = HashSet::new();
+                operands(value, &mut parts);
+                names.extend(parts.into_iter().filter(|part| is_loss(part)));
             }
         }
         if names.len() == before {
@@ -59,7 +62,9 @@ impl<'a> Visitor<'a> for Collector<'a> {
             Stmt::Return(returned) if self.returns_loss => match returned.value.as_deref() {
                 Some(Expr::Dict(dict)) => {
                     for item in &dict.items {
-                        if let Some(Expr::StringLiteral(key)) = &item.key && key.value.to_str() == "loss" {
+                        if let Some(Expr::StringLiteral(key)) = &item.key
+                            && key.value.to_str() == "loss"
+                        {
                             operands(&item.value, &mut self.names);
                         }
                     }
@@ -67,7 +72,9 @@ impl<'a> Visitor<'a> for Collector<'a> {
                 Some(Expr::If(choice)) => {
                     for arm in [&choice.body, &choice.orelse] {
                         match &**arm {
-                            Expr::Tuple(tuple) => tuple.elts.iter().take(1).for_each(|first| operands(first, &mut self.names)),
+                            Expr::Tuple(tuple) => {
+                                tuple.elts.iter().take(1).for_each(|first| operands(first, &mut self.names))
+                            }
                             other => operands(other, &mut self.names),
                         }
                     }

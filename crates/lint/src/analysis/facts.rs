@@ -230,7 +230,8 @@ impl<'a> Facts<'a> {
     pub fn batch_loop(&self, events: &[Event<'a>], scope: ScopeId) -> Option<LoopId> {
         let around: Vec<LoopId> = self.loops_around(scope).collect();
         around.into_iter().find(|number| {
-            let is_hook = self.loops[*number].statement.is_none() && self.loops[*number].iterates == Iterates::Batches(Role::Train);
+            let is_hook = self.loops[*number].statement.is_none()
+                && self.loops[*number].iterates == Iterates::Batches(Role::Train);
             is_hook
                 || events.iter().any(|event| {
                     matches!(event.kind, Kind::Backward { .. } | Kind::Step { .. })

@@ -92,21 +92,45 @@ pub struct Index<'a> {
 }
 
 const FRAMEWORKS: [&str; 14] = [
-    "torch", "torchvision", "torchaudio", "torchtext", "lightning", "pytorch_lightning", "transformers", "accelerate", "timm",
-    "fastai", "deepspeed", "torch_geometric", "dgl", "lightning_fabric",
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "torchtext",
+    "lightning",
+    "pytorch_lightning",
+    "transformers",
+    "accelerate",
+    "timm",
+    "fastai",
+    "deepspeed",
+    "torch_geometric",
+    "dgl",
+    "lightning_fabric",
 ];
 
 impl<'a> Index<'a> {
     /// Reads what `body` declares.
     pub fn new(body: &'a [Stmt], source: &str) -> Index<'a> {
-        let mut collector = Collector { index: Index::default(), class: None, function: None, numbers: HashMap::new(), has_backward: Vec::new() };
+        let mut collector = Collector {
+            index: Index::default(),
+            class: None,
+            function: None,
+            numbers: HashMap::new(),
+            has_backward: Vec::new(),
+        };
         collector.visit_body(body);
         let Collector { mut index, numbers, .. } = collector;
         index.constants = numbers.into_iter().filter_map(|(name, number)| Some((name, number?))).collect();
         let is_framework = |path: &String| FRAMEWORKS.contains(&path.split('.').next().unwrap_or_default());
         index.has_torch = index.imports.values().any(is_framework);
-        index.has_graphs = index.imports.values().any(|path| path.starts_with("torch_geometric") || path.starts_with("dgl") || path.starts_with("torch_sparse"));
-        index.has_gpu = source.contains("cuda") || source.contains(".to(device") || source.contains("device=device") || source.contains(".device)") || source.contains("ccelerator");
+        index.has_graphs = index.imports.values().any(|path| {
+            path.starts_with("torch_geometric") || path.starts_with("dgl") || path.starts_with("torch_sparse")
+        });
+        index.has_gpu = source.contains("cuda")
+            || source.contains(".to(device")
+            || source.contains("device=device")
+            || source.contains(".device)")
+            || source.contains("ccelerator");
         for class in 0..index.classes.len() {
             index.classes[class].kind = index.kind_of(class, 0);
         }
@@ -140,17 +164,27 @@ impl<'a> Index<'a> {
             if last.ends_with("LightningModule") || last == "LightningDataModule" || base == "pl.Callback" {
                 return ClassKind::Lightning;
             }
-            if last.ends_with("Trainer") && (base.starts_with("transformers") || base.starts_with("trl")) || last == "Seq2SeqTrainer" {
+            if last.ends_with("Trainer") && (base.starts_with("transformers") || base.starts_with("trl"))
+                || last == "Seq2SeqTrainer"
+            {
                 return ClassKind::Trainer;
             }
-            if base.starts_with("torch.nn") || last == "Module" && !base.starts_with("flax") && !base.starts_with("haiku") || last.ends_with("PreTrainedModel") || last == "ModelMixin" {
-                let is_loss = last.ends_with("Loss") || declared.name.ends_with("Loss") || declared.name.ends_with("Criterion");
+            if base.starts_with("torch.nn")
+                || last == "Module" && !base.starts_with("flax") && !base.starts_with("haiku")
+                || last.ends_with("PreTrainedModel")
+                || last == "ModelMixin"
+            {
+                let is_loss =
+                    last.ends_with("Loss") || declared.name.ends_with("Loss") || declared.name.ends_with("Criterion");
                 return if is_loss { ClassKind::Criterion } else { ClassKind::Module };
             }
             if last.ends_with("Dataset") {
                 return ClassKind::Dataset;
             }
-            if let Some(&parent) = self.class_by_name.get(base.as_str()) && depth < 8 && parent != class {
+            if let Some(&parent) = self.class_by_name.get(base.as_str())
+                && depth < 8
+                && parent != class
+            {
                 let kind = self.kind_of(parent, depth + 1);
                 if kind != ClassKind::Other {
                     return kind;
@@ -175,11 +209,22 @@ impl<'a> Collector<'a> {
     }
 
     fn number(&mut self, name: String, value: Option<f64>) {
-        self.numbers.entry(name).and_modify(|known| if *known != value { *known = None }).or_insert(value);
+        self.numbers
+            .entry(name)
+            .and_modify(|known| {
+                if *known != value {
+                    *known = None
+                }
+            })
+            .or_insert(value);
     }
 
     fn argument_default(&mut self, arguments: &ruff_python_ast::Arguments) {
-        let Some(Expr::StringLiteral(flag)) = arguments.args.iter().rev().find(|argument| matches!(argument, Expr::StringLiteral(text) if text.value.to_str().starts_with("--"))) else {
+        let Some(Expr::StringLiteral(flag)) =
+            arguments.args.iter().rev().find(
+                |argument| matches!(argument, Expr::StringLiteral(text) if text.value.to_str().starts_with("--")),
+            )
+        else {
             return;
         };
         let default = arguments.find_keyword("default").and_then(|keyword| number(&keyword.value));
@@ -271,7 +316,12 @@ impl<'a> Visitor<'a> for Collector<'a> {
                 let arguments = class.arguments.as_deref();
                 let bases = arguments.iter().flat_map(|arguments| arguments.args.iter()).filter_map(names::dotted);
                 let bases = bases.map(|base| self.index.resolve(&base).unwrap_or(base)).collect();
-                self.index.classes.push(Class { name: class.name.as_str(), bases, kind: ClassKind::Other, methods: HashMap::new() });
+                self.index.classes.push(Class {
+                    name: class.name.as_str(),
+                    bases,
+                    kind: ClassKind::Other,
+                    methods: HashMap::new(),
+                });
                 self.index.class_by_name.insert(class.name.as_str(), id);
                 let (outer, function) = (self.class.replace(id), self.function.take());
                 visitor::walk_stmt(self, statement);
@@ -313,7 +363,9 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     if method == "add_argument" {
                         self.argument_default(&call.arguments);
                     }
-                    if matches!(method, "backward" | "manual_backward") && let Some((has_backward, _)) = self.has_backward.last_mut() {
+                    if matches!(method, "backward" | "manual_backward")
+                        && let Some((has_backward, _)) = self.has_backward.last_mut()
+                    {
                         *has_backward = true;
                     }
                     // Putting in, emptying and counting is no reading.

@@ -83,30 +83,93 @@ pub fn is_loss(name: &str) -> bool {
 /// Whether a callable of this name computes a loss.
 pub fn is_loss_function(name: &str) -> bool {
     let lower = last(name).to_lowercase();
-    if matches!(lower.as_str(), "loss_scale" | "scale_loss" | "log_loss" | "print_loss" | "plot_loss" | "average_losses") {
+    if matches!(
+        lower.as_str(),
+        "loss_scale" | "scale_loss" | "log_loss" | "print_loss" | "plot_loss" | "average_losses"
+    ) {
         return false;
     }
     lower.contains("loss") && !lower.starts_with("log") && !lower.starts_with("plot")
         || lower.contains("criterion")
-        || matches!(lower.as_str(), "cross_entropy" | "kl_div" | "binary_cross_entropy" | "nll" | "bce" | "mse" | "objective")
+        || matches!(
+            lower.as_str(),
+            "cross_entropy" | "kl_div" | "binary_cross_entropy" | "nll" | "bce" | "mse" | "objective"
+        )
 }
 
 /// Whether a variable of this name holds a model. Only used where it is called or trained.
 pub fn is_model(name: &str) -> bool {
     let name = last(name);
     let lower = name.to_lowercase();
-    if has_word(name, &["name", "names", "path", "dir", "args", "config", "cfg", "type", "id", "file", "fn", "cls", "class", "loss", "parameters", "params", "size", "factory"]) {
+    if has_word(
+        name,
+        &[
+            "name",
+            "names",
+            "path",
+            "dir",
+            "args",
+            "config",
+            "cfg",
+            "type",
+            "id",
+            "file",
+            "fn",
+            "cls",
+            "class",
+            "loss",
+            "parameters",
+            "params",
+            "size",
+            "factory",
+        ],
+    ) {
         return false;
     }
     has_word(
         name,
         &[
-            "model", "net", "network", "encoder", "decoder", "generator", "discriminator", "policy", "actor", "critic", "backbone",
-            "classifier", "teacher", "student", "module", "resnet", "unet", "vae", "gan", "transformer", "lstm", "gru", "rnn", "cnn",
-            "mlp", "bert", "vgg", "detector", "segmentor", "autoencoder", "gnn", "gcn", "llm", "lm", "ema", "predictor",
+            "model",
+            "net",
+            "network",
+            "encoder",
+            "decoder",
+            "generator",
+            "discriminator",
+            "policy",
+            "actor",
+            "critic",
+            "backbone",
+            "classifier",
+            "teacher",
+            "student",
+            "module",
+            "resnet",
+            "unet",
+            "vae",
+            "gan",
+            "transformer",
+            "lstm",
+            "gru",
+            "rnn",
+            "cnn",
+            "mlp",
+            "bert",
+            "vgg",
+            "detector",
+            "segmentor",
+            "autoencoder",
+            "gnn",
+            "gcn",
+            "llm",
+            "lm",
+            "ema",
+            "predictor",
         ],
-    ) || matches!(name, "G" | "D" | "netG" | "netD" | "net_g" | "net_d" | "actor_critic" | "dqn" | "qnet" | "q_net" | "F_net")
-        || lower.ends_with("model")
+    ) || matches!(
+        name,
+        "G" | "D" | "netG" | "netD" | "net_g" | "net_d" | "actor_critic" | "dqn" | "qnet" | "q_net" | "F_net"
+    ) || lower.ends_with("model")
         || lower.ends_with("net")
 }
 
@@ -114,8 +177,12 @@ pub fn is_model(name: &str) -> bool {
 pub fn is_optimizer(name: &str) -> bool {
     let name = last(name);
     let lower = name.to_lowercase();
-    !lower.contains("sched") && !lower.contains("option") && !lower.contains("optimal")
-        && (lower.contains("optimizer") || lower.contains("optimiser") || has_word(name, &["opt", "optim", "sgd", "adam", "adamw"]))
+    !lower.contains("sched")
+        && !lower.contains("option")
+        && !lower.contains("optimal")
+        && (lower.contains("optimizer")
+            || lower.contains("optimiser")
+            || has_word(name, &["opt", "optim", "sgd", "adam", "adamw"]))
 }
 
 /// What a set of data is for.
@@ -131,7 +198,27 @@ pub enum Role {
 
 /// What data of this name are for.
 pub fn role(name: &str) -> Role {
-    if has_word(name, &["val", "valid", "validation", "test", "eval", "evaluation", "dev", "holdout", "valloader", "testloader", "validloader", "inference", "predict", "testset", "valset", "validset"]) {
+    if has_word(
+        name,
+        &[
+            "val",
+            "valid",
+            "validation",
+            "test",
+            "eval",
+            "evaluation",
+            "dev",
+            "holdout",
+            "valloader",
+            "testloader",
+            "validloader",
+            "inference",
+            "predict",
+            "testset",
+            "valset",
+            "validset",
+        ],
+    ) {
         Role::Evaluation
     } else if has_word(name, &["train", "training", "trainloader", "trn", "trainset"]) {
         Role::Train
@@ -144,14 +231,53 @@ pub fn role(name: &str) -> Role {
 pub fn is_loader(name: &str) -> bool {
     let name = last(name);
     let lower = name.to_lowercase();
-    lower.contains("loader") || has_word(name, &["dl", "batches", "minibatches"]) || matches!(lower.as_str(), "train_iter" | "test_iter" | "val_iter" | "valid_iter" | "data_iter" | "train_iterator" | "test_iterator" | "valid_iterator" | "val_iterator" | "train_generator" | "val_generator" | "batch_iterator" | "train_data" | "test_data" | "val_data" | "valid_data" | "prefetcher" | "train_prefetcher" | "val_prefetcher" | "dataset_iterator")
+    lower.contains("loader")
+        || has_word(name, &["dl", "batches", "minibatches"])
+        || matches!(
+            lower.as_str(),
+            "train_iter"
+                | "test_iter"
+                | "val_iter"
+                | "valid_iter"
+                | "data_iter"
+                | "train_iterator"
+                | "test_iterator"
+                | "valid_iterator"
+                | "val_iterator"
+                | "train_generator"
+                | "val_generator"
+                | "batch_iterator"
+                | "train_data"
+                | "test_data"
+                | "val_data"
+                | "valid_data"
+                | "prefetcher"
+                | "train_prefetcher"
+                | "val_prefetcher"
+                | "dataset_iterator"
+        )
 }
 
 /// Whether a variable of this name is a data set.
 pub fn is_dataset(name: &str) -> bool {
     let name = last(name);
     has_word(name, &["dataset", "datasets", "ds", "trainset", "testset", "valset", "validset"])
-        || matches!(name, "train_set" | "test_set" | "val_set" | "valid_set" | "eval_set" | "dev_set" | "train_data" | "test_data" | "val_data" | "training_set" | "validation_set" | "training_data" | "data_set")
+        || matches!(
+            name,
+            "train_set"
+                | "test_set"
+                | "val_set"
+                | "valid_set"
+                | "eval_set"
+                | "dev_set"
+                | "train_data"
+                | "test_data"
+                | "val_data"
+                | "training_set"
+                | "validation_set"
+                | "training_data"
+                | "data_set"
+        )
 }
 
 /// Whether a function of this name evaluates.
@@ -160,10 +286,25 @@ pub fn is_evaluation(name: &str) -> bool {
     let is_of = |word: &String| {
         matches!(
             word.as_str(),
-            "eval" | "evaluate" | "evaluation" | "evaluator" | "validate" | "validation" | "val" | "valid" | "test" | "testing" | "infer" | "inference" | "predict" | "predictions" | "prediction"
+            "eval"
+                | "evaluate"
+                | "evaluation"
+                | "evaluator"
+                | "validate"
+                | "validation"
+                | "val"
+                | "valid"
+                | "test"
+                | "testing"
+                | "infer"
+                | "inference"
+                | "predict"
+                | "predictions"
+                | "prediction"
         )
     };
-    words.iter().any(is_of) && !words.iter().any(|word| matches!(word.as_str(), "train" | "fit" | "training" | "loss" | "backward"))
+    words.iter().any(is_of)
+        && !words.iter().any(|word| matches!(word.as_str(), "train" | "fit" | "training" | "loss" | "backward"))
         || name.ends_with("check_accuracy")
         || name.ends_with("compute_accuracy")
         || name.ends_with("get_accuracy")
@@ -173,7 +314,28 @@ pub fn is_evaluation(name: &str) -> bool {
 
 /// Whether a name says cross-validation folds or separate runs.
 pub fn is_fold(name: &str) -> bool {
-    has_word(name, &["fold", "folds", "kfold", "skf", "kf", "seed", "seeds", "run", "runs", "trial", "trials", "repeat", "repeats", "experiment", "experiments", "config", "configs"])
+    has_word(
+        name,
+        &[
+            "fold",
+            "folds",
+            "kfold",
+            "skf",
+            "kf",
+            "seed",
+            "seeds",
+            "run",
+            "runs",
+            "trial",
+            "trials",
+            "repeat",
+            "repeats",
+            "experiment",
+            "experiments",
+            "config",
+            "configs",
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -188,7 +350,9 @@ mod tests {
 
     #[test]
     fn names_tell_losses_models_and_roles() {
-        assert!(is_loss("self.running_loss") && is_loss("losses['total']") && !is_loss("glossary_size_x"[..3].as_ref()));
+        assert!(
+            is_loss("self.running_loss") && is_loss("losses['total']") && !is_loss("glossary_size_x"[..3].as_ref())
+        );
         assert!(is_model("self.model") && is_model("netG") && !is_model("model_name"));
         assert!(is_optimizer("opt_g") && !is_optimizer("scheduler") && !is_optimizer("options"));
         assert_eq!(role("val_loader"), Role::Evaluation);

@@ -110,7 +110,15 @@ pub struct Tensor {
 impl Tensor {
     /// A tensor without a graph.
     pub fn plain(device: Device) -> Tensor {
-        Tensor { graph: Known::No, is_loss: false, device, is_whole: false, is_data: false, is_divided: false, trace: None }
+        Tensor {
+            graph: Known::No,
+            is_loss: false,
+            device,
+            is_whole: false,
+            is_data: false,
+            is_divided: false,
+            trace: None,
+        }
     }
 
     /// The same without its graph.
@@ -210,7 +218,8 @@ impl Value {
                 let mut tensors = items.iter().filter_map(Value::tensor);
                 let first = tensors.next()?;
                 Some(tensors.fold(first, |all, tensor| {
-                    let is_loss = all.is_loss && all.graph == Known::Yes || tensor.is_loss && tensor.graph == Known::Yes;
+                    let is_loss =
+                        all.is_loss && all.graph == Known::Yes || tensor.is_loss && tensor.graph == Known::Yes;
                     Tensor { is_loss, is_data: all.is_data && tensor.is_data, ..all.with(&tensor) }
                 }))
             }
@@ -238,9 +247,8 @@ impl Value {
             | (Value::Tensor(one), Value::Structure(two))
             | (Value::Structure(one), Value::Tensor(two)) => Value::Structure(join_tensors(one, two)),
             // A number to begin with, a tensor after the first addition.
-            (Value::Tensor(tensor), Value::Plain | Value::None) | (Value::Plain | Value::None, Value::Tensor(tensor)) => {
-                Value::Tensor(tensor.clone())
-            }
+            (Value::Tensor(tensor), Value::Plain | Value::None)
+            | (Value::Plain | Value::None, Value::Tensor(tensor)) => Value::Tensor(tensor.clone()),
             (Value::List(one, first), Value::List(two, second)) => {
                 let item = match (&**one, &**two) {
                     (Value::Unknown(None), item) | (item, Value::Unknown(None)) => item.clone(),

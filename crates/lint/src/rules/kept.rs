@@ -58,25 +58,39 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
     let Kind::Keep { container, defined, value, expression, how } = &event.kind else { return None };
     let at = event.statement.start().to_u32();
     let tensor = value.tensor()?;
-    let is_consumed = facts.consumed.contains(&at) || container.contains('.') && facts.index.read_where_backward.contains(names::last(container));
+    let is_consumed = facts.consumed.contains(&at)
+        || *how == Keeping::Append
+            && container.contains('.')
+            && facts.index.read_where_backward.contains(names::last(container));
     if is_consumed && tensor.graph != Known::No {
         return None;
     }
-    if let Some(trace) = &tensor.trace && trace.keeps.iter().any(|keep| *keep != at && told.contains(keep)) {
+    if let Some(trace) = &tensor.trace
+        && trace.keeps.iter().any(|keep| *keep != at && told.contains(keep))
+    {
         return None;
     }
     let outlives = |number: &LoopId| defined.is_none_or(|defined| !facts.is_in(defined, *number));
     let loops: Vec<LoopId> = facts.loops_around(event.scope).filter(outlives).collect();
     let trains = loops.iter().copied().find(|number| facts.trains(events, *number));
     let evaluates = || loops.iter().copied().find(|number| evaluates(facts, event, *number));
-    let gathers = || loops.iter().copied().find(|number| tensor.is_data && matches!(facts.loops[*number].iterates, Iterates::Batches(_)));
+    let gathers = || {
+        loops
+            .iter()
+            .copied()
+            .find(|number| tensor.is_data && matches!(facts.loops[*number].iterates, Iterates::Batches(_)))
+    };
     let number = trains.or_else(evaluates).or_else(gathers)?;
     // Emptied now and then, or turned inside out each time.
-    let is_emptied = events.iter().any(|other| matches!(&other.kind, Kind::Delete { name } if name == container || name.strip_suffix("[*]") == Some(container)) && facts.is_in(other.scope, number));
+    let is_emptied = events.iter().any(|other| {
+        matches!(&other.kind, Kind::Delete { name } if name == container || name.strip_suffix("[*]") == Some(container))
+            && facts.is_in(other.scope, number)
+    });
     if is_emptied {
         return None;
     }
-    let has_forward = events.iter().any(|other| matches!(other.kind, Kind::Forward { .. }) && facts.is_in(other.scope, number));
+    let has_forward =
+        events.iter().any(|other| matches!(other.kind, Kind::Forward { .. }) && facts.is_in(other.scope, number));
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some())?;
     let is_freed = trains.is_some() && is_freed(facts, events, &tensor, number);
     Some(Kept { what, statement: event.statement, expression, container: container.clone(), how: *how, is_freed })
@@ -103,7 +117,8 @@ fn classify(facts: &Facts<'_>, tensor: &Tensor, how: Keeping, computes: bool) ->
 /// A loop through data that trains nothing: an evaluation, or the gathering of batches.
 fn evaluates(facts: &Facts<'_>, event: &Event<'_>, number: LoopId) -> bool {
     let Iterates::Batches(role) = facts.loops[number].iterates else { return false };
-    let is_named = facts.function(event.scope).is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
+    let is_named =
+        facts.function(event.scope).is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
     let is_module_level = facts.function(event.scope).is_none();
     role == Role::Evaluation || is_named || event.gradients == Gradients::Off || is_module_level
 }

@@ -8,10 +8,16 @@ use ruff_text_size::{Ranged, TextRange};
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Graph) {
-        let message = format!("`{}` is kept in `{}` with the graph that made it", shorten(facts.text(kept.expression)), kept.container);
+        let message = format!(
+            "`{}` is kept in `{}` with the graph that made it",
+            shorten(facts.text(kept.expression)),
+            kept.container
+        );
         let finding = Finding::new("VF002", kept.statement, message);
         let finding = if kept.is_freed {
-            finding.costs("each iteration: the tensor itself on the GPU, and its graph's nodes in main memory").rated(Severity::Warning)
+            finding
+                .costs("each iteration: the tensor itself on the GPU, and its graph's nodes in main memory")
+                .rated(Severity::Warning)
         } else {
             finding.costs("each iteration: the tensor and all activations of the forward pass").rated(Severity::Error)
         };

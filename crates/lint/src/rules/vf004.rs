@@ -15,11 +15,17 @@ const TIMES: f64 = 16.0;
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     let mut built: Vec<(&ExprCall, Role)> = Vec::new();
     for event in facts.roots.iter().flatten() {
-        if let Kind::LoaderBuilt { call, role } = &event.kind && !built.iter().any(|(known, _)| known.range() == call.range()) {
+        if let Kind::LoaderBuilt { call, role } = &event.kind
+            && !built.iter().any(|(known, _)| known.range() == call.range())
+        {
             built.push((call, *role));
         }
     }
-    let training: Vec<_> = built.iter().filter(|(_, role)| *role == Role::Train).filter_map(|(call, _)| call.arguments.find_argument_value("batch_size", 1)).collect();
+    let training: Vec<_> = built
+        .iter()
+        .filter(|(_, role)| *role == Role::Train)
+        .filter_map(|(call, _)| call.arguments.find_argument_value("batch_size", 1))
+        .collect();
     for (call, role) in &built {
         if *role != Role::Evaluation {
             continue;
@@ -35,12 +41,21 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         // Against the largest training batch, so that one small loader accuses nobody.
-        let times = training.iter().filter_map(|size_in_training| ratio(facts, size, evaluated, size_in_training)).fold(f64::INFINITY, f64::min);
+        let times = training
+            .iter()
+            .filter_map(|size_in_training| ratio(facts, size, evaluated, size_in_training))
+            .fold(f64::INFINITY, f64::min);
         if times.is_finite() && times >= TIMES {
             findings.push(
-                Finding::new("VF004", call.range(), format!("the evaluation's batch is {times} times the training one"))
-                    .costs("evaluation may need more memory than training: outputs and single activations grow with the batch")
-                    .advises("two to four times the training batch is enough without gradients"),
+                Finding::new(
+                    "VF004",
+                    call.range(),
+                    format!("the evaluation's batch is {times} times the training one"),
+                )
+                .costs(
+                    "evaluation may need more memory than training: outputs and single activations grow with the batch",
+                )
+                .advises("two to four times the training batch is enough without gradients"),
             );
         }
     }
@@ -56,7 +71,10 @@ fn is_whole(facts: &Facts<'_>, call: &ExprCall, size: &Expr) -> bool {
     }
     let of = length.arguments.args.first().map(|argument| facts.text(argument));
     let data = call.arguments.find_argument_value("dataset", 0).map(|argument| facts.text(argument));
-    of.is_some() && of.zip(data).is_some_and(|(of, data)| data == of || data.contains(of) || names::role(of) == Role::Evaluation || names::is_dataset(of))
+    of.is_some()
+        && of.zip(data).is_some_and(|(of, data)| {
+            data == of || data.contains(of) || names::role(of) == Role::Evaluation || names::is_dataset(of)
+        })
 }
 
 /// What a name was given, where that is to be seen once in the file.

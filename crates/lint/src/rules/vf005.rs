@@ -21,9 +21,13 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 
 fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
     let text = &facts.source[event.range];
-    let finding = Finding::new("VF005", event.range, format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"))
-        .costs("as much as the parameters, through the whole forward pass")
-        .advises("leave the argument out: gradients are let go (the default since torch 2.0)");
+    let finding = Finding::new(
+        "VF005",
+        event.range,
+        format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"),
+    )
+    .costs("as much as the parameters, through the whole forward pass")
+    .advises("leave the argument out: gradients are let go (the default since torch 2.0)");
     match text.rfind('(') {
         Some(open) if !text[open..].contains('\n') => {
             let start = event.range.start() + ruff_text_size::TextSize::try_from(open).unwrap_or_default();
@@ -45,12 +49,19 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
     });
     let zeroed: Vec<&str> = zeroed.collect();
     if !zeroed.is_empty() {
-        let others_only = zeroed.iter().all(|owner| crate::analysis::names::is_optimizer(owner) && *owner != optimizer && crate::analysis::names::is_optimizer(optimizer));
-        let is_mentioned = loop_text(facts, number).is_none_or(|text| text.contains(&format!("{optimizer}.zero_grad")) || text.contains("for "));
+        let others_only = zeroed.iter().all(|owner| {
+            crate::analysis::names::is_optimizer(owner)
+                && *owner != optimizer
+                && crate::analysis::names::is_optimizer(optimizer)
+        });
+        let is_mentioned = loop_text(facts, number)
+            .is_none_or(|text| text.contains(&format!("{optimizer}.zero_grad")) || text.contains("for "));
         if !others_only || is_mentioned {
             return;
         }
-    } else if loop_text(facts, number).is_some_and(|text| text.contains("zero_grad") || text.contains(".grad") || text.contains(&format!("{optimizer} ="))) {
+    } else if loop_text(facts, number).is_some_and(|text| {
+        text.contains("zero_grad") || text.contains(".grad") || text.contains(&format!("{optimizer} ="))
+    }) {
         return;
     }
     findings.push(
@@ -63,8 +74,12 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
 
 fn loop_text<'a>(facts: &Facts<'a>, number: LoopId) -> Option<&'a str> {
     match facts.loops[number].statement? {
-        Stmt::For(statement) => Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()]),
-        Stmt::While(statement) => Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()]),
+        Stmt::For(statement) => {
+            Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()])
+        }
+        Stmt::While(statement) => {
+            Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()])
+        }
         _ => None,
     }
 }

@@ -7,7 +7,9 @@ use crate::finding::Finding;
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for (position, event) in events.iter().enumerate() {
-            if let Kind::ZeroGrad { owner, .. } = &event.kind && is_late(facts, events, position, owner) {
+            if let Kind::ZeroGrad { owner, .. } = &event.kind
+                && is_late(facts, events, position, owner)
+            {
                 findings.push(
                     Finding::new("VF006", event.range, format!("`{owner}.zero_grad()` after the forward pass: the last step's gradients are held through it"))
                         .costs("as much as the parameters, at the moment activations are at their peak")
@@ -38,13 +40,17 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
     if tests.iter().any(|(test, _)| test.is_some_and(|test| facts.text(test).contains('%'))) {
         return false;
     }
-    let Some(offset) = events[position..].iter().position(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other)) else {
+    let Some(offset) =
+        events[position..].iter().position(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other))
+    else {
         return false;
     };
     let backward = position + offset;
     let Kind::Backward { loss, text, .. } = &events[backward].kind else { return false };
     let forwards = loss.trace().map(|trace| trace.forwards.clone()).unwrap_or_default();
-    let is_forward = |other: &Event<'_>| matches!(other.kind, Kind::Forward { .. }) && forwards.contains(&other.range.start().to_u32());
+    let is_forward = |other: &Event<'_>| {
+        matches!(other.kind, Kind::Forward { .. }) && forwards.contains(&other.range.start().to_u32())
+    };
     // Where no call of a network is to be seen, the loss itself tells when the forward pass was.
     let has_forward = events.iter().any(|other| in_step(other) && is_forward(other));
     let makes = |other: &Event<'_>| match &other.kind {
@@ -57,10 +63,14 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
         return false;
     }
     // Several networks: a generator's gradients are there anyway while the discriminator learns.
-    let mut owners: Vec<&str> = events.iter().filter(|other| in_step(other)).filter_map(|other| match &other.kind {
-        Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
-        _ => None,
-    }).collect();
+    let mut owners: Vec<&str> = events
+        .iter()
+        .filter(|other| in_step(other))
+        .filter_map(|other| match &other.kind {
+            Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
+            _ => None,
+        })
+        .collect();
     let has_other_owner = |owners: &[&str]| owners.iter().any(|other| *other != owner);
     if has_other_owner(&owners) && owners.first() != Some(&owner) {
         return false;
@@ -69,9 +79,12 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
     // Zeroed already: before the forward pass of this turn, or after the step of the last one.
     let zeroes = |other: &Event<'_>| matches!(&other.kind, Kind::ZeroGrad { .. }) && in_step(other);
     let is_zeroed_before = events[..made].iter().any(zeroes);
-    let is_zeroed_after = events[backward..].iter().any(|other| matches!(&other.kind, Kind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
+    let is_zeroed_after = events[backward..]
+        .iter()
+        .any(|other| matches!(&other.kind, Kind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
     // Another backward pass before it means that these gradients belong to this very step.
-    let has_backward_before = events[made..position].iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other));
+    let has_backward_before =
+        events[made..position].iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other));
     let steps = events.iter().any(|other| matches!(other.kind, Kind::Step { .. }) && in_step(other));
     steps && !is_zeroed_before && !is_zeroed_after && !has_backward_before
 }

@@ -20,7 +20,9 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
                 continue;
             }
             let Some(number) = facts.loops_around(event.scope).next() else { continue };
-            if is_built_outside(facts, events, &trace, number) || is_used_again(facts, events, position, &trace, number, create) {
+            if is_built_outside(facts, events, &trace, number)
+                || is_used_again(facts, events, position, &trace, number, create)
+            {
                 continue;
             }
             let is_grad = matches!(event.kind, Kind::Grad { .. });
@@ -29,10 +31,16 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             }
             let argument = if create { "create_graph=True" } else { "retain_graph=True" };
             findings.push(
-                Finding::new("VF007", event.range, format!("`{argument}` in a loop, and no second backward pass through this graph is to be seen"))
-                    .costs("the activations of the step stay after backward(): they overlap with the next forward pass")
-                    .advises("leave it out; where a state is carried on (an RNN's hidden state), `.detach()` the state instead")
-                    .rated(Severity::Warning),
+                Finding::new(
+                    "VF007",
+                    event.range,
+                    format!("`{argument}` in a loop, and no second backward pass through this graph is to be seen"),
+                )
+                .costs("the activations of the step stay after backward(): they overlap with the next forward pass")
+                .advises(
+                    "leave it out; where a state is carried on (an RNN's hidden state), `.detach()` the state instead",
+                )
+                .rated(Severity::Warning),
             );
         }
     }
@@ -53,7 +61,14 @@ fn is_built_outside(facts: &Facts<'_>, events: &[Event<'_>], trace: &TraceRef, n
     })
 }
 
-fn is_used_again(facts: &Facts<'_>, events: &[Event<'_>], position: usize, trace: &TraceRef, number: LoopId, create: bool) -> bool {
+fn is_used_again(
+    facts: &Facts<'_>,
+    events: &[Event<'_>],
+    position: usize,
+    trace: &TraceRef,
+    number: LoopId,
+    create: bool,
+) -> bool {
     let own = events[position].range;
     let scope = facts.loops[number].scope;
     let own_forwards: HashSet<u32> = trace.iter().flat_map(|trace| trace.forwards.iter().copied()).collect();
@@ -69,6 +84,8 @@ fn is_used_again(facts: &Facts<'_>, events: &[Event<'_>], position: usize, trace
         if create && other_position < position {
             return false;
         }
-        reached.is_none_or(|reached| reached.forwards.is_empty() || reached.forwards.iter().any(|forward| own_forwards.contains(forward)))
+        reached.is_none_or(|reached| {
+            reached.forwards.is_empty() || reached.forwards.iter().any(|forward| own_forwards.contains(forward))
+        })
     })
 }

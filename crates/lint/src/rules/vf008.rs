@@ -19,8 +19,11 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             if facts.function_scope(event.scope) != facts.function_scope(facts.loops[number].scope) {
                 continue;
             }
-            let is_assigned = facts.source[event.statement].split('=').next().is_some_and(|target| !target.contains('('));
-            let lets_go = events.iter().any(|other| matches!(other.kind, Kind::Delete { .. }) && facts.is_in(other.scope, number));
+            let is_assigned =
+                facts.source[event.statement].split('=').next().is_some_and(|target| !target.contains('('));
+            let lets_go = events
+                .iter()
+                .any(|other| matches!(other.kind, Kind::Delete { .. }) && facts.is_in(other.scope, number));
             if is_assigned && !lets_go && told.insert(number) {
                 findings.push(
                     Finding::new("VF008", event.range, format!("what `{module}` returned is held until the next forward pass has replaced it"))

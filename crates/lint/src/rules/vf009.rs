@@ -13,7 +13,11 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             let Some(number) = facts.batch_loop(events, event.scope) else { continue };
             let is_asked_for = facts.branches(event.scope, Some(number)).iter().any(|(test, _)| {
                 let text = test.map_or(String::new(), |test| facts.text(test).to_lowercase());
-                text.contains("oom") || text.contains("memory") || text.contains("out of") || text.contains("empty_cache") || text.contains("except")
+                text.contains("oom")
+                    || text.contains("memory")
+                    || text.contains("out of")
+                    || text.contains("empty_cache")
+                    || text.contains("except")
             });
             // A loop that looks for what fits empties the cache after each failure.
             let probes = facts.loops[number].statement.is_some_and(|statement| {
@@ -42,8 +46,14 @@ fn stands_among_others(facts: &Facts<'_>, start: usize) -> bool {
     if !indent.trim().is_empty() || line == 0 {
         return false;
     }
-    let before = facts.source[..line - 1].rsplit('\n').find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
-    before.is_some_and(|before| before.starts_with(indent) && !before[indent.len()..].starts_with([' ', '\t']) && !before.trim_end().ends_with(':'))
+    let before = facts.source[..line - 1]
+        .rsplit('\n')
+        .find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    before.is_some_and(|before| {
+        before.starts_with(indent)
+            && !before[indent.len()..].starts_with([' ', '\t'])
+            && !before.trim_end().ends_with(':')
+    })
 }
 
 fn whole_line(source: &str, statement: ruff_text_size::TextRange) -> ruff_text_size::TextRange {

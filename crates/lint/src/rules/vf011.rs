@@ -77,7 +77,8 @@ impl<'a> Search<'_, 'a, '_> {
             return true;
         }
         let body = &self.facts.source[handler.range].to_lowercase();
-        (caught.contains("RuntimeError") || caught.contains("Exception") || caught.is_empty()) && (body.contains("out of memory") || body.contains("is_oom") || body.contains("should_reduce_batch_size"))
+        (caught.contains("RuntimeError") || caught.contains("Exception") || caught.is_empty())
+            && (body.contains("out of memory") || body.contains("is_oom") || body.contains("should_reduce_batch_size"))
     }
 
     fn is_retry(&self, call: &ExprCall, tried: &HashSet<String>) -> bool {
@@ -85,14 +86,109 @@ impl<'a> Search<'_, 'a, '_> {
         let last = names::last(&place);
         let is_housekeeping = matches!(
             last,
-            "zero_grad" | "empty_cache" | "collect" | "print" | "str" | "len" | "int" | "max" | "min" | "range" | "getattr" | "isinstance" | "synchronize" | "item" | "cpu" | "to" | "cuda" | "append" | "size" | "float" | "detach" | "format" | "step" | "update" | "join" | "get" | "ipc_collect" | "reset_peak_memory_stats" | "memory_allocated" | "memory_reserved" | "memory_summary" | "chunk" | "split" | "clear" | "sleep" | "time" | "type" | "tensor" | "zeros" | "enumerate" | "tqdm" | "list" | "dict" | "tuple" | "sum" | "eval" | "train" | "set_description" | "parameters" | "close" | "exit" | "unscale_" | "numel" | "hasattr" | "repr" | "round" | "any" | "all" | "zip" | "map" | "set" | "sorted" | "abs" | "no_grad" | "autocast" | "device" | "keys" | "items" | "values" | "pop" | "copy" | "is_available" | "lower" | "strip" | "startswith"
-        ) || last.starts_with("log") || last.starts_with("warn") || matches!(last, "info" | "error" | "debug" | "warning" | "exception");
+            "zero_grad"
+                | "empty_cache"
+                | "collect"
+                | "print"
+                | "str"
+                | "len"
+                | "int"
+                | "max"
+                | "min"
+                | "range"
+                | "getattr"
+                | "isinstance"
+                | "synchronize"
+                | "item"
+                | "cpu"
+                | "to"
+                | "cuda"
+                | "append"
+                | "size"
+                | "float"
+                | "detach"
+                | "format"
+                | "step"
+                | "update"
+                | "join"
+                | "get"
+                | "ipc_collect"
+                | "reset_peak_memory_stats"
+                | "memory_allocated"
+                | "memory_reserved"
+                | "memory_summary"
+                | "chunk"
+                | "split"
+                | "clear"
+                | "sleep"
+                | "time"
+                | "type"
+                | "tensor"
+                | "zeros"
+                | "enumerate"
+                | "tqdm"
+                | "list"
+                | "dict"
+                | "tuple"
+                | "sum"
+                | "eval"
+                | "train"
+                | "set_description"
+                | "parameters"
+                | "close"
+                | "exit"
+                | "unscale_"
+                | "numel"
+                | "hasattr"
+                | "repr"
+                | "round"
+                | "any"
+                | "all"
+                | "zip"
+                | "map"
+                | "set"
+                | "sorted"
+                | "abs"
+                | "no_grad"
+                | "autocast"
+                | "device"
+                | "keys"
+                | "items"
+                | "values"
+                | "pop"
+                | "copy"
+                | "is_available"
+                | "lower"
+                | "strip"
+                | "startswith"
+        ) || last.starts_with("log")
+            || last.starts_with("warn")
+            || matches!(last, "info" | "error" | "debug" | "warning" | "exception");
         // `optimizer.step()` is housekeeping, a function called `step` is not.
-        let is_housekeeping = is_housekeeping && (place.contains('.') || !matches!(last, "step" | "update" | "train" | "eval" | "copy" | "get"));
+        let is_housekeeping = is_housekeeping
+            && (place.contains('.') || !matches!(last, "step" | "update" | "train" | "eval" | "copy" | "get"));
         if is_housekeeping {
             return false;
         }
-        let prepares = names::words(last).first().is_some_and(|word| matches!(word.as_str(), "adjust" | "reset" | "get" | "set" | "save" | "restore" | "free" | "cleanup" | "clear" | "release" | "garbage" | "check" | "is" | "num"));
+        let prepares = names::words(last).first().is_some_and(|word| {
+            matches!(
+                word.as_str(),
+                "adjust"
+                    | "reset"
+                    | "get"
+                    | "set"
+                    | "save"
+                    | "restore"
+                    | "free"
+                    | "cleanup"
+                    | "clear"
+                    | "release"
+                    | "garbage"
+                    | "check"
+                    | "is"
+                    | "num"
+            )
+        });
         let is_recursion = self.function.last().is_some_and(|function| *function == last);
         !prepares && (tried.contains(&place) || is_recursion)
     }

@@ -12,15 +12,31 @@ use crate::analysis::names;
 use crate::finding::{Finding, Severity};
 
 /// What says that precision has been thought of.
-const THOUGHT_OF: [&str; 11] = ["autocast", "half()", "bfloat16", "float16", "GradScaler", "amp", "precision", "fp16", "bf16", "Accelerator", "deepspeed"];
+const THOUGHT_OF: [&str; 11] = [
+    "autocast",
+    "half()",
+    "bfloat16",
+    "float16",
+    "GradScaler",
+    "amp",
+    "precision",
+    "fp16",
+    "bf16",
+    "Accelerator",
+    "deepspeed",
+];
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     let trains = facts.roots.iter().flatten().any(|event| matches!(event.kind, Kind::Backward { .. }));
     if !trains || !facts.index.has_gpu {
         return;
     }
-    let words: HashSet<&str> = facts.source.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '(' && letter != ')').collect();
-    let is_thought_of = THOUGHT_OF.iter().any(|word| if *word == "amp" { words.contains("amp") } else { facts.source.contains(word) });
+    let words: HashSet<&str> = facts
+        .source
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '(' && letter != ')')
+        .collect();
+    let is_thought_of =
+        THOUGHT_OF.iter().any(|word| if *word == "amp" { words.contains("amp") } else { facts.source.contains(word) });
     if !is_thought_of {
         full_precision(facts, findings);
     } else if !facts.source.contains("Scaler") && !facts.source.contains("autocast") {
@@ -55,7 +71,9 @@ struct Halves<'o> {
 
 impl<'a> Visitor<'a> for Halves<'_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Call(call) = expression && is_half_model(call) {
+        if let Expr::Call(call) = expression
+            && is_half_model(call)
+        {
             self.findings.push(
                 Finding::new("VF012", call.range(), "the model is trained in float16 without a gradient scaler")
                     .costs("saves memory, but small gradients become zero: float16 ends at 6e-8")
@@ -76,7 +94,10 @@ fn is_half_model(call: &ExprCall) -> bool {
     while let Expr::Call(inner) = owner {
         owner = match &*inner.func {
             Expr::Attribute(chained) => &chained.value,
-            constructed => return names::dotted(constructed).is_some_and(|name| names::last(&name).starts_with(char::is_uppercase) || names::is_model(&name)),
+            constructed => {
+                return names::dotted(constructed)
+                    .is_some_and(|name| names::last(&name).starts_with(char::is_uppercase) || names::is_model(&name));
+            }
         };
     }
     names::place(owner).is_some_and(|place| names::is_model(&place))

@@ -8,8 +8,20 @@ use crate::analysis::Facts;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 
-const ACTIVATIONS: [&str; 12] =
-    ["ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "CELU", "SiLU", "Hardswish", "Hardtanh", "Mish", "Hardsigmoid", "RReLU"];
+const ACTIVATIONS: [&str; 12] = [
+    "ReLU",
+    "ReLU6",
+    "LeakyReLU",
+    "ELU",
+    "SELU",
+    "CELU",
+    "SiLU",
+    "Hardswish",
+    "Hardtanh",
+    "Mish",
+    "Hardsigmoid",
+    "RReLU",
+];
 const FUNCTIONS: [&str; 9] = ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "hardswish", "mish"];
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
@@ -26,7 +38,9 @@ struct Search<'f, 'a, 'o> {
 
 impl<'a> Visitor<'a> for Search<'_, 'a, '_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
-        if let Expr::Call(call) = expression && self.could_be_in_place(call) {
+        if let Expr::Call(call) = expression
+            && self.could_be_in_place(call)
+        {
             let name = self.facts.text(&*call.func);
             let end = call.range().end() - TextSize::from(1);
             let separator = if call.arguments.is_empty() { "" } else { ", " };
@@ -48,8 +62,11 @@ impl Search<'_, '_, '_> {
         if call.arguments.find_keyword("inplace").is_some() {
             return false;
         }
-        let Some(path) = names::dotted(&call.func).and_then(|name| self.facts.index.resolve(&name)) else { return false };
+        let Some(path) = names::dotted(&call.func).and_then(|name| self.facts.index.resolve(&name)) else {
+            return false;
+        };
         let last = names::last(&path);
-        path.starts_with("torch.nn.functional") && FUNCTIONS.contains(&last) || path.starts_with("torch.nn.") && ACTIVATIONS.contains(&last)
+        path.starts_with("torch.nn.functional") && FUNCTIONS.contains(&last)
+            || path.starts_with("torch.nn.") && ACTIVATIONS.contains(&last)
     }
 }

@@ -11,7 +11,8 @@ use crate::finding::{Edit, Finding};
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Batch) {
-        findings.push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
+        findings
+            .push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
     }
     for events in &facts.roots {
         for event in events {
@@ -23,7 +24,10 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
                     findings.push(made_on_cpu(facts, call, factory, made));
                 }
             } else if is_sliced_set(facts, event, source) {
-                findings.push(whole(event.range, format!("`{}` holds the whole data set and goes to the GPU at once", facts.text(*source))));
+                findings.push(whole(
+                    event.range,
+                    format!("`{}` holds the whole data set and goes to the GPU at once", facts.text(*source)),
+                ));
             }
         }
     }
@@ -40,7 +44,22 @@ fn factory<'a>(facts: &Facts<'_>, source: &'a Expr) -> Option<(&'a ExprCall, Str
     let Expr::Call(call) = source else { return None };
     let path = facts.index.resolve(&names::dotted(&call.func)?)?;
     let name = path.strip_prefix("torch.")?;
-    let serves = matches!(name, "zeros" | "ones" | "full" | "empty" | "rand" | "randn" | "randint" | "arange" | "linspace" | "eye" | "randperm" | "normal" | "logspace");
+    let serves = matches!(
+        name,
+        "zeros"
+            | "ones"
+            | "full"
+            | "empty"
+            | "rand"
+            | "randn"
+            | "randint"
+            | "arange"
+            | "linspace"
+            | "eye"
+            | "randperm"
+            | "normal"
+            | "logspace"
+    );
     let is_literal = name == "tensor" && call.arguments.args.first().is_some_and(is_literal);
     let has_device = call.arguments.find_keyword("device").is_some();
     ((serves || is_literal) && !has_device).then(|| (call, name.to_string()))
@@ -61,16 +80,26 @@ fn made_on_cpu(facts: &Facts<'_>, call: &ExprCall, factory: &ExprCall, name: Str
         None => "\"cuda\"".to_string(),
     };
     let is_random = name.starts_with("rand") || name == "normal";
-    let finding = Finding::new("VF015", call.range(), format!("`torch.{name}` makes a tensor on the CPU and copies it to the GPU in every step"))
-        .costs("each step: the tensor in main memory and a copy that the GPU waits for")
-        .advises(format!("make it there: `torch.{name}(…, device={moved})`"));
-    let is_simple = call.arguments.len() <= 1 && call.arguments.keywords.is_empty() && facts.text(factory).ends_with(')') && !facts.text(factory).ends_with(",)");
+    let finding = Finding::new(
+        "VF015",
+        call.range(),
+        format!("`torch.{name}` makes a tensor on the CPU and copies it to the GPU in every step"),
+    )
+    .costs("each step: the tensor in main memory and a copy that the GPU waits for")
+    .advises(format!("make it there: `torch.{name}(…, device={moved})`"));
+    let is_simple = call.arguments.len() <= 1
+        && call.arguments.keywords.is_empty()
+        && facts.text(factory).ends_with(')')
+        && !facts.text(factory).ends_with(",)");
     if !is_simple {
         return finding;
     }
     let separator = if factory.arguments.is_empty() { "" } else { ", " };
     let edits = vec![
-        Edit { range: TextRange::empty(factory.range().end() - TextSize::from(1)), text: format!("{separator}device={moved}") },
+        Edit {
+            range: TextRange::empty(factory.range().end() - TextSize::from(1)),
+            text: format!("{separator}device={moved}"),
+        },
         Edit { range: TextRange::new(factory.range().end(), call.range().end()), text: String::new() },
     ];
     // The GPU draws other random numbers than the CPU does.
@@ -89,7 +118,8 @@ fn is_sliced_set(facts: &Facts<'_>, event: &Event<'_>, source: &Expr) -> bool {
     let is_set = |name: &str| {
         let words = names::words(name);
         let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));
-        has(&["train", "test", "val", "valid", "all", "full", "dataset", "whole"]) && !has(&["loader", "dl", "model", "net", "batch", "loss"])
+        has(&["train", "test", "val", "valid", "all", "full", "dataset", "whole"])
+            && !has(&["loader", "dl", "model", "net", "batch", "loss"])
     };
     let in_dataset = |name: &str| {
         facts.source.match_indices("TensorDataset(").any(|(position, _)| {
@@ -104,10 +134,17 @@ fn is_sliced_set(facts: &Facts<'_>, event: &Event<'_>, source: &Expr) -> bool {
             let inside = &facts.source[position + name.len() + 1..];
             let index = &inside[..inside.find(']').unwrap_or(0)];
             before.is_none_or(|letter| !letter.is_alphanumeric() && letter != '_' && letter != '.')
-                && (index.contains(':') && index.contains(|letter: char| letter.is_alphabetic()) || ["idx", "indices", "perm", "batch", "index", "ids"].iter().any(|word| index.contains(word)))
+                && (index.contains(':') && index.contains(|letter: char| letter.is_alphabetic())
+                    || ["idx", "indices", "perm", "batch", "index", "ids"].iter().any(|word| index.contains(word)))
         })
     };
     let in_constructor = statement.contains("TensorDataset(");
     let candidates = names.into_iter().chain(own.as_deref());
-    in_constructor || candidates.filter(|name| !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '.')).any(|name| in_dataset(name) || is_set(name) && is_cut(name))
+    in_constructor
+        || candidates
+            .filter(|name| {
+                !name.is_empty()
+                    && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '.')
+            })
+            .any(|name| in_dataset(name) || is_set(name) && is_cut(name))
 }

@@ -8,7 +8,11 @@ use ruff_text_size::{Ranged, TextRange};
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Detached) {
-        let message = format!("`{}` grows by a GPU tensor each iteration: `{}`", kept.container, shorten(facts.text(kept.expression)));
+        let message = format!(
+            "`{}` grows by a GPU tensor each iteration: `{}`",
+            kept.container,
+            shorten(facts.text(kept.expression))
+        );
         let mut finding = Finding::new("VF016", kept.statement, message)
             .costs("each iteration: the tensor, 512 B on the GPU at least, until the list is let go")
             .advises("move it: `.cpu()`, or `.item()` for a number; or add it up in one tensor");

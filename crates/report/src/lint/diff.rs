@@ -8,7 +8,8 @@ pub fn diff(name: &str, old: &str, new: &str) -> String {
     if old == new {
         return String::new();
     }
-    let (before, after): (Vec<&str>, Vec<&str>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let mut text = format!("--- {name}\n+++ {name}\n");
     for hunk in hunks(&changes(&before, &after)) {
         text += &render(&before, &after, &hunk);
@@ -33,11 +34,12 @@ fn changes(before: &[&str], after: &[&str]) -> Vec<Change> {
         let meeting = (1..=rest_old + rest_new).find_map(|distance| {
             let sides = 0..=distance.min(rest_old);
             sides.map(|gone| (gone, distance - gone)).find(|&(gone, come)| {
-                come <= rest_new && match (before.get(old + gone), after.get(new + come)) {
-                    (None, None) => true,
-                    (Some(one), Some(two)) => one == two && (one.trim().len() > 1 || distance > 40),
-                    _ => false,
-                }
+                come <= rest_new
+                    && match (before.get(old + gone), after.get(new + come)) {
+                        (None, None) => true,
+                        (Some(one), Some(two)) => one == two && (one.trim().len() > 1 || distance > 40),
+                        _ => false,
+                    }
             })
         });
         let (gone, come) = meeting.unwrap_or((rest_old, rest_new));
@@ -92,7 +94,10 @@ mod tests {
     fn a_diff_shows_what_changed_with_three_lines_around() {
         let old = "a1\nb2\nc3\nd4\ne5\nf6\ng7\nh8\n";
         let new = "a1\nb2\nc3\nd4\nE5\nf6\ng7\nh8\n";
-        assert_eq!(diff("x.py", old, new), "--- x.py\n+++ x.py\n@@ -2,7 +2,7 @@\n b2\n c3\n d4\n-e5\n+E5\n f6\n g7\n h8\n");
+        assert_eq!(
+            diff("x.py", old, new),
+            "--- x.py\n+++ x.py\n@@ -2,7 +2,7 @@\n b2\n c3\n d4\n-e5\n+E5\n f6\n g7\n h8\n"
+        );
         assert_eq!(diff("x.py", old, old), "");
         assert_eq!(diff("x.py", "a1\nb2\n", "b2\n"), "--- x.py\n+++ x.py\n@@ -1,2 +1,1 @@\n-a1\n b2\n");
     }

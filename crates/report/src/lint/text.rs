@@ -69,7 +69,10 @@ pub fn errors(reports: &[Report]) -> String {
         if let (Some((offset, reason)), Some(document)) = (&report.checked.error, &report.document) {
             let position = document.position(*offset);
             let cell = position.cell.map_or(String::new(), |cell| format!("cell {cell}:"));
-            text += &format!("{style}error:{style:#} {path}:{cell}{}:{}: syntax error: {reason}\n", position.line, position.column);
+            text += &format!(
+                "{style}error:{style:#} {path}:{cell}{}:{}: syntax error: {reason}\n",
+                position.line, position.column
+            );
         }
     }
     text
@@ -78,7 +81,8 @@ pub fn errors(reports: &[Report]) -> String {
 /// The last line: how many, and how many `--fix` mends.
 pub fn summary(reports: &[Report]) -> String {
     let findings = || reports.iter().flat_map(|report| &report.checked.findings);
-    let (count, fixable) = (findings().count(), findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| fix.is_safe)).count());
+    let (count, fixable) =
+        (findings().count(), findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| fix.is_safe)).count());
     let unsafely = findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| !fix.is_safe)).count();
     let files = reports.len();
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
@@ -113,5 +117,10 @@ pub fn statistics(reports: &[Report]) -> String {
 
 /// All rules, a line each.
 pub fn rules() -> String {
-    RULES.iter().map(|rule| format!("{}  {}{}\n", rule.code, rule.summary, if rule.is_default { "" } else { " (off by default)" })).collect()
+    RULES
+        .iter()
+        .map(|rule| {
+            format!("{}  {}{}\n", rule.code, rule.summary, if rule.is_default { "" } else { " (off by default)" })
+        })
+        .collect()
 }

@@ -40,10 +40,16 @@ impl<'a> Interpreter<'a> {
             }
             Expr::Call(call) => {
                 let function = names::dotted(&call.func).unwrap_or_default();
-                if !matches!(names::last(&function), "cat" | "concat" | "concatenate" | "hstack" | "vstack") || !function.starts_with("torch") {
+                if !matches!(names::last(&function), "cat" | "concat" | "concatenate" | "hstack" | "vstack")
+                    || !function.starts_with("torch")
+                {
                     return false;
                 }
-                let Some(Expr::List(ruff_python_ast::ExprList { elts, .. }) | Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. })) = call.arguments.args.first() else {
+                let Some(
+                    Expr::List(ruff_python_ast::ExprList { elts, .. })
+                    | Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. }),
+                ) = call.arguments.args.first()
+                else {
                     return false;
                 };
                 let mut is_kept = false;
@@ -59,7 +65,10 @@ impl<'a> Interpreter<'a> {
                 if let Expr::Subscript(subscript) = target
                     && self.is_new_key(&subscript.slice)
                     && let Some(container) = place(&subscript.value)
-                    && !matches!(self.lookup(&container).map(|binding| &binding.value), Some(Value::Tensor(_) | Value::Structure(_)))
+                    && !matches!(
+                        self.lookup(&container).map(|binding| &binding.value),
+                        Some(Value::Tensor(_) | Value::Structure(_))
+                    )
                 {
                     self.keep(&container, result.clone(), value, Keeping::Store);
                 }
@@ -72,7 +81,24 @@ impl<'a> Interpreter<'a> {
     fn is_new_key(&self, key: &Expr) -> bool {
         match key {
             Expr::Name(name) => {
-                let counts = ["step", "epoch", "i", "idx", "index", "iteration", "it", "batch_idx", "batch_index", "global_step", "n", "k", "j", "iter", "num", "count"];
+                let counts = [
+                    "step",
+                    "epoch",
+                    "i",
+                    "idx",
+                    "index",
+                    "iteration",
+                    "it",
+                    "batch_idx",
+                    "batch_index",
+                    "global_step",
+                    "n",
+                    "k",
+                    "j",
+                    "iter",
+                    "num",
+                    "count",
+                ];
                 counts.contains(&name.id.as_str())
             }
             Expr::Attribute(attribute) => matches!(attribute.attr.as_str(), "global_step" | "current_epoch" | "step"),
@@ -89,7 +115,8 @@ impl<'a> Interpreter<'a> {
         let current = self.lookup(&name).cloned();
         match assign.op {
             Operator::Add => {
-                let is_list = matches!(*assign.value, Expr::List(_)) || matches!(current.as_ref().map(|binding| &binding.value), Some(Value::List(..)));
+                let is_list = matches!(*assign.value, Expr::List(_))
+                    || matches!(current.as_ref().map(|binding| &binding.value), Some(Value::List(..)));
                 self.keep(&name, value, &assign.value, if is_list { Keeping::Append } else { Keeping::Add });
             }
             Operator::Div | Operator::Mult | Operator::Sub => {
@@ -129,15 +156,22 @@ impl<'a> Interpreter<'a> {
             (None, _) => false,
         };
         if is_fresh {
-            if how == Keeping::Append && let Some(binding) = known {
+            if how == Keeping::Append
+                && let Some(binding) = known
+            {
                 let item = match &binding.value {
                     Value::List(item, _) if **item != Value::UNKNOWN => item.join(&value),
                     _ => value,
                 };
-                self.store_at(container.to_string(), Binding { value: Value::List(Rc::new(item), false), scope: binding.scope });
+                self.store_at(
+                    container.to_string(),
+                    Binding { value: Value::List(Rc::new(item), false), scope: binding.scope },
+                );
                 return true;
             }
-            if how == Keeping::Add && let Some(binding) = known {
+            if how == Keeping::Add
+                && let Some(binding) = known
+            {
                 let sum = match (&binding.value, &value) {
                     (Value::Plain | Value::None, added) => added.clone(),
                     (before, Value::Plain) => before.clone(),
@@ -193,10 +227,13 @@ impl<'a> Interpreter<'a> {
     /// Gives a target its value.
     pub(super) fn bind(&mut self, target: &'a Expr, value: Value, expression: Option<&'a Expr>) {
         match target {
-            Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. }) | Expr::List(ruff_python_ast::ExprList { elts, .. }) => {
+            Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. })
+            | Expr::List(ruff_python_ast::ExprList { elts, .. }) => {
                 let parts: Vec<Value> = match &value {
                     Value::Tuple(items) if items.len() == elts.len() => items.to_vec(),
-                    Value::Structure(tensor) | Value::Tensor(tensor) => vec![Value::Structure(tensor.clone()); elts.len()],
+                    Value::Structure(tensor) | Value::Tensor(tensor) => {
+                        vec![Value::Structure(tensor.clone()); elts.len()]
+                    }
                     Value::List(item, _) => vec![(**item).clone(); elts.len()],
                     Value::Accelerator | Value::Plain => vec![Value::UNKNOWN; elts.len()],
                     other => vec![Value::Unknown(other.trace()); elts.len()],
@@ -223,7 +260,9 @@ impl<'a> Interpreter<'a> {
                 }
                 if let Expr::Subscript(subscript) = target {
                     // A container keeps what it is; what it holds is known under its own key too.
-                    if let Some(container) = place(&subscript.value) && let Some(binding) = self.lookup(&container).cloned() {
+                    if let Some(container) = place(&subscript.value)
+                        && let Some(binding) = self.lookup(&container).cloned()
+                    {
                         let inner = match &binding.value {
                             Value::List(item, is_bounded) => {
                                 let joined = if **item == Value::UNKNOWN { value.clone() } else { item.join(&value) };
@@ -247,7 +286,9 @@ impl<'a> Interpreter<'a> {
         if name.contains(['.', '[']) {
             return;
         }
-        let is_part = |place: &String| place.len() > name.len() && place.starts_with(name) && matches!(place.as_bytes()[name.len()], b'.' | b'[');
+        let is_part = |place: &String| {
+            place.len() > name.len() && place.starts_with(name) && matches!(place.as_bytes()[name.len()], b'.' | b'[')
+        };
         if self.frame().variables.keys().any(is_part) {
             self.frame().variables.retain(|place, _| !is_part(place));
         }
@@ -258,7 +299,10 @@ impl<'a> Interpreter<'a> {
         match value {
             Value::Tensor(mut tensor) => {
                 tensor.is_loss |= names::is_loss(name) && tensor.graph != Known::No;
-                if tensor.graph == Known::Unknown && self.gradients == Gradients::On && self.names_into_backward().contains(name) {
+                if tensor.graph == Known::Unknown
+                    && self.gradients == Gradients::On
+                    && self.names_into_backward().contains(name)
+                {
                     tensor.graph = Known::Yes;
                     tensor.is_loss = true;
                 }
@@ -287,7 +331,9 @@ impl<'a> Interpreter<'a> {
                 Value::Unknown(trace)
             }
             Value::Module(_) if !name.contains('[') => {
-                if let Value::Module(known) = &value && self.on_gpu.contains(&**known) {
+                if let Value::Module(known) = &value
+                    && self.on_gpu.contains(&**known)
+                {
                     self.on_gpu.insert(name.to_string());
                 }
                 Value::Module(name.into())

@@ -48,7 +48,8 @@ impl<'a> Interpreter<'a> {
         let function = match &*call.func {
             Expr::Attribute(method) => {
                 // A method of a known place may have been given a value of its own, as `self.step = nn.Linear(…)` does.
-                let whole = names::place(&call.func).and_then(|place| self.lookup(&place).map(|binding| binding.value.clone()));
+                let whole =
+                    names::place(&call.func).and_then(|place| self.lookup(&place).map(|binding| binding.value.clone()));
                 match whole {
                     Some(value) => value,
                     None => {
@@ -89,7 +90,9 @@ impl<'a> Interpreter<'a> {
     fn arguments(&mut self, call: &'a ExprCall) -> Arguments<'a> {
         let positional = call.arguments.args.iter().map(|argument| self.eval(argument)).collect();
         let keywords = call.arguments.keywords.iter();
-        let keywords = keywords.map(|keyword| (keyword.arg.as_ref().map(|name| name.as_str()), self.eval(&keyword.value))).collect();
+        let keywords = keywords
+            .map(|keyword| (keyword.arg.as_ref().map(|name| name.as_str()), self.eval(&keyword.value)))
+            .collect();
         Arguments { positional, keywords }
     }
 
@@ -97,7 +100,10 @@ impl<'a> Interpreter<'a> {
     pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let is_frozen = self.frozen.contains(module);
         let given = arguments.tensor();
-        self.record(Kind::Forward { module: module.to_string(), arguments: arguments.trace(), is_frozen }, call.range());
+        self.record(
+            Kind::Forward { module: module.to_string(), arguments: arguments.trace(), is_frozen },
+            call.range(),
+        );
         let mut tensor = self.forward_tensor(call);
         if let Some(given) = given {
             tensor.trace = merge(&tensor.trace, &given.trace);
@@ -115,7 +121,13 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Goes into a function of the file as this call would.
-    pub(super) fn follow(&mut self, function: FunctionId, class: Option<ClassId>, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+    pub(super) fn follow(
+        &mut self,
+        function: FunctionId,
+        class: Option<ClassId>,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Value {
         let unknown = Value::Unknown(arguments.trace());
         if self.active.len() >= CALL_DEPTH || self.active.contains(&function) || self.budget == 0 {
             return unknown;
@@ -123,7 +135,10 @@ impl<'a> Interpreter<'a> {
         self.visited[function] = true;
         let declared = &self.facts.index.functions[function];
         let (parameters, body, own_class) = (declared.parameters, declared.body, declared.class.or(class));
-        let is_static = declared.decorators.iter().any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
+        let is_static = declared
+            .decorators
+            .iter()
+            .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
         let is_forward = declared.name == "forward" && declared.class.is_some();
         if is_forward {
             return unknown;
@@ -134,11 +149,14 @@ impl<'a> Interpreter<'a> {
         if declared_nested(self, function) {
             frame.class = own_class.or(self.frames.last().and_then(|frame| frame.class));
         }
-        let names: Vec<&str> = parameters.iter_non_variadic_params().map(|parameter| parameter.name().as_str()).collect();
+        let names: Vec<&str> =
+            parameters.iter_non_variadic_params().map(|parameter| parameter.name().as_str()).collect();
         let positional = names.iter().skip(usize::from(is_method));
-        let mut given: Vec<(&str, Value)> = positional.zip(&arguments.positional).map(|(name, value)| (*name, value.clone())).collect();
+        let mut given: Vec<(&str, Value)> =
+            positional.zip(&arguments.positional).map(|(name, value)| (*name, value.clone())).collect();
         given.extend(arguments.keywords.iter().filter_map(|(name, value)| Some(((*name)?, value.clone()))));
-        let has_splat = call.arguments.args.iter().any(Expr::is_starred_expr) || arguments.keywords.iter().any(|(name, _)| name.is_none());
+        let has_splat = call.arguments.args.iter().any(Expr::is_starred_expr)
+            || arguments.keywords.iter().any(|(name, _)| name.is_none());
         for parameter in parameters.iter_non_variadic_params() {
             let name = parameter.name().as_str();
             let value = match given.iter().find(|(known, _)| *known == name) {
@@ -155,7 +173,9 @@ impl<'a> Interpreter<'a> {
             frame.variables.insert(name.to_string(), Binding { value, scope: self.binding_scope(name, call, outer) });
         }
         if is_method && let Some(class) = own_class {
-            frame.variables.insert("self".into(), Binding { value: Value::Instance(class, "self".into()), scope: self.scope });
+            frame
+                .variables
+                .insert("self".into(), Binding { value: Value::Instance(class, "self".into()), scope: self.scope });
         }
         let gradients = self.gradients;
         if let Some(mode) = self.decorated(function) {
@@ -181,14 +201,21 @@ impl<'a> Interpreter<'a> {
     /// A container that is handed over was defined where the caller defined it.
     fn binding_scope(&self, parameter: &str, call: &ExprCall, outer: usize) -> usize {
         let by_keyword = call.arguments.find_keyword(parameter).map(|keyword| &keyword.value);
-        let argument = by_keyword.or_else(|| call.arguments.args.iter().find(|argument| names::place(argument).is_some_and(|place| names::last(&place) == parameter)));
+        let argument = by_keyword.or_else(|| {
+            call.arguments
+                .args
+                .iter()
+                .find(|argument| names::place(argument).is_some_and(|place| names::last(&place) == parameter))
+        });
         let place = argument.and_then(names::place);
         place.and_then(|place| self.lookup(&place).map(|binding| binding.scope)).unwrap_or(outer)
     }
 
     fn construct(&mut self, class: ClassId, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let kind = self.facts.index.classes[class].kind;
-        if let Some(constructor) = self.facts.index.method(class, "__init__") && kind == ClassKind::Other {
+        if let Some(constructor) = self.facts.index.method(class, "__init__")
+            && kind == ClassKind::Other
+        {
             self.follow(constructor, Some(class), call, arguments);
         }
         match kind {
@@ -196,22 +223,26 @@ impl<'a> Interpreter<'a> {
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
             // Methods of a network of the file are followed where they are called by name.
-            ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer => {
-                Value::Instance(class, self.target.clone().unwrap_or_else(|| self.facts.index.classes[class].name.to_lowercase()).into())
-            }
+            ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer => Value::Instance(
+                class,
+                self.target.clone().unwrap_or_else(|| self.facts.index.classes[class].name.to_lowercase()).into(),
+            ),
         }
     }
 
     fn builtin(&mut self, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let name = names::dotted(&call.func).unwrap_or_default();
         match name.as_str() {
-            "float" | "int" | "len" | "str" | "bool" | "round" | "print" | "isinstance" | "hasattr" | "type" | "id" | "abs" | "range" => match (name.as_str(), arguments.first()) {
+            "float" | "int" | "len" | "str" | "bool" | "round" | "print" | "isinstance" | "hasattr" | "type" | "id"
+            | "abs" | "range" => match (name.as_str(), arguments.first()) {
                 ("abs", value @ Value::Tensor(_)) => value,
                 _ => Value::Plain,
             },
-            "list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "enumerate" | "tqdm" | "deque" | "dict" | "cycle" | "islice" => match arguments.first() {
+            "list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "enumerate" | "tqdm" | "deque" | "dict"
+            | "cycle" | "islice" => match arguments.first() {
                 Value::Unknown(trace) => {
-                    let is_bounded = arguments.keyword("maxlen").is_some() || name == "deque" && arguments.positional.len() > 1;
+                    let is_bounded =
+                        arguments.keyword("maxlen").is_some() || name == "deque" && arguments.positional.len() > 1;
                     let inner = match name.as_str() {
                         "list" | "dict" | "deque" | "set" => Value::Unknown(trace),
                         _ => return Value::Unknown(trace),
@@ -234,7 +265,12 @@ impl<'a> Interpreter<'a> {
             },
             "zip" => {
                 if arguments.positional.iter().any(|value| matches!(value, Value::Loader(_))) {
-                    return arguments.positional.iter().find(|value| matches!(value, Value::Loader(_))).cloned().unwrap_or(Value::UNKNOWN);
+                    return arguments
+                        .positional
+                        .iter()
+                        .find(|value| matches!(value, Value::Loader(_)))
+                        .cloned()
+                        .unwrap_or(Value::UNKNOWN);
                 }
                 let items = arguments.positional.iter().map(|value| match value {
                     Value::List(item, _) => (**item).clone(),
@@ -268,24 +304,57 @@ impl<'a> Interpreter<'a> {
             return loss_of(arguments);
         }
         if names::is_loader(last) || last.contains("loader") {
-            return Value::Loader(crate::analysis::value::Loader { role: self.data_role(call), device: Device::Unknown });
+            return Value::Loader(crate::analysis::value::Loader {
+                role: self.data_role(call),
+                device: Device::Unknown,
+            });
         }
         // Progress bars, prefetchers: what they are given comes out of them.
         let only_loader = arguments.positional.first().filter(|value| matches!(value, Value::Loader(_)));
-        if let Some(loader) = only_loader && arguments.all().filter(|value| matches!(value, Value::Module(_))).count() == 0 && names::words(last).iter().any(|word| matches!(word.as_str(), "tqdm" | "progress" | "bar" | "track" | "prefetcher" | "prefetch" | "wrapper" | "cycle" | "every" | "iterator" | "iter")) {
+        if let Some(loader) = only_loader
+            && arguments.all().filter(|value| matches!(value, Value::Module(_))).count() == 0
+            && names::words(last).iter().any(|word| {
+                matches!(
+                    word.as_str(),
+                    "tqdm"
+                        | "progress"
+                        | "bar"
+                        | "track"
+                        | "prefetcher"
+                        | "prefetch"
+                        | "wrapper"
+                        | "cycle"
+                        | "every"
+                        | "iterator"
+                        | "iter"
+                )
+            })
+        {
             return loader.clone();
         }
-        if let Some(Value::Optimizer(_)) = arguments.positional.first() && last.to_lowercase().contains("sched") {
+        if let Some(Value::Optimizer(_)) = arguments.positional.first()
+            && last.to_lowercase().contains("sched")
+        {
             return Value::Scheduler;
         }
         if last.to_lowercase().contains("optimizer") && last.starts_with(char::is_uppercase) {
             return Value::Optimizer(self.target.clone().unwrap_or_default().into());
         }
-        let is_built = last.starts_with(char::is_uppercase) || last.starts_with("build") || last.starts_with("create") || last.starts_with("get_") || last.starts_with("make");
-        if is_built && let Some(target) = &self.target && names::is_model(target) {
+        let is_built = last.starts_with(char::is_uppercase)
+            || last.starts_with("build")
+            || last.starts_with("create")
+            || last.starts_with("get_")
+            || last.starts_with("make");
+        if is_built
+            && let Some(target) = &self.target
+            && names::is_model(target)
+        {
             return Value::Module(target.as_str().into());
         }
-        if is_built && let Some(target) = &self.target && names::is_optimizer(target) {
+        if is_built
+            && let Some(target) = &self.target
+            && names::is_optimizer(target)
+        {
             return Value::Optimizer(target.as_str().into());
         }
         Value::Unknown(arguments.trace())
@@ -309,9 +378,19 @@ fn declared_nested(interpreter: &Interpreter<'_>, function: FunctionId) -> bool 
 pub(super) fn loss_of(arguments: &Arguments<'_>) -> Value {
     match arguments.tensor() {
         Some(tensor) => {
-            let others_unknown = arguments.all().any(|value| matches!(value, Value::Unknown(_)));
+            // A network among the arguments is called within.
+            let others_unknown = arguments
+                .all()
+                .any(|value| matches!(value, Value::Unknown(_) | Value::Module(_) | Value::Instance(..)));
             let graph = if tensor.graph == Known::No && others_unknown { Known::Unknown } else { tensor.graph };
-            Value::Tensor(Tensor { graph, is_loss: true, is_data: false, is_divided: false, trace: merge(&tensor.trace, &arguments.trace()), ..tensor })
+            Value::Tensor(Tensor {
+                graph,
+                is_loss: true,
+                is_data: false,
+                is_divided: false,
+                trace: merge(&tensor.trace, &arguments.trace()),
+                ..tensor
+            })
         }
         None => Value::Tensor(Tensor {
             graph: Known::Unknown,

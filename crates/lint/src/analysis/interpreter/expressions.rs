@@ -25,7 +25,9 @@ impl<'a> Interpreter<'a> {
 
     fn eval_inner(&mut self, expression: &'a Expr) -> Value {
         match expression {
-            Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::BytesLiteral(_) | Expr::EllipsisLiteral(_) => Value::Plain,
+            Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::BytesLiteral(_) | Expr::EllipsisLiteral(_) => {
+                Value::Plain
+            }
             Expr::BooleanLiteral(literal) => Value::Bool(literal.value),
             Expr::NoneLiteral(_) => Value::None,
             Expr::Name(name) => self.name(name.id.as_str()),
@@ -44,7 +46,8 @@ impl<'a> Interpreter<'a> {
                 }
                 let mut result = self.arithmetic(&left, &right);
                 if let Value::Tensor(tensor) = &mut result {
-                    let is_fraction = matches!(&*operation.right, Expr::BinOp(inner) if inner.op == Operator::Div) || matches!(&*operation.left, Expr::BinOp(inner) if inner.op == Operator::Div);
+                    let is_fraction = matches!(&*operation.right, Expr::BinOp(inner) if inner.op == Operator::Div)
+                        || matches!(&*operation.left, Expr::BinOp(inner) if inner.op == Operator::Div);
                     tensor.is_divided |= operation.op == Operator::Div || operation.op == Operator::Mult && is_fraction;
                 }
                 result
@@ -158,7 +161,13 @@ impl<'a> Interpreter<'a> {
         if is_kept {
             let container = target.unwrap_or_else(|| "the list".into());
             self.record(
-                Kind::Keep { container, defined: Some(outer), value: value.clone(), expression: item, how: Keeping::Append },
+                Kind::Keep {
+                    container,
+                    defined: Some(outer),
+                    value: value.clone(),
+                    expression: item,
+                    how: Keeping::Append,
+                },
                 item.range(),
             );
         }
@@ -180,14 +189,18 @@ impl<'a> Interpreter<'a> {
         if let Some(&function) = self.facts.index.by_name.get(name).and_then(|functions| functions.last()) {
             return Value::Function(function);
         }
-        if name == "self" && let Some(class) = self.frames.last().and_then(|frame| frame.class) {
+        if name == "self"
+            && let Some(class) = self.frames.last().and_then(|frame| frame.class)
+        {
             return Value::Instance(class, "self".into());
         }
         self.guess(name)
     }
 
     fn attribute(&mut self, expression: &'a Expr, attribute: &'a ExprAttribute) -> Value {
-        if let Some(place) = place(expression) && let Some(binding) = self.lookup(&place) {
+        if let Some(place) = place(expression)
+            && let Some(binding) = self.lookup(&place)
+        {
             return binding.value.clone();
         }
         let owner = self.eval(&attribute.value);
@@ -203,7 +216,9 @@ impl<'a> Interpreter<'a> {
                 _ => Value::Structure(tensor),
             },
             Value::Dataset(role) => match name {
-                "data" | "targets" | "tensors" | "images" | "labels" => Value::Tensor(Tensor { is_whole: true, ..Tensor::plain(Device::Cpu) }),
+                "data" | "targets" | "tensors" | "images" | "labels" => {
+                    Value::Tensor(Tensor { is_whole: true, ..Tensor::plain(Device::Cpu) })
+                }
                 _ => {
                     let _ = role;
                     Value::UNKNOWN
@@ -229,7 +244,11 @@ impl<'a> Interpreter<'a> {
             Value::Module(_) if matches!(name, "device") => Value::Device(Device::Unknown),
             Value::Module(module) => match place(expression) {
                 Some(place) if names::is_model(&place) || name == "module" => {
-                    if name == "module" { Value::Module(module) } else { Value::Module(place.into()) }
+                    if name == "module" {
+                        Value::Module(module)
+                    } else {
+                        Value::Module(place.into())
+                    }
                 }
                 _ => Value::UNKNOWN,
             },
@@ -245,7 +264,9 @@ impl<'a> Interpreter<'a> {
     }
 
     fn subscript(&mut self, expression: &'a Expr, subscript: &'a ExprSubscript) -> Value {
-        if let Some(place) = place(expression) && let Some(binding) = self.lookup(&place) {
+        if let Some(place) = place(expression)
+            && let Some(binding) = self.lookup(&place)
+        {
             return binding.value.clone();
         }
         let owner = self.eval(&subscript.value);
@@ -256,7 +277,12 @@ impl<'a> Interpreter<'a> {
             Value::Tuple(items) => {
                 let index = crate::analysis::index::number(&subscript.slice);
                 let item = index.and_then(|index| items.get(index as usize)).cloned();
-                item.unwrap_or_else(|| items.iter().skip(1).fold(items.first().cloned().unwrap_or(Value::UNKNOWN), |all, item| all.join(item)))
+                item.unwrap_or_else(|| {
+                    items
+                        .iter()
+                        .skip(1)
+                        .fold(items.first().cloned().unwrap_or(Value::UNKNOWN), |all, item| all.join(item))
+                })
             }
             Value::List(item, is_bounded) => {
                 if matches!(&*subscript.slice, Expr::Slice(_)) {
@@ -267,7 +293,8 @@ impl<'a> Interpreter<'a> {
             }
             Value::Tensor(tensor) => Value::Tensor(Tensor { is_whole: false, ..tensor }),
             Value::Structure(tensor) => {
-                let is_loss = matches!(&*subscript.slice, Expr::StringLiteral(key) if key.value.to_str().contains("loss")) && !tensor.is_data;
+                let is_loss = matches!(&*subscript.slice, Expr::StringLiteral(key) if key.value.to_str().contains("loss"))
+                    && !tensor.is_data;
                 Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor })
             }
             Value::Dataset(_) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Cpu) }),

@@ -37,18 +37,40 @@ impl<'a> Interpreter<'a> {
             ("copy", "deepcopy" | "copy") => return arguments.first(),
             ("transformers", _) if last.contains("schedule") => return Value::Scheduler,
             ("transformers", "AdamW" | "Adafactor") => return self.optimizer(),
-            ("transformers" | "timm" | "torchvision" | "segmentation_models_pytorch" | "peft" | "diffusers" | "monai", _) => {
+            (
+                "transformers"
+                | "timm"
+                | "torchvision"
+                | "segmentation_models_pytorch"
+                | "peft"
+                | "diffusers"
+                | "monai",
+                _,
+            ) => {
                 let is_data = path.contains("datasets");
                 if is_data {
                     return Value::Dataset(self.data_role(call));
                 }
-                let is_model = path.contains("models.") || last == "create_model" || last == "get_peft_model" || last == "Unet"
-                    || last == "from_pretrained" && !path.contains("Tokenizer") && !path.contains("Processor") && !path.contains("Config") && !path.contains("Extractor") && !path.contains("Scheduler") && !path.contains("Pipeline");
+                let is_model = path.contains("models.")
+                    || last == "create_model"
+                    || last == "get_peft_model"
+                    || last == "Unet"
+                    || last == "from_pretrained"
+                        && !path.contains("Tokenizer")
+                        && !path.contains("Processor")
+                        && !path.contains("Config")
+                        && !path.contains("Extractor")
+                        && !path.contains("Scheduler")
+                        && !path.contains("Pipeline");
                 if is_model {
                     return self.module();
                 }
             }
-            ("torchmetrics" | "evaluate" | "wandb" | "numpy" | "os" | "random" | "math" | "time" | "json" | "logging", _) => return Value::Plain,
+            (
+                "torchmetrics" | "evaluate" | "wandb" | "numpy" | "os" | "random" | "math" | "time" | "json"
+                | "logging",
+                _,
+            ) => return Value::Plain,
             ("datasets", "load_dataset") => return Value::Dataset(self.data_role(call)),
             ("apex", _) if last == "initialize" => return Value::Tuple(Rc::new(arguments.positional.clone())),
             ("deepspeed", "initialize") => return Value::UNKNOWN,
@@ -80,7 +102,11 @@ impl<'a> Interpreter<'a> {
                 None => Value::Unknown(arguments.trace()),
             };
         }
-        if path.starts_with("nn.functional.") || path.starts_with("special.") || path.starts_with("linalg.") || path.starts_with("fft.") {
+        if path.starts_with("nn.functional.")
+            || path.starts_with("special.")
+            || path.starts_with("linalg.")
+            || path.starts_with("fft.")
+        {
             if names::is_loss_function(last) {
                 return loss_of(arguments);
             }
@@ -105,7 +131,9 @@ impl<'a> Interpreter<'a> {
                 }
                 return Value::Module(target);
             }
-            if let Some(value @ Value::Instance(..)) = arguments.positional.first() && last.ends_with("Parallel") {
+            if let Some(value @ Value::Instance(..)) = arguments.positional.first()
+                && last.ends_with("Parallel")
+            {
                 return value.clone();
             }
             return self.module();
@@ -119,7 +147,11 @@ impl<'a> Interpreter<'a> {
             }
             "compile" | "jit.script" => return arguments.first(),
             "jit.trace" => return arguments.first(),
-            "device" => return Value::Device(call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first))),
+            "device" => {
+                return Value::Device(
+                    call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first)),
+                );
+            }
             "autograd.grad" => {
                 let inputs = arguments.trace();
                 let (retain, create) = (is_true(call, "retain_graph"), is_true(call, "create_graph"));
@@ -160,7 +192,8 @@ impl<'a> Interpreter<'a> {
             _ => {}
         }
         if is_factory(path) {
-            let device = call.arguments.find_keyword("device").map_or(Device::Cpu, |keyword| self.device_of(&keyword.value));
+            let device =
+                call.arguments.find_keyword("device").map_or(Device::Cpu, |keyword| self.device_of(&keyword.value));
             let given = arguments.tensor();
             let is_like = last.ends_with("_like");
             let device = if is_like { given.as_ref().map_or(Device::Unknown, |tensor| tensor.device) } else { device };
@@ -174,10 +207,15 @@ impl<'a> Interpreter<'a> {
             return Value::Tensor(Tensor::plain(Device::Cpu));
         }
         if is_index_function(last) {
-            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor.detached() }));
+            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| {
+                Value::Tensor(Tensor { is_data: false, ..tensor.detached() })
+            });
         }
         if matches!(last, "max" | "min" | "topk" | "sort" | "kthvalue" | "mode" | "median") {
-            let has_dimension = arguments.positional.len() > 1 && !matches!(arguments.positional[1], Value::Tensor(_) | Value::Structure(_)) || arguments.keyword("dim").is_some() || matches!(last, "topk" | "sort" | "kthvalue");
+            let has_dimension = arguments.positional.len() > 1
+                && !matches!(arguments.positional[1], Value::Tensor(_) | Value::Structure(_))
+                || arguments.keyword("dim").is_some()
+                || matches!(last, "topk" | "sort" | "kthvalue");
             return match combined() {
                 Some(tensor) if has_dimension => values_and_indices(tensor),
                 Some(tensor) => Value::Tensor(tensor),
@@ -187,7 +225,8 @@ impl<'a> Interpreter<'a> {
         if path.contains('.') && !path.starts_with("nn.") {
             return Value::Unknown(arguments.trace());
         }
-        combined().map_or(Value::Unknown(arguments.trace()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
+        combined()
+            .map_or(Value::Unknown(arguments.trace()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
     }
 
     /// `torch.load`.
@@ -217,24 +256,36 @@ impl<'a> Interpreter<'a> {
     pub(super) fn data_role(&self, call: &'a ExprCall) -> Role {
         for keyword in &call.arguments.keywords {
             match (keyword.arg.as_ref().map(|name| name.as_str()), &keyword.value) {
-                (Some("train"), Expr::BooleanLiteral(literal)) => return if literal.value { Role::Train } else { Role::Evaluation },
-                (Some("split" | "mode" | "subset"), Expr::StringLiteral(text)) => return names::role(text.value.to_str()),
+                (Some("train"), Expr::BooleanLiteral(literal)) => {
+                    return if literal.value { Role::Train } else { Role::Evaluation };
+                }
+                (Some("split" | "mode" | "subset"), Expr::StringLiteral(text)) => {
+                    return names::role(text.value.to_str());
+                }
                 _ => {}
             }
         }
-        if let Some(target) = &self.target && names::role(target) != Role::Unknown {
+        if let Some(target) = &self.target
+            && names::role(target) != Role::Unknown
+        {
             return names::role(target);
         }
-        let first = call.arguments.args.first().or_else(|| call.arguments.find_keyword("dataset").map(|keyword| &keyword.value));
+        let first = call
+            .arguments
+            .args
+            .first()
+            .or_else(|| call.arguments.find_keyword("dataset").map(|keyword| &keyword.value));
         match first {
             Some(Expr::Subscript(subscript)) => match &*subscript.slice {
                 Expr::StringLiteral(text) => names::role(text.value.to_str()),
                 _ => Self::role_of(first.unwrap_or(&subscript.value)),
             },
-            Some(other) => match names::place(other).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
-                Some(Value::Dataset(role)) if *role != Role::Unknown => *role,
-                _ => Self::role_of(other),
-            },
+            Some(other) => {
+                match names::place(other).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                    Some(Value::Dataset(role)) if *role != Role::Unknown => *role,
+                    _ => Self::role_of(other),
+                }
+            }
             None => Role::Unknown,
         }
     }
@@ -248,7 +299,11 @@ impl<'a> Interpreter<'a> {
                 _ => Device::Unknown,
             },
             Expr::FString(_) => {
-                if self.facts.source[expression.range()].contains("cuda") { Device::Gpu } else { Device::Unknown }
+                if self.facts.source[expression.range()].contains("cuda") {
+                    Device::Gpu
+                } else {
+                    Device::Unknown
+                }
             }
             Expr::If(choice) => match (self.device_of(&choice.body), self.device_of(&choice.orelse)) {
                 (Device::Gpu, _) | (_, Device::Gpu) => Device::Gpu,
@@ -257,13 +312,17 @@ impl<'a> Interpreter<'a> {
             },
             Expr::NumberLiteral(_) => Device::Gpu,
             Expr::Call(call) => match names::dotted(&call.func) {
-                Some(name) if names::last(&name) == "device" => call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first)),
+                Some(name) if names::last(&name) == "device" => {
+                    call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first))
+                }
                 _ => Device::Unknown,
             },
-            Expr::Name(_) | Expr::Attribute(_) => match names::place(expression).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
-                Some(Value::Device(device)) => *device,
-                _ => Device::Unknown,
-            },
+            Expr::Name(_) | Expr::Attribute(_) => {
+                match names::place(expression).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                    Some(Value::Device(device)) => *device,
+                    _ => Device::Unknown,
+                }
+            }
             _ => Device::Unknown,
         }
     }
@@ -278,7 +337,28 @@ pub(super) fn is_true(call: &ExprCall, keyword: &str) -> bool {
 pub(crate) fn is_factory(path: &str) -> bool {
     matches!(
         path,
-        "zeros" | "ones" | "full" | "empty" | "rand" | "randn" | "randint" | "arange" | "linspace" | "logspace" | "eye" | "randperm" | "normal" | "tensor" | "zeros_like" | "ones_like" | "rand_like" | "randn_like" | "empty_like" | "full_like" | "range" | "bernoulli"
+        "zeros"
+            | "ones"
+            | "full"
+            | "empty"
+            | "rand"
+            | "randn"
+            | "randint"
+            | "arange"
+            | "linspace"
+            | "logspace"
+            | "eye"
+            | "randperm"
+            | "normal"
+            | "tensor"
+            | "zeros_like"
+            | "ones_like"
+            | "rand_like"
+            | "randn_like"
+            | "empty_like"
+            | "full_like"
+            | "range"
+            | "bernoulli"
     )
 }
 
@@ -286,7 +366,31 @@ pub(crate) fn is_factory(path: &str) -> bool {
 pub(super) fn is_index_function(name: &str) -> bool {
     matches!(
         name,
-        "argmax" | "argmin" | "argsort" | "eq" | "ne" | "gt" | "lt" | "ge" | "le" | "nonzero" | "isnan" | "isinf" | "isfinite" | "bincount" | "histc" | "unique" | "searchsorted" | "bucketize" | "logical_and" | "logical_or" | "logical_not" | "multinomial" | "count_nonzero" | "equal" | "allclose"
+        "argmax"
+            | "argmin"
+            | "argsort"
+            | "eq"
+            | "ne"
+            | "gt"
+            | "lt"
+            | "ge"
+            | "le"
+            | "nonzero"
+            | "isnan"
+            | "isinf"
+            | "isfinite"
+            | "bincount"
+            | "histc"
+            | "unique"
+            | "searchsorted"
+            | "bucketize"
+            | "logical_and"
+            | "logical_or"
+            | "logical_not"
+            | "multinomial"
+            | "count_nonzero"
+            | "equal"
+            | "allclose"
     )
 }
 

@@ -14,7 +14,14 @@ use crate::analysis::names;
 use crate::analysis::value::{Device, Known, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
-    pub(super) fn method(&mut self, owner: Value, owner_expression: &'a Expr, name: &'a str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+    pub(super) fn method(
+        &mut self,
+        owner: Value,
+        owner_expression: &'a Expr,
+        name: &'a str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Value {
         if let Some(value) = self.whatever_the_owner(&owner, owner_expression, name, call, arguments) {
             return value;
         }
@@ -39,8 +46,19 @@ impl<'a> Interpreter<'a> {
                     }
                 }
                 "gather" | "gather_for_metrics" | "reduce" | "pad_across_processes" => match arguments.first() {
-                    Value::Tuple(items) => Value::Tuple(Rc::new(items.iter().map(|item| item.tensor().map_or(Value::UNKNOWN, |tensor| Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) }))).collect())),
-                    first => first.tensor().map_or(Value::UNKNOWN, |tensor| Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) })),
+                    Value::Tuple(items) => Value::Tuple(Rc::new(
+                        items
+                            .iter()
+                            .map(|item| {
+                                item.tensor().map_or(Value::UNKNOWN, |tensor| {
+                                    Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) })
+                                })
+                            })
+                            .collect(),
+                    )),
+                    first => first.tensor().map_or(Value::UNKNOWN, |tensor| {
+                        Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) })
+                    }),
                 },
                 "clip_grad_norm_" => Value::Plain,
                 "unwrap_model" => arguments.first(),
@@ -53,7 +71,9 @@ impl<'a> Interpreter<'a> {
             },
             Value::List(item, is_bounded) => match name {
                 "pop" | "get" | "setdefault" | "popleft" => (**item).clone(),
-                "items" => Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, (**item).clone()]))), *is_bounded),
+                "items" => {
+                    Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, (**item).clone()]))), *is_bounded)
+                }
                 "keys" => Value::Plain,
                 _ => owner.clone(),
             },
@@ -68,7 +88,11 @@ impl<'a> Interpreter<'a> {
                     Some(method) if name != "forward" => self.follow(method, Some(class), call, arguments),
                     _ => match self.class_kind(&owner) {
                         Some(ClassKind::Module | ClassKind::Lightning) => {
-                            let module = if &*object == "self" { names::place(owner_expression).unwrap_or_else(|| object.to_string()) } else { object.to_string() };
+                            let module = if &*object == "self" {
+                                names::place(owner_expression).unwrap_or_else(|| object.to_string())
+                            } else {
+                                object.to_string()
+                            };
                             match self.module_method(&module, name, call, arguments) {
                                 Value::Module(_) => owner.clone(),
                                 other => other,
@@ -80,7 +104,9 @@ impl<'a> Interpreter<'a> {
             }
             Value::Class(class) => match self.facts.index.method(*class, name) {
                 Some(method) => self.follow(method, Some(*class), call, arguments),
-                None if name == "from_pretrained" => Value::Instance(*class, self.target.clone().unwrap_or_default().into()),
+                None if name == "from_pretrained" => {
+                    Value::Instance(*class, self.target.clone().unwrap_or_default().into())
+                }
                 None => Value::UNKNOWN,
             },
             Value::Plain => Value::Plain,
@@ -88,7 +114,9 @@ impl<'a> Interpreter<'a> {
                 "get" | "pop" | "items" | "values" | "copy" => Value::Checkpoint(*from),
                 _ => Value::UNKNOWN,
             },
-            Value::Unknown(None) if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) => {
+            Value::Unknown(None)
+                if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) =>
+            {
                 let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
@@ -98,7 +126,9 @@ impl<'a> Interpreter<'a> {
                     return loss_of(arguments);
                 }
                 // `log_every(loader)` and the like hand on what they are given.
-                if let Some(loader @ Value::Loader(_)) = arguments.positional.first() && name.contains("every") {
+                if let Some(loader @ Value::Loader(_)) = arguments.positional.first()
+                    && name.contains("every")
+                {
                     return loader.clone();
                 }
                 Value::Unknown(trace)
@@ -107,16 +137,28 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Methods that mean the same whatever is known of their owner.
-    fn whatever_the_owner(&mut self, owner: &Value, expression: &'a Expr, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Option<Value> {
+    fn whatever_the_owner(
+        &mut self,
+        owner: &Value,
+        expression: &'a Expr,
+        name: &str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Option<Value> {
         let place = names::place(expression);
         let range = call.range();
-        let is_own_method = matches!(owner, Value::Instance(class, _) if self.facts.index.method(*class, name).is_some());
+        let is_own_method =
+            matches!(owner, Value::Instance(class, _) if self.facts.index.method(*class, name).is_some());
         if is_own_method {
             return None;
         }
         match name {
             "backward" | "manual_backward" => {
-                let is_engine = matches!(owner, Value::Accelerator) || name == "manual_backward" || (!arguments.positional.is_empty() && !matches!(owner, Value::Tensor(_) | Value::Structure(_)) && !place.as_deref().is_some_and(names::is_loss));
+                let is_engine = matches!(owner, Value::Accelerator)
+                    || name == "manual_backward"
+                    || (!arguments.positional.is_empty()
+                        && !matches!(owner, Value::Tensor(_) | Value::Structure(_))
+                        && !place.as_deref().is_some_and(names::is_loss));
                 if is_engine {
                     self.backward(arguments.first(), call.arguments.args.first(), call);
                 } else {
@@ -133,7 +175,8 @@ impl<'a> Interpreter<'a> {
                 self.record(Kind::ZeroGrad { owner, keeps_memory }, range);
                 Some(Value::None)
             }
-            "zero_" | "fill_" if matches!(expression, Expr::Attribute(attribute) if attribute.attr.as_str() == "grad") => {
+            "zero_" | "fill_" if matches!(expression, Expr::Attribute(attribute) if attribute.attr.as_str() == "grad") =>
+            {
                 self.record(Kind::ZeroGrad { owner: "parameters".into(), keeps_memory: false }, range);
                 Some(Value::None)
             }
@@ -144,7 +187,12 @@ impl<'a> Interpreter<'a> {
                     (Value::Optimizer(name), _) => Some((name.to_string(), false)),
                     (Value::Unknown(_) | Value::Module(_), _) => {
                         let place = place.clone().unwrap_or_default();
-                        let is_engine = self.facts.index.methods_called.get("backward").is_some_and(|places| places.contains(&place));
+                        let is_engine = self
+                            .facts
+                            .index
+                            .methods_called
+                            .get("backward")
+                            .is_some_and(|places| places.contains(&place));
                         is_engine.then_some((place, true))
                     }
                     _ => None,
@@ -158,8 +206,15 @@ impl<'a> Interpreter<'a> {
                 self.record(Kind::Step { optimizer, is_engine }, range);
                 Some(Value::Unknown(arguments.trace()))
             }
-            "eval" | "train" if matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Unknown(_) | Value::Criterion) && arguments.positional.len() <= 1 => {
-                let switch = call.arguments.args.first().or_else(|| call.arguments.find_keyword("mode").map(|keyword| &keyword.value));
+            "eval" | "train"
+                if matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Unknown(_) | Value::Criterion)
+                    && arguments.positional.len() <= 1 =>
+            {
+                let switch = call
+                    .arguments
+                    .args
+                    .first()
+                    .or_else(|| call.arguments.find_keyword("mode").map(|keyword| &keyword.value));
                 let is_evaluation = match (name, switch) {
                     ("eval", None) => true,
                     ("train", None) => false,
@@ -174,7 +229,9 @@ impl<'a> Interpreter<'a> {
                 self.record(Kind::Mode { module, is_evaluation }, range);
                 Some(owner.clone())
             }
-            "append" | "appendleft" | "add" | "extend" | "insert" | "put" if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..)) => {
+            "append" | "appendleft" | "add" | "extend" | "insert" | "put"
+                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..)) =>
+            {
                 let container = place?;
                 let argument = call.arguments.args.last()?;
                 let value = arguments.positional.last()?.clone();
@@ -185,8 +242,14 @@ impl<'a> Interpreter<'a> {
                 if let Some(place) = &place {
                     self.record(Kind::Delete { name: place.clone() }, range);
                 }
-                if let Some(place) = place && let Some(binding) = self.lookup(&place).cloned() && matches!(binding.value, Value::List(..)) {
-                    self.store_at(place, super::Binding { value: Value::List(Rc::new(Value::UNKNOWN), false), scope: binding.scope });
+                if let Some(place) = place
+                    && let Some(binding) = self.lookup(&place).cloned()
+                    && matches!(binding.value, Value::List(..))
+                {
+                    self.store_at(
+                        place,
+                        super::Binding { value: Value::List(Rc::new(Value::UNKNOWN), false), scope: binding.scope },
+                    );
                 }
                 Some(Value::None)
             }
@@ -202,14 +265,19 @@ impl<'a> Interpreter<'a> {
                 let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint).collect();
                 froms.dedup();
                 // A schedule or a scaler has nothing on the GPU worth a word.
-                let is_small = matches!(owner, Value::Scheduler | Value::Scaler) || place.as_deref().is_some_and(|place| { let lower = place.to_lowercase(); lower.contains("sched") || lower.contains("scaler") });
+                let is_small = matches!(owner, Value::Scheduler | Value::Scaler)
+                    || place.as_deref().is_some_and(|place| {
+                        let lower = place.to_lowercase();
+                        lower.contains("sched") || lower.contains("scaler")
+                    });
                 for from in froms.into_iter().filter(|_| !is_small) {
                     self.record(Kind::LoadState { from }, range);
                 }
                 Some(Value::Plain)
             }
             "requires_grad_" => {
-                let is_off = matches!(call.arguments.args.first(), Some(Expr::BooleanLiteral(literal)) if !literal.value);
+                let is_off =
+                    matches!(call.arguments.args.first(), Some(Expr::BooleanLiteral(literal)) if !literal.value);
                 match owner {
                     Value::Module(module) if is_off => {
                         self.frozen.insert(module.to_string());
@@ -244,10 +312,19 @@ impl<'a> Interpreter<'a> {
         self.record(kind, call.range());
     }
 
-    fn tensor_method(&mut self, tensor: &Tensor, owner: &'a Expr, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>, is_structure: bool) -> Value {
+    fn tensor_method(
+        &mut self,
+        tensor: &Tensor,
+        owner: &'a Expr,
+        name: &str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+        is_structure: bool,
+    ) -> Value {
         let same = |tensor: Tensor| if is_structure { Value::Structure(tensor) } else { Value::Tensor(tensor) };
         match name {
-            "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point" | "element_size" | "data_ptr" | "nelement" => Value::Plain,
+            "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point"
+            | "element_size" | "data_ptr" | "nelement" => Value::Plain,
             "detach" | "detach_" => same(tensor.detached()),
             "cpu" => same(tensor.on(Device::Cpu)),
             "cuda" | "to" => {
@@ -257,9 +334,13 @@ impl<'a> Interpreter<'a> {
                 }
                 same(Tensor { is_whole: false, ..tensor.on(device) })
             }
-            "long" | "int" | "bool" | "byte" | "new_zeros" | "new_ones" | "new_tensor" | "new_full" | "new_empty" => same(Tensor { is_data: false, ..tensor.detached() }),
+            "long" | "int" | "bool" | "byte" | "new_zeros" | "new_ones" | "new_tensor" | "new_full" | "new_empty" => {
+                same(Tensor { is_data: false, ..tensor.detached() })
+            }
             name if is_index_function(name) => Value::Tensor(Tensor { is_data: false, ..tensor.detached() }),
-            "max" | "min" | "topk" | "sort" if !arguments.positional.is_empty() || !arguments.keywords.is_empty() => values_and_indices(tensor.clone()),
+            "max" | "min" | "topk" | "sort" if !arguments.positional.is_empty() || !arguments.keywords.is_empty() => {
+                values_and_indices(tensor.clone())
+            }
             "items" | "values" => {
                 let item = Value::Structure(tensor.clone());
                 let item = if name == "items" { Value::Tuple(Rc::new(vec![Value::Plain, item])) } else { item };
@@ -271,7 +352,8 @@ impl<'a> Interpreter<'a> {
                 Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor.clone() })
             }
             "div" | "div_" | "true_divide" => Value::Tensor(Tensor { is_divided: true, ..tensor.clone() }),
-            "float" | "double" | "half" | "contiguous" | "pin_memory" | "clone" | "view" | "reshape" | "flatten" | "unsqueeze" | "squeeze" | "type" => same(tensor.clone()),
+            "float" | "double" | "half" | "contiguous" | "pin_memory" | "clone" | "view" | "reshape" | "flatten"
+            | "unsqueeze" | "squeeze" | "type" => same(tensor.clone()),
             _ => {
                 let combined = match arguments.tensor() {
                     Some(other) => tensor.with(&other),
@@ -298,16 +380,28 @@ impl<'a> Interpreter<'a> {
             "parameters" | "named_parameters" | "buffers" => Value::List(Rc::new(Value::Module(module.into())), false),
             "modules" | "children" | "named_modules" | "named_children" => Value::UNKNOWN,
             "to" | "cuda" => {
-                let is_gpu = name == "cuda" || matches!(arguments.positional.first(), Some(Value::Device(Device::Gpu))) || call.arguments.args.first().is_some_and(|first| self.device_of(first) == Device::Gpu);
+                let is_gpu = name == "cuda"
+                    || matches!(arguments.positional.first(), Some(Value::Device(Device::Gpu)))
+                    || call.arguments.args.first().is_some_and(|first| self.device_of(first) == Device::Gpu);
                 if is_gpu {
                     self.on_gpu.insert(module.to_string());
                 }
                 Value::Module(module.into())
             }
-            "cpu" | "half" | "float" | "double" | "bfloat16" | "share_memory" | "apply" | "module" => Value::Module(module.into()),
-            "state_dict" | "load_state_dict" | "register_forward_hook" | "register_buffer" | "save_pretrained" | "named_buffers" => Value::Plain,
-            "generate" | "sample" | "reset_parameters" | "init_hidden" => Value::Structure(Tensor { graph: Known::No, ..Tensor::plain(Device::Unknown) }),
-            "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss" | "training_loss" | "log_prob" | "forward_pass" | "extract_features" => {
+            "cpu" | "half" | "float" | "double" | "bfloat16" | "share_memory" | "apply" | "module" => {
+                Value::Module(module.into())
+            }
+            "state_dict"
+            | "load_state_dict"
+            | "register_forward_hook"
+            | "register_buffer"
+            | "save_pretrained"
+            | "named_buffers" => Value::Plain,
+            "generate" | "sample" | "reset_parameters" | "init_hidden" => {
+                Value::Structure(Tensor { graph: Known::No, ..Tensor::plain(Device::Unknown) })
+            }
+            "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss"
+            | "training_loss" | "log_prob" | "forward_pass" | "extract_features" => {
                 let value = self.forward(module, call, arguments);
                 match (value, name.contains("loss")) {
                     (Value::Structure(tensor), true) => Value::Structure(Tensor { is_loss: true, ..tensor }),
@@ -322,7 +416,9 @@ impl<'a> Interpreter<'a> {
 /// Accelerate puts batches on the GPU.
 fn prepared(value: &Value) -> Value {
     match value {
-        Value::Loader(loader) => Value::Loader(crate::analysis::value::Loader { device: Device::Gpu, ..loader.clone() }),
+        Value::Loader(loader) => {
+            Value::Loader(crate::analysis::value::Loader { device: Device::Gpu, ..loader.clone() })
+        }
         other => other.clone(),
     }
 }

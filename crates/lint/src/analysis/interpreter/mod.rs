@@ -74,7 +74,15 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
     let mut interpreter = Interpreter {
         attributes: vec![HashMap::new(); index.classes.len()],
         visited: vec![false; index.functions.len()],
-        facts: Facts { index, source, body, scopes: Vec::new(), loops: Vec::new(), roots: Vec::new(), consumed: Vec::new() },
+        facts: Facts {
+            index,
+            source,
+            body,
+            scopes: Vec::new(),
+            loops: Vec::new(),
+            roots: Vec::new(),
+            consumed: Vec::new(),
+        },
         events: Vec::new(),
         frames: Vec::new(),
         globals: HashMap::new(),
@@ -147,7 +155,9 @@ impl<'a> Interpreter<'a> {
         for parameter in parameters.iter() {
             let name = parameter.name().as_str();
             let mut value = self.guess(name);
-            if let (Some(_), Value::Unknown(_)) = (hook, &value) && name.contains("batch") {
+            if let (Some(_), Value::Unknown(_)) = (hook, &value)
+                && name.contains("batch")
+            {
                 value = Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Gpu) });
             }
             frame.variables.insert(name.to_string(), Binding { value, scope: self.scope });
@@ -173,10 +183,13 @@ impl<'a> Interpreter<'a> {
         let declared = &self.facts.index.functions[function];
         let kind = self.facts.index.classes[declared.class?].kind;
         match (kind, declared.name) {
-            (ClassKind::Lightning, "training_step" | "on_train_batch_end" | "on_train_batch_start") => Some((Role::Train, None)),
-            (ClassKind::Lightning, "validation_step" | "test_step" | "predict_step" | "on_validation_batch_end" | "on_test_batch_end") => {
-                Some((Role::Evaluation, Some(Gradients::Off)))
+            (ClassKind::Lightning, "training_step" | "on_train_batch_end" | "on_train_batch_start") => {
+                Some((Role::Train, None))
             }
+            (
+                ClassKind::Lightning,
+                "validation_step" | "test_step" | "predict_step" | "on_validation_batch_end" | "on_test_batch_end",
+            ) => Some((Role::Evaluation, Some(Gradients::Off))),
             (ClassKind::Lightning, name) if name.contains("validation") || name.contains("test_epoch") => {
                 Some((Role::Evaluation, Some(Gradients::Off)))
             }
@@ -198,7 +211,11 @@ impl<'a> Interpreter<'a> {
             Expr::Call(call) => (&*call.func, Some(&call.arguments)),
             Expr::If(choice) => {
                 let arms = [self.grad_context(&choice.body), self.grad_context(&choice.orelse)];
-                return (arms != [None, None]).then_some(if arms[0] == arms[1] { Gradients::Off } else { Gradients::Unknown });
+                return (arms != [None, None]).then_some(if arms[0] == arms[1] {
+                    Gradients::Off
+                } else {
+                    Gradients::Unknown
+                });
             }
             other => (other, None),
         };
@@ -221,8 +238,11 @@ impl<'a> Interpreter<'a> {
             }),
             last => {
                 let lower = last.to_lowercase();
-                (lower.contains("no_grad") || lower.contains("nograd") || lower.contains("inference_mode") || lower.contains("grad_mode"))
-                    .then_some(Gradients::Unknown)
+                (lower.contains("no_grad")
+                    || lower.contains("nograd")
+                    || lower.contains("inference_mode")
+                    || lower.contains("grad_mode"))
+                .then_some(Gradients::Unknown)
             }
         }
     }
@@ -348,7 +368,8 @@ impl<'a> Interpreter<'a> {
         if names::is_loss_function(place) && !names::last(place).to_lowercase().ends_with("losses") && lower != "loss" {
             return Value::Criterion;
         }
-        let acts_as_model = ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));
+        let acts_as_model =
+            ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));
         if acts_as_model && !lower.contains("trainer") || names::is_model(place) {
             return Value::Module(place.into());
         }
@@ -390,16 +411,31 @@ impl<'a> Interpreter<'a> {
             Expr::Name(_) | Expr::Attribute(_) => match self.lookup(&names::place(test)?)?.value {
                 Value::Bool(value) => Some(value),
                 Value::None => Some(false),
-                Value::Optimizer(_) | Value::Module(_) | Value::Instance(..) | Value::Function(_) if self.frames.len() > 1 => Some(true),
+                Value::Optimizer(_) | Value::Module(_) | Value::Instance(..) | Value::Function(_)
+                    if self.frames.len() > 1 =>
+                {
+                    Some(true)
+                }
                 _ => None,
             },
-            Expr::UnaryOp(operation) if operation.op == ruff_python_ast::UnaryOp::Not => self.truth(&operation.operand).map(|value| !value),
+            Expr::UnaryOp(operation) if operation.op == ruff_python_ast::UnaryOp::Not => {
+                self.truth(&operation.operand).map(|value| !value)
+            }
             Expr::Compare(compare) if compare.comparators.len() == 1 => {
                 let is_none = matches!(compare.comparators[0], Expr::NoneLiteral(_));
                 let value = &self.lookup(&names::place(&compare.left)?)?.value;
                 let is = match value {
                     Value::None => true,
-                    Value::Optimizer(_) | Value::Module(_) | Value::Instance(..) | Value::Function(_) | Value::Scheduler | Value::Scaler if self.frames.len() > 1 => false,
+                    Value::Optimizer(_)
+                    | Value::Module(_)
+                    | Value::Instance(..)
+                    | Value::Function(_)
+                    | Value::Scheduler
+                    | Value::Scaler
+                        if self.frames.len() > 1 =>
+                    {
+                        false
+                    }
                     _ => return None,
                 };
                 match compare.ops[0] {

@@ -58,7 +58,8 @@ impl<'a> Interpreter<'a> {
             Stmt::Return(returned) => {
                 let value = returned.value.as_deref().map_or(Value::None, |value| self.eval(value));
                 let frame = self.frame();
-                frame.returned = Some(frame.returned.as_ref().map_or_else(|| value.clone(), |known| known.join(&value)));
+                frame.returned =
+                    Some(frame.returned.as_ref().map_or_else(|| value.clone(), |known| known.join(&value)));
             }
             Stmt::Delete(delete) => {
                 for target in &delete.targets {
@@ -141,7 +142,10 @@ impl<'a> Interpreter<'a> {
         let (outer, _) = self.new_loop(iterates, Some(statement));
         self.twice(|this| {
             this.bind(&statement_for.target, item.clone(), None);
-            if freezes && let Value::List(inner, _) = &source && let Value::Module(module) = &**inner {
+            if freezes
+                && let Value::List(inner, _) = &source
+                && let Value::Module(module) = &**inner
+            {
                 this.freezing(module, &statement_for.body);
             }
             this.body(&statement_for.body);
@@ -179,7 +183,11 @@ impl<'a> Interpreter<'a> {
         let text = &self.facts.source[expression.range()];
         let targets = &self.facts.source[target.range()];
         let is_range = matches!(expression, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if matches!(name.id.as_str(), "range" | "trange" | "count")));
-        if names::is_fold(targets) || names::words(text).iter().any(|word| matches!(word.as_str(), "kfold" | "folds" | "kf" | "skf" | "seeds" | "runs")) {
+        if names::is_fold(targets)
+            || names::words(text)
+                .iter()
+                .any(|word| matches!(word.as_str(), "kfold" | "folds" | "kf" | "skf" | "seeds" | "runs"))
+        {
             return Iterates::Runs;
         }
         if is_range || text.contains("range(") || targets.contains("epoch") {
@@ -216,7 +224,9 @@ impl<'a> Interpreter<'a> {
             Some(true) => return self.body(&choice.body),
             Some(false) if choice.elif_else_clauses.is_empty() => return,
             Some(false) => {
-                if let [only] = &choice.elif_else_clauses[..] && only.test.is_none() {
+                if let [only] = &choice.elif_else_clauses[..]
+                    && only.test.is_none()
+                {
                     return self.body(&only.body);
                 }
             }
@@ -245,7 +255,8 @@ impl<'a> Interpreter<'a> {
             self.body(body);
             self.scope = outer;
             self.gradients = gradients;
-            let leaves = matches!(body.last(), Some(Stmt::Return(_) | Stmt::Continue(_) | Stmt::Break(_) | Stmt::Raise(_)));
+            let leaves =
+                matches!(body.last(), Some(Stmt::Return(_) | Stmt::Continue(_) | Stmt::Break(_) | Stmt::Raise(_)));
             if leaves {
                 continue;
             }
@@ -301,7 +312,10 @@ impl<'a> Interpreter<'a> {
             self.body(&handler.body);
             self.scope = outer;
             self.gradients = gradients;
-            let leaves = matches!(handler.body.last(), Some(Stmt::Return(_) | Stmt::Continue(_) | Stmt::Break(_) | Stmt::Raise(_)));
+            let leaves = matches!(
+                handler.body.last(),
+                Some(Stmt::Return(_) | Stmt::Continue(_) | Stmt::Break(_) | Stmt::Raise(_))
+            );
             if !leaves {
                 let arm = std::mem::take(&mut self.frame().variables);
                 after = join_variables(after, arm);
