@@ -8,7 +8,11 @@ use vramfit_lint::files::Report;
 use vramfit_lint::rules::RULES;
 use vramfit_lint::{Document, Finding, Severity};
 
-/// All findings; `with_fixes` says which can be mended by `--fix`.
+use crate::explain::wrap;
+
+const WIDTH: usize = 80;
+
+/// All findings.
 pub fn text(reports: &[Report]) -> String {
     let mut text = String::new();
     for report in reports {
@@ -30,14 +34,19 @@ fn one(report: &Report, document: &Document, finding: &Finding) -> String {
     let place = place(report, document, finding);
     let mut text = format!("{bold}{place}{bold:#} {code}{}{code:#} {}\n", finding.code, finding.message);
     text += &excerpt(document, finding);
-    for (word, said) in [("costs", &finding.cost), ("write", &finding.advice)] {
-        if !said.is_empty() {
-            text += &format!("   {dim}= {word}:{dim:#} {said}\n");
+    let mut say = |word: &str, said: &str| {
+        let lead = format!("   = {word}: ");
+        for (number, line) in wrap(said, WIDTH.saturating_sub(lead.len())).iter().enumerate() {
+            text += &match number {
+                0 => format!("{dim}{lead}{dim:#}{line}\n"),
+                _ => format!("{:1$}{line}\n", "", lead.len()),
+            };
         }
-    }
+    };
+    say("costs", &finding.cost);
+    say("write", &finding.advice);
     if let Some(fix) = &finding.fix {
-        let how = if fix.is_safe { "--fix" } else { "--fix --unsafe-fixes" };
-        text += &format!("   {dim}= {how}:{dim:#} {}\n", fix.title);
+        say(if fix.is_safe { "--fix" } else { "--fix --unsafe-fixes" }, &fix.title);
     }
     text + "\n"
 }
