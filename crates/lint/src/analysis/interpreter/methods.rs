@@ -198,7 +198,7 @@ impl<'a> Interpreter<'a> {
                     _ => None,
                 };
                 let (optimizer, is_engine) = optimizer?;
-                for value in arguments.positional.iter().cloned().collect::<Vec<_>>() {
+                for value in arguments.positional.to_vec() {
                     if let Value::Function(closure) = value {
                         self.follow(closure, None, call, &Arguments { positional: Vec::new(), keywords: Vec::new() });
                     }
