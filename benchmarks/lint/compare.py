@@ -53,9 +53,9 @@ def run(command, limit):
 
 
 def places(output):
-    """File and line of everything of the form `file.py:12`."""
+    """File and line of everything of the form `file.py:12` or `file.py,line=12`."""
     found = {}
-    for name, line in re.findall(r"([\w.-]+\.py)[:(](\d+)", output):
+    for name, line in re.findall(r"([\w.-]+\.py)(?:[:(]|,line=)(\d+)", output):
         found.setdefault(name, set()).add(int(line))
     return found
 
@@ -75,7 +75,7 @@ def main():
     tools = {
         "vramfit lint": lambda path: [vramfit, "lint", "--no-color", path],
         "TorchFix": lambda path: [str(peers / "torchfix"), "--select=ALL", "-j", "1", path],
-        "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", path],
+        "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", "-f", "github", "-j", "1", path],
     }
     rows = []
     with tempfile.TemporaryDirectory() as folder:
