@@ -15,7 +15,7 @@ CORPUS = ROOT / "fuzz" / "corpus" / "read_snapshot"
 CAPTURES = ROOT / "crates" / "graph" / "tests" / "captures"
 LINT_CASES = ROOT / "crates" / "lint" / "corpus"
 LINT_CORPUS = ROOT / "fuzz" / "corpus" / "lint_python"
-CAPTURE_CORPUS = ROOT / "fuzz" / "corpus" / "read_capture"
+CAPTURE_CORPORA = [ROOT / "fuzz" / "corpus" / name for name in ("read_capture", "simulate_capture")]
 
 
 def load(path):
@@ -44,14 +44,15 @@ def main():
 
 def seed_captures():
     """The small capture and the MLP, as text, so that a change of a byte is a change of the capture; one as gzip."""
-    CAPTURE_CORPUS.mkdir(parents=True, exist_ok=True)
     small = json.loads((CAPTURES / "small.json").read_text())
     mlp = json.loads(gzip.decompress((CAPTURES / "mlp.vramfit").read_bytes()))
     first = {section: mlp[section][:1] for section in ("variants", "types", "tensors", "steps")}
     empty = {key: type(value)() if isinstance(value, (list, dict)) else value for key, value in small.items()}
-    for name, capture in {"small": small, "mlp": mlp, "one_variant": {**mlp, **first}, "empty": empty}.items():
-        (CAPTURE_CORPUS / name).write_text(json.dumps(capture, separators=(",", ":")))
-    (CAPTURE_CORPUS / "small.gz").write_bytes(gzip.compress(json.dumps(small).encode(), mtime=0))
+    for corpus in CAPTURE_CORPORA:
+        corpus.mkdir(parents=True, exist_ok=True)
+        for name, capture in {"small": small, "mlp": mlp, "one_variant": {**mlp, **first}, "empty": empty}.items():
+            (corpus / name).write_text(json.dumps(capture, separators=(",", ":")))
+        (corpus / "small.gz").write_bytes(gzip.compress(json.dumps(small).encode(), mtime=0))
 
 
 def seed_snapshots():

@@ -6,7 +6,8 @@ use vramfit_trace::snapshot::{Action, PoolId};
 
 use crate::block::{Block, BlockId, Blocks, Use};
 use crate::driver::Driver;
-use crate::pool::{Pool, SizeKey};
+use crate::free_list::{Position, SizeKey};
+use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST, block_size, segment_size};
 use crate::statistics::Statistics;
@@ -71,6 +72,9 @@ pub(crate) struct ExpandableSegment {
     pub base: u64,
     pub page: u64,
 }
+
+/// A cached block and its place in its pool.
+type Found = (Position, (SizeKey, BlockId));
 
 /// A request on its way through the allocator.
 #[derive(Clone, Copy)]
@@ -193,7 +197,7 @@ impl<D: Driver> Allocator<D> {
             segment: search.segment,
             allocated: self.allocated_bytes(),
             reserved: self.reserved_bytes(),
-            in_private_pools: private.flat_map(|pool| pool.free.keys()).map(|key| key.1).sum(),
+            in_private_pools: private.flat_map(|pool| pool.free.iter()).map(|(key, _)| key.1).sum(),
             cap: self.settings.cap,
         }
     }
@@ -312,11 +316,11 @@ impl<D: Driver> Allocator<D> {
         if collects_garbage {
             pool.searches += 1;
         }
-        let mut found = pool.best_fit(search.stream, search.size)?;
-        if self.blocks[found.1].expandable.is_some() {
+        let mut found = pool.best_fit_at(search.stream, search.size)?;
+        if self.blocks[found.1.1].expandable.is_some() {
             found = self.best_expandable(search.pool, found)?;
         }
-        let (key, id) = found;
+        let (position, (key, id)) = found;
         let limit = self.settings.max_split_size;
         if search.size < limit && key.1 >= limit {
             return None;
@@ -324,19 +328,19 @@ impl<D: Driver> Allocator<D> {
         if search.size >= limit && key.1 >= search.size.saturating_add(self.settings.max_non_split_rounding) {
             return None;
         }
-        self.pools[search.pool as usize].free.remove(&key);
+        self.pools[search.pool as usize].free.remove_at(position);
         Some(id)
     }
 
     /// Which cached block to take when best fit points at one in an expandable segment: there a block counts with what
     /// it could grow to.
-    fn best_expandable(&self, pool: u32, first: (SizeKey, BlockId)) -> Option<(SizeKey, BlockId)> {
+    fn best_expandable(&self, pool: u32, first: Found) -> Option<Found> {
         let pool = &self.pools[pool as usize];
         if !self.settings.expandable_segments {
             let mut candidate = first;
             loop {
                 candidate = pool.after(candidate.0)?;
-                if self.blocks[candidate.1].expandable.is_none() {
+                if self.blocks[candidate.1.1].expandable.is_none() {
                     return Some(candidate);
                 }
             }
@@ -347,9 +351,9 @@ impl<D: Driver> Allocator<D> {
             block.size + room.map_or(0, |room| room.size)
         };
         let mut candidate = first;
-        while self.blocks[candidate.1].expandable.is_some()
+        while self.blocks[candidate.1.1].expandable.is_some()
             && let Some(next) = pool.after(candidate.0)
-            && could_grow_to(next.1) < could_grow_to(candidate.1)
+            && could_grow_to(next.1.1) < could_grow_to(candidate.1.1)
         {
             candidate = next;
         }

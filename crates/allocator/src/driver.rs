@@ -1,6 +1,6 @@
 //! What the allocator asks of CUDA: memory, and addresses for it.
 
-use std::collections::BTreeMap;
+use crate::address_space::AddressSpace;
 
 /// CUDA, as far as the allocator sees it.
 pub trait Driver {
@@ -21,22 +21,14 @@ pub trait Driver {
 }
 
 /// A GPU that exists only as numbers: `capacity` bytes, and addresses in the order in which CUDA gives them out.
-///
-/// Seen in recordings on Linux: address space is taken in chunks of 32 MiB, each new chunk below all older ones; a
-/// segment goes into the lowest hole of a chunk that holds it, and only where there is none into a new chunk. The order
-/// of addresses decides which of two cached blocks of one size is taken first. (Where libraries have left holes in a
-/// process's address space, real addresses stray from this.)
 #[derive(Clone, Debug)]
 pub struct SimulatedDriver {
     capacity: u64,
     used: u64,
-    lowest: u64,
-    known: BTreeMap<u64, u64>,
-    holes: BTreeMap<u64, u64>,
+    space: AddressSpace,
+    host: u64,
 }
 
-/// Address space is taken in pieces of this size.
-pub(crate) const CHUNK: u64 = 32 << 20;
 /// Segments begin at multiples of this.
 const GRANULARITY: u64 = 2 << 20;
 /// All segments lie below.
@@ -44,10 +36,33 @@ const HIGHEST_ADDRESS: u64 = 1 << 62;
 /// Address space for an expandable segment where the GPU's size is not known.
 const ADDRESS_SPACE: u64 = 1 << 40;
 
+/// What a CUDA context holds at first, as seen on an H200 (driver 580): two chunks side by side, with 2 MiB free at the
+/// end of the first, behind the memory that local variables of kernels go to, and 24 MiB at the end of the second.
+mod context {
+    const MIB: u64 = 1 << 20;
+    pub const BEGIN: u64 = 1 << 60;
+    pub const LOCAL_MEMORY: u64 = 414 * MIB;
+    pub const FIRST_CHUNK: u64 = 416 * MIB;
+    pub const SECOND_CHUNK: u64 = 96 * MIB;
+    pub const SECOND_HOLE: u64 = 24 * MIB;
+    /// Local memory once it has grown.
+    pub const GROWN_LOCAL_MEMORY: u64 = 506 * MIB;
+}
+/// The C library gives blocks above this size back to the operating system when they are freed: its threshold grows to
+/// the largest block freed so far, and importing PyTorch and transformers leaves it between 3 and 4 MiB.
+const KEPT_BLOCK: u64 = 4 << 20;
+/// Host memory lies above what CUDA has: it was there first.
+const HIGHEST_HOST_ADDRESS: u64 = 1 << 61;
+
 impl SimulatedDriver {
-    /// A GPU of `capacity` bytes.
+    /// A GPU of `capacity` bytes, and a process in which nothing else takes addresses.
     pub fn new(capacity: u64) -> SimulatedDriver {
-        SimulatedDriver { capacity, used: 0, lowest: HIGHEST_ADDRESS, known: BTreeMap::new(), holes: BTreeMap::new() }
+        SimulatedDriver {
+            capacity,
+            used: 0,
+            space: AddressSpace::new(HIGHEST_ADDRESS, false),
+            host: HIGHEST_HOST_ADDRESS,
+        }
     }
 
     /// A GPU that never refuses.
@@ -55,45 +70,39 @@ impl SimulatedDriver {
         SimulatedDriver::new(u64::MAX)
     }
 
+    /// A GPU of `capacity` bytes, as a new process sees it: the context and libraries take addresses too.
+    pub fn in_process(capacity: u64) -> SimulatedDriver {
+        use context::{BEGIN, FIRST_CHUNK, LOCAL_MEMORY, SECOND_CHUNK, SECOND_HOLE};
+        let mut space = AddressSpace::new(BEGIN, true);
+        let second = BEGIN + FIRST_CHUNK;
+        space.add_chunk(BEGIN, FIRST_CHUNK, &[(BEGIN + LOCAL_MEMORY, FIRST_CHUNK - LOCAL_MEMORY)]);
+        space.add_chunk(second, SECOND_CHUNK, &[(second + SECOND_CHUNK - SECOND_HOLE, SECOND_HOLE)]);
+        SimulatedDriver { space, ..SimulatedDriver::new(capacity) }
+    }
+
+    /// The first kernel that needs it makes local memory grow: the old one goes once the new one is there.
+    pub fn grow_local_memory(&mut self) {
+        self.space.place(context::GROWN_LOCAL_MEMORY);
+        self.space.free(context::BEGIN, context::LOCAL_MEMORY);
+    }
+
+    /// A library takes memory that PyTorch's allocator knows nothing of, and keeps it.
+    pub fn library_takes(&mut self, bytes: u64) {
+        self.space.place(bytes.next_multiple_of(GRANULARITY));
+    }
+
+    /// The program frees a tensor in host memory: where it was large, its addresses are there for CUDA to take.
+    pub fn host_frees(&mut self, bytes: u64) {
+        if bytes > KEPT_BLOCK {
+            self.host = self.host.saturating_sub(bytes);
+            self.space.open_gap(self.host, bytes);
+        }
+    }
+
     /// Tells of address space that is free to use: a recording shows that segments have lain there. What is known
     /// already stays as it is.
     pub fn reveal(&mut self, begin: u64, end: u64) {
-        if self.known.is_empty() {
-            self.lowest = begin;
-        }
-        let mut cursor = begin;
-        while cursor < end {
-            let around = self.known.range(..=cursor).next_back().map(|(_, &known_end)| known_end);
-            if let Some(known_end) = around.filter(|&known_end| known_end > cursor) {
-                cursor = known_end;
-                continue;
-            }
-            let next = self.known.range(cursor..).next().map_or(end, |(&next, _)| next.min(end));
-            self.know(cursor, next);
-            self.add_hole(cursor, next - cursor);
-            cursor = next;
-        }
-        self.lowest = self.lowest.min(begin);
-    }
-
-    fn know(&mut self, begin: u64, end: u64) {
-        self.known.insert(begin, end);
-    }
-
-    fn add_hole(&mut self, address: u64, size: u64) {
-        let mut begin = address;
-        let mut span = size;
-        if let Some((&before, &before_span)) = self.holes.range(..begin).next_back()
-            && before + before_span == begin
-        {
-            self.holes.remove(&before);
-            begin = before;
-            span += before_span;
-        }
-        if let Some(after_span) = self.holes.remove(&(begin + span)) {
-            span += after_span;
-        }
-        self.holes.insert(begin, span);
+        self.space.reveal(begin, end);
     }
 
     fn take(&mut self, size: u64) -> bool {
@@ -105,25 +114,6 @@ impl SimulatedDriver {
             _ => false,
         }
     }
-
-    /// The lowest hole that holds `span` bytes, or a new chunk below all others.
-    fn place(&mut self, span: u64) -> Option<u64> {
-        let hole = self.holes.iter().find(|&(_, &size)| size >= span).map(|(&address, &size)| (address, size));
-        let (address, size) = match hole {
-            Some(hole) => hole,
-            None => {
-                let chunk = span.checked_next_multiple_of(CHUNK)?;
-                self.lowest = (self.lowest / CHUNK * CHUNK).checked_sub(chunk)?;
-                self.know(self.lowest, self.lowest + chunk);
-                (self.lowest, chunk)
-            }
-        };
-        self.holes.remove(&address);
-        if size > span {
-            self.holes.insert(address + span, size - span);
-        }
-        Some(address)
-    }
 }
 
 impl Driver for SimulatedDriver {
@@ -131,7 +121,7 @@ impl Driver for SimulatedDriver {
         if !self.take(size) {
             return None;
         }
-        let address = self.place(size.checked_next_multiple_of(GRANULARITY)?);
+        let address = self.space.place(size.checked_next_multiple_of(GRANULARITY)?);
         if address.is_none() {
             self.used -= size;
         }
@@ -140,15 +130,13 @@ impl Driver for SimulatedDriver {
 
     fn free(&mut self, address: u64, size: u64) {
         self.used -= size;
-        self.add_hole(address, size.next_multiple_of(GRANULARITY));
+        self.space.free(address, size.next_multiple_of(GRANULARITY));
     }
 
     fn reserve_addresses(&mut self, page: u64) -> (u64, u64) {
         let wanted = if self.capacity < ADDRESS_SPACE { self.capacity + self.capacity / 8 } else { ADDRESS_SPACE };
         let span = wanted.next_multiple_of(page.max(1));
-        self.lowest = self.lowest.saturating_sub(span.next_multiple_of(CHUNK));
-        self.know(self.lowest, self.lowest + span);
-        (self.lowest, span)
+        (self.space.reserve(span), span)
     }
 
     fn map(&mut self, _address: u64, size: u64) -> bool {

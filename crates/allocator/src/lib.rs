@@ -4,10 +4,12 @@
 //! pools, best fit by size then address, the split rules of both pools, merging, expandable segments, what is given
 //! back before an out-of-memory error. CUDA itself is a [`Driver`]: a simulated GPU, or a recording's own answers.
 
+mod address_space;
 mod allocator;
 mod block;
 mod driver;
 mod expandable;
+mod free_list;
 mod pool;
 mod release;
 pub mod replay;

@@ -1,14 +1,13 @@
 //! Pools: the cached blocks, in the order in which best fit looks at them.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use vramfit_trace::snapshot::PoolId;
 
 use crate::block::{Block, BlockId};
+use crate::free_list::{FreeList, Position};
 
-/// Best fit's order: by stream, then size, then address.
-pub(crate) type SizeKey = (u64, u64, u64);
+pub(crate) use crate::free_list::SizeKey;
 
 /// One of the allocator's pools.
 #[derive(Clone, Debug)]
@@ -18,7 +17,7 @@ pub(crate) struct Pool {
     /// The private pool it belongs to, or the default.
     pub owner: PoolId,
     /// Cached blocks.
-    pub free: BTreeMap<SizeKey, BlockId>,
+    pub free: FreeList,
     /// Unmapped address space of expandable segments, by stream and address.
     pub unmapped: BTreeMap<(u64, u64), BlockId>,
     /// How often a block was looked for, while garbage collection is on.
@@ -27,7 +26,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub fn new(is_small: bool, owner: PoolId) -> Pool {
-        Pool { is_small, owner, free: BTreeMap::new(), unmapped: BTreeMap::new(), searches: 0 }
+        Pool { is_small, owner, free: FreeList::default(), unmapped: BTreeMap::new(), searches: 0 }
     }
 
     pub fn size_key(block: &Block) -> SizeKey {
@@ -37,13 +36,22 @@ impl Pool {
     /// The first cached block of `stream` with at least `size` bytes.
     #[inline]
     pub fn best_fit(&self, stream: u64, size: u64) -> Option<(SizeKey, BlockId)> {
-        let (&key, &id) = self.free.range((stream, size, 0)..).next()?;
-        (key.0 == stream).then_some((key, id))
+        self.best_fit_at(stream, size).map(|(_, found)| found)
     }
 
-    /// The cached block of the same stream that comes after `key`.
-    pub fn after(&self, key: SizeKey) -> Option<(SizeKey, BlockId)> {
-        let (&next, &id) = self.free.range((Bound::Excluded(key), Bound::Unbounded)).next()?;
-        (next.0 == key.0).then_some((next, id))
+    /// The same, with its place.
+    #[inline]
+    pub fn best_fit_at(&self, stream: u64, size: u64) -> Option<(Position, (SizeKey, BlockId))> {
+        let position = self.free.first_from((stream, size, 0));
+        let found = self.free.at(position)?;
+        (found.0.0 == stream).then_some((position, found))
+    }
+
+    /// The cached block of the same stream that comes after the one at `position`.
+    pub fn after(&self, position: Position) -> Option<(Position, (SizeKey, BlockId))> {
+        let ((stream, ..), _) = self.free.at(position)?;
+        let next = self.free.next(position);
+        let found = self.free.at(next)?;
+        (found.0.0 == stream).then_some((next, found))
     }
 }

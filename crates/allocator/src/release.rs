@@ -36,7 +36,7 @@ impl<D: Driver> Allocator<D> {
     fn release_pool(&mut self, pool: u32) {
         let mut growing = Vec::new();
         let mut whole = Vec::new();
-        for (&key, &id) in &self.pools[pool as usize].free {
+        for (key, id) in self.pools[pool as usize].free.iter() {
             let block = &self.blocks[id];
             if block.expandable.is_some() {
                 growing.push(id);
@@ -90,10 +90,8 @@ impl<D: Driver> Allocator<D> {
         let mut released = 0;
         let candidates: Vec<(SizeKey, BlockId)> = pool
             .free
-            .range(..(search.stream, wanted, 0))
-            .rev()
+            .before((search.stream, wanted, 0))
             .take_while(|(key, _)| key.0 == search.stream && key.1 >= limit)
-            .map(|(&key, &id)| (key, id))
             .collect();
         for (key, id) in candidates {
             if released >= wanted {
@@ -121,8 +119,7 @@ impl<D: Driver> Allocator<D> {
         };
         let idle = |allocator: &Self| -> Vec<(SizeKey, BlockId)> {
             let free = &allocator.pools[LARGE_POOL as usize].free;
-            let unsplit = free.iter().filter(|&(_, &id)| !allocator.blocks[id].is_split());
-            unsplit.map(|(&key, &id)| (key, id)).collect()
+            free.iter().filter(|&(_, id)| !allocator.blocks[id].is_split()).collect()
         };
         let candidates = idle(self);
         let mut count = candidates.len() as u64;
@@ -148,7 +145,7 @@ impl<D: Driver> Allocator<D> {
     /// Whether the default pools hold a segment that is wholly free.
     pub(crate) fn has_releasable_segment(&self) -> bool {
         let default = [SMALL_POOL, LARGE_POOL].map(|pool| &self.pools[pool as usize].free);
-        default.into_iter().flat_map(|free| free.values()).any(|&id| {
+        default.into_iter().flat_map(|free| free.iter()).any(|(_, id)| {
             let block = &self.blocks[id];
             block.expandable.is_none() && !block.is_split()
         })

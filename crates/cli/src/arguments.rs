@@ -68,12 +68,54 @@ pub enum Command {
     Explain(Explain),
     /// Predict what a training run will allocate and reserve, phase by phase, without a GPU.
     ///
-    /// As on an H200 with torch 2.11, from a capture made with vramfit.capture in Python.
+    /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
     Estimate(Box<Estimate>),
     /// Find the habits that waste or leak GPU memory in Python sources.
     ///
     /// Exit code 1 when anything is found, 2 when a file could not be read or parsed.
     Lint(Lint),
+    /// Show a model module by module: output shape, weights, bytes, what is saved for backward, FLOPs.
+    ///
+    /// FLOPs are counted as torch.utils.flop_counter.FlopCounterMode counts them.
+    Layers(Layers),
+    /// List the models that need no file.
+    Models,
+    /// List the known GPUs: memory, bandwidth, FLOP/s, what of PyTorch runs there.
+    Catalogue,
+    /// Measure this machine's GPU, so that estimates for it are exact: its CUDA context and cuBLAS's workspaces.
+    ///
+    /// Runs a short Python script with torch.
+    Calibrate(Calibrate),
+}
+
+/// `vramfit layers`.
+#[derive(Args, Debug)]
+pub struct Layers {
+    #[command(flatten)]
+    pub model: ModelAt,
+    /// How deep modules are shown; 0 is the model itself.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub depth: usize,
+    /// The optimizer of the rule of thumb that is shown beside the simulated peak.
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
+    pub optimizer: crate::commands::estimate::OptimizerName,
+    /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
+    pub checkpoint: crate::commands::estimate::CheckpointChoice,
+}
+
+/// `vramfit calibrate`.
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// The Python that has torch.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: String,
+    /// Which GPU, by CUDA's number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device: u32,
+    /// Where to write what was measured; without it, the user's configuration folder, where estimates look.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// A recorded snapshot.
@@ -185,21 +227,40 @@ pub enum LintFormat {
     Github,
 }
 
-/// `vramfit estimate`.
+/// A model at sizes, in a precision and a mode.
 #[derive(Args, Debug)]
-pub struct Estimate {
-    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote.
+pub struct ModelAt {
+    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote; or a name that `vramfit models` lists.
     #[arg(value_name = "MODEL")]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub batch: Option<i64>,
     /// The sequence: every symbol that stands in the second dimension of an integer input.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seq: Option<i64>,
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
     #[arg(long, value_name = "SIZE")]
     pub size: Vec<String>,
+    /// Cast the whole model; without it, as it was built.
+    #[arg(long, value_enum)]
+    pub dtype: Option<Precision>,
+    /// Train under autocast; fp16 brings a GradScaler.
+    #[arg(long, value_enum)]
+    pub amp: Option<HalfPrecision>,
+    /// Train, or evaluate under no_grad.
+    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
+    pub mode: ModeKind,
+    /// In evaluation, keep the graph.
+    #[arg(long)]
+    pub grad: bool,
+}
+
+/// `vramfit estimate`.
+#[derive(Args, Debug)]
+pub struct Estimate {
+    #[command(flatten)]
+    pub at: ModelAt,
     /// The optimizer, with torch.optim's default arguments.
     #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
     pub optimizer: crate::commands::estimate::OptimizerName,
@@ -212,12 +273,6 @@ pub struct Estimate {
     /// Whether the inputs are kept on the GPU or copied there each step.
     #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
     pub inputs: InputsAre,
-    /// Cast the whole model; without it, as it was built.
-    #[arg(long, value_enum)]
-    pub dtype: Option<Precision>,
-    /// Train under autocast; fp16 brings a GradScaler.
-    #[arg(long, value_enum)]
-    pub amp: Option<HalfPrecision>,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
@@ -230,24 +285,25 @@ pub struct Estimate {
     /// Whether zero_grad lets go of gradients or makes them zeros.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub set_to_none: bool,
-    /// Train, or evaluate under no_grad.
-    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
-    pub mode: ModeKind,
-    /// In evaluation, keep the graph.
-    #[arg(long)]
-    pub grad: bool,
-    /// The loss to add where the captured step returns none.
-    #[arg(long, value_enum, default_value_t = LossKind::CrossEntropy)]
-    pub loss: LossKind,
+    /// The loss to add where the captured step returns none; without it, cross-entropy.
+    #[arg(long, value_enum)]
+    pub loss: Option<LossKind>,
     /// How many steps.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub steps: u32,
-    /// The most PyTorch may reserve, such as 11GiB; beyond it the run dies as PyTorch would.
+    /// The GPU, such as "RTX 3060" (`vramfit catalogue` lists them): its memory decides whether it fits, its kind what
+    /// libraries do there.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+    /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR")]
     pub alloc_conf: Option<String>,
+    /// Write a page with the step's timeline, the treemap of its peak and the modules; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Whether inputs stay on the GPU.

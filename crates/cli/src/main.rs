@@ -1,8 +1,11 @@
 //! The `vramfit` command: arguments in, exit codes out.
 
 mod arguments;
+mod bound_model;
+mod built_in;
 mod commands;
 mod failure;
+mod known_gpus;
 mod snapshot_file;
 mod whole_file;
 
@@ -12,6 +15,10 @@ use clap::Parser;
 
 use arguments::{Arguments, Command};
 
+/// Half of a simulation is small allocations that live for a moment.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     arguments.output.apply_color();
@@ -20,6 +27,10 @@ fn main() -> ExitCode {
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
         Command::Lint(options) => commands::lint::run(options, &arguments.output),
+        Command::Layers(options) => commands::layers::run(options, &arguments.output),
+        Command::Models => commands::models::run(&arguments.output),
+        Command::Catalogue => commands::catalogue::run(&arguments.output),
+        Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
     };
     match result {
         Ok(verdict) => verdict.into(),

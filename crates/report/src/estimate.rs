@@ -1,18 +1,25 @@
 //! What `vramfit estimate` shows.
 
-use anstyle::{AnsiColor, Style};
+mod device;
+mod holders;
+mod html;
+mod places;
+mod text;
+
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_step::memory::{Category, Peak};
-use vramfit_step::training::{Loop, Phase, PhaseReport, Run};
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::memory::Category;
+use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
 
-use crate::out_of_memory::{DeviceMemory, message};
-use crate::size::{grouped, human};
-
-/// The CUDA context with its libraries on an H200: 751 to 767 MiB were measured, by what had been loaded.
-const CONTEXT: u64 = 767 << 20;
+pub use device::{Device, Fit};
+pub use holders::Holder;
+pub use html::page;
+use places::Places;
 
 /// What was asked.
 pub struct Question<'a> {
@@ -22,8 +29,12 @@ pub struct Question<'a> {
     pub bound: &'a Bound<'a>,
     /// The loop.
     pub training: &'a Loop,
-    /// `--vram`.
-    pub vram: Option<u64>,
+    /// The GPU, and what PyTorch may reserve there.
+    pub device: Device<'a>,
+    /// The allocator's settings, in PyTorch's syntax.
+    pub alloc_conf: &'a str,
+    /// What else to tell, such as settings that change nothing.
+    pub notes: Vec<String>,
 }
 
 /// The contract's JSON.
@@ -40,28 +51,41 @@ pub struct EstimateReport {
     phases: Vec<Value>,
     exact: bool,
     unmodelled: Vec<String>,
+    /// The modules that call what is not modelled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unmodelled_in: BTreeMap<String, Vec<String>>,
     range: Range,
     reserved_range: Range,
     fit: Option<Fit>,
+    /// Bytes of the CUDA context, which `device_used` adds to what is reserved.
+    context: u64,
+    is_context_measured: bool,
+    /// The largest at the peak.
+    holders: Vec<Holder>,
+    /// What takes over once the first peak is cut.
+    second_peak: Option<SecondPeak>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    #[serde(skip)]
+    vram: Option<u64>,
 }
+
+/// The highest peak in another kind of phase than the first's.
+#[derive(Clone, Debug, Serialize)]
+struct SecondPeak {
+    allocated: u64,
+    step: Option<u32>,
+    phase: &'static str,
+}
+
+/// How many holders are told.
+const HOLDERS: usize = 20;
 
 /// The least and the most a number may be.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Range {
     low: u64,
     high: u64,
-}
-
-/// Whether it fits.
-#[derive(Clone, Debug, Serialize)]
-struct Fit {
-    gpu: Option<String>,
-    capacity: u64,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
 }
 
 const CATEGORIES: [(&str, Category); Category::COUNT] = [
@@ -84,79 +108,56 @@ impl EstimateReport {
         let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
         let range = range(runs.iter().map(allocated));
         let reserved_range = range_of_reserved(runs);
-        let unmodelled: Vec<String> = run.missing.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
-        let exact = unmodelled.is_empty() && range.low == range.high && reserved_range.low == reserved_range.high;
+        let unmodelled: Vec<String> =
+            run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
+        let device = &question.device;
+        let exact = unmodelled.is_empty()
+            && range.low == range.high
+            && reserved_range.low == reserved_range.high
+            && device.is_measured(run.libraries);
+        let context = device.context_bytes(run.libraries);
+        let places = Places::new(question.bound);
+        let mut holders = match run.journal.is_empty() {
+            true => Vec::new(),
+            false => holders::holders(question.bound, run, &places, peak.instant),
+        };
+        holders.truncate(HOLDERS);
+        let mut notes = question.bound.model.notes.clone();
+        notes.extend_from_slice(&question.notes);
+        notes.extend(device.notes(question.bound, run.libraries));
         EstimateReport {
             model: question.model.to_owned(),
             settings: settings(question),
             parameters: question.bound.model.parameter_count().unwrap_or(u64::MAX),
             peak_allocated: peak.allocated,
             peak_reserved: run.peak_reserved,
-            device_used: run.peak_reserved + CONTEXT,
-            peak: top.map_or(Value::Null, |phase| place(question.bound, phase)),
+            device_used: run.peak_reserved + context,
+            peak: top.map_or(Value::Null, |phase| place(&places, phase)),
             breakdown: breakdown(&peak),
             phases: run.phases.iter().map(phase).collect(),
             exact,
             unmodelled,
+            unmodelled_in: unmodelled_in(run, &places),
             range,
             reserved_range,
-            fit: question.vram.map(|capacity| fit(capacity, runs)),
-            notes: question.bound.model.notes.clone(),
+            fit: device.fit(runs),
+            context,
+            is_context_measured: device.gpu.context.is_some(),
+            holders,
+            second_peak: top.and_then(|top| second_peak(run, top)),
+            notes,
+            vram: device.vram,
         }
+    }
+
+    /// All that hold memory at the peak, the largest first.
+    fn all_holders(&self, bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<Holder> {
+        holders::holders(bound, run, places, run.peak().map_or(0, |phase| phase.peak.instant))
     }
 
     /// Whether it fits, as far as a capacity is known.
     pub fn fits(&self) -> bool {
         self.fit.as_ref().is_none_or(|fit| fit.verdict == "fits")
-    }
-
-    /// The report for a terminal.
-    pub fn text(&self) -> String {
-        let bold = Style::new().bold();
-        let good = AnsiColor::Green.on_default();
-        let bad = AnsiColor::Red.on_default().bold();
-        let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, grouped(self.parameters));
-        let spread = |range: Range| match range.low == range.high {
-            true => String::new(),
-            false => format!("   {} to {}, by the order of addresses", human(range.low), human(range.high)),
-        };
-        text += &format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
-        text += &format!("peak reserved   {:>10}{}\n", human(self.peak_reserved), spread(self.reserved_range));
-        text += &format!("on the device   {:>10}   with the CUDA context of an H200\n", human(self.device_used));
-        let word = |key: &str| self.peak[key].as_str().unwrap_or("").to_owned();
-        let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
-        let module = word("module");
-        let place = if module.is_empty() { word("op") } else { format!("{module} ({})", word("op")) };
-        text += &format!("the peak is in  {step}{} {place}\n\n", word("phase"));
-        for (name, bytes) in &self.breakdown {
-            let bytes = bytes.as_u64().unwrap_or(0);
-            let part = 100.0 * bytes as f64 / self.peak_allocated.max(1) as f64;
-            if bytes > 0 {
-                text += &format!("  {name:14}{:>10} {part:5.1} %\n", human(bytes));
-            }
-        }
-        text += &format!("\n  {:16}{:>12}{:>12}{:>12}\n", "phase", "peak", "at its end", "reserved");
-        for phase in &self.phases {
-            let number = |key: &str| human(phase[key].as_u64().unwrap_or(0));
-            let step = phase["step"].as_u64().map_or_else(String::new, |step| format!("{} ", step + 1));
-            let name = format!("{step}{}", phase["phase"].as_str().unwrap_or(""));
-            text +=
-                &format!("  {name:16}{:>12}{:>12}{:>12}\n", number("peak"), number("allocated"), number("reserved"));
-        }
-        if !self.unmodelled.is_empty() {
-            text += &format!("\n{bad}not modelled{bad:#}: {}\n", self.unmodelled.join(", "));
-        }
-        for note in &self.notes {
-            text += &format!("\nnote: {note}\n");
-        }
-        if let Some(fit) = &self.fit {
-            let style = if fit.verdict == "fits" { good } else { bad };
-            text += &format!("\n{style}{}{style:#} in {}\n", fit.verdict, human(fit.capacity));
-            if let Some(message) = &fit.message {
-                text += &format!("  {message}\n");
-            }
-        }
-        text
     }
 }
 
@@ -169,17 +170,34 @@ fn range_of_reserved(runs: &[Run]) -> Range {
     range(runs.iter().map(|run| run.peak_reserved))
 }
 
-fn fit(capacity: u64, runs: &[Run]) -> Fit {
-    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-    let is_sure = runs.iter().all(|run| run.missing.is_empty());
-    let verdict = match failed {
-        0 if is_sure => "fits",
-        count if count == runs.len() => "does-not-fit",
-        _ => "too-close",
+/// The modules that call each operator without a rule, each once, in order.
+fn unmodelled_in(run: &Run, places: &Places<'_>) -> BTreeMap<String, Vec<String>> {
+    let modules = |calls: &[u32]| {
+        let mut modules: Vec<String> = Vec::new();
+        for module in calls.iter().filter_map(|&place| places.module(place)) {
+            if modules.last().is_none_or(|last| last != module) {
+                modules.push(module.to_owned());
+            }
+        }
+        modules
     };
-    let failure = runs.iter().find_map(|run| run.failure);
-    let message = failure.map(|error| message(&error, &DeviceMemory::default()));
-    Fit { gpu: None, capacity, verdict, message }
+    run.missing
+        .iter()
+        .map(|(name, calls)| (name.clone(), modules(calls)))
+        .filter(|(_, found)| !found.is_empty())
+        .collect()
+}
+
+/// The highest peak of the phases of another kind than `top`'s.
+fn second_peak(run: &Run, top: &PhaseReport) -> Option<SecondPeak> {
+    let is_other = |phase: &&PhaseReport| phase.phase != Phase::Build && phase.phase != top.phase;
+    let second = run.phases.iter().filter(is_other).rev().max_by_key(|phase| phase.peak.allocated)?;
+    Some(SecondPeak { allocated: second.peak.allocated, step: second.step, phase: second.phase.name() })
+}
+
+/// A category's name in the contract.
+fn category_name(category: Category) -> &'static str {
+    CATEGORIES.iter().find(|(_, known)| *known == category).map_or("temporary", |(name, _)| name)
 }
 
 fn settings(question: &Question<'_>) -> Value {
@@ -196,14 +214,44 @@ fn settings(question: &Question<'_>) -> Value {
         "sizes": sizes,
         "precision": bound.variant.precision.to_string(),
         "mode": if bound.variant.mode == Mode::Train { "train" } else { "eval" },
+        "grad": bound.variant.has_grad,
         "optimizer": training.optimizer.kind.name(),
         "optimizer_impl": training.optimizer.implementation.name(),
         "clip_grad": training.clips_gradients,
         "accumulate": training.accumulate,
+        "checkpoint": checkpoint(&training.checkpoint),
+        "zero_grad": match training.zero_grad {
+            ZeroGrad::BeforeForward => "before-forward",
+            ZeroGrad::BeforeBackward => "before-backward",
+        },
         "set_to_none": training.sets_to_none,
+        "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
+        "loss": loss(question),
         "steps": training.steps,
-        "vram": question.vram,
+        "gpu": question.device.gpu.name,
+        "vram": question.device.vram,
+        "alloc_conf": question.alloc_conf,
     })
+}
+
+/// `--checkpoint`, as it is written.
+fn checkpoint(choice: &Choice) -> String {
+    match choice {
+        Choice::Nothing => "none".to_owned(),
+        Choice::Blocks => "blocks".to_owned(),
+        Choice::Sequential(segments) => format!("sequential:{segments}"),
+        Choice::Modules(names) => names.join(","),
+    }
+}
+
+/// Where the loss comes from.
+fn loss(question: &Question<'_>) -> &'static str {
+    match question.training.loss {
+        _ if question.bound.variant.loss.is_some() => "captured",
+        AddedLoss::CrossEntropy => "cross-entropy",
+        AddedLoss::Mean => "mean",
+        AddedLoss::None => "none",
+    }
 }
 
 fn breakdown(peak: &Peak) -> Map<String, Value> {
@@ -230,33 +278,13 @@ fn phase(phase: &PhaseReport) -> Value {
 }
 
 /// Where the program was at the peak.
-fn place(bound: &Bound<'_>, phase: &PhaseReport) -> Value {
-    let at = phase.peak.place as usize;
-    let is_call = phase.phase != Phase::Step;
-    let operator = match bound.steps.get(at) {
-        Some(BoundStep::Call(call)) if is_call => Some(bound.operator_name(call)),
-        _ => None,
-    };
+fn place(places: &Places<'_>, phase: &PhaseReport) -> Value {
+    let at = phase.peak.place;
+    let operator = places.operator(at).filter(|_| phase.phase != Phase::Step);
     json!({
         "step": phase.step,
         "phase": phase.phase.name(),
-        "module": operator.and_then(|_| module_at(bound, at)),
+        "module": operator.and_then(|_| places.module(at)),
         "op": operator,
     })
-}
-
-/// The innermost named module that runs step `at` of the forward pass.
-fn module_at(bound: &Bound<'_>, at: usize) -> Option<String> {
-    let mut open: Vec<u32> = Vec::new();
-    for step in &bound.steps[..at] {
-        match step {
-            BoundStep::Enter(module, _) => open.push(*module),
-            BoundStep::Exit(_, _) => {
-                open.pop();
-            }
-            _ => {}
-        }
-    }
-    let path = |module: &u32| bound.model.modules[*module as usize].path.clone();
-    open.iter().rev().find_map(path).filter(|path| !path.is_empty())
 }

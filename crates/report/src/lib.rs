@@ -2,10 +2,13 @@
 //!
 //! Text is styled with ANSI codes; whoever prints it decides whether they reach the terminal.
 
+pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod layers;
 pub mod lint;
 pub mod memory_summary;
+pub mod models;
 pub mod out_of_memory;
 pub mod replay;
 pub mod size;

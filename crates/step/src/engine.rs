@@ -12,11 +12,20 @@ use crate::tape::{Edge, Gradients, InputShape, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
 /// A node that has all its gradients. The one made last runs first; gradient sinks run before everything else.
-struct Ready(Rc<Node>);
+struct Ready {
+    sequence: u64,
+    node: Rc<Node>,
+}
+
+impl Ready {
+    fn new(node: &Rc<Node>) -> Ready {
+        Ready { sequence: node.sequence, node: Rc::clone(node) }
+    }
+}
 
 impl PartialEq for Ready {
     fn eq(&self, other: &Self) -> bool {
-        self.0.sequence == other.0.sequence
+        self.sequence == other.sequence
     }
 }
 impl Eq for Ready {}
@@ -27,7 +36,7 @@ impl PartialOrd for Ready {
 }
 impl Ord for Ready {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.sequence.cmp(&other.0.sequence)
+        self.sequence.cmp(&other.sequence)
     }
 }
 
@@ -46,11 +55,8 @@ pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, rec
     let mut ready = BinaryHeap::new();
     root.node.buffer.borrow_mut().resize(root.node.outputs.max(1), None);
     root.node.buffer.borrow_mut()[root.output] = Some(gradient);
-    ready.push(Ready(Rc::clone(&root.node)));
-    while let Some(Ready(node)) = ready.pop() {
-        if context.has_failed() {
-            return;
-        }
+    ready.push(Ready::new(&root.node));
+    while let Some(Ready { node, .. }) = ready.pop() {
         evaluate(context, &node, &mut ready, recompute);
     }
 }
@@ -82,7 +88,9 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         context.enter_node(node);
     }
     let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
-    gradients.resize(node.outputs.max(1), None);
+    while gradients.len() < node.outputs.max(1) {
+        gradients.push(None);
+    }
     let mut results = node.backward.apply(context, node, &mut gradients);
     if packed.is_some() {
         // What was unpacked is held by the function's own variables, which go in reverse order.
@@ -103,12 +111,15 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         let left = next.dependencies.get() - 1;
         next.dependencies.set(left);
         if left == 0 {
-            ready.push(Ready(Rc::clone(next)));
+            ready.push(Ready::new(next));
         }
     }
 }
 
 fn release_saved(node: &Node) {
+    if node.saved.borrow().is_empty() {
+        return;
+    }
     let mut saved = std::mem::take(&mut *node.saved.borrow_mut());
     for tensor in &mut saved {
         tensor.take();
@@ -152,8 +163,8 @@ pub fn sum_to(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
 fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<Tensor>) {
     let Some(gradient) = gradient else { return };
     let mut buffer = node.buffer.borrow_mut();
-    if buffer.len() <= output {
-        buffer.resize(node.outputs.max(output + 1), None);
+    while buffer.len() <= output {
+        buffer.push(None);
     }
     match buffer[output].take() {
         None => buffer[output] = Some(gradient),
@@ -214,7 +225,6 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
 pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) -> Edge {
     let node = Node {
         sequence: u64::MAX,
-        backward: Box::new(AccumulateGrad { gradient, layout: layout.clone() }),
         saved: RefCell::default(),
         packed: RefCell::default(),
         next: smallvec![],
@@ -224,6 +234,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) 
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),
+        backward: AccumulateGrad { gradient, layout: layout.clone() },
     };
     Edge { node: Rc::new(node), output: 0 }
 }

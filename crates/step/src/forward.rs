@@ -8,17 +8,28 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
 use crate::checkpoint::{Frame, Region};
+use crate::launch::Launch;
 use crate::memory::Category;
-use crate::ops::{Call, Context, Rule, Unmodelled, rule};
-use crate::tape::{Backward, Gradients, Node};
+use crate::ops::{Call, Context, Rule, Thread, Unmodelled, rule};
+use crate::tape::{Backward, Edge, Gradients, Node, Saved};
 use crate::tensor::{Layout, Tensor};
 
 /// The rule of each operator of a model, found once.
-pub struct Rules(Vec<Option<Rule>>);
+pub struct Rules(Vec<Known>);
+
+/// What is known of an operator.
+#[derive(Clone, Copy)]
+struct Known {
+    rule: Option<Rule>,
+    launch: Launch,
+    /// Whether cuDNN computes it, forward and backward, so that its handle is made.
+    uses_dnn: bool,
+    is_in_place: bool,
+}
 
 impl<'a> Passes<'a> {
-    /// Of a model, with these regions.
-    pub fn new(bound: &'a Bound<'a>, regions: Vec<Region>) -> Passes<'a> {
+    /// Of a model, with these regions; operators without a rule need what `guess` says.
+    pub fn new(bound: &'a Bound<'a>, regions: Vec<Region>, guess: Guess) -> Passes<'a> {
         let mut casts = BTreeMap::new();
         for (index, step) in bound.steps.iter().enumerate().filter(|_| !regions.is_empty()) {
             if let BoundStep::Call(call) = step
@@ -27,19 +38,41 @@ impl<'a> Passes<'a> {
                 casts.extend(call.results.iter().flatten().map(|&id| (id, index)));
             }
         }
-        Passes { bound, rules: Rules::of(bound), regions, casts }
+        Passes { bound, rules: Rules::of(bound), regions, guess, casts }
     }
 }
 
 impl Rules {
     /// Finds them.
     pub fn of(bound: &Bound<'_>) -> Rules {
-        Rules(bound.model.operators.iter().map(|operator| rule(&operator.name)).collect())
+        let known = |name: &str| Known {
+            rule: rule(name),
+            launch: Launch::of(name),
+            uses_dnn: uses_dnn(name),
+            is_in_place: is_in_place(name),
+        };
+        Rules(bound.model.operators.iter().map(|operator| known(&operator.name)).collect())
     }
 }
 
-/// Operators that no rule covered, with how often they were called in one pass.
-pub type Missing = BTreeMap<String, u32>;
+/// Operators that no rule covered, with the steps that call them in one pass.
+pub type Missing = BTreeMap<String, Vec<u32>>;
+
+/// What an operator without a rule is taken to need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Guess {
+    /// Its results as captured; everything it reads is saved, and each input gets a gradient.
+    #[default]
+    Usual,
+    /// Its results as captured and nothing else: nothing saved, gradients passed on where they can be.
+    Least,
+    /// As usual, its results saved too, and scratch of [`SCRATCH`] times all that it reads and writes.
+    Most,
+}
+
+/// How much scratch an operator is taken to need at most, in all it reads and writes. Nothing bounds what an unknown
+/// operator does; this covers fused layers, which keep a few activations of their own.
+pub const SCRATCH: u64 = 4;
 
 /// What every pass through a model shares.
 pub struct Passes<'a> {
@@ -49,6 +82,8 @@ pub struct Passes<'a> {
     pub rules: Rules,
     /// What is checkpointed.
     pub regions: Vec<Region>,
+    /// What operators without a rule need.
+    pub guess: Guess,
     /// The casts of weights that autocast keeps, each with the step that makes it.
     casts: BTreeMap<TensorId, usize>,
 }
@@ -114,9 +149,6 @@ impl<'a> Forward<'a> {
             }
             if matches!(step, BoundStep::Exit(0, _)) {
                 tell(context, &mut self.tensors, Instant::ModelReturned);
-            }
-            if context.has_failed() {
-                return;
             }
         }
         if loss_made == steps.len() {
@@ -209,10 +241,15 @@ impl<'a> Forward<'a> {
     fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
         match step {
             BoundStep::Call(call) => {
-                let memory = Rc::clone(context.memory());
-                memory.borrow_mut().set_place(index as u32);
-                context.checkpointing.begin_call(index as u32, &memory);
-                self.call(context, call);
+                context.memory().borrow_mut().set_place(index as u32);
+                if let Some(visits) = &mut context.visits {
+                    visits.note_call(index as u32);
+                }
+                if context.checkpointing.is_on() {
+                    let memory = Rc::clone(context.memory());
+                    context.checkpointing.begin_call(index as u32, &memory);
+                }
+                self.call(context, index, call);
             }
             BoundStep::Free(tensors) => {
                 for tensor in *tensors {
@@ -220,10 +257,10 @@ impl<'a> Forward<'a> {
                 }
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
-            BoundStep::Function { name, .. } => self.begin_function(context, name),
+            BoundStep::Function { name, .. } => self.begin_function(context, index, name),
             BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
             BoundStep::Checkpoint { is_reentrant: true, .. } => {
-                self.begin_function(context, "torch.utils.checkpoint (reentrant)");
+                self.begin_function(context, index, "torch.utils.checkpoint (reentrant)");
             }
             BoundStep::EndCheckpoint(results) if !results.is_empty() => {
                 self.end_function(context, index, results, &[]);
@@ -233,8 +270,8 @@ impl<'a> Forward<'a> {
     }
 
     /// A function whose backward is not in the capture.
-    fn begin_function(&mut self, context: &Context, name: &str) {
-        *self.missing.entry(name.to_owned()).or_default() += 1;
+    fn begin_function(&mut self, context: &Context, index: usize, name: &str) {
+        self.missing.entry(name.to_owned()).or_default().push(index as u32);
         self.functions.push(context.is_grad_on());
     }
 
@@ -245,13 +282,15 @@ impl<'a> Forward<'a> {
         context.set_grad(true);
         let inputs: Vec<Tensor> = arguments.iter().filter_map(|id| self.tensors[id.0 as usize].clone()).collect();
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
-        let saved = saved.iter().map(|id| self.tensors[id.0 as usize].clone()).collect();
-        let edge = context.record(&inputs, results.len(), |_| saved, Unknown);
+        let saved: Saved = saved.iter().map(|id| self.tensors[id.0 as usize].clone()).collect();
+        let touched = inputs.iter().flatten().copied().chain(saved.iter().flatten());
+        let unknown = Unknown { guess: self.passes.guess, scratch: scratch(touched) };
+        let edge = context.record(&inputs, results.len(), |_| saved, unknown);
         context.set_grad(was_grad_on);
         for (output, id) in results.iter().enumerate() {
             let place = &mut self.tensors[id.0 as usize];
             if let (Some(tensor), Some(edge)) = (place.take(), &edge) {
-                let edge = tensor.dtype().is_differentiable().then(|| crate::tape::Edge { output, ..edge.clone() });
+                let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
                 *place = Some(tensor.with_edge(edge));
             }
         }
@@ -273,7 +312,7 @@ impl<'a> Forward<'a> {
         None
     }
 
-    fn call(&mut self, context: &mut Context, call: &BoundCall<'_>) {
+    fn call(&mut self, context: &mut Context, index: usize, call: &BoundCall<'_>) {
         let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
         if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
             self.keep_host_results(call);
@@ -285,21 +324,31 @@ impl<'a> Forward<'a> {
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
         let is_same = |id: &TensorId| call.arguments.contains(&Value::Tensor(*id));
-        if call.results.iter().flatten().all(is_same) && !is_in_place(self.bound.operator_name(call)) {
+        let known = self.passes.rules.0[call.operator as usize];
+        if !known.is_in_place && call.results.iter().flatten().all(is_same) {
             return;
         }
-        let outcome = match self.passes.rules.0[call.operator as usize] {
+        let launch = if !known.is_in_place && is_only_view(&view) { Launch::Quiet } else { known.launch };
+        let outcome = match known.rule {
             Some(rule) => rule(context, &view),
             None => Err(Unmodelled),
         };
         let results = match outcome {
             Ok(results) => results,
             Err(Unmodelled) => {
-                *self.missing.entry(self.bound.operator_name(call).to_owned()).or_default() += 1;
-                unmodelled(context, &view)
+                let name = self.bound.operator_name(call);
+                self.missing.entry(name.to_owned()).or_default().push(index as u32);
+                unmodelled(context, &view, self.passes.guess)
             }
         };
         drop(view);
+        if known.uses_dnn {
+            context.use_dnn();
+            if results.iter().any(Tensor::requires_grad) {
+                context.use_dnn_on(Thread::Backward);
+            }
+        }
+        context.launched(launch);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 self.tensors[id.0 as usize] = Some(result);
@@ -317,6 +366,18 @@ impl<'a> Forward<'a> {
     }
 }
 
+/// Whether an operator is computed by cuDNN: convolutions and recurrent networks.
+fn uses_dnn(name: &str) -> bool {
+    let base = name.split('.').nth(1).unwrap_or(name);
+    base.contains("conv") || matches!(base, "lstm" | "gru" | "rnn_tanh" | "rnn_relu" | "_cudnn_rnn")
+}
+
+/// Whether a call only looks at memory that is there.
+fn is_only_view(call: &Call<'_>) -> bool {
+    let mut results = call.captured.iter().flatten().peekable();
+    results.peek().is_some() && results.all(|result| result.is_view)
+}
+
 /// Whether an operator writes into its first argument.
 fn is_in_place(name: &str) -> bool {
     name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
@@ -331,26 +392,44 @@ fn tensors_of(value: &Value, add: &mut impl FnMut(TensorId)) {
     }
 }
 
+/// The most scratch that an operator on these tensors is taken to need.
+fn scratch<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> u64 {
+    let bytes = tensors.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.layout().bytes()));
+    bytes.saturating_mul(SCRATCH)
+}
+
 /// A function whose backward is not known: a gradient for each input.
 #[derive(Debug)]
-struct Unknown;
+struct Unknown {
+    guess: Guess,
+    scratch: u64,
+}
 
 impl Backward for Unknown {
-    fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
-        node.inputs
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let scratch = (self.guess == Guess::Most).then(|| context.scratch(self.scratch));
+        let incoming = gradients.iter().flatten().next().filter(|_| self.guess == Guess::Least).cloned();
+        let results = node
+            .inputs
             .iter()
             .enumerate()
             .map(|(index, input)| {
                 let input = input.as_ref().filter(|_| node.wants(index))?;
-                Some(context.empty_contiguous(input.dtype, &input.shape))
+                let is_same = |given: &&Tensor| given.shape() == input.shape.as_slice() && given.dtype() == input.dtype;
+                let passed = incoming.as_ref().filter(is_same).cloned();
+                Some(passed.unwrap_or_else(|| context.empty_contiguous(input.dtype, &input.shape)))
             })
-            .collect()
+            .collect();
+        drop(scratch);
+        results
     }
 }
 
-/// An operator without a rule: its results as captured, everything saved, and a gradient for each input.
-fn unmodelled(context: &mut Context, call: &Call<'_>) -> SmallVec<[Tensor; 1]> {
-    let inputs: Vec<Option<&Tensor>> = (0..call.arguments.len()).map(|index| call.optional_tensor(index)).collect();
+/// An operator without a rule.
+fn unmodelled(context: &mut Context, call: &Call<'_>, guess: Guess) -> SmallVec<[Tensor; 1]> {
+    let mut inputs: Vec<Option<&Tensor>> = Vec::new();
+    let mut add = |id: TensorId| inputs.push(call.tensors.get(id.0 as usize).and_then(Option::as_ref));
+    call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
     let results: SmallVec<[Tensor; 1]> = (0..call.captured.len())
         .filter_map(|index| call.result(index).ok())
         .map(|layout| {
@@ -361,14 +440,27 @@ fn unmodelled(context: &mut Context, call: &Call<'_>) -> SmallVec<[Tensor; 1]> {
             }
         })
         .collect();
-    let saved = |_: &dyn Fn(usize) -> bool| inputs.iter().map(|input| input.cloned()).collect();
-    let edge = context.record(&inputs, results.len(), saved, Unknown);
+    let scratch = scratch(inputs.iter().flatten().copied().chain(&results));
+    if guess == Guess::Most {
+        drop(context.scratch(scratch));
+    }
+    let saved = |_: &dyn Fn(usize) -> bool| -> Saved {
+        match guess {
+            Guess::Least => Saved::new(),
+            Guess::Usual => inputs.iter().map(|input| input.cloned()).collect(),
+            Guess::Most => {
+                let written = results.iter().map(|result| Some(result.detach()));
+                inputs.iter().map(|input| input.cloned()).chain(written).collect()
+            }
+        }
+    };
+    let edge = context.record(&inputs, results.len(), saved, Unknown { guess, scratch });
     results
         .into_iter()
         .enumerate()
         .map(|(output, result)| {
             let edge = edge.clone().filter(|_| result.dtype().is_differentiable());
-            result.with_edge(edge.map(|edge| crate::tape::Edge { output, ..edge }))
+            result.with_edge(edge.map(|edge| Edge { output, ..edge }))
         })
         .collect()
 }

@@ -6,11 +6,15 @@
 
 pub mod checkpoint;
 pub mod engine;
+pub mod flops;
 pub mod forward;
 pub mod kernels;
+pub mod launch;
+pub mod layers;
 pub mod memory;
 pub mod ops;
 pub mod optimizer;
 pub mod tape;
 pub mod tensor;
 pub mod training;
+pub mod visits;

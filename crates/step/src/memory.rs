@@ -1,10 +1,10 @@
-//! Where the simulated program's memory comes from, and the account that is kept of it.
+//! The simulated program's memory: every request is written down, for an allocator to answer afterwards.
+//!
+//! No rule looks at addresses or at how much is free, so a program asks for the same whatever GPU it runs on; where an
+//! allocation fails the list simply ends there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-use vramfit_allocator::{Allocator, BlockId, OutOfMemory, Settings, SimulatedDriver};
-use vramfit_trace::snapshot::PoolId;
 
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,17 +33,19 @@ impl Category {
     pub const COUNT: usize = 8;
 }
 
-/// One request, for the diff with a recorded trace.
+/// One request to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Memory was asked for.
     Allocate {
-        /// Its number.
+        /// Its number: requests count from 0.
         id: u32,
-        /// Bytes asked for.
+        /// Bytes asked for, never 0.
         bytes: u64,
         /// What the program was doing: an index given by [`Memory::set_place`].
         place: u32,
+        /// What it is for.
+        category: Category,
     },
     /// Memory was let go of.
     Free {
@@ -52,77 +54,116 @@ pub enum Entry {
     },
 }
 
-/// What is held at an instant, by category: bytes of blocks, and how much of that is rounding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Bytes asked for, by [`Category`].
-    pub requested: [u64; Category::COUNT],
-    /// Bytes of blocks beyond what was asked for.
-    pub rounding: u64,
+/// Something that happens between requests, after the first `at` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// How many requests came before.
+    pub at: usize,
+    /// What.
+    pub what: Happening,
 }
 
-/// The most that was allocated since the peak was last reset, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peak {
-    /// Bytes of blocks.
-    pub allocated: u64,
-    /// What they were for.
-    pub account: Account,
-    /// What the program was doing.
-    pub place: u32,
+/// What happens between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Memory counts as something else from now on.
+    Recount {
+        /// Its number.
+        id: u32,
+        /// What it is for.
+        category: Category,
+    },
+    /// The context's local memory grows.
+    LocalMemoryGrows,
+    /// A library takes so many bytes for itself.
+    LibraryTakes(u64),
+    /// The process lets go of so many bytes on the host.
+    HostFrees(u64),
 }
 
-/// The simulated GPU's memory.
+/// The simulated program's memory.
 #[derive(Debug)]
 pub struct Memory {
-    allocator: Allocator<SimulatedDriver>,
-    account: Account,
-    peak: Peak,
+    journal: Vec<Entry>,
+    asides: Vec<Aside>,
     place: u32,
     category: Category,
-    journal: Option<Vec<Entry>>,
     next_id: u32,
+    live: u32,
     is_muted: bool,
-    failure: Option<OutOfMemory>,
+    is_closed: bool,
 }
+
+/// The number of memory that is none: nothing was asked for.
+const NOTHING: u32 = u32::MAX;
 
 /// A piece of memory, given back when the last tensor on it goes.
 #[derive(Debug)]
 pub struct Storage {
     memory: SharedMemory,
-    block: Option<BlockId>,
     bytes: u64,
-    category: std::cell::Cell<Category>,
     id: u32,
+    category: Cell<Category>,
 }
 
 /// The memory, as everything that may free some of it holds it.
 pub type SharedMemory = Rc<RefCell<Memory>>;
 
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
+}
+
 impl Memory {
-    /// An empty GPU.
-    pub fn new(settings: Settings, driver: SimulatedDriver) -> Memory {
+    /// Nothing has been asked for yet.
+    pub fn new() -> Memory {
+        Memory::with_capacity(0)
+    }
+
+    /// The same, with room for so many requests.
+    pub fn with_capacity(requests: usize) -> Memory {
         Memory {
-            allocator: Allocator::new(settings, driver),
-            account: Account::default(),
-            peak: Peak::default(),
+            journal: Vec::with_capacity(requests),
+            asides: Vec::new(),
             place: 0,
             category: Category::Parameters,
-            journal: None,
             next_id: 0,
+            live: 0,
             is_muted: false,
-            failure: None,
+            is_closed: false,
         }
     }
 
-    /// From now on every request is written down.
-    pub fn keep_journal(&mut self) {
-        self.journal = Some(Vec::new());
+    /// The requests so far.
+    pub fn journal(&self) -> &[Entry] {
+        &self.journal
     }
 
-    /// What was written down.
-    pub fn journal(&self) -> &[Entry] {
-        self.journal.as_deref().unwrap_or(&[])
+    /// How much has happened between requests.
+    pub(crate) fn aside_count(&self) -> usize {
+        self.asides.len()
+    }
+
+    /// The requests, and what happened between them; what is let go of from now on is not written down.
+    pub(crate) fn close(&mut self) -> (Vec<Entry>, Vec<Aside>) {
+        self.is_closed = true;
+        (std::mem::take(&mut self.journal), std::mem::take(&mut self.asides))
+    }
+
+    /// Something happens that the allocator is not asked for.
+    pub fn tell(&mut self, what: Happening) {
+        self.asides.push(Aside { at: self.journal.len(), what });
+    }
+
+    /// The number the next memory gets.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
+    /// How many pieces of memory have not been let go of.
+    pub(crate) fn live(&self) -> u32 {
+        self.live
     }
 
     /// What the program is doing from now on, for the peak and the journal.
@@ -150,60 +191,22 @@ impl Memory {
         self.is_muted
     }
 
-    /// The allocator's state.
-    pub fn allocator(&self) -> &Allocator<SimulatedDriver> {
-        &self.allocator
-    }
-
-    /// The first allocation that failed; after it nothing is allocated any more.
-    pub fn failure(&self) -> Option<OutOfMemory> {
-        self.failure
-    }
-
-    /// The peak since it was last reset.
-    pub fn peak(&self) -> Peak {
-        self.peak
-    }
-
-    /// As `torch.cuda.reset_peak_memory_stats`.
-    pub fn reset_peak(&mut self) {
-        self.peak = Peak { allocated: self.allocator.allocated_bytes(), account: self.account, place: self.place };
-        self.allocator.reset_peaks();
-    }
-
-    fn allocate(&mut self, bytes: u64, category: Category) -> (Option<BlockId>, u32) {
+    fn allocate(&mut self, bytes: u64) -> u32 {
+        if bytes == 0 || self.is_muted {
+            return NOTHING;
+        }
         let id = self.next_id;
         self.next_id += 1;
-        if bytes == 0 || self.is_muted || self.failure.is_some() {
-            return (None, id);
-        }
-        if let Some(journal) = &mut self.journal {
-            journal.push(Entry::Allocate { id, bytes, place: self.place });
-        }
-        let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
-            Ok(block) => block,
-            Err(error) => {
-                self.failure = Some(error);
-                return (None, id);
-            }
-        };
-        self.allocator.clear_changes();
-        self.account.requested[category as usize] += bytes;
-        self.account.rounding += self.allocator.block(block).size - bytes;
-        let allocated = self.allocator.allocated_bytes();
-        if allocated > self.peak.allocated {
-            self.peak = Peak { allocated, account: self.account, place: self.place };
-        }
-        (Some(block), id)
+        self.live += 1;
+        self.journal.push(Entry::Allocate { id, bytes, place: self.place, category: self.category });
+        id
     }
 
-    fn free(&mut self, block: BlockId, bytes: u64, category: Category, id: u32) {
-        if let Some(journal) = &mut self.journal {
-            journal.push(Entry::Free { id });
+    fn free(&mut self, id: u32) {
+        if !self.is_closed {
+            self.live -= 1;
+            self.journal.push(Entry::Free { id });
         }
-        self.account.requested[category as usize] -= bytes;
-        self.account.rounding -= self.allocator.block(block).size - bytes;
-        self.allocator.free(block);
     }
 }
 
@@ -212,18 +215,15 @@ impl Storage {
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
-        let (block, id) = borrowed.allocate(bytes, category);
+        let id = borrowed.allocate(bytes);
         drop(borrowed);
-        Rc::new(Storage { memory: Rc::clone(memory), block, bytes, category: category.into(), id })
+        Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) })
     }
 
     /// From now on this memory counts as `category`.
     pub fn become_category(&self, category: Category) {
-        let old = self.category.replace(category);
-        if self.block.is_some() {
-            let account = &mut self.memory.borrow_mut().account;
-            account.requested[old as usize] -= self.bytes;
-            account.requested[category as usize] += self.bytes;
+        if self.category.replace(category) != category && self.id != NOTHING {
+            self.memory.borrow_mut().tell(Happening::Recount { id: self.id, category });
         }
     }
 
@@ -231,12 +231,22 @@ impl Storage {
     pub fn category(&self) -> Category {
         self.category.get()
     }
+
+    /// Its number among the requests; `None` where nothing was asked for.
+    pub(crate) fn id(&self) -> Option<u32> {
+        (self.id != NOTHING).then_some(self.id)
+    }
+
+    /// Bytes asked for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(block) = self.block {
-            self.memory.borrow_mut().free(block, self.bytes, self.category.get(), self.id);
+        if self.id != NOTHING {
+            self.memory.borrow_mut().free(self.id);
         }
     }
 }

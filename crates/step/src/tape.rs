@@ -24,11 +24,9 @@ pub trait Backward: std::fmt::Debug {
 
 /// A function of the backward graph.
 #[derive(Debug)]
-pub struct Node {
+pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     /// The order of creation; gradients flow from the highest on.
     pub sequence: u64,
-    /// What it does.
-    pub backward: Box<dyn Backward>,
     /// What it saved.
     pub saved: RefCell<Saved>,
     /// What stands for saved tensors that are made again when they are needed.
@@ -47,6 +45,8 @@ pub struct Node {
     pub(crate) visited: Cell<u32>,
     /// Scratch of the engine: gradients that have come.
     pub(crate) buffer: RefCell<Gradients>,
+    /// What it does.
+    pub backward: Function,
 }
 
 /// What a gradient must look like.
@@ -68,26 +68,28 @@ pub struct Edge {
 }
 
 /// A graph goes node by node, not by recursion: it may be many thousand nodes deep.
-impl Drop for Node {
+impl<Function: Backward + ?Sized> Drop for Node<Function> {
     fn drop(&mut self) {
-        let mut nodes: Vec<Rc<Node>> = Vec::new();
+        let mut nodes: SmallVec<[Rc<Node>; 8]> = SmallVec::new();
         self.release_to(&mut nodes);
-        while let Some(node) = nodes.pop() {
-            if let Some(mut last) = Rc::into_inner(node) {
+        while let Some(mut node) = nodes.pop() {
+            if let Some(last) = Rc::get_mut(&mut node) {
                 last.release_to(&mut nodes);
             }
         }
     }
 }
 
-impl Node {
+impl<Function: Backward + ?Sized> Node<Function> {
     /// Lets go of everything the node holds; nodes that it held come into `nodes`.
-    fn release_to(&mut self, nodes: &mut Vec<Rc<Node>>) {
+    fn release_to(&mut self, nodes: &mut SmallVec<[Rc<Node>; 8]>) {
         nodes.extend(std::mem::take(&mut self.next).into_iter().flatten().map(|edge| edge.node));
         let held = self.saved.get_mut().drain(..).chain(self.buffer.get_mut().drain(..));
         nodes.extend(held.flatten().filter_map(Tensor::into_edge).map(|edge| edge.node));
     }
+}
 
+impl Node {
     /// The saved tensor `index`.
     ///
     /// # Panics
@@ -95,7 +97,7 @@ impl Node {
     pub fn saved(&self, index: usize) -> Tensor {
         match self.saved.borrow().get(index) {
             Some(Some(tensor)) => tensor.clone(),
-            _ => panic!("saved tensor {index} of {:?} is not there", self.backward),
+            _ => panic!("saved tensor {index} of {:?} is not there", &self.backward),
         }
     }
 

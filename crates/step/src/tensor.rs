@@ -73,14 +73,13 @@ impl Tensor {
 
     /// The tensor with its gradient going to `edge`. Only for tensors that nothing else holds yet.
     #[must_use]
-    pub fn with_edge(self, edge: Option<Edge>) -> Tensor {
-        match Rc::try_unwrap(self.0) {
-            Ok(body) => Tensor(Rc::new(TensorBody { edge, ..body })),
-            Err(shared) => {
-                let (storage, layout, base) = (shared.storage.clone(), shared.layout.clone(), shared.base.clone());
-                Tensor(Rc::new(TensorBody { storage, layout, edge, base }))
-            }
+    pub fn with_edge(mut self, edge: Option<Edge>) -> Tensor {
+        if let Some(body) = Rc::get_mut(&mut self.0) {
+            body.edge = edge;
+            return self;
         }
+        let (storage, layout, base) = (self.0.storage.clone(), self.0.layout.clone(), self.0.base.clone());
+        Tensor(Rc::new(TensorBody { storage, layout, edge, base }))
     }
 
     /// Lets go of this handle; if it was the last, the memory goes, and what is left is where the gradient went.
@@ -147,16 +146,19 @@ impl Layout {
 
     /// How many elements there are.
     pub fn elements(&self) -> i64 {
-        self.shape.iter().product()
+        self.shape.iter().fold(1, |product: i64, &size| product.saturating_mul(size))
     }
 
     /// Bytes of the smallest storage that holds it.
     pub fn bytes(&self) -> u64 {
-        if self.elements() == 0 {
-            return 0;
+        let mut last = 0_i64;
+        for (&size, &stride) in self.shape.iter().zip(&self.strides) {
+            if size == 0 {
+                return 0;
+            }
+            last = last.saturating_add((size - 1).saturating_mul(stride));
         }
-        let last: i64 = self.shape.iter().zip(&self.strides).map(|(&size, &stride)| (size - 1) * stride).sum();
-        (last + 1).unsigned_abs() * self.dtype.bytes()
+        last.saturating_add(1).unsigned_abs().saturating_mul(self.dtype.bytes())
     }
 
     /// Whether it is row-major without gaps.
@@ -170,7 +172,7 @@ impl Layout {
                 if stride != expected {
                     return false;
                 }
-                expected *= size;
+                expected = size.saturating_mul(expected);
             }
         }
         true
@@ -178,6 +180,9 @@ impl Layout {
 
     /// Whether its elements fill its memory, each once, in any order of dimensions.
     pub fn is_dense(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
         let mut order: SmallVec<[usize; 4]> = (0..self.shape.len()).filter(|&dim| self.shape[dim] != 1).collect();
         order.sort_by_key(|&dim| self.strides[dim]);
         let mut expected = 1;
@@ -188,7 +193,7 @@ impl Layout {
             if self.strides[dim] != expected {
                 return false;
             }
-            expected *= self.shape[dim];
+            expected = self.shape[dim].saturating_mul(expected);
         }
         true
     }
@@ -212,7 +217,7 @@ impl Layout {
 pub fn contiguous_strides(shape: &[i64]) -> Dims {
     let mut strides = Dims::filled(1, shape.len());
     for dim in (0..shape.len().saturating_sub(1)).rev() {
-        strides[dim] = strides[dim + 1] * shape[dim + 1].max(1);
+        strides[dim] = strides[dim + 1].saturating_mul(shape[dim + 1].max(1));
     }
     strides
 }
@@ -240,7 +245,7 @@ fn ordered_strides(shape: &[i64], strides: &[i64]) -> Dims {
     let mut expected = 1;
     for dim in order {
         result[dim] = expected;
-        expected *= shape[dim].max(1);
+        expected = shape[dim].max(1).saturating_mul(expected);
     }
     result
 }

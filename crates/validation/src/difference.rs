@@ -64,7 +64,7 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut place = 0;
     for entry in journal {
         match *entry {
-            Entry::Allocate { id, bytes, place: at } => {
+            Entry::Allocate { id, bytes, place: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;
@@ -84,8 +84,7 @@ pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)])
 
 /// The two side by side around `at`, with stack and operator.
 pub fn show(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run, at: usize) -> String {
-    let recorded = recorded_events(trace);
-    let simulated = simulated_events(&run.journal);
+    let (recorded, simulated) = sides(trace, run);
     let mut text = String::new();
     let sizes = |events: &mut dyn Iterator<Item = Event>| -> Vec<u64> {
         events.filter_map(|event| if let Event::Allocate(bytes) = event { Some(bytes) } else { None }).collect()
@@ -136,8 +135,25 @@ pub fn place_name(bound: &Bound<'_>, place: u32) -> String {
 
 /// How many events agree from the beginning, of how many.
 pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
-    let recorded = recorded_events(trace);
-    let simulated = simulated_events(&run.journal);
+    let (recorded, simulated) = sides(trace, run);
     let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
     (same, recorded.len().max(simulated.len()))
+}
+
+/// Both sides as they were; where they differ, with the frees between two allocations in the order in which the memory
+/// was allocated. Sets and hash tables let go of tensors in an order that is chance, and no allocator can see it.
+fn sides(trace: &RecordedTrace, run: &Run) -> (Vec<(Event, usize)>, Vec<(Event, u32)>) {
+    let mut recorded = recorded_events(trace);
+    let mut simulated = simulated_events(&run.journal);
+    if first_difference(&recorded, &simulated).is_some() {
+        sort_frees(&mut recorded);
+        sort_frees(&mut simulated);
+    }
+    (recorded, simulated)
+}
+
+fn sort_frees<T>(events: &mut [(Event, T)]) {
+    for run in events.chunk_by_mut(|one, other| matches!((one.0, other.0), (Event::Free(_), Event::Free(_)))) {
+        run.sort_by_key(|&(event, _)| if let Event::Free(number) = event { number } else { 0 });
+    }
 }

@@ -2,24 +2,45 @@
 
 use std::fmt::Write;
 
-use vramfit_allocator::Settings;
+use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{H200, Loop, Run, ZeroGrad, train};
+use vramfit_step::training::{H200, Loop, Program, Run, ZeroGrad, record};
 
 use crate::difference;
 use crate::measured::{Case, CaseSettings, folder, measured, trace};
 use crate::recordings::Result;
 
-/// Simulates a case and hands the result to `look`.
+/// Simulates a case on a GPU without end and hands the result, requests included, to `look`.
 ///
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
 pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    with_program(case, |bound, program| {
+        look(bound, &program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true))
+    })
+}
+
+/// Records what a case asks of the allocator and hands it to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T) -> Result<T> {
+    with_bound(case, |bound, options| {
+        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        Ok(look(bound, &program))
+    })?
+}
+
+/// Hands a case's model, at its sizes, and its loop to `look`.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
     let path = folder().join(format!("captures/{}.vramfit", case.model));
     let model = read_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let settings = &case.settings;
@@ -35,8 +56,7 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
     let options = options(settings)?;
-    let run = train(&bound, &options, Settings::default(), H200, true).map_err(|error| error.to_string())?;
-    Ok(look(&bound, &run))
+    Ok(look(&bound, &options))
 }
 
 fn half(name: &str) -> Option<Dtype> {
@@ -90,8 +110,8 @@ pub fn difference_of(name: &str) -> Result<String> {
     let trace = trace(name);
     simulate(case, |bound, run| {
         let mut text = String::new();
-        for (name, count) in &run.missing {
-            let _ = writeln!(text, "unmodelled: {name} ×{count}");
+        for (name, places) in &run.missing {
+            let _ = writeln!(text, "unmodelled: {name} ×{}", places.len());
         }
         text += &phases(case, run);
         let Ok(trace) = &trace else {
@@ -174,9 +194,9 @@ pub fn page() -> Result<String> {
          measured case of transformers and MLPs (one H200, torch 2.11.0+cu130; three runs a case gave the same numbers), \
          simulated from its capture without a GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- \
          phases: in how many the allocated bytes at the end are the measured ones\n- events: how many allocations and \
-         frees agree with the recorded trace, from the first one on, of how many\n- reserved: predicted minus measured \
-         `max_memory_reserved`\n\nWhere all events agree and a number does not, only the addresses that CUDA gave to \
-         segments differ from the simulated ones: they decide which of two cached blocks of one size is taken, and so \
-         how long an unsplit tail is. `vramfit estimate` then answers with a range.\n\n```\n{rows}```\n"
+         frees agree with the recorded trace, from the first one on, of how many (the order of frees between two allocations \
+         aside, where it is chance)\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all events agree and a \
+         number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. `vramfit estimate` then \
+         answers with a range.\n\n```\n{rows}```\n"
     ))
 }

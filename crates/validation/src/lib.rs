@@ -4,6 +4,7 @@
 //! `docs/`, and the tests of this crate fail where an answer strays from its measurement.
 
 pub mod allocator;
+pub mod caps;
 pub mod difference;
 pub mod estimate;
 pub mod measured;

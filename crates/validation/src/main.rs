@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, estimate};
+use vramfit_validation::{allocator, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [--write] | caps [--write] | trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
         ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
         ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
+        ["caps"] => caps::page().map(|text| print!("{text}")),
+        ["caps", "--write"] => caps::page().and_then(|text| write("cap-accuracy.md", &text)),
         ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
         _ => Err(USAGE.to_owned()),
     };

@@ -36,6 +36,48 @@ pub struct Case {
     /// The phases in order.
     #[serde(default)]
     pub phases: Vec<MeasuredPhase>,
+    /// What differs from run to run.
+    #[serde(default)]
+    pub runs: Vec<MeasuredRun>,
+    /// The same under caps on what PyTorch may reserve.
+    #[serde(default)]
+    pub caps: Vec<Trial>,
+}
+
+/// One of several runs of a case.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MeasuredRun {
+    /// nvidia-smi's figure for the process at its end.
+    pub device_used: Option<u64>,
+}
+
+impl Case {
+    /// What nvidia-smi showed for the process when the last step had ended.
+    pub fn device_used(&self) -> Option<u64> {
+        self.runs.iter().find_map(|run| run.device_used)
+    }
+}
+
+/// A run under a cap.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Trial {
+    /// The cap in percent of the peak reserved without one.
+    pub percent: u32,
+    /// The cap, in bytes.
+    pub cap: u64,
+    /// How it died, if it did.
+    pub died: Option<Death>,
+    /// The phases that came to their end.
+    pub phases: Vec<MeasuredPhase>,
+}
+
+/// The out-of-memory error that ended a run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Death {
+    /// Its message.
+    pub text: String,
+    /// The statistics of the phase it happened in.
+    pub stats: BTreeMap<String, u64>,
 }
 
 /// A case's settings.
@@ -84,6 +126,9 @@ pub struct MeasuredPhase {
     pub peak: u64,
     /// Reserved at its end.
     pub reserved: u64,
+    /// The most that was reserved within it.
+    #[serde(default)]
+    pub peak_reserved: u64,
 }
 
 /// A recorded trace, one column a property.

@@ -8,7 +8,6 @@ use std::rc::Rc;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::dtype::Dtype;
 use vramfit_step::memory::{Entry, Memory};
 use vramfit_step::ops::Context;
@@ -43,8 +42,7 @@ fn shapes(list: &str) -> Vec<Vec<i64>> {
 
 impl Probe {
     fn new(list: &str, dtype: Dtype) -> Probe {
-        let mut memory = Memory::new(Settings::default(), SimulatedDriver::unlimited());
-        memory.keep_journal();
+        let memory = Memory::new();
         let mut context = Context::new(Rc::new(RefCell::new(memory)), H200.gpu, H200.blas);
         // The probes ran in a process that had used cuBLAS before.
         context.use_blas_lt();

@@ -204,14 +204,14 @@ impl Allocator<RecordedDriver> {
     /// Gives back the segment that a recording shows as given back.
     pub(crate) fn release_recorded_segment(&mut self, event: &Event) -> bool {
         let key = (event.stream, event.size, event.address);
-        let found = self.pools.iter().find_map(|pool| pool.free.get(&key).copied());
+        let found = self.pools.iter().find_map(|pool| pool.free.get(key));
         found.is_some_and(|id| self.release_segment_at(id))
     }
 
     /// Gives back the pages that a recording shows as given back.
     pub(crate) fn unmap_recorded(&mut self, event: &Event) -> bool {
         let large_enough =
-            |pool: &Pool| pool.free.range((event.stream, event.size, 0)..).map(|(_, &id)| id).collect::<Vec<_>>();
+            |pool: &Pool| pool.free.from((event.stream, event.size, 0)).map(|(_, id)| id).collect::<Vec<_>>();
         let found = self.pools.iter().flat_map(large_enough).find(|&id| {
             let block = &self.blocks[id];
             block.expandable.is_some()

@@ -5,9 +5,10 @@ use vramfit_trace::snapshot::{Action, Device};
 use vramfit_trace::start::Start;
 
 use super::Totals;
+use crate::address_space::CHUNK;
 use crate::allocator::{Allocator, OutOfMemory, PendingFree};
 use crate::block::BlockId;
-use crate::driver::{CHUNK, Driver, SimulatedDriver};
+use crate::driver::{Driver, SimulatedDriver};
 use crate::settings::Settings;
 use crate::statistics::Statistics;
 

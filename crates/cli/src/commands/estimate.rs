@@ -1,49 +1,61 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
-use std::path::Path;
+mod conflicts;
 
-use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_graph::bind::{Bound, bind};
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::Model;
-use vramfit_graph::read::{read_bytes, read_file};
-use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_report::estimate::{EstimateReport, Question};
+use vramfit_report::estimate::{Device, EstimateReport, Question, page};
 use vramfit_step::checkpoint::Choice;
-use vramfit_step::memory::Memory;
+use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, H200, Loop, Run, ZeroGrad, train_on};
+use vramfit_step::training::{
+    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit,
+};
 
 use crate::Verdict;
-use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, ModeKind, Output};
-use crate::commands::{print, print_json};
+use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
+use crate::built_in::load;
+use crate::commands::{print, print_json, write_page};
 use crate::failure::Failure;
+use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
 pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
-    let model = load(&options.model)?;
-    let flags = SizeFlags { batch: options.batch, sequence: options.seq, sizes: options.size.clone() };
-    let sizes = Sizes::select(&model, &flags)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let variant = VariantFlags {
-        dtype: options.dtype.map(Into::into),
-        amp: options.amp.map(Into::into),
-        is_eval: options.mode == ModeKind::Eval,
-        has_grad: options.grad,
-    };
-    let variant = select_variant(&model, variant)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.model)).with_hint(error.hint()))?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::new(format!("{}: {error}", options.model)))?;
+    conflicts::refuse(options)?;
+    let model = load(&options.at.model)?;
+    let bound = options.at.bind(&model)?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;
+    let known = KnownGpus::load()?;
+    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
     let settings = Settings { cap: options.vram, ..settings };
+    let settings = if device.is_asked { settings.on_device(gpu.capacity().high) } else { settings };
     let training = training(options);
-    let runs = address_orders()
-        .into_iter()
-        .map(|driver| simulate(&bound, &training, settings.clone(), driver))
-        .collect::<Result<Vec<Run>, Failure>>()?;
-    let question = Question { model: &options.model, bound: &bound, training: &training, vram: options.vram };
+    let programs = programs(&bound, &training, gpu.into())?;
+    let simulate = |settings: &Settings| simulate(&programs, settings);
+    let mut runs = simulate(&settings);
+    // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
+    // reaches changes nothing.
+    if let Some(cap) = device.cap(runs[0].libraries)
+        && settings.cap.is_none()
+        && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some())
+    {
+        runs = simulate(&Settings { cap: Some(cap), ..settings });
+    } else if settings.cap.is_none()
+        && let Some(shortage) = runs[0].failure
+    {
+        return Err(beyond_addresses(options, &bound, &shortage));
+    }
+    let notes = conflicts::without_effect(options, &bound);
+    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+    let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
+    if let Some(path) = &options.html {
+        let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
+    }
     if output.json {
         print_json(&report)?;
     } else {
@@ -52,43 +64,42 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// Orders in which CUDA may give out addresses, the usual one first. Which of two cached blocks of one size is taken
-/// depends on it; where the answer does too, it is a range.
-fn address_orders() -> [SimulatedDriver; 3] {
-    let with_hole = |mebibytes: u64| {
-        let mut driver = SimulatedDriver::unlimited();
-        let begin = 1 << 45;
-        driver.reveal(begin, begin + (mebibytes << 20));
-        driver
+/// What the run asks for; where operators have no rule, also the least and the most it may ask for.
+fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<Program>, Failure> {
+    let program = |guess: Guess| {
+        let training = Loop { guess, ..training.clone() };
+        record(bound, &training, machine).map_err(|error| Failure::new(error.to_string()))
     };
-    [SimulatedDriver::unlimited(), with_hole(352), with_hole(1 << 20)]
+    let usual = program(Guess::Usual)?;
+    if usual.missing.is_empty() {
+        return Ok(vec![usual]);
+    }
+    Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
 }
 
-fn simulate(bound: &Bound<'_>, training: &Loop, settings: Settings, driver: SimulatedDriver) -> Result<Run, Failure> {
-    train_on(Memory::new(settings, driver), bound, training, H200)
-        .map_err(|error| Failure::new(error.to_string()).with_hint(Some("vramfit shows no module of that name")))
+/// Every program under every order of addresses, the usual ones first.
+fn simulate(programs: &[Program], settings: &Settings) -> Vec<Run> {
+    let mut runs = Vec::with_capacity(3 * programs.len());
+    for program in programs {
+        for driver in address_orders() {
+            let keeps_journal = runs.is_empty();
+            runs.push(program.run_keeping(settings.clone(), driver, keeps_journal));
+        }
+    }
+    runs
 }
 
-/// The models that are compiled in.
-const BUILT_IN: [(&str, &[u8]); 3] = [
-    ("bert-base", include_bytes!("../../../../validation/captures/bert-base.vramfit")),
-    ("gpt2", include_bytes!("../../../../validation/captures/gpt2.vramfit")),
-    ("llama-1b", include_bytes!("../../../../validation/captures/llama-1b.vramfit")),
-];
-
-fn load(name: &str) -> Result<Model, Failure> {
-    if Path::new(name).exists() {
-        return read_file(name).map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
-    }
-    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    match BUILT_IN.iter().find(|(known, _)| *known == name) {
-        Some((_, bytes)) => read_bytes(bytes).map_err(|error| Failure::new(format!("{name}: {error}"))),
-        None => Err(Failure::new(format!(
-            "{name}: found neither a file nor a built-in model of that name, needed a capture or one of {}",
-            names.join(", ")
-        ))
-        .with_hint(Some("make a capture in Python: vramfit.capture(model, inputs, \"model.vramfit\")"))),
-    }
+/// A run that no GPU could hold, however large.
+fn beyond_addresses(options: &Estimate, bound: &Bound<'_>, shortage: &Shortage) -> Failure {
+    let operator = match bound.steps.get(shortage.place as usize) {
+        Some(BoundStep::Call(call)) => format!("operator `{}`: ", bound.operator_name(call)),
+        _ => String::new(),
+    };
+    Failure::new(format!(
+        "{}: {operator}asks for {} bytes when {} are allocated: more than 64-bit addresses reach",
+        options.at.model, shortage.error.requested, shortage.error.allocated
+    ))
+    .with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }
 
 fn training(options: &Estimate) -> Loop {
@@ -105,10 +116,11 @@ fn training(options: &Estimate) -> Loop {
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
         checkpoint: options.checkpoint.0.clone(),
         loss: match options.loss {
-            LossKind::CrossEntropy => AddedLoss::CrossEntropy,
-            LossKind::Mean => AddedLoss::Mean,
-            LossKind::None => AddedLoss::None,
+            Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
+            Some(LossKind::Mean) => AddedLoss::Mean,
+            Some(LossKind::None) => AddedLoss::None,
         },
+        guess: Guess::Usual,
     }
 }
 

@@ -1,17 +1,14 @@
 //! `vramfit explain`: the verdict on a recorded run.
 
-use std::path::Path;
-
 use vramfit_allocator::replay::recorded_settings;
 use vramfit_explain::explain;
 use vramfit_report::explain::{ExplainReport, page, text};
 
 use crate::Verdict;
 use crate::arguments::{Explain, Output};
-use crate::commands::{print, print_json};
+use crate::commands::{print, print_json, write_page};
 use crate::failure::Failure;
 use crate::snapshot_file;
-use crate::whole_file;
 
 /// Explains, and prints what was found; with findings the verdict is bad.
 pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
@@ -29,9 +26,4 @@ pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
         print(&text(&snapshot, &explanation))?;
     }
     Ok(if explanation.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
-}
-
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    whole_file::write(path, page.as_bytes())
-        .map_err(|error| Failure::new(format!("{}: the page could not be written: {error}", path.display())))
 }

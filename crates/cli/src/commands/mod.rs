@@ -1,13 +1,19 @@
 //! One file a command.
 
+pub mod calibrate;
+pub mod catalogue;
 pub mod estimate;
 pub mod explain;
+pub mod layers;
 pub mod lint;
+pub mod models;
 pub mod replay;
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::failure::Failure;
+use crate::whole_file;
 
 /// Prints a result on standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -23,4 +29,10 @@ pub fn print(text: &str) -> Result<(), Failure> {
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(format!("JSON: {error}")))?;
     print(&(text + "\n"))
+}
+
+/// Writes a page of HTML, whole or not at all.
+pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    whole_file::write(path, page.as_bytes())
+        .map_err(|error| Failure::new(format!("{}: the page could not be written: {error}", path.display())))
 }

@@ -19,18 +19,20 @@ pub enum Choice {
     Modules(Vec<String>),
 }
 
-/// A name or pattern for which the model has no module.
+/// A choice that finds nothing to checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownModule {
     /// What was asked for.
     pub wanted: String,
+    /// Why that is not there.
+    pub reason: String,
     /// What there is.
     pub present: Vec<String>,
 }
 
 impl std::fmt::Display for UnknownModule {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "--checkpoint {}: the model has no such module", self.wanted)?;
+        write!(formatter, "--checkpoint {}: {}", self.wanted, self.reason)?;
         if self.present.is_empty() { Ok(()) } else { write!(formatter, "; it has {}", self.present.join(", ")) }
     }
 }
@@ -56,7 +58,17 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
     let modules = &bound.model.modules;
     let mut found = match choice {
         Choice::Nothing => Vec::new(),
-        Choice::Blocks => calls_of(bound, &blocks(modules)),
+        Choice::Blocks => {
+            let found = calls_of(bound, &blocks(modules));
+            if found.is_empty() {
+                return Err(unknown(
+                    "blocks",
+                    "the model has no list of equal blocks with parts of their own",
+                    modules,
+                ));
+            }
+            found
+        }
         Choice::Sequential(segments) => sequential(bound, *segments)?,
         Choice::Modules(names) => {
             let mut chosen = BTreeSet::new();
@@ -64,10 +76,14 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
                 let before = chosen.len();
                 chosen.extend((0..modules.len()).filter(|&index| matches(name, modules[index].path.as_deref())));
                 if chosen.len() == before {
-                    return Err(unknown(name, modules));
+                    return Err(unknown(name, "the model has no such module", modules));
                 }
             }
-            calls_of(bound, &chosen)
+            let found = calls_of(bound, &chosen);
+            if found.is_empty() {
+                return Err(unknown(&names.join(","), "the model never calls it", &[]));
+            }
+            found
         }
     };
     found.extend(own_regions(bound));
@@ -81,9 +97,17 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
     Ok(outermost)
 }
 
-fn unknown(name: &str, modules: &[Module]) -> UnknownModule {
-    let paths = modules.iter().filter_map(|module| module.path.clone()).filter(|path| !path.is_empty());
-    UnknownModule { wanted: name.to_owned(), present: paths.take(20).collect() }
+fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
+    let mut paths: Vec<&str> =
+        modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
+    // The outermost tell most.
+    paths.sort_by_key(|path| path.matches('.').count());
+    let left = paths.len().saturating_sub(12);
+    let mut present: Vec<String> = paths.into_iter().take(12).map(str::to_owned).collect();
+    if left > 0 {
+        present.push(format!("and {left} more"));
+    }
+    UnknownModule { wanted: name.to_owned(), reason: reason.to_owned(), present }
 }
 
 /// Whether a name with `*`s in it is this path's.
@@ -147,9 +171,14 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
 /// until it ends.
 fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownModule> {
     let modules = &bound.model.modules;
-    let fail = || UnknownModule { wanted: format!("sequential:{segments}"), present: Vec::new() };
+    let fail = |reason: &str| UnknownModule {
+        wanted: format!("sequential:{segments}"),
+        reason: reason.to_owned(),
+        present: Vec::new(),
+    };
     let path = modules.iter().find(|module| module.class == "Sequential").and_then(|module| module.path.as_deref());
-    let prefix = match path.ok_or_else(fail)? {
+    let path = path.ok_or_else(|| fail("the model has no Sequential"))?;
+    let prefix = match path {
         "" => String::new(),
         path => format!("{path}."),
     };
@@ -160,12 +189,16 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
     let parts: Vec<usize> = (0..modules.len()).filter(|&index| is_part(&modules[index])).collect();
     let size = parts.len() / (segments as usize).max(1);
     if segments == 0 || size == 0 {
-        return Err(fail());
+        let name = if path.is_empty() { "the model" } else { path };
+        return Err(fail(&format!(
+            "the outermost Sequential, {name}, has {} parts, needed one a segment",
+            parts.len()
+        )));
     }
     let calls: Vec<Region> =
         parts.iter().flat_map(|&part| calls_of(bound, &BTreeSet::from([part])).into_iter().take(1)).collect();
     if calls.len() != parts.len() {
-        return Err(fail());
+        return Err(fail("parts of the outermost Sequential are never called"));
     }
     let mut found = Vec::new();
     let checkpointed = size * (segments as usize - 1);

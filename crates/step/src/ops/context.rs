@@ -4,14 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
+use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::kernels::reduce::{self, Gpu, Reduction};
+use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
+use crate::visits::Visits;
 
 /// The thread work is issued from; each has its own library handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,16 @@ pub enum Thread {
 struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
+    launched: Launched,
+}
+
+/// Libraries that a process has loaded: on how many of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// cuBLAS.
+    pub blas: u32,
+    /// cuDNN.
+    pub dnn: u32,
 }
 
 /// Bytes of cuBLAS's workspaces on a GPU.
@@ -44,8 +57,12 @@ pub struct Context {
     memory: SharedMemory,
     gpu: Gpu,
     blas: BlasWorkspace,
+    compute: ComputeCapability,
     thread: Thread,
     workspaces: Workspaces,
+    uses_dnn: [bool; 2],
+    /// What was gone through, where somebody wants to know.
+    pub(crate) visits: Option<Box<Visits>>,
     sequence: u64,
     pass: u32,
     is_grad_on: bool,
@@ -53,14 +70,17 @@ pub struct Context {
 }
 
 impl Context {
-    /// A process that has not done anything yet.
+    /// A process that has not done anything yet, on a Hopper GPU unless said otherwise.
     pub fn new(memory: SharedMemory, gpu: Gpu, blas: BlasWorkspace) -> Context {
         Context {
             memory,
             gpu,
             blas,
+            compute: ComputeCapability::new(9, 0),
             thread: Thread::Main,
             workspaces: Workspaces::default(),
+            uses_dnn: [false; 2],
+            visits: None,
             sequence: 0,
             pass: 0,
             is_grad_on: true,
@@ -68,14 +88,39 @@ impl Context {
         }
     }
 
+    /// The same process on a GPU of this compute capability.
+    #[must_use]
+    pub fn with_compute(self, compute: ComputeCapability) -> Context {
+        Context { compute, ..self }
+    }
+
+    /// The GPU's compute capability.
+    pub fn compute(&self) -> ComputeCapability {
+        self.compute
+    }
+
+    /// What has been loaded.
+    pub fn libraries(&self) -> Libraries {
+        let blas = self.workspaces.blas.iter().flatten().count();
+        let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
+        Libraries { blas: blas as u32, dnn: dnn as u32 }
+    }
+
+    /// What has been launched so far.
+    pub(crate) fn launched_so_far(&self) -> Launched {
+        self.workspaces.launched
+    }
+
     /// The memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }
 
-    /// Whether an allocation has failed: nothing that follows counts.
-    pub fn has_failed(&self) -> bool {
-        self.memory.borrow().failure().is_some()
+    /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
+    /// shown too: it is how the loop finds out that steps repeat.
+    pub(crate) fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
+        let Workspaces { blas, blas_lt, .. } = &self.workspaces;
+        blas.iter().chain(blas_lt).flatten().for_each(&mut look);
     }
 
     /// The thread work is issued from, from now on.
@@ -103,6 +148,9 @@ impl Context {
 
     pub(crate) fn enter_node(&mut self, node: &Node) {
         self.memory.borrow_mut().set_place(node.place);
+        if let Some(visits) = &mut self.visits {
+            visits.note_node(node.place);
+        }
     }
 
     /// The GPU's size.
@@ -133,13 +181,31 @@ impl Context {
         Storage::new(&self.memory, bytes)
     }
 
+    /// A call of cuDNN: the first on a thread makes a handle, which takes memory that PyTorch does not see.
+    pub fn use_dnn(&mut self) {
+        self.use_dnn_on(self.thread);
+    }
+
+    /// A call of cuDNN on a thread.
+    pub fn use_dnn_on(&mut self, thread: Thread) {
+        self.uses_dnn[thread as usize] = true;
+    }
+
     /// A call of cuBLAS: the first on a thread allocates a workspace that stays.
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;
         if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.blas_handle(&mut self.memory.borrow_mut());
             let workspace = self.scratch(self.blas.handle);
             workspace.become_category(Category::Workspace);
             self.workspaces.blas[index] = Some(workspace);
+        }
+    }
+
+    /// An operator's kernels have been launched.
+    pub fn launched(&mut self, launch: Launch) {
+        if launch != Launch::Quiet && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.add(launch, &mut self.memory.borrow_mut());
         }
     }
 
@@ -242,10 +308,12 @@ impl Context {
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
         let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
+        if let Some(visits) = &mut self.visits {
+            visits.note_saved(self.memory.borrow().place(), saved.iter().flatten());
+        }
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
-            backward: Box::new(backward),
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
             inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
@@ -255,6 +323,7 @@ impl Context {
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),
+            backward,
         };
         Some(Edge { node: Rc::new(node), output: 0 })
     }

@@ -23,7 +23,7 @@ mod softmax;
 mod view;
 
 pub use call::{Call, Outcome, Unmodelled};
-pub use context::{BlasWorkspace, Context, Thread, accumulator_bytes};
+pub use context::{BlasWorkspace, Context, Libraries, Thread, accumulator_bytes};
 
 /// A rule: what the operator does, and its results.
 pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;

@@ -188,6 +188,11 @@ trait Algorithm {
 
     /// The step over all weights that have a gradient.
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>);
+
+    /// Whether the steps with these numbers, from 1, ask for the same where the state is the same.
+    fn is_alike(&self, _one: u32, _other: u32) -> bool {
+        true
+    }
 }
 
 /// What a step works on.
@@ -261,6 +266,22 @@ impl Optimizer {
         };
         let mut work = Work { items, state: &mut self.state, step: self.steps, adds_decay: self.recipe.adds_decay };
         algorithm.step(context, route, &mut work);
+    }
+
+    /// Whether every step from `first` to `last`, counted from 1, asks for the same where the state is the same.
+    pub fn steps_alike(&self, first: u32, last: u32) -> bool {
+        let Some(algorithm) = self.algorithm.as_deref() else { return true };
+        (first..=last).all(|step| algorithm.is_alike(first, step))
+    }
+
+    /// The tensors it keeps, weight by weight.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &Tensor> {
+        self.state.iter().flatten().flatten()
+    }
+
+    /// For which weights it keeps any.
+    pub(crate) fn has_state(&self) -> impl Iterator<Item = Option<usize>> {
+        self.state.iter().map(|state| state.as_ref().map(Vec::len))
     }
 
     /// Whether the step divides by a GradScaler's scale itself.

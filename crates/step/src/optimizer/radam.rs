@@ -15,6 +15,10 @@ impl Algorithm for RAdam {
         zeros_like(context, tensor, 2)
     }
 
+    fn is_alike(&self, one: u32, other: u32) -> bool {
+        is_rectified(one) == is_rectified(other)
+    }
+
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
         if route == Route::Foreach {
             let mut buffers = None;

@@ -73,6 +73,13 @@ impl GradScaler {
         drop(found);
     }
 
+    /// What it keeps between steps.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Tensor>> {
+        let [scale, tracker] =
+            self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
+        [scale, tracker, self.found.as_ref()].into_iter()
+    }
+
     /// As `scaler.update()`.
     pub fn update(&mut self) {
         self.found = None;

@@ -7,7 +7,7 @@ use vramfit_graph::bind::{Bound, BoundTensor};
 use vramfit_graph::model::Input;
 
 use crate::engine;
-use crate::memory::Category;
+use crate::memory::{Category, Happening};
 use crate::ops::Context;
 use crate::optimizer::Parameter;
 use crate::tensor::{Layout, Tensor};
@@ -25,6 +25,7 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
             true => Tensor::on_host(layout(tensor)),
             false => context.empty(layout(tensor)),
         });
+        context.memory().borrow_mut().tell(Happening::HostFrees(layout(tensor).bytes()));
     }
     let mut parameters = Vec::with_capacity(model.parameters.len());
     for weight in &model.parameters {
@@ -46,6 +47,7 @@ pub(super) fn move_inputs(bound: &Bound<'_>, context: &mut Context, tensors: &mu
     context.memory().borrow_mut().set_category(Category::Inputs);
     let moved: Vec<Tensor> = inputs.iter().map(|input| context.empty(layout(bound.tensor(input.tensor)))).collect();
     for (input, tensor) in inputs.iter().zip(moved) {
+        context.memory().borrow_mut().tell(Happening::HostFrees(tensor.layout().bytes()));
         tensors[input.tensor.0 as usize] = Some(tensor);
     }
 }

@@ -48,6 +48,16 @@ impl Held {
         self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
+    /// Everything it holds.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
+        self.outputs.iter().chain(&self.loss).chain(&self.kept)
+    }
+
+    /// How much it holds under each name.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        [self.outputs.len(), usize::from(self.loss.is_some()), self.kept.len()]
+    }
+
     /// What the model returned.
     pub(super) fn outputs(&self) -> &[Tensor] {
         &self.outputs

@@ -1,13 +1,22 @@
 //! The training loop: steps of forward, backward, step, as a plain script writes them, and evaluation.
 
+mod addresses;
+mod answer;
 mod build;
 mod held;
+mod holders;
 mod loss;
+mod program;
 mod report;
 mod settings;
+mod state;
 mod steps;
 
+pub use crate::forward::{Guess, SCRATCH};
+pub use addresses::address_orders;
+pub use holders::Held;
 pub use loss::AddedLoss;
-pub use report::{Phase, PhaseReport, Run};
+pub use program::Program;
+pub use report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 pub use settings::{H200, Loop, Machine, ZeroGrad};
-pub use steps::{train, train_on};
+pub use steps::{record, record_every_step, train, visit};

@@ -1,9 +1,10 @@
 //! What a simulated run tells: its phases, its peaks, what no rule covered.
 
-use vramfit_allocator::OutOfMemory;
+use vramfit_allocator::{OutOfMemory, SegmentChange};
 
 use crate::forward::Missing;
-use crate::memory::{Entry, Peak, SharedMemory};
+use crate::memory::{Category, Entry};
+use crate::ops::Libraries;
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,43 @@ impl Phase {
     }
 }
 
+/// What is held at an instant, by category: bytes of blocks, and how much of that is rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Bytes asked for, by [`Category`].
+    pub requested: [u64; Category::COUNT],
+    /// Bytes of blocks beyond what was asked for.
+    pub rounding: u64,
+}
+
+/// The most that was allocated within a phase, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes of blocks.
+    pub allocated: u64,
+    /// What they were for.
+    pub account: Account,
+    /// What the program was doing.
+    pub place: u32,
+    /// How many requests there had been, the allocation that made the peak counted.
+    pub instant: u32,
+}
+
+/// What a piece of memory is for, from an instant on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// How many requests there had been, the allocation itself counted.
+    pub instant: u32,
+    /// The memory's number.
+    pub id: u32,
+    /// Bytes of its block.
+    pub block: u64,
+    /// Where it lies.
+    pub address: u64,
+    /// What it is for.
+    pub category: Category,
+}
+
 /// A phase's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseReport {
@@ -50,23 +88,38 @@ pub struct PhaseReport {
     pub reserved: u64,
     /// The most that was reserved within it.
     pub peak_reserved: u64,
-    /// Where its requests begin in the journal.
-    pub journal_start: usize,
+    /// How many requests there had been when it ended.
+    pub end: u32,
 }
 
 /// What a simulated run gave.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The phases in order.
+    /// The phases in order; where an allocation failed, the last is the one it failed in.
     pub phases: Vec<PhaseReport>,
     /// The most that was reserved after building.
     pub peak_reserved: u64,
-    /// Operators without a rule, with how often they are called in one pass.
+    /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
+    /// What the process has loaded.
+    pub libraries: Libraries,
     /// The allocation that failed, if one did.
-    pub failure: Option<OutOfMemory>,
+    pub failure: Option<Failure>,
     /// The requests, where they were asked for.
     pub journal: Vec<Entry>,
+    /// What the memory of those requests was for.
+    pub labels: Vec<Label>,
+    /// Segments that came and went, each with the number of requests up to it, that one counted.
+    pub segments: Vec<(u32, SegmentChange)>,
+}
+
+/// An allocation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What PyTorch says of it.
+    pub error: OutOfMemory,
+    /// What the program was doing.
+    pub place: u32,
 }
 
 impl Run {
@@ -79,45 +132,5 @@ impl Run {
             }
         }
         best
-    }
-}
-
-/// Writes the phases down as they end.
-pub(super) struct Reports {
-    memory: SharedMemory,
-    phases: Vec<PhaseReport>,
-    journal_start: usize,
-}
-
-impl Reports {
-    pub(super) fn new(memory: SharedMemory) -> Reports {
-        Reports { memory, phases: Vec::new(), journal_start: 0 }
-    }
-
-    pub(super) fn end(&mut self, phase: Phase, step: Option<u32>, micro: Option<u32>) {
-        let mut memory = self.memory.borrow_mut();
-        let report = PhaseReport {
-            phase,
-            step,
-            micro,
-            allocated: memory.allocator().allocated_bytes(),
-            peak: memory.peak(),
-            reserved: memory.allocator().reserved_bytes(),
-            peak_reserved: memory.allocator().statistics().reserved_bytes.all.peak,
-            journal_start: self.journal_start,
-        };
-        self.journal_start = memory.journal().len();
-        memory.reset_peak();
-        drop(memory);
-        self.phases.push(report);
-    }
-
-    pub(super) fn finish(self, missing: Missing) -> Run {
-        let built = self.phases.iter().filter(|phase| phase.phase != Phase::Build);
-        let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
-        let memory = self.memory.borrow();
-        let (failure, journal) = (memory.failure(), memory.journal().to_vec());
-        drop(memory);
-        Run { phases: self.phases, peak_reserved, missing, failure, journal }
     }
 }

@@ -1,7 +1,10 @@
 //! What the loop does, and on which GPU.
 
+use vramfit_catalogue::{ComputeCapability, Gpu as KnownGpu};
+
 use super::loss::AddedLoss;
 use crate::checkpoint::Choice;
+use crate::forward::Guess;
 use crate::kernels::reduce::Gpu;
 use crate::ops::BlasWorkspace;
 use crate::optimizer::{Implementation, Kind, Recipe};
@@ -37,6 +40,8 @@ pub struct Loop {
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
     pub loss: AddedLoss,
+    /// What operators without a rule are taken to need.
+    pub guess: Guess,
 }
 
 impl Default for Loop {
@@ -51,6 +56,7 @@ impl Default for Loop {
             has_fresh_inputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
+            guess: Guess::Usual,
         }
     }
 }
@@ -60,6 +66,8 @@ impl Default for Loop {
 pub struct Machine {
     /// Its size.
     pub gpu: Gpu,
+    /// Its compute capability, which decides what kernels run.
+    pub compute: ComputeCapability,
     /// cuBLAS's workspaces on it.
     pub blas: BlasWorkspace,
 }
@@ -67,5 +75,20 @@ pub struct Machine {
 /// An H200, as measured.
 pub const H200: Machine = Machine {
     gpu: Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 },
+    compute: ComputeCapability::new(9, 0),
     blas: BlasWorkspace { handle: 33_554_432, lt: 1_048_576 },
 };
+
+impl From<&KnownGpu> for Machine {
+    fn from(gpu: &KnownGpu) -> Machine {
+        let workspaces = gpu.workspaces();
+        Machine {
+            gpu: Gpu {
+                multiprocessors: i64::from(gpu.multiprocessors),
+                threads_per_multiprocessor: i64::from(gpu.compute.threads_per_multiprocessor()),
+            },
+            compute: gpu.compute,
+            blas: BlasWorkspace { handle: workspaces.blas, lt: workspaces.blas_lt },
+        }
+    }
+}

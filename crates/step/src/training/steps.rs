@@ -12,8 +12,10 @@ use vramfit_graph::model::{Mode, Precision};
 use super::build::{Tensors, move_inputs, move_model};
 use super::held::Held;
 use super::loss::added_loss;
-use super::report::{Phase, Reports, Run};
+use super::program::{Mark, Position, Program, Repeat};
+use super::report::{Phase, Run};
 use super::settings::{Loop, Machine, ZeroGrad};
+use super::state::State;
 use crate::checkpoint::{Choice, UnknownModule, regions};
 use crate::engine;
 use crate::forward::{Forward, Instant, Missing, NOWHERE, Passes};
@@ -24,6 +26,10 @@ use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Optimizer, Parameter, zero_grad};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
+use crate::visits::Visits;
+
+/// Room for so many requests is made for each captured step: a transformer makes that many in two training steps.
+const REQUESTS_A_STEP: usize = 6;
 
 /// Simulates a run on a GPU without end.
 ///
@@ -36,56 +42,93 @@ pub fn train(
     machine: Machine,
     keeps_journal: bool,
 ) -> Result<Run, UnknownModule> {
-    let mut memory = Memory::new(settings, SimulatedDriver::unlimited());
-    if keeps_journal {
-        memory.keep_journal();
-    }
-    train_on(memory, bound, options, machine)
+    let program = record(bound, options, machine)?;
+    Ok(program.run_keeping(settings, SimulatedDriver::in_process(u64::MAX), keeps_journal))
 }
 
-/// Simulates a run in this memory.
+/// What a run asks of the allocator: simulates steps until one leaves everything as the one before it did.
 ///
 /// # Errors
 /// The model has no module that is to be checkpointed.
-pub fn train_on(memory: Memory, bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Run, UnknownModule> {
-    let memory = Rc::new(RefCell::new(memory));
+pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    record_steps(bound, options, machine, true)
+}
+
+/// The same with every step simulated, which proves that [`record`] is right to stop.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn record_every_step(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    record_steps(bound, options, machine, false)
+}
+
+fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool) -> Result<Program, UnknownModule> {
+    let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
-    let passes = Passes::new(bound, regions(bound, choice)?);
-    let context = Context::new(Rc::clone(&memory), machine.gpu, machine.blas);
+    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
+    let context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
     let mut script = Script::build(&passes, options, context);
+    let mut before: Option<State> = None;
+    let mut repeat = None;
     for step in 0..options.steps {
-        if script.context.has_failed() {
-            break;
-        }
+        let start = script.position();
         match bound.variant.mode {
             Mode::Train => script.train(step),
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
+        let left = options.steps - step - 1;
+        let after = if stops && left > 0 { State::of(&script) } else { None };
+        if let (Some(before), Some(after)) = (&before, &after)
+            && before.is_like(after)
+            && script.steps_alike(step, options.steps)
+        {
+            let (before, after, next_id) = (before.ids().to_vec(), after.ids().to_vec(), script.position().id);
+            repeat = Some(Repeat { count: left, start, next_id, before, after });
+            break;
+        }
+        before = after;
     }
-    Ok(script.reports.finish(script.missing))
+    Ok(script.finish(repeat))
+}
+
+/// Simulates one step on a GPU without end, and tells what it went through.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn visit(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Visits, UnknownModule> {
+    let memory = Rc::new(RefCell::new(Memory::new()));
+    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
+    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
+    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    context.visits = Some(Box::default());
+    let mut script = Script::build(&passes, options, context);
+    script.forward();
+    if bound.variant.mode == Mode::Train {
+        script.backward();
+    }
+    Ok(script.context.visits.take().map_or_else(Visits::default, |visits| *visits))
 }
 
 /// The script's variables.
-struct Script<'a> {
-    bound: &'a Bound<'a>,
-    options: &'a Loop,
+pub(super) struct Script<'a> {
+    pub bound: &'a Bound<'a>,
+    pub options: &'a Loop,
     passes: &'a Passes<'a>,
-    context: Context,
-    reports: Reports,
-    tensors: Tensors,
-    parameters: Vec<Parameter>,
-    optimizer: Option<Optimizer>,
-    scaler: Option<GradScaler>,
-    held: Held,
+    pub context: Context,
+    marks: Vec<Mark>,
+    pub tensors: Tensors,
+    pub parameters: Vec<Parameter>,
+    pub optimizer: Option<Optimizer>,
+    pub scaler: Option<GradScaler>,
+    pub held: Held,
     /// The target of an added loss.
-    classes: Option<Tensor>,
+    pub classes: Option<Tensor>,
     missing: Missing,
 }
 
 impl<'a> Script<'a> {
     fn build(passes: &'a Passes<'a>, options: &'a Loop, mut context: Context) -> Script<'a> {
         let bound = passes.bound;
-        let mut reports = Reports::new(Rc::clone(context.memory()));
         let mut tensors: Tensors = vec![None; bound.tensors.len()];
         context.memory().borrow_mut().set_place(NOWHERE);
         let parameters = move_model(bound, &mut context, &mut tensors);
@@ -97,13 +140,12 @@ impl<'a> Script<'a> {
         let optimizer = is_training.then(|| Optimizer::new(&mut context, options.optimizer, &parameters));
         let needs_scaler = is_training && bound.variant.precision == Precision::Autocast(Dtype::Float16);
         let scaler = needs_scaler.then(GradScaler::default);
-        reports.end(Phase::Build, None, None);
-        Script {
+        let mut script = Script {
             bound,
             options,
             passes,
             context,
-            reports,
+            marks: Vec::new(),
             tensors,
             parameters,
             optimizer,
@@ -111,7 +153,36 @@ impl<'a> Script<'a> {
             held: Held::default(),
             classes: None,
             missing: Missing::new(),
+        };
+        script.end(Phase::Build, None, None);
+        script
+    }
+
+    /// A phase ends.
+    fn end(&mut self, phase: Phase, step: Option<u32>, micro: Option<u32>) {
+        let end = self.context.memory().borrow().journal().len();
+        self.marks.push(Mark { phase, step, micro, end });
+    }
+
+    fn position(&self) -> Position {
+        let memory = self.context.memory().borrow();
+        Position {
+            entry: memory.journal().len(),
+            aside: memory.aside_count(),
+            mark: self.marks.len(),
+            id: memory.next_id(),
         }
+    }
+
+    /// Whether the optimizer does in each step up to the last what it did in this one.
+    fn steps_alike(&self, step: u32, steps: u32) -> bool {
+        self.optimizer.as_ref().is_none_or(|optimizer| optimizer.steps_alike(step + 1, steps))
+    }
+
+    fn finish(self, repeat: Option<Repeat>) -> Program {
+        let (entries, asides) = self.context.memory().borrow_mut().close();
+        let libraries = self.context.libraries();
+        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, libraries }
     }
 
     fn train(&mut self, step: u32) {
@@ -120,20 +191,20 @@ impl<'a> Script<'a> {
         }
         for micro in 0..self.options.accumulate.max(1) {
             self.forward();
-            self.reports.end(Phase::Forward, Some(step), Some(micro));
+            self.end(Phase::Forward, Some(step), Some(micro));
             if self.options.zero_grad == ZeroGrad::BeforeBackward && micro == 0 {
                 zero_grad(&self.parameters, self.options.sets_to_none);
             }
             self.backward();
-            self.reports.end(Phase::Backward, Some(step), Some(micro));
+            self.end(Phase::Backward, Some(step), Some(micro));
         }
         self.step();
-        self.reports.end(Phase::Step, Some(step), None);
+        self.end(Phase::Step, Some(step), None);
     }
 
     fn evaluate(&mut self, step: u32) {
         self.forward();
-        self.reports.end(Phase::Eval, Some(step), None);
+        self.end(Phase::Eval, Some(step), None);
     }
 
     fn forward(&mut self) {
@@ -155,7 +226,7 @@ impl<'a> Script<'a> {
                 let whole = match bound.variant.loss {
                     Some(id) => tensors[id.0 as usize].take(),
                     None => added_loss(context, options.loss, held.outputs(), classes).unwrap_or_else(|name| {
-                        *uncovered.entry(name.to_owned()).or_default() += 1;
+                        uncovered.entry(name.to_owned()).or_default().push(NOWHERE);
                         None
                     }),
                 };

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
-use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::TensorId;
@@ -94,8 +93,7 @@ pub struct Bench {
 
 impl Bench {
     fn new(probe: &Probe) -> Bench {
-        let mut memory = Memory::new(Settings::default(), SimulatedDriver::unlimited());
-        memory.keep_journal();
+        let memory = Memory::new();
         let memory = Rc::new(RefCell::new(memory));
         let mut context = Context::new(Rc::clone(&memory), H200.gpu, H200.blas);
         for thread in [Thread::Backward, Thread::Main] {

@@ -37,7 +37,7 @@ pub fn pack(snapshot: &Snapshot, explanation: &Explanation) -> Vec<u8> {
     compress(&packed)
 }
 
-fn compress(bytes: &[u8]) -> Vec<u8> {
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
     let _ = encoder.write_all(bytes);

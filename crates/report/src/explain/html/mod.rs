@@ -4,8 +4,8 @@
 //! draws. The findings are plain HTML ([`findings`]), so that they can be read without any script. Whatever comes from
 //! the recording is either inside the compressed columns, or escaped.
 
-mod base64;
-mod columns;
+pub(crate) mod base64;
+pub(crate) mod columns;
 mod data;
 mod escape;
 mod findings;
@@ -13,11 +13,12 @@ mod findings;
 use vramfit_explain::Explanation;
 use vramfit_trace::snapshot::Snapshot;
 
-use self::escape::escape;
+pub(crate) use self::data::compress;
+pub(crate) use self::escape::escape;
 
 const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/style.css");
-const SCRIPTS: [&str; 8] = [
+pub(crate) const STYLE: &str = include_str!("page/style.css");
+pub(crate) const SCRIPTS: [&str; 8] = [
     include_str!("page/format.js"),
     include_str!("page/unpack.js"),
     include_str!("page/recording.js"),
@@ -43,7 +44,7 @@ pub fn page(snapshot: &Snapshot, explanation: &Explanation, name: &str) -> Strin
 }
 
 /// Puts the parts in their places, in one go: what a part brings along is never looked at again.
-fn fill(template: &str, parts: &[(&str, String)]) -> String {
+pub(crate) fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut page = String::with_capacity(template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
     let mut rest = template;
     while let Some(begin) = rest.find("{{") {

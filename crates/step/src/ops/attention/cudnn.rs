@@ -27,6 +27,7 @@ const OUTPUT: usize = 5;
 impl Backward for Cudnn {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
+        context.use_dnn();
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
         let empty_like = |context: &mut Context, tensor: &Tensor| context.empty(tensor.layout().like(tensor.dtype()));
         let for_query = empty_like(context, &query);
@@ -52,6 +53,7 @@ impl Backward for Cudnn {
 pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tensor, Unmodelled> {
     let Inputs { query, key, value, mask, .. } = *inputs;
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
+    context.use_dnn();
     let number = Layout::contiguous(Dtype::Int64, &[]);
     let seed = context.empty(number.clone());
     let offset = context.empty(number);

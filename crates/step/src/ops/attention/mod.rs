@@ -84,7 +84,13 @@ fn attention(context: &mut Context, call: &Call<'_>) -> Outcome {
     if query.shape().len() == 4 && query.shape()[0] > LARGEST_BATCH {
         return Err(Unmodelled);
     }
-    let backend = select::backend(&inputs);
+    let backend = select::backend(&inputs, context.compute());
+    let place = context.memory().borrow().place();
+    if let Some(visits) = &mut context.visits
+        && backend == Backend::Math
+    {
+        visits.note_unfused_attention(place);
+    }
     Ok(smallvec![run(context, inputs, backend)?])
 }
 

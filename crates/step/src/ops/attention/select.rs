@@ -1,6 +1,7 @@
-//! Which backend PyTorch 2.11 chooses on a GPU of compute capability 9.0 (`sdp_utils.cpp`): cuDNN, FlashAttention, the
-//! memory-efficient kernel, else plain operators; the first whose conditions hold.
+//! Which backend PyTorch 2.11 chooses (`sdp_utils.cpp`): cuDNN where it prefers that, FlashAttention, the memory-efficient
+//! kernel, else plain operators; the first whose conditions hold on a GPU of that compute capability.
 
+use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
 use super::{Inputs, Sizes, is_half};
@@ -17,16 +18,21 @@ pub(super) enum Backend {
 /// The widest head that cuDNN and FlashAttention take.
 const WIDEST: i64 = 256;
 
+/// The widest head for which FlashAttention's backward pass runs on every GPU; on small ones it runs again above
+/// [`WIDEST_WITHOUT_SPLIT`], without dropout.
+const WIDEST_FLASH_BACKWARD: i64 = 192;
+const WIDEST_WITHOUT_SPLIT: i64 = 224;
+
 /// The backend for a call.
-pub(super) fn backend(inputs: &Inputs<'_>) -> Backend {
+pub(super) fn backend(inputs: &Inputs<'_>, compute: ComputeCapability) -> Backend {
     let Some(sizes) = Sizes::of(inputs.query, inputs.key, inputs.value) else { return Backend::Math };
     if !takes_fused_kernels(inputs, sizes) {
         Backend::Math
-    } else if takes_cudnn(inputs, sizes) {
+    } else if compute.prefers_cudnn_attention() && takes_cudnn(inputs, sizes) {
         Backend::Cudnn
-    } else if takes_flash(inputs, sizes) {
+    } else if compute.has_flash_attention() && takes_flash(inputs, sizes, compute) {
         Backend::Flash
-    } else if takes_efficient(inputs, sizes) {
+    } else if compute.has_efficient_attention() && takes_efficient(inputs, sizes, compute) {
         Backend::Efficient
     } else {
         Backend::Math
@@ -89,7 +95,11 @@ fn takes_mask(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
     }
 }
 
-fn takes_flash(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+fn takes_flash(inputs: &Inputs<'_>, sizes: Sizes, compute: ComputeCapability) -> bool {
+    let is_too_wide_for_backward = inputs.wants_gradient
+        && !compute.has_wide_flash_backward()
+        && sizes.width > WIDEST_FLASH_BACKWARD
+        && (inputs.dropout != 0.0 || sizes.width <= WIDEST_WITHOUT_SPLIT);
     let heads_agree = if inputs.is_grouped {
         sizes.key_heads == sizes.value_heads && sizes.heads % sizes.key_heads == 0
     } else {
@@ -100,15 +110,19 @@ fn takes_flash(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
         && sizes.width == inputs.key.shape()[3]
         && sizes.width == sizes.value_width
         && sizes.width <= WIDEST
+        && !is_too_wide_for_backward
         && !(inputs.is_causal && sizes.queries != sizes.keys)
         && heads_agree
         && has_dense_rows(inputs, true)
 }
 
-fn takes_efficient(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
+fn takes_efficient(inputs: &Inputs<'_>, sizes: Sizes, compute: ComputeCapability) -> bool {
+    // Tensor cores load 16 bytes at once: in half precision from Volta on, in single from Ampere on.
     let alignment = match inputs.query.dtype() {
-        Dtype::Float32 => 4,
-        Dtype::Float16 | Dtype::Bfloat16 => 8,
+        Dtype::Bfloat16 if compute.major < 8 => return false,
+        Dtype::Float32 if compute.major >= 8 => 4,
+        Dtype::Float16 | Dtype::Bfloat16 if compute.major >= 7 => 8,
+        Dtype::Float32 | Dtype::Float16 => 1,
         _ => return false,
     };
     sizes.width == inputs.key.shape()[3]

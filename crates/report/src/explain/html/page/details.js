@@ -8,10 +8,12 @@ function showDetails(panel, recording, index) {
     ["asked for", recording.tail[index] > 0 ? `${bytesText(size - recording.tail[index])} (${countText(size - recording.tail[index])} B)` : "all of it"],
     ["for", recording.roles[recording.role[index]]],
     ["made", born === 0 ? "before the recording" : momentText(recording, born)],
-    ["let go of", isHeld ? "not in the recording" : momentText(recording, died)],
+    ["let go of", isHeld ? (recording.isSimulated ? "not in these steps" : "not in the recording") : momentText(recording, died)],
     ["lived", lifeText(recording, born, isHeld ? recording.events : died)],
     ["address", addressText(recording, recording.address[index])],
   ];
+  const module = recording.stackModule?.[recording.stack[index]] ?? 0;
+  if (module > 0) rows.push(["module", recording.strings[module - 1]]);
   if (recording.stream[index] !== 0) rows.push(["stream", String(recording.stream[index])]);
   const list = element("dl");
   for (const [name, value] of rows) list.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
@@ -20,8 +22,8 @@ function showDetails(panel, recording, index) {
     frames.append(element("li", { textContent: recording.frameText(frame), className: recording.frameIsUser[frame] ? "user" : "" }));
   }
   if (frames.childElementCount === 0) {
-    const reason = born === 0 ? "it is older than the recording" : recording.hasFrames ? "a thread of autograd made it" : "the recording has none";
-    frames.append(element("li", { textContent: `No Python frame: ${reason}.` }));
+    const reason = recording.isSimulated ? "the model did not ask for it itself" : born === 0 ? "it is older than the recording" : recording.hasFrames ? "a thread of autograd made it" : "the recording has none";
+    frames.append(element("li", { textContent: `${recording.isSimulated ? "No line" : "No Python frame"}: ${reason}.` }));
   }
   panel.replaceChildren(element("h3", { textContent: `${bytesText(size)}` }), list, frames);
 }

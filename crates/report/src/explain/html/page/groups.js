@@ -13,6 +13,7 @@ class Groups {
     this.hidden = new Set();
     if (mode === "finding") this.byFinding(finding);
     else if (mode === "line") this.byLine();
+    else if (mode === "module") this.byModule();
     else this.byRole();
     this.addUp();
   }
@@ -20,29 +21,40 @@ class Groups {
   byRole() {
     const present = new Set(this.recording.role);
     const groupOf = new Uint8Array(this.recording.roles.length);
-    for (const role of ROLE_ORDER.filter((role) => present.has(role))) {
+    for (const role of (this.recording.roleOrder ?? ROLE_ORDER).filter((role) => present.has(role))) {
       groupOf[role] = this.names.length;
       this.names.push(this.recording.roles[role]);
-      this.colors.push(`--c${role}`);
+      this.colors.push(`--c${this.recording.roleOrder ? role + 1 : role}`);
     }
     for (let index = 0; index < this.of.length; index += 1) this.of[index] = groupOf[this.recording.role[index]];
   }
 
   byLine() {
     const { recording } = this;
+    this.byOwner(recording.stackOwner, ["other lines", "no Python frame"], (owner) => recording.frameText(owner - 1));
+  }
+
+  byModule() {
+    const { recording } = this;
+    this.byOwner(recording.stackModule, ["other modules", "outside modules"], (module) => recording.strings[module - 1]);
+  }
+
+  // By a number that each stack has, 0 where it has none: those that hold most where most is held, and the others.
+  byOwner(ownerOf, [others, nobody], nameOf) {
+    const { recording } = this;
     const weights = new Map();
     for (const instant of [recording.peak + 1, recording.reservedPeak + 1, recording.events]) {
       for (const index of recording.liveAt(instant)) {
-        const owner = recording.stackOwner[recording.stack[index]];
+        const owner = ownerOf[recording.stack[index]];
         weights.set(owner, (weights.get(owner) ?? 0) + recording.size[index]);
       }
     }
     const ranked = [...weights].filter(([owner]) => owner > 0).sort((a, b) => b[1] - a[1]).slice(0, LINES);
-    this.names = ["other lines", "no Python frame", ...ranked.map(([owner]) => recording.frameText(owner - 1))];
+    this.names = [others, nobody, ...ranked.map(([owner]) => nameOf(owner))];
     this.colors = ["--c0", "--c12", ...ranked.map((_, place) => `--c${1 + (place % 11)}`)];
     const groups = new Map([[0, 1], ...ranked.map(([owner], place) => [owner, place + 2])]);
     for (let index = 0; index < this.of.length; index += 1) {
-      this.of[index] = groups.get(recording.stackOwner[recording.stack[index]]) ?? 0;
+      this.of[index] = groups.get(ownerOf[recording.stack[index]]) ?? 0;
     }
   }
 

@@ -29,6 +29,8 @@ class Recording {
     this.frameFunction = read("frameFunction");
     this.frameIsUser = read("frameIsUser", Uint8Array);
     this.stackOwner = read("stackOwner");
+    // Only simulated runs know the module of a line.
+    this.stackModule = head.columns.stackModule ? read("stackModule") : null;
     this.stackFrames = read("stackFrames");
     this.stackEnds = read("stackLength");
     for (let index = 1; index < this.stackEnds.length; index += 1) this.stackEnds[index] += this.stackEnds[index - 1];

@@ -1,0 +1,113 @@
+"""Times vramfit against PyTorch's MemTracker under FakeTensorMode: three training steps of BERT-base, in one run.
+
+    python benchmarks/memtracker/compare.py [--batch N] [--seq N] [--repetitions N]
+
+Both sides get the same model, batch, sequence, Adam and three steps, and take turns. MemTracker
+(torch.distributed._tools) is given fake CPU tensors, since fake CUDA tensors do not run backward without a GPU; building
+the model is not counted on its side. vramfit is timed from a loaded graph, and once more with the capture counted in (all
+precisions and modes, after imports). Exits with 1 where vramfit is less than 10,000 times as fast, or less than 5 times
+with the capture, or where the capture takes a second or more a precision. Needs torch and transformers.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+import vramfit  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
+
+STEPS = 3
+
+
+def build():
+    return transformers.BertForSequenceClassification(transformers.BertConfig()).train()
+
+
+def make_inputs(batch, seq):
+    return {"input_ids": torch.zeros(batch, seq, dtype=torch.long), "labels": torch.zeros(batch, dtype=torch.long)}
+
+
+def memtracker(batch, seq):
+    """Seconds of three tracked steps, and the peak MemTracker finds."""
+    with FakeTensorMode():
+        model, inputs = build(), make_inputs(batch, seq)
+        optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+        tracker = MemTracker()
+        tracker.track_external(model, optimizer, *inputs.values())
+        begun = time.perf_counter()
+        with tracker:
+            for _ in range(STEPS):
+                optimizer.zero_grad()
+                model(**inputs).loss.backward()
+                optimizer.step()
+        seconds = time.perf_counter() - begun
+    peaks = tracker.get_tracker_snapshot("peak")
+    return seconds, max(parts["Total"] for parts in peaks.values())
+
+
+def capture(path):
+    """Seconds of a whole capture, and how many precisions it holds."""
+    with torch.device("meta"):
+        model = build()
+    begun = time.perf_counter()
+    vramfit.capture(model, make_inputs(4, 32), path)
+    seconds = time.perf_counter() - begun
+    variants = json.loads(gzip.decompress(path.read_bytes()))["variants"]
+    return seconds, len({variant["precision"] for variant in variants})
+
+
+def estimate(program, path, batch, seq):
+    """Seconds of the fastest of a few estimates from one loaded graph, and the peak."""
+    command = [program, path, str(batch), str(seq), "20"]
+    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    seconds = [float(value) for key, value in zip(words[::2], words[1::2]) if key == "seconds"]
+    return statistics.median(seconds), int(words[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--seq", type=int, default=128)
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    build_command = ["cargo", "build", "--release", "--quiet", "--package", "vramfit-step", "--example", "time_estimate"]
+    subprocess.run(build_command, cwd=ROOT, check=True)
+    program = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release/examples/time_estimate"
+    torch.set_num_threads(1)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bert-base.vramfit"
+        capture(path)  # what the first call imports is not counted
+        for _ in range(options.repetitions):
+            captured, precisions = capture(path)
+            estimated, peak = estimate(program, path, options.batch, options.seq)
+            tracked, tracked_peak = memtracker(options.batch, options.seq)
+            rows.append((tracked, estimated, captured, captured / precisions))
+            print(
+                f"MemTracker {tracked:.2f} s, vramfit {estimated * 1e3:.3f} ms, capture {captured:.2f} s"
+                f" ({precisions} precisions)",
+                flush=True,
+            )
+    tracked, estimated, captured, precision = (statistics.median(column) for column in zip(*rows))
+    alone, together = tracked / estimated, tracked / (estimated + captured)
+    print(f"peak: MemTracker {tracked_peak} bytes, vramfit {peak} bytes")
+    print(f"vramfit is {alone:,.0f} times as fast; {together:.1f} times with the capture counted in")
+    print(f"capture: {precision:.2f} s a precision")
+    sys.exit(0 if alone >= 10_000 and together >= 5 and precision < 1 else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+//! What `vramfit calibrate` measured on a machine's own GPU.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compute::{ComputeCapability, Workspaces};
+use crate::gpu::{Context, FlopRates, Gpu};
+
+/// A measured GPU. `None` is what could not be read there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// As the driver calls it.
+    pub name: String,
+    /// Its compute capability, such as `8.6`.
+    pub compute_capability: String,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// The most threads that one of them holds.
+    #[serde(default)]
+    pub threads_per_multiprocessor: u32,
+    /// Bytes of memory that CUDA sees.
+    pub capacity: u64,
+    /// Bytes of the context before any library was used.
+    pub context: Option<u64>,
+    /// Bytes that cuBLAS added on Python's thread.
+    pub blas_context: Option<u64>,
+    /// Bytes that cuBLAS added on autograd's thread.
+    pub blas_backward_context: Option<u64>,
+    /// Bytes that cuDNN added on Python's thread.
+    pub dnn_context: Option<u64>,
+    /// Bytes that cuDNN added on autograd's thread.
+    pub dnn_backward_context: Option<u64>,
+    /// Bytes of a cuBLAS handle's workspace.
+    pub blas_workspace: u64,
+    /// Bytes of cuBLASLt's workspace.
+    pub blas_lt_workspace: u64,
+    /// How the context was read: of the process, or of the whole device.
+    #[serde(default)]
+    pub method: String,
+    /// PyTorch's version.
+    #[serde(default)]
+    pub torch: String,
+    /// CUDA's version.
+    #[serde(default)]
+    pub cuda: Option<String>,
+    /// cuDNN's version.
+    #[serde(default)]
+    pub cudnn: Option<u64>,
+}
+
+impl Calibration {
+    /// What does not fit together in it, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let compute: Result<ComputeCapability, String> = self.compute_capability.parse();
+        match compute {
+            Err(problem) => Some(format!("compute_capability: {problem}")),
+            Ok(_) if self.capacity == 0 => Some("capacity: found 0, needed the bytes that CUDA sees".into()),
+            Ok(_) if self.multiprocessors == 0 => Some("multiprocessors: found 0, needed their number".into()),
+            Ok(_) => None,
+        }
+    }
+
+    fn measured_context(&self) -> Option<Context> {
+        // cuBLAS and cuDNN take nearly the same on either thread; the larger one counts.
+        let larger = |first: Option<u64>, second: Option<u64>| Some(first?.max(second?));
+        Some(Context {
+            base: self.context?,
+            blas: larger(self.blas_context, self.blas_backward_context)?,
+            dnn: larger(self.dnn_context, self.dnn_backward_context)?,
+        })
+    }
+
+    pub(crate) fn apply(&self, gpu: &mut Gpu) {
+        gpu.seen_by_cuda = Some(self.capacity);
+        gpu.seen_by_cuda_source = Some("calibrated".into());
+        gpu.multiprocessors = self.multiprocessors;
+        gpu.context = self.measured_context().or(gpu.context);
+        gpu.measured_workspaces = Some(Workspaces { blas: self.blas_workspace, blas_lt: self.blas_lt_workspace });
+    }
+
+    pub(crate) fn to_gpu(&self) -> Gpu {
+        let mut gpu = Gpu {
+            name: self.name.clone(),
+            architecture: "-".into(),
+            compute: self.compute_capability.parse().unwrap_or(ComputeCapability::new(0, 0)),
+            memory: self.capacity,
+            multiprocessors: self.multiprocessors,
+            bandwidth: 0.0,
+            flop_rates: FlopRates::default(),
+            seen_by_cuda: None,
+            seen_by_cuda_source: None,
+            context: None,
+            measured_workspaces: None,
+            aliases: Vec::new(),
+        };
+        self.apply(&mut gpu);
+        gpu
+    }
+}

@@ -1,0 +1,118 @@
+//! The table of GPUs and the search in it.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::collections::BTreeSet;
+
+use vramfit_catalogue::{Calibration, Catalogue, ComputeCapability};
+
+fn catalogue() -> Catalogue {
+    Catalogue::built_in().unwrap()
+}
+
+#[test]
+fn the_table_has_more_than_a_hundred_gpus_from_pascal_to_blackwell() {
+    let catalogue = catalogue();
+    assert!(catalogue.gpus().len() >= 100);
+    let architectures: BTreeSet<&str> = catalogue.gpus().iter().map(|gpu| gpu.architecture.as_str()).collect();
+    let expected = ["Ada", "Ampere", "Blackwell", "Hopper", "Pascal", "Turing", "Volta"];
+    assert_eq!(architectures.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn every_name_and_alias_finds_its_own_row() {
+    let catalogue = catalogue();
+    let mut seen = BTreeSet::new();
+    for gpu in catalogue.gpus() {
+        for name in std::iter::once(&gpu.name).chain(&gpu.aliases) {
+            assert_eq!(catalogue.find(name).unwrap().name, gpu.name, "{name}");
+            assert!(seen.insert(name.to_lowercase()), "{name} stands twice");
+        }
+    }
+}
+
+#[test]
+fn what_drivers_call_their_gpus_is_found() {
+    let catalogue = catalogue();
+    for (driver, name) in [
+        ("NVIDIA GeForce RTX 3060", "RTX 3060"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80GB"),
+        ("Tesla V100-SXM2-16GB", "V100 SXM2 16GB"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada"),
+        ("rtx 4060 ti", "RTX 4060 Ti 8GB"),
+    ] {
+        assert_eq!(catalogue.find(driver).unwrap().name, name);
+    }
+}
+
+#[test]
+fn an_unknown_gpu_is_an_error_that_lists_the_nearest_names() {
+    let error = catalogue().find("RTX 3065").unwrap_err();
+    assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
+    assert_eq!(error.nearest.len(), 5);
+    let error = catalogue().find("GTX 1060").unwrap_err();
+    assert_eq!(error.nearest[..2], ["GTX 1060 3GB", "GTX 1060 6GB"]);
+    assert!(catalogue().find("").is_err());
+}
+
+#[test]
+fn cuda_never_sees_more_than_was_sold_nor_much_less() {
+    for gpu in catalogue().gpus() {
+        let capacity = gpu.capacity();
+        assert!(capacity.low <= capacity.high && capacity.high <= gpu.memory, "{}", gpu.name);
+        assert!(capacity.low as f64 >= gpu.memory as f64 * 0.909, "{}", gpu.name);
+        assert_eq!(gpu.seen_by_cuda.is_some(), gpu.seen_by_cuda_source.is_some(), "{}", gpu.name);
+    }
+}
+
+#[test]
+fn tensor_cores_never_compute_fewer_flops_than_the_ordinary_ones_in_half_the_precision() {
+    for gpu in catalogue().gpus() {
+        let rates = gpu.flop_rates;
+        assert_eq!(rates.bf16.is_some(), gpu.compute.has_bfloat16(), "{}", gpu.name);
+        assert_eq!(rates.tf32.is_some(), gpu.compute.has_bfloat16(), "{}", gpu.name);
+        if gpu.compute >= ComputeCapability::new(7, 0) {
+            assert!(rates.fp16 > rates.fp32, "{}", gpu.name);
+        }
+        assert!(rates.fp32 > rates.fp64, "{}", gpu.name);
+    }
+}
+
+#[test]
+fn only_the_h200_has_been_measured() {
+    let catalogue = catalogue();
+    let measured: Vec<&str> =
+        catalogue.gpus().iter().filter(|gpu| gpu.is_measured()).map(|gpu| gpu.name.as_str()).collect();
+    assert_eq!(measured, ["H200"]);
+    let h200 = catalogue.find("H200").unwrap();
+    assert_eq!((h200.workspaces().blas, h200.workspaces().blas_lt), (33_554_432, 1_048_576));
+}
+
+fn calibration(name: &str) -> Calibration {
+    serde_json::from_value(serde_json::json!({
+        "name": name, "compute_capability": "8.6", "multiprocessors": 28, "threads_per_multiprocessor": 1536,
+        "capacity": 12_622_233_600_u64, "context": 200 << 20, "blas_context": 10 << 20, "blas_backward_context": 12 << 20,
+        "dnn_context": 6 << 20, "dnn_backward_context": 4 << 20, "blas_workspace": 8_519_680, "blas_lt_workspace": 1 << 20,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_calibrated_gpu_counts_as_measured() {
+    let mut catalogue = catalogue();
+    catalogue.calibrate(&calibration("NVIDIA GeForce RTX 3060"));
+    let gpu = catalogue.find("rtx 3060").unwrap();
+    assert!(gpu.is_measured());
+    assert_eq!(gpu.seen_by_cuda, Some(12_622_233_600));
+    assert_eq!(gpu.context.unwrap().bytes(2, 1), (200 + 24 + 6) << 20);
+}
+
+#[test]
+fn a_gpu_that_is_not_in_the_table_joins_it_when_calibrated() {
+    let mut catalogue = catalogue();
+    catalogue.calibrate(&calibration("NVIDIA Imaginary 1"));
+    assert_eq!(catalogue.find("imaginary 1").unwrap().multiprocessors, 28);
+}

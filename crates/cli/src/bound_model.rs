@@ -1,0 +1,27 @@
+//! The model of the command line, at its sizes.
+
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::model::Model;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+
+use crate::arguments::{ModeKind, ModelAt};
+use crate::failure::Failure;
+
+impl ModelAt {
+    /// `model`, which is the one that was named, at the sizes and in the precision and mode asked for.
+    pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
+        let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
+        let sizes = Sizes::select(model, &flags)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
+        let flags = VariantFlags {
+            dtype: self.dtype.map(Into::into),
+            amp: self.amp.map(Into::into),
+            is_eval: self.mode == ModeKind::Eval,
+            has_grad: self.grad,
+        };
+        let variant = select_variant(model, flags)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
+        bind(model, variant, &sizes)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))
+    }
+}

@@ -1,0 +1,67 @@
+//! Settings that cannot go together, and settings that change nothing.
+
+use vramfit_graph::bind::Bound;
+use vramfit_graph::model::Mode;
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+
+use crate::arguments::{Estimate, GradientPlace, LossKind, ModeKind};
+use crate::failure::Failure;
+
+/// Refuses settings that PyTorch itself would not take together.
+pub fn refuse(options: &Estimate) -> Result<(), Failure> {
+    if options.at.grad && options.at.mode == ModeKind::Train {
+        return Err(Failure::new("--grad: found --mode train, needed --mode eval")
+            .with_hint(Some("training keeps the graph anyway; --grad keeps it in evaluation")));
+    }
+    let recipe = Recipe::new(options.optimizer.0, options.optimizer_impl.0);
+    if !recipe.exists() {
+        let fused: Vec<&str> = Kind::NAMES
+            .iter()
+            .filter(|(_, kind)| *kind != Kind::None && Recipe::new(*kind, Implementation::Fused).exists())
+            .map(|(name, _)| *name)
+            .collect();
+        return Err(Failure::new(format!(
+            "--optimizer-impl {}: torch.optim has no such {} on CUDA",
+            recipe.implementation.name(),
+            recipe.kind.name()
+        ))
+        .with_hint(Some(format!("fused are {}", fused.join(", ")))));
+    }
+    Ok(())
+}
+
+/// What was asked for and changes nothing, in words.
+pub fn without_effect(options: &Estimate, bound: &Bound<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if bound.variant.mode != Mode::Train {
+        let asked = [
+            ("--optimizer", options.optimizer.0 != Kind::AdamW),
+            ("--optimizer-impl", options.optimizer_impl.0 != Implementation::Default),
+            ("--clip-grad", options.clip_grad),
+            ("--checkpoint", options.checkpoint.0 != Choice::Nothing),
+            ("--accumulate", options.accumulate != 1),
+            ("--zero-grad", options.zero_grad != GradientPlace::BeforeForward),
+            ("--set-to-none", !options.set_to_none),
+        ];
+        let asked: Vec<&str> = asked.iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| *name).collect();
+        if !asked.is_empty() {
+            notes.push(format!("{}: no effect in evaluation", asked.join(", ")));
+        }
+    } else if options.optimizer.0 == Kind::None && options.optimizer_impl.0 != Implementation::Default {
+        notes.push("--optimizer-impl: no effect with --optimizer none".to_owned());
+    }
+    match options.loss {
+        Some(_) if bound.variant.loss.is_some() => {
+            notes.push("--loss: no effect, the captured step returns a loss".to_owned());
+        }
+        Some(LossKind::None) if bound.variant.mode == Mode::Train => {
+            notes.push("--loss none: without a loss there is no backward pass and no gradient".to_owned());
+        }
+        None if bound.variant.loss.is_none() && bound.variant.mode == Mode::Train => {
+            notes.push("the captured step returns no loss: cross-entropy of the first output is added".to_owned());
+        }
+        _ => {}
+    }
+    notes
+}

@@ -1,0 +1,40 @@
+//! `vramfit layers`: a model module by module.
+
+use vramfit_allocator::Settings;
+use vramfit_report::layers::{LayersReport, Question};
+use vramfit_step::layers::{layers, totals};
+use vramfit_step::optimizer::{Implementation, Recipe};
+use vramfit_step::training::{Loop, train, visit};
+
+use crate::Verdict;
+use crate::arguments::{Layers, Output};
+use crate::built_in::load;
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::known_gpus::{KnownGpus, REFERENCE};
+
+/// Simulates a step, and prints what is in it.
+pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
+    let model = load(&options.model.model)?;
+    let bound = options.model.bind(&model)?;
+    let training = Loop {
+        optimizer: Recipe::new(options.optimizer.0, Implementation::Default),
+        checkpoint: options.checkpoint.0.clone(),
+        ..Loop::default()
+    };
+    let known = KnownGpus::load()?;
+    let machine = known.find(REFERENCE)?.into();
+    let unknown = |error: vramfit_step::checkpoint::UnknownModule| Failure::new(error.to_string());
+    let visits = visit(&bound, &training, machine).map_err(unknown)?;
+    let run = train(&bound, &training, Settings::default(), machine, false).map_err(unknown)?;
+    let layers = layers(&bound, &visits);
+    let totals = totals(&bound, &visits, &layers);
+    let question = Question { model: &options.model.model, bound: &bound, training: &training, depth: options.depth };
+    let report = LayersReport::new(&question, &layers, totals, &run);
+    if output.json {
+        print_json(&report)?
+    } else {
+        print(&report.text())?
+    }
+    Ok(Verdict::Good)
+}

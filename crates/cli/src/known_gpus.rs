@@ -1,0 +1,70 @@
+//! The catalogue of GPUs with what was calibrated on this machine.
+
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
+
+use crate::failure::Failure;
+
+/// The GPU whose measurements stand for those that have none.
+pub const REFERENCE: &str = "H200";
+
+/// The catalogue, calibrated, and from which file.
+pub struct KnownGpus {
+    /// The GPUs.
+    pub catalogue: Catalogue,
+}
+
+impl KnownGpus {
+    /// Reads the table and the user's own file, if there is one.
+    pub fn load() -> Result<KnownGpus, Failure> {
+        let mut catalogue =
+            Catalogue::built_in().map_err(|error| Failure::new(format!("the catalogue of GPUs: {error}")))?;
+        if let Some(path) = calibrations_file() {
+            for calibration in read(&path)? {
+                catalogue.calibrate(&calibration);
+            }
+        }
+        Ok(KnownGpus { catalogue })
+    }
+
+    /// The GPU of a name.
+    pub fn find(&self, name: &str) -> Result<&Gpu, Failure> {
+        self.catalogue.find(name).map_err(|error| {
+            let hint = "`vramfit catalogue` lists all of them; `vramfit calibrate` adds the GPU of this machine";
+            Failure::new(format!("--gpu: {error}")).with_hint(Some(hint))
+        })
+    }
+
+    /// The context of a GPU, or that of the measured one.
+    pub fn context(&self, gpu: &Gpu) -> Result<Context, Failure> {
+        let reference = self.find(REFERENCE)?.context;
+        gpu.context.or(reference).ok_or_else(|| Failure::new("the catalogue of GPUs: no context is measured"))
+    }
+}
+
+/// Where calibrations are kept, unless the environment names no home.
+pub fn calibrations_file() -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("vramfit").join("gpus.json"))
+}
+
+/// The calibrations in a file; none where there is no file.
+pub fn read(path: &Path) -> Result<Vec<Calibration>, Failure> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
+    };
+    let hint = "remove the file, or run `vramfit calibrate` again";
+    let bad = |problem: String| Failure::new(format!("{}: {problem}", path.display())).with_hint(Some(hint));
+    let list: Vec<Calibration> = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    match list.iter().find_map(|calibration| Some((calibration, calibration.problem()?))) {
+        Some((calibration, problem)) => Err(bad(format!("{}: {problem}", calibration.name))),
+        None => Ok(list),
+    }
+}

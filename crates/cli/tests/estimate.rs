@@ -1,0 +1,290 @@
+//! `vramfit estimate` from the outside: the contract's keys and exit codes, flags that conflict, and one clear error for
+//! bad input.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+const SMALL: &str = include_str!("../../graph/tests/captures/small.json");
+
+fn vramfit(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn capture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
+    folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
+}
+
+fn estimate(model: &str, more: &[&str]) -> (i32, Value) {
+    let mut arguments = vec!["estimate", model, "--json"];
+    arguments.extend(more);
+    let (code, out, err) = vramfit(&arguments);
+    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
+}
+
+/// The words of a refusal.
+fn refusal(arguments: &[&str]) -> String {
+    let mut all = vec!["estimate"];
+    all.extend(arguments);
+    let (code, out, err) = vramfit(&all);
+    assert_eq!(code, 2, "{arguments:?}: {out}{err}");
+    assert!(out.is_empty() && err.starts_with("error: ") && !err.contains("panicked"), "{arguments:?}: {out}{err}");
+    err
+}
+
+/// The small capture with something in it replaced, in a file of its own.
+fn changed(folder: &tempfile::TempDir, from: &str, to: &str) -> PathBuf {
+    assert!(SMALL.contains(from), "{from}");
+    let path = folder.path().join("changed.vramfit");
+    fs::write(&path, SMALL.replacen(from, to, 1)).unwrap();
+    path
+}
+
+#[test]
+fn the_contracts_keys_are_there_and_the_breakdown_sums_to_the_peak() {
+    let (code, report) = estimate("bert-base", &["--batch", "32", "--seq", "128", "--optimizer", "adam"]);
+    assert_eq!(code, 0);
+    for key in [
+        "model",
+        "settings",
+        "parameters",
+        "peak_allocated",
+        "peak_reserved",
+        "device_used",
+        "peak",
+        "breakdown",
+        "phases",
+        "exact",
+        "unmodelled",
+        "range",
+        "reserved_range",
+        "fit",
+    ] {
+        assert!(report.get(key).is_some(), "{key}");
+    }
+    assert_eq!(report["parameters"], 109_483_778);
+    assert_eq!(report["fit"], Value::Null);
+    let breakdown = report["breakdown"].as_object().unwrap();
+    let names: Vec<&str> = breakdown.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "parameters",
+            "gradients",
+            "optimizer",
+            "activations",
+            "inputs",
+            "outputs",
+            "temporary",
+            "workspace",
+            "rounding"
+        ]
+    );
+    assert!(breakdown.values().all(|bytes| bytes.as_u64().unwrap() > 0), "{breakdown:?}");
+    let sum: u64 = breakdown.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert_eq!(report["peak_allocated"], sum);
+    let peak = &report["peak"];
+    assert_eq!((&peak["step"], &peak["phase"]), (&Value::from(1), &Value::from("backward")));
+    assert!(peak["module"].as_str().unwrap().starts_with("bert.encoder.layer."));
+    assert!(peak["op"].as_str().unwrap().starts_with("aten."));
+    for (range, number) in [("range", "peak_allocated"), ("reserved_range", "peak_reserved")] {
+        let [low, high, found] =
+            [&report[range]["low"], &report[range]["high"], &report[number]].map(|value| value.as_u64().unwrap());
+        assert!(low <= found && found <= high, "{range}");
+    }
+}
+
+#[test]
+fn phases_are_build_then_forward_backward_step_with_one_entry_a_micro_batch() {
+    let (_, report) = estimate(&capture("mlp-relu"), &["--accumulate", "2", "--steps", "2"]);
+    let names: Vec<(Option<u64>, &str, Option<u64>)> = report["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| (phase["step"].as_u64(), phase["phase"].as_str().unwrap(), phase["micro"].as_u64()))
+        .collect();
+    let mut wanted = vec![(None, "build", None)];
+    for step in 0..2 {
+        for micro in 0..2 {
+            wanted.push((Some(step), "forward", Some(micro)));
+            wanted.push((Some(step), "backward", Some(micro)));
+        }
+        wanted.push((Some(step), "step", None));
+    }
+    assert_eq!(names, wanted);
+    let (_, report) = estimate(&capture("mlp-relu"), &["--mode", "eval"]);
+    let phases = report["phases"].as_array().unwrap();
+    assert!(phases.len() == 4 && phases[1..].iter().all(|phase| phase["phase"] == "eval"));
+}
+
+#[test]
+fn what_fits_exits_with_0_and_what_does_not_with_1_and_pytorchs_words() {
+    let model = capture("mlp-relu");
+    let (code, report) = estimate(&model, &["--vram", "1GiB"]);
+    assert_eq!((code, &report["fit"]["verdict"]), (0, &Value::from("fits")));
+    assert_eq!(report["fit"]["capacity"], 1 << 30);
+    let (code, report) = estimate(&model, &["--vram", "60MiB"]);
+    assert_eq!((code, &report["fit"]["verdict"]), (1, &Value::from("does-not-fit")));
+    let message = report["fit"]["message"].as_str().unwrap();
+    assert!(message.starts_with("CUDA out of memory. Tried to allocate "), "{message}");
+    let (code, out, err) = vramfit(&["estimate", &model, "--vram", "1MiB"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains("while the model and its inputs are moved"), "{out}");
+}
+
+#[test]
+fn an_operator_without_a_rule_is_named_with_its_module_and_makes_a_range_that_holds_the_truth() {
+    // Measured on an H200: `encoder-post-eval`.
+    let (allocated, reserved) = (68_348_416, 88_080_384);
+    let arguments = ["--batch", "16", "--seq", "100", "--mode", "eval"];
+    let (_, report) = estimate(&capture("encoder-post"), &arguments);
+    assert_eq!(report["exact"], false);
+    let named = report["unmodelled"][0].as_str().unwrap();
+    assert!(named.starts_with("aten._transformer_encoder_layer_fwd.default ×"), "{named}");
+    assert!(report["unmodelled_in"]["aten._transformer_encoder_layer_fwd.default"][0].as_str().is_some());
+    for (range, truth) in [("range", allocated), ("reserved_range", reserved)] {
+        let [low, high] = ["low", "high"].map(|end| report[range][end].as_u64().unwrap());
+        assert!(low <= truth && truth <= high, "{range}: {low} to {high}");
+    }
+    // The verdict is as sure as the range.
+    let verdict = |vram: u64| {
+        let vram = format!("{vram}B");
+        let mut all = arguments.to_vec();
+        all.extend(["--vram", &vram]);
+        estimate(&capture("encoder-post"), &all).1["fit"]["verdict"].as_str().unwrap().to_owned()
+    };
+    let end = |end: &str| report["reserved_range"][end].as_u64().unwrap();
+    assert_eq!(verdict(end("high")), "fits");
+    assert_eq!(verdict(end("high") - (2 << 20)), "too-close");
+    assert_eq!(verdict(20 << 20), "does-not-fit");
+}
+
+#[test]
+fn the_text_keeps_to_80_columns() {
+    for arguments in [
+        &["bert-base", "--batch", "32", "--vram", "3GiB"][..],
+        &["gpt2", "--accumulate", "3", "--checkpoint", "blocks", "--mode", "eval"],
+        &["llama-1b", "--dtype", "bf16", "--gpu", "RTX 3060"],
+    ] {
+        let mut all = vec!["estimate"];
+        all.extend(arguments);
+        let (_, out, err) = vramfit(&all);
+        assert!(err.is_empty(), "{err}");
+        for line in out.lines() {
+            // An address is not broken.
+            let fits = line.chars().count() <= 80 || !line.trim().contains(' ');
+            assert!(fits && !line.contains('\u{1b}'), "{line}");
+        }
+    }
+}
+
+#[test]
+fn settings_that_change_nothing_are_told() {
+    let notes = |arguments: &[&str]| estimate(&capture("bert-small"), arguments).1["notes"].to_string();
+    assert!(notes(&["--loss", "mean"]).contains("--loss: no effect"));
+    let evaluation = notes(&["--mode", "eval", "--accumulate", "2", "--checkpoint", "blocks"]);
+    assert!(evaluation.contains("--checkpoint, --accumulate: no effect in evaluation"), "{evaluation}");
+    assert!(!notes(&["--mode", "eval"]).contains("no effect"));
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_with_what_can() {
+    let model = capture("bert-small");
+    for (arguments, words) in [
+        (&["--grad"][..], "--mode eval"),
+        (&["--optimizer", "rmsprop", "--optimizer-impl", "fused"], "no such rmsprop"),
+        (&["--optimizer", "lion"], "adafactor"),
+        (&["--dtype", "int8"], "possible values"),
+        (&["--dtype", "bf16", "--amp", "bf16"], "bf"),
+        (&["--checkpoint", "decoder.*"], "bert.encoder"),
+        (&["--checkpoint", "sequential:3"], "no Sequential"),
+        (&["--checkpoint", "sequential:0"], "whole number from 1"),
+        (&["--size", "width=3"], "batch"),
+        (&["--size", "batch"], "SYMBOL=N"),
+        (&["--size", "input_ids=2x3x4"], "needed 2"),
+        (&["--batch", "2", "--size", "batch=3"], "makes it"),
+        (&["--accumulate", "0"], "1..="),
+        (&["--steps", "0"], "1..="),
+        (&["--vram", "11XB"], "11GiB"),
+        (&["--alloc-conf", "max_split_size_mb:7"], "max_split_size_mb"),
+    ] {
+        let mut all = vec![model.as_str()];
+        all.extend(arguments);
+        let error = refusal(&all);
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    assert!(refusal(&[&capture("mlp-relu"), "--checkpoint", "blocks"]).contains("no list of equal blocks"));
+    assert!(refusal(&["no-such-model"]).contains("bert-base"));
+}
+
+#[test]
+fn sizes_that_no_machine_has_are_refused_by_name() {
+    let model = capture("bert-small");
+    for (arguments, words) in [
+        (&["--batch", "0"][..], "needed a size from 1"),
+        (&["--batch", "-4"], "needed a size from 1"),
+        (&["--batch", "1000000000000"], "tensor "),
+        (&["--batch", "9223372036854775807"], "needed a size from 1"),
+        (&["--batch", "99999999999999999999"], "--batch"),
+        (&["--seq", "1099511627775"], "tensor "),
+    ] {
+        let mut all = vec![model.as_str()];
+        all.extend(arguments);
+        let error = refusal(&all);
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    // A thousand million rows are many, but numbers.
+    let (code, report) = estimate(&capture("mlp-relu"), &["--batch", "1000000000", "--vram", "80GiB"]);
+    assert_eq!((code, &report["fit"]["verdict"]), (1, &Value::from("does-not-fit")));
+}
+
+#[test]
+fn broken_files_are_refused_with_the_place_and_what_was_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.vramfit");
+    let whole = fs::read(capture("bert-small")).unwrap();
+    for length in [0, 1, 10, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..length]).unwrap();
+        assert!(refusal(&[path.to_str().unwrap()]).contains("model.vramfit"), "{length}");
+    }
+    for text in
+        ["", "{", "[]", "null", "not JSON", "{\"format\": \"vramfit-capture\"}", "{\"format\": 3, \"version\": 1}"]
+    {
+        fs::write(&path, text).unwrap();
+        refusal(&[path.to_str().unwrap()]);
+    }
+    refusal(&[folder.path().to_str().unwrap()]);
+}
+
+#[test]
+fn bad_captures_are_refused_by_node_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to, words) in [
+        ("\"version\": 1", "\"version\": 99", "99"),
+        ("\"format\": \"vramfit-capture\"", "\"format\": \"onnx\"", "onnx"),
+        ("[\"float32\", [3, 4]]", "[\"float33\", [3, 4]]", "float33"),
+        ("[\"float32\", [3, 4]]", "[\"float32\", [-3, 4]]", "-3"),
+        ("[\"float32\", [\"batch\", 3]]", "[\"float32\", [3000000000, 4000000000]]", "tensor 5"),
+        ("[\"float32\", [\"batch\", 3]]", "[\"float32\", [\"batch*9223372036854775807\", 4]]", "batch"),
+        ("[\"float32\", [\"batch\", 3]]", "[\"float32\", [\"batch-9\", 4]]", "batch-9"),
+        ("[\"float32\", [\"batch\", 3]]", "[\"float32\", [\"width\", 4]]", "width"),
+        ("[\"float32\", [3, 4]]", "[\"float32\", [3, 99999999999999999999]]", "types"),
+        ("[\"%3\", \"%0\", \"%1\"]", "[\"%3\", \"%0\", \"%77\"]", "`bias` names tensor 77"),
+        ("[\"%3\", \"%0\", \"%1\"]", "[\"%9\", \"%0\", \"%1\"]", "tensor 9"),
+        ("\"move_order\": [0, 1, 2]", "\"move_order\": [0, 1, 7]", "move_order"),
+        ("\"loss\": \"%9\", \"held\"", "\"loss\": \"%99\", \"held\"", "99"),
+        ("[\"enter\", 1", "[\"enter\", 11", "11"),
+        ("[\"call\", 0,", "[\"call\", 100,", "100"),
+    ] {
+        let path = changed(&folder, from, to);
+        let error = refusal(&[path.to_str().unwrap(), "--batch", "8"]);
+        assert!(error.contains("changed.vramfit: ") && error.contains(words), "{to}: {error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! `vramfit layers`, `vramfit models` and the page of an estimate, from the outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn vramfit(arguments: &[&str]) -> (i32, String, String) {
+    let config = tempfile::tempdir().unwrap();
+    let mut command = Command::cargo_bin("vramfit").unwrap();
+    let output = command.env("XDG_CONFIG_HOME", config.path()).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let (code, out, err) = vramfit(&[arguments, &["--json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn the_built_in_models_are_listed_and_can_be_estimated() {
+    let models = json(&["models"]);
+    let names: Vec<&str> =
+        models["models"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bert-base", "gpt2", "llama-1b", "resnet50", "vit-b-16"]);
+    for name in names {
+        assert!(json(&["estimate", name])["peak_allocated"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_modules_numbers_are_the_sums_of_what_is_inside() {
+    let report = json(&["layers", "bert-base", "--batch", "2", "--seq", "64", "--depth", "9"]);
+    let layers = report["layers"].as_array().unwrap();
+    let named = |name: &str| layers.iter().find(|layer| layer["module"] == name).unwrap();
+    let number = |layer: &Value, key: &str| layer[key].as_u64().unwrap();
+    assert_eq!(number(&report["totals"], "forward_flops"), 22_047_627_264);
+    assert_eq!(number(&layers[0], "forward_flops"), 22_047_627_264);
+    assert_eq!(number(&layers[0], "parameters"), 109_483_778);
+    let inner: u64 = (0..12).map(|index| number(named(&format!("bert.encoder.layer.{index}")), "saved_bytes")).sum();
+    assert_eq!(inner, number(named("bert.encoder"), "saved_bytes"));
+    let dense = named("bert.encoder.layer.0.intermediate.dense");
+    assert_eq!(dense["output_shapes"][0], serde_json::json!([2, 64, 3072]));
+    assert_eq!(number(dense, "parameters"), 768 * 3072 + 3072);
+    assert_eq!(number(dense, "forward_flops"), 2 * 2 * 64 * 768 * 3072);
+    assert_eq!(number(dense, "backward_flops"), 2 * number(dense, "forward_flops"));
+    assert_eq!(number(dense, "output_bytes"), 2 * 64 * 3072 * 4);
+}
+
+#[test]
+fn the_rule_of_thumb_stands_beside_the_simulated_peak() {
+    let report = json(&["layers", "gpt2", "--optimizer", "sgd"]);
+    let rule = &report["rule_of_thumb"];
+    let number = |key: &str| rule[key].as_u64().unwrap();
+    assert_eq!(number("copies"), 2);
+    assert_eq!(number("bytes"), 2 * number("parameter_bytes") + 2 * number("output_bytes"));
+    assert!(report["peak_allocated"].as_u64().unwrap() > 0);
+    let (_, text, _) = vramfit(&["layers", "gpt2"]);
+    assert!(text.contains("rule of thumb") && text.contains("simulated peak"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn an_estimates_text_has_the_verdict_first_and_stays_within_eighty_columns() {
+    let (code, text, _) = vramfit(&["estimate", "bert-base", "--gpu", "RTX 3060"]);
+    assert_eq!(code, 0);
+    let verdict = text.find("fits on the RTX 3060").unwrap();
+    assert!(verdict < text.find("peak allocated").unwrap());
+    for part in
+        ["cached, unused", "CUDA context", "largest holders at the peak", "modeling_bert.py:", "second peak", "##"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colour without a terminal");
+}
+
+#[test]
+fn an_estimates_page_is_whole_and_asks_for_nothing_from_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    let (code, _, err) = vramfit(&["estimate", "bert-base", "--html", path.to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+    let page = std::fs::read_to_string(&path).unwrap();
+    for part in ["bert-base", "id=\"treemap\"", "class=\"layers\"", "word_embeddings", "id=\"timeline\""] {
+        assert!(page.contains(part), "{part}");
+    }
+    for word in ["http://", "https://", "src=", "@import", "url(", "{{"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    let (code, _, err) = vramfit(&["estimate", "bert-base", "--html", "/nowhere/page.html"]);
+    assert!(code == 2 && err.contains("/nowhere/page.html"), "{err}");
+}

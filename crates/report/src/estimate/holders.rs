@@ -1,0 +1,87 @@
+//! Who holds the memory at the peak: grouped by what it is for, by module and by line.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use vramfit_graph::bind::Bound;
+use vramfit_graph::model::TensorId;
+use vramfit_step::memory::Category;
+use vramfit_step::training::Run;
+
+use super::places::Places;
+use super::{CATEGORIES, category_name};
+
+/// Memory of one kind that one line of one module holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// Bytes of its blocks.
+    pub bytes: u64,
+    /// How many blocks.
+    pub blocks: u32,
+    /// What it is for.
+    pub category: &'static str,
+    /// The module; `None` where it belongs to the whole model.
+    pub module: Option<String>,
+    /// The operator that asked for it.
+    pub op: Option<String>,
+    /// The line of the model's code, as `file:line in function`.
+    pub source: Option<String>,
+}
+
+/// The names of what memory is for, in the contract's order.
+pub const CATEGORY_NAMES: [&str; CATEGORIES.len()] = {
+    let mut names = [""; CATEGORIES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CATEGORIES[index].0;
+        index += 1;
+    }
+    names
+};
+
+/// All holders at the run's peak, the largest first.
+pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) -> Vec<Holder> {
+    let held = run.held_at(instant);
+    let weights = weights_of(bound);
+    let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
+    for held in &held {
+        let weight = weights.get(held.id as usize).copied();
+        let module = weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place));
+        // Weights have no line: all of a module belong together.
+        let place = if weight.is_some() { u32::MAX } else { held.place };
+        let holder = groups.entry((held.category, module, place)).or_insert_with(|| Holder {
+            bytes: 0,
+            blocks: 0,
+            category: category_name(held.category),
+            module: module.map(str::to_owned),
+            op: places.operator(place).map(str::to_owned),
+            source: places
+                .source(place)
+                .map(|source| format!("{}:{} in {}", source.file, source.line, source.function)),
+        });
+        holder.bytes += held.block;
+        holder.blocks += 1;
+    }
+    let mut holders: Vec<Holder> = groups.into_values().collect();
+    holders.sort_by(|first, second| {
+        let key = |holder: &Holder| (std::cmp::Reverse(holder.bytes), holder.category, holder.module.clone());
+        key(first).cmp(&key(second)).then_with(|| first.source.cmp(&second.source))
+    });
+    holders
+}
+
+/// The modules of the weights in the order in which they are moved to the GPU, which is the order of the first pieces of
+/// memory; empty for weights of the model itself.
+pub fn weights_of<'a>(bound: &'a Bound<'_>) -> Vec<&'a str> {
+    let model = bound.model;
+    let names: HashMap<_, &str> = model
+        .parameters
+        .iter()
+        .chain(&model.buffers)
+        .filter_map(|weight| Some((weight.tensor, weight.names.first()?.as_str())))
+        .collect();
+    // What is on the host or empty asks for no memory.
+    let asks = |id: &&TensorId| !bound.tensor(**id).is_on_host && bound.tensor(**id).elements > 0;
+    let module = |id: &TensorId| names.get(id).and_then(|name| name.rsplit_once('.')).map_or("", |(module, _)| module);
+    model.move_order.iter().filter(asks).map(module).collect()
+}

@@ -1,0 +1,199 @@
+//! A simulated run, packed as the viewer takes recordings.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+use vramfit_graph::bind::Bound;
+use vramfit_step::memory::{Category, Entry};
+use vramfit_step::training::{Phase, Run};
+use vramfit_trace::snapshot::Action;
+
+use super::super::category_name;
+use super::super::holders::{CATEGORY_NAMES, weights_of};
+use super::super::places::Places;
+use crate::explain::html::columns::Columns;
+use crate::explain::html::compress;
+
+/// Memory from the request that made it to the one that let go of it.
+struct Piece {
+    id: u32,
+    born: u32,
+    died: Option<u32>,
+    requested: u64,
+    size: u64,
+    address: u64,
+    place: u32,
+    category: Category,
+}
+
+/// The columns, compressed.
+pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
+    let pieces = pieces(run);
+    let segments = &run.segments;
+    let lowest =
+        pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address)).min();
+    let lowest = lowest.unwrap_or(0);
+    let mut columns = Columns::default();
+    columns.add_differences("born", pieces.iter().map(|piece| piece.born.into()));
+    columns.add("lived", pieces.iter().map(|piece| piece.died.map_or(0, |died| u64::from(died - piece.born).max(1))));
+    columns.add("pending", pieces.iter().map(|_| 0));
+    columns.add_differences("address", pieces.iter().map(|piece| piece.address - lowest));
+    columns.add("size", pieces.iter().map(|piece| piece.size));
+    columns.add("tail", pieces.iter().map(|piece| piece.size.saturating_sub(piece.requested)));
+    columns.add("stream", pieces.iter().map(|_| 0));
+    let name = |category: Category| category_name(category);
+    let role = |category: Category| CATEGORY_NAMES.iter().position(|known| *known == name(category)).unwrap_or(0);
+    columns.add("role", pieces.iter().map(|piece| role(piece.category) as u64));
+    columns.add_differences("time", run.journal.iter().map(|_| 0));
+    columns.add_differences("segmentAt", segments.iter().map(|(instant, _)| u64::from(*instant)));
+    columns.add("segmentKind", segments.iter().map(|(_, change)| segment_kind(change.action)));
+    columns.add_differences("segmentAddress", segments.iter().map(|(_, change)| change.address - lowest));
+    columns.add("segmentSize", segments.iter().map(|(_, change)| change.size));
+    let mut tables = Tables::default();
+    let weights = weights_of(bound);
+    let weight = |id: u32| weights.get(id as usize).copied().filter(|module| !module.is_empty());
+    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(places, weight(piece.id), piece.place)).collect();
+    columns.add("stack", stacks.into_iter());
+    tables.add_to(&mut columns);
+    compress(&columns.finish(head(run, &tables, lowest)))
+}
+
+fn segment_kind(action: Action) -> u64 {
+    match action {
+        Action::SegmentFree => 1,
+        Action::SegmentMap => 2,
+        Action::SegmentUnmap => 3,
+        _ => 0,
+    }
+}
+
+/// All memory in the order in which it was asked for; what it became last is what it was for.
+fn pieces(run: &Run) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    for (index, entry) in run.journal.iter().enumerate() {
+        let instant = index as u32 + 1;
+        match *entry {
+            Entry::Allocate { id, bytes, place, category } => {
+                numbers.insert(id, pieces.len());
+                let (died, requested, size) = (None, bytes, bytes);
+                pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });
+            }
+            Entry::Free { id } => {
+                if let Some(&number) = numbers.get(&id) {
+                    pieces[number].died = Some(instant);
+                }
+            }
+        }
+    }
+    for label in &run.labels {
+        if let Some(&number) = numbers.get(&label.id) {
+            let piece = &mut pieces[number];
+            (piece.size, piece.address, piece.category) = (label.block, label.address, label.category);
+        }
+    }
+    // After a failure nothing has a block.
+    let answered = run.labels.last().map_or(0, |label| label.instant);
+    pieces.retain(|piece| piece.born <= answered);
+    pieces
+}
+
+fn head(run: &Run, tables: &Tables, lowest: u64) -> Map<String, Value> {
+    let peak = run.peak().map_or(0, |phase| phase.peak.instant);
+    let mut steps: Vec<[u32; 2]> = Vec::new();
+    let mut start = 0;
+    for phase in &run.phases {
+        if phase.phase == Phase::Build {
+            start = phase.end;
+        } else if matches!(phase.phase, Phase::Step | Phase::Eval) {
+            steps.push([start, phase.end]);
+            start = phase.end;
+        }
+    }
+    let head = json!({
+        "events": run.journal.len(),
+        "lowestAddress": lowest.to_string(),
+        "earlier": 0,
+        "hasFrames": true,
+        "isSimulated": true,
+        "steps": steps,
+        "unfinished": null,
+        "roles": CATEGORY_NAMES,
+        "roleOrder": (0..CATEGORY_NAMES.len()).collect::<Vec<_>>(),
+        "findings": [],
+        "peak": i64::from(peak) - 1,
+        "reservedPeak": i64::from(peak) - 1,
+        "ooms": run.failure.map_or_else(Vec::new, |failure| vec![json!([run.labels.last().map_or(0, |label| label.instant), failure.error.requested])]),
+        "strings": tables.strings,
+    });
+    match head {
+        Value::Object(head) => head,
+        _ => Map::new(),
+    }
+}
+
+/// Strings, frames and stacks: one stack a place, with one frame, its line.
+#[derive(Default)]
+struct Tables {
+    strings: Vec<String>,
+    string_numbers: HashMap<String, u64>,
+    stacks: HashMap<(Option<usize>, u32), u64>,
+    /// For each stack its module, as a string's number plus one, and whether it has a frame.
+    modules: Vec<(u64, bool)>,
+    frames: Vec<(u64, u64, u64)>,
+}
+
+impl Tables {
+    fn string(&mut self, text: &str) -> u64 {
+        if let Some(&number) = self.string_numbers.get(text) {
+            return number;
+        }
+        let number = self.strings.len() as u64;
+        self.strings.push(text.to_owned());
+        self.string_numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    fn stack(&mut self, places: &Places<'_>, weight: Option<&str>, place: u32) -> u64 {
+        let module = weight.or_else(|| places.module(place));
+        let key = (weight.map(|weight| weight.as_ptr().addr()), place);
+        if let Some(&number) = self.stacks.get(&key) {
+            return number;
+        }
+        let number = self.modules.len() as u64;
+        let module = module.map_or(0, |module| self.string(module) + 1);
+        let source = places.source(place).filter(|_| weight.is_none());
+        if let Some(source) = source {
+            let operator = places.operator(place).unwrap_or("");
+            let frame = (
+                self.string(&source.file),
+                source.line.into(),
+                self.string(&format!("{} ({operator})", source.function)),
+            );
+            self.frames.push(frame);
+        }
+        self.modules.push((module, source.is_some()));
+        self.stacks.insert(key, number);
+        number
+    }
+
+    fn add_to(&self, columns: &mut Columns) {
+        columns.add("frameFile", self.frames.iter().map(|frame| frame.0));
+        columns.add("frameLine", self.frames.iter().map(|frame| frame.1));
+        columns.add("frameFunction", self.frames.iter().map(|frame| frame.2));
+        columns.add("frameIsUser", self.frames.iter().map(|_| 1));
+        columns.add("stackLength", self.modules.iter().map(|(_, has_frame)| u64::from(*has_frame)));
+        columns.add("stackFrames", 0..self.frames.len() as u64);
+        let mut frame = 0;
+        let owners: Vec<u64> = self
+            .modules
+            .iter()
+            .map(|(_, has_frame)| {
+                frame += u64::from(*has_frame);
+                if *has_frame { frame } else { 0 }
+            })
+            .collect();
+        columns.add("stackOwner", owners.into_iter());
+        columns.add("stackModule", self.modules.iter().map(|(module, _)| *module));
+    }
+}

@@ -1,0 +1,56 @@
+//! Which module and line of the model a place of the simulation belongs to.
+
+use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::model::Source;
+
+/// The modules of all places of a forward pass.
+pub struct Places<'a> {
+    bound: &'a Bound<'a>,
+    /// For each step the innermost module with a path that runs it.
+    modules: Vec<Option<u32>>,
+}
+
+impl<'a> Places<'a> {
+    /// Goes through the pass once.
+    pub fn new(bound: &'a Bound<'a>) -> Places<'a> {
+        let mut open: Vec<u32> = Vec::new();
+        let has_path = |module: &&u32| bound.model.modules[**module as usize].path.is_some();
+        let modules = bound
+            .steps
+            .iter()
+            .map(|step| {
+                match step {
+                    BoundStep::Enter(module, _) => open.push(*module),
+                    BoundStep::Exit(_, _) => {
+                        open.pop();
+                    }
+                    _ => {}
+                }
+                open.iter().rev().find(has_path).copied()
+            })
+            .collect();
+        Places { bound, modules }
+    }
+
+    /// The dotted path of the module that runs a step; `None` outside the model and in its outermost module.
+    pub fn module(&self, place: u32) -> Option<&'a str> {
+        let module = (*self.modules.get(place as usize)?)?;
+        self.bound.model.modules[module as usize].path.as_deref().filter(|path| !path.is_empty())
+    }
+
+    /// The operator of a step.
+    pub fn operator(&self, place: u32) -> Option<&'a str> {
+        match self.bound.steps.get(place as usize)? {
+            BoundStep::Call(call) => Some(self.bound.operator_name(call)),
+            _ => None,
+        }
+    }
+
+    /// The line of the model's code that made a step.
+    pub fn source(&self, place: u32) -> Option<&'a Source> {
+        match self.bound.steps.get(place as usize)? {
+            BoundStep::Call(call) => self.bound.model.sources.get(call.source? as usize),
+            _ => None,
+        }
+    }
+}

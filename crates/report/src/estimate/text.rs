@@ -1,0 +1,211 @@
+//! The estimate for a terminal or a log file: 80 columns, and nothing that needs colour.
+
+use anstyle::{AnsiColor, Style};
+
+use vramfit_step::training::SCRATCH;
+
+use super::{EstimateReport, Range};
+use crate::size::{grouped, human};
+
+/// Letters of a bar that stands for everything on the device.
+const BAR: usize = 30;
+/// How many holders are shown.
+const HOLDERS: usize = 10;
+/// Where a line ends.
+const WIDTH: usize = 80;
+
+impl EstimateReport {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        let bold = Style::new().bold();
+        let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, grouped(self.parameters));
+        text += &self.verdict_text();
+        text += &self.numbers_text();
+        text += &self.breakdown_text();
+        text += &self.phases_text();
+        text += &self.holders_text();
+        text += &self.second_peak_text();
+        if !self.unmodelled.is_empty() {
+            let bad = AnsiColor::Red.on_default().bold();
+            text += &format!("\n{bad}not modelled{bad:#}\n");
+            for operator in &self.unmodelled {
+                let name = operator.split(' ').next().unwrap_or(operator);
+                let modules = self.unmodelled_in.get(name).map_or(&[][..], Vec::as_slice);
+                let shown = modules.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+                let more = if modules.len() > 3 { ", …" } else { "" };
+                let place = if shown.is_empty() { String::new() } else { format!(" in {shown}{more}") };
+                text += &wrapped(&format!("{operator}{place}"), 2);
+            }
+            let bound = format!(
+                "the ranges take them to need from their results alone up to {SCRATCH} times all that they read and write"
+            );
+            text += &wrapped(&bound, 2);
+        }
+        for note in &self.notes {
+            text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
+        }
+        text
+    }
+
+    fn verdict_text(&self) -> String {
+        let Some(fit) = &self.fit else { return String::new() };
+        let style = match fit.verdict {
+            "fits" => AnsiColor::Green.on_default().bold(),
+            _ => AnsiColor::Red.on_default().bold(),
+        };
+        let verdict = fit.verdict.replace('-', " ");
+        let place = match &fit.gpu {
+            Some(gpu) if self.vram.is_none() => format!("on the {gpu}, which has {} for it", human(fit.capacity)),
+            _ => format!("in {}", human(fit.capacity)),
+        };
+        let mut text = format!("{style}{verdict}{style:#} {place}\n");
+        if let Some(message) = &fit.message {
+            text += &wrapped(message, 2);
+        }
+        text + "\n"
+    }
+
+    fn numbers_text(&self) -> String {
+        let spread = |range: Range| match range.low == range.high {
+            true => String::new(),
+            false => {
+                let cause = if self.unmodelled.is_empty() { "the order of addresses" } else { "what is not modelled" };
+                format!("   {} to {}, by {cause}", human(range.low), human(range.high))
+            }
+        };
+        let mut text = format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
+        text += &format!("peak reserved   {:>10}{}\n", human(self.peak_reserved), spread(self.reserved_range));
+        let whose = if self.is_context_measured { "measured" } else { "as on an H200" };
+        text += &format!(
+            "on the device   {:>10}   with {} of CUDA context, {whose}\n",
+            human(self.device_used),
+            human(self.context)
+        );
+        if self.peak.is_null() {
+            return text + "it dies while the model and its inputs are moved to the GPU\n";
+        }
+        let word = |key: &str| self.peak[key].as_str().unwrap_or("").to_owned();
+        let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
+        let module = word("module");
+        let place = if module.is_empty() { word("op") } else { format!("{module} ({})", word("op")) };
+        let mut line = format!("the peak is in  {step}{}", word("phase"));
+        if line.chars().count() + 1 + place.chars().count() > WIDTH {
+            line += &format!("\n{:16}{}", "", cut(&place, WIDTH - 16));
+        } else {
+            line += &format!(" {place}");
+        }
+        text + line.trim_end() + "\n"
+    }
+
+    fn breakdown_text(&self) -> String {
+        let mut rows: Vec<(&str, u64)> =
+            self.breakdown.iter().map(|(name, bytes)| (name.as_str(), bytes.as_u64().unwrap_or(0))).collect();
+        rows.push(("cached, unused", self.peak_reserved.saturating_sub(self.peak_allocated)));
+        rows.push(("CUDA context", self.context));
+        let mut text = String::from("\n");
+        for (name, bytes) in rows.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            let share = bytes as f64 / self.device_used.max(1) as f64;
+            let bar = "#".repeat((share * BAR as f64).round() as usize);
+            text += format!("  {name:16}{:>10} {:5.1} %  {bar}", human(bytes), 100.0 * share).trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    fn phases_text(&self) -> String {
+        let mut text = format!("\n  {:16}{:>12}{:>12}{:>12}\n", "phase", "peak", "at its end", "reserved");
+        let has_micro_batches = self.phases.iter().any(|phase| phase["micro"].as_u64() > Some(0));
+        for phase in &self.phases {
+            let number = |key: &str| human(phase[key].as_u64().unwrap_or(0));
+            let step = phase["step"].as_u64().map_or_else(String::new, |step| format!("{} ", step + 1));
+            let micro = phase["micro"].as_u64().filter(|_| has_micro_batches);
+            let micro = micro.map_or_else(String::new, |micro| format!(" {}", micro + 1));
+            let name = format!("{step}{}{micro}", phase["phase"].as_str().unwrap_or(""));
+            text +=
+                &format!("  {name:16}{:>12}{:>12}{:>12}\n", number("peak"), number("allocated"), number("reserved"));
+        }
+        text
+    }
+
+    fn holders_text(&self) -> String {
+        if self.holders.is_empty() {
+            return String::new();
+        }
+        let mut text = String::from("\n  largest holders at the peak\n");
+        for holder in self.holders.iter().take(HOLDERS) {
+            let module = holder.module.as_deref().unwrap_or("the model");
+            text += &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category, cut(module, WIDTH - 26));
+            let op = holder.op.as_deref().unwrap_or("").trim_start_matches("aten.").trim_end_matches(".default");
+            if let Some(source) = &holder.source {
+                text += &format!("{:14}{}\n", "", source_text(op, source, WIDTH - 14));
+            }
+        }
+        text
+    }
+
+    fn second_peak_text(&self) -> String {
+        let Some(second) = &self.second_peak else { return String::new() };
+        let saved = human(self.peak_allocated.saturating_sub(second.allocated));
+        let line = format!(
+            "second peak: {} in {}step {}; cutting the first below it saves no more than {saved}",
+            human(second.allocated),
+            if second.phase == "step" { "the optimizer's ".to_owned() } else { format!("the {} of ", second.phase) },
+            second.step.map_or(0, |step| step + 1),
+        );
+        format!("\n{}", wrapped(&line, 2))
+    }
+}
+
+/// An operator and its line; of a long path only the file's name.
+fn source_text(op: &str, source: &str, width: usize) -> String {
+    let whole = format!("{op}, {}", source.trim_start_matches("site-packages/"));
+    if whole.chars().count() <= width {
+        return whole;
+    }
+    cut(&format!("{op}, {}", source.rsplit('/').next().unwrap_or(source)), width)
+}
+
+/// A text with its beginning cut off where it is too long: the end of a path tells most.
+fn cut(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().skip(length - width + 1).collect();
+    format!("…{kept}")
+}
+
+/// A paragraph, indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines += &format!("{:indent$}{line}\n", "");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines + &format!("{:indent$}{line}\n", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_end_at_eighty_columns() {
+        let text = wrapped(&"word ".repeat(60), 2);
+        assert!(text.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")));
+        assert_eq!(text.split_whitespace().count(), 60);
+    }
+
+    #[test]
+    fn a_long_path_keeps_its_end() {
+        assert_eq!(cut("encoder.layer.0.output", 12), "…er.0.output");
+        assert_eq!(cut("short", 12), "short");
+    }
+}

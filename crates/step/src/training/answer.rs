@@ -1,0 +1,203 @@
+//! An allocator answers a program's requests.
+
+use vramfit_allocator::{Allocator, BlockId, SegmentChange, Settings, SimulatedDriver};
+use vramfit_trace::snapshot::PoolId;
+
+use super::program::{Mark, Program};
+use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
+use crate::memory::{Aside, Category, Entry, Happening};
+
+impl Program {
+    /// The run on a GPU of this memory under these settings.
+    pub fn run(&self, settings: Settings, driver: SimulatedDriver) -> Run {
+        self.run_keeping(settings, driver, false)
+    }
+
+    /// The same; the requests come with it where `keeps_journal` says so.
+    pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
+        let mut gpu = Gpu::new(Allocator::new(settings, driver), self.allocation_count());
+        gpu.labels = keeps_journal.then(Vec::new);
+        let mut goes_on = gpu.play(&self.entries, &self.asides, 0, &self.marks, |id| id);
+        if goes_on && let Some(repeat) = &self.repeat {
+            let start = repeat.start.entry;
+            self.each_repeat(|number, entries, asides, renumber| {
+                let later = |mark: &Mark| Mark { step: mark.step.map(|step| step + number), ..*mark };
+                let marks: Vec<Mark> = self.marks[repeat.start.mark..].iter().map(later).collect();
+                goes_on = gpu.play(entries, asides, start, &marks, |id| renumber.renumber(id));
+                goes_on
+            });
+        }
+        let built = gpu.phases.iter().filter(|phase| phase.phase != Phase::Build);
+        let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
+        Run {
+            phases: gpu.phases,
+            peak_reserved,
+            missing: self.missing.clone(),
+            libraries: self.libraries,
+            failure: gpu.failure,
+            journal: if keeps_journal { self.journal() } else { Vec::new() },
+            labels: gpu.labels.unwrap_or_default(),
+            segments: gpu.segments,
+        }
+    }
+}
+
+/// Memory that the program holds.
+#[derive(Clone, Copy)]
+struct Held {
+    block: BlockId,
+    bytes: u64,
+    category: Category,
+}
+
+/// A GPU at work.
+struct Gpu {
+    allocator: Allocator<SimulatedDriver>,
+    /// By the requests' numbers.
+    held: Vec<Option<Held>>,
+    account: Account,
+    peak: Peak,
+    place: u32,
+    instant: u32,
+    phases: Vec<PhaseReport>,
+    labels: Option<Vec<Label>>,
+    segments: Vec<(u32, SegmentChange)>,
+    failure: Option<Failure>,
+}
+
+impl Gpu {
+    fn new(allocator: Allocator<SimulatedDriver>, allocations: usize) -> Gpu {
+        Gpu {
+            allocator,
+            held: Vec::with_capacity(allocations),
+            account: Account::default(),
+            peak: Peak::default(),
+            place: 0,
+            instant: 0,
+            phases: Vec::new(),
+            labels: None,
+            segments: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Answers requests, before which `start` others came; false where one failed.
+    fn play(
+        &mut self,
+        entries: &[Entry],
+        asides: &[Aside],
+        start: usize,
+        marks: &[Mark],
+        number: impl Fn(u32) -> u32,
+    ) -> bool {
+        let mut asides = asides.iter().peekable();
+        let mut done = 0;
+        for mark in marks {
+            let end = mark.end - start;
+            while done < end {
+                // Up to the next aside the requests are all there is.
+                let stop = asides.peek().map_or(end, |aside| (aside.at - start).min(end));
+                for entry in &entries[done..stop] {
+                    if !self.answer(entry, &number) {
+                        self.end(mark);
+                        return false;
+                    }
+                }
+                done = stop;
+                while let Some(aside) = asides.next_if(|aside| aside.at - start == done) {
+                    match aside.what {
+                        Happening::Recount { id, category } => self.recount(number(id), category),
+                        Happening::LocalMemoryGrows => self.allocator.driver().grow_local_memory(),
+                        Happening::LibraryTakes(bytes) => self.allocator.driver().library_takes(bytes),
+                        Happening::HostFrees(bytes) => self.allocator.driver().host_frees(bytes),
+                    }
+                }
+            }
+            self.end(mark);
+        }
+        true
+    }
+
+    #[inline]
+    fn answer(&mut self, entry: &Entry, number: &impl Fn(u32) -> u32) -> bool {
+        self.instant += 1;
+        match *entry {
+            Entry::Allocate { id, bytes, place, category } => {
+                self.place = place;
+                let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
+                    Ok(block) => block,
+                    Err(error) => {
+                        self.failure = Some(Failure { error, place });
+                        return false;
+                    }
+                };
+                self.note_segments();
+                let id = number(id) as usize;
+                if self.held.len() <= id {
+                    self.held.resize(id + 1, None);
+                }
+                self.held[id] = Some(Held { block, bytes, category });
+                self.label(id as u32, block, category);
+                self.account.requested[category as usize] += bytes;
+                self.account.rounding += self.allocator.block(block).size - bytes;
+                let allocated = self.allocator.allocated_bytes();
+                if allocated > self.peak.allocated {
+                    self.peak = Peak { allocated, account: self.account, place, instant: self.instant };
+                }
+            }
+            Entry::Free { id } => {
+                if let Some(Held { block, bytes, category }) = self.held[number(id) as usize].take() {
+                    self.account.requested[category as usize] -= bytes;
+                    self.account.rounding -= self.allocator.block(block).size - bytes;
+                    self.allocator.free(block);
+                }
+            }
+        }
+        true
+    }
+
+    fn recount(&mut self, id: u32, category: Category) {
+        if let Some(held) = &mut self.held[id as usize] {
+            self.account.requested[held.category as usize] -= held.bytes;
+            self.account.requested[category as usize] += held.bytes;
+            held.category = category;
+            let block = held.block;
+            self.label(id, block, category);
+        }
+    }
+
+    #[inline]
+    fn note_segments(&mut self) {
+        if self.labels.is_some() {
+            let instant = self.instant;
+            self.segments.extend(self.allocator.take_changes().into_iter().map(|change| (instant, change)));
+        } else {
+            self.allocator.clear_changes();
+        }
+    }
+
+    #[inline]
+    fn label(&mut self, id: u32, block: BlockId, category: Category) {
+        if let Some(labels) = &mut self.labels {
+            let block = self.allocator.block(block);
+            let (block, address) = (block.size, block.address);
+            labels.push(Label { instant: self.instant, id, block, address, category });
+        }
+    }
+
+    fn end(&mut self, mark: &Mark) {
+        self.phases.push(PhaseReport {
+            phase: mark.phase,
+            step: mark.step,
+            micro: mark.micro,
+            allocated: self.allocator.allocated_bytes(),
+            peak: self.peak,
+            reserved: self.allocator.reserved_bytes(),
+            peak_reserved: self.allocator.statistics().reserved_bytes.all.peak,
+            end: self.instant,
+        });
+        let allocated = self.allocator.allocated_bytes();
+        self.peak = Peak { allocated, account: self.account, place: self.place, instant: self.instant };
+        self.allocator.reset_peaks();
+    }
+}

@@ -1,0 +1,125 @@
+//! What a run asks of the allocator, in order: made once, answered under any settings.
+
+use super::report::Phase;
+use crate::forward::Missing;
+use crate::memory::{Aside, Entry};
+use crate::ops::Libraries;
+
+/// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
+/// answers for every cap.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The requests that were simulated.
+    pub(super) entries: Vec<Entry>,
+    /// What happened between them.
+    pub(super) asides: Vec<Aside>,
+    /// Where phases end.
+    pub(super) marks: Vec<Mark>,
+    /// Steps that do again what the last simulated one did.
+    pub(super) repeat: Option<Repeat>,
+    /// Operators without a rule, with the steps that call them in one pass.
+    pub missing: Missing,
+    /// What the process has loaded in the end.
+    pub libraries: Libraries,
+}
+
+/// The end of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub phase: Phase,
+    pub step: Option<u32>,
+    pub micro: Option<u32>,
+    /// How many requests came before it.
+    pub end: usize,
+}
+
+/// Steps that do again what the last simulated one did.
+#[derive(Clone, Debug)]
+pub(super) struct Repeat {
+    /// How many.
+    pub count: u32,
+    /// Where the step that is repeated begins; it is the last simulated one.
+    pub start: Position,
+    /// The number the next memory after it gets.
+    pub next_id: u32,
+    /// The memory that lay there before that step, and what lies in its place after it, each in the same order.
+    pub before: Vec<u32>,
+    pub after: Vec<u32>,
+}
+
+/// A place in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub entry: usize,
+    pub aside: usize,
+    pub mark: usize,
+    /// The number the next memory gets.
+    pub id: u32,
+}
+
+impl Program {
+    /// All requests in order, repeated steps included.
+    pub fn journal(&self) -> Vec<Entry> {
+        let mut journal = self.entries.clone();
+        self.each_repeat(|_, entries, _, renumber| {
+            journal.extend(entries.iter().map(|entry| match *entry {
+                Entry::Allocate { id, bytes, place, category } => {
+                    Entry::Allocate { id: renumber.renumber(id), bytes, place, category }
+                }
+                Entry::Free { id } => Entry::Free { id: renumber.renumber(id) },
+            }));
+            true
+        });
+        journal
+    }
+
+    /// How many steps do again what the last simulated one did.
+    pub fn repeated_steps(&self) -> u32 {
+        self.repeat.as_ref().map_or(0, |repeat| repeat.count)
+    }
+
+    /// How many requests for memory there are.
+    pub fn allocation_count(&self) -> usize {
+        let count = |entries: &[Entry]| entries.iter().filter(|entry| matches!(entry, Entry::Allocate { .. })).count();
+        let repeated = self.repeat.as_ref();
+        count(&self.entries)
+            + repeated.map_or(0, |repeat| repeat.count as usize * count(&self.entries[repeat.start.entry..]))
+    }
+
+    /// Calls `look` for each repeated step, with its number, requests and asides, and the numbers that memory has in
+    /// it; until that says stop.
+    pub(super) fn each_repeat(&self, mut look: impl FnMut(u32, &[Entry], &[Aside], &Renumber) -> bool) {
+        let Some(repeat) = &self.repeat else { return };
+        let (entries, asides) = (&self.entries[repeat.start.entry..], &self.asides[repeat.start.aside..]);
+        let made = repeat.next_id - repeat.start.id;
+        let mut renumber = Renumber { first: repeat.start.id, offset: 0, carried: Vec::new() };
+        let mut lying = repeat.after.clone();
+        for number in 1..=repeat.count {
+            renumber.offset = made * number;
+            renumber.carried.clear();
+            renumber.carried.resize(repeat.start.id as usize, u32::MAX);
+            for (&old, &new) in repeat.before.iter().zip(&lying) {
+                renumber.carried[old as usize] = new;
+            }
+            if !look(number, entries, asides, &renumber) {
+                return;
+            }
+            lying = repeat.after.iter().map(|&id| renumber.renumber(id)).collect();
+        }
+    }
+}
+
+/// The numbers that memory has in a repeated step.
+pub(super) struct Renumber {
+    first: u32,
+    offset: u32,
+    carried: Vec<u32>,
+}
+
+impl Renumber {
+    /// The number of the memory that stands where `id` stood in the step that is repeated.
+    #[inline]
+    pub fn renumber(&self, id: u32) -> u32 {
+        if id >= self.first { id + self.offset } else { self.carried[id as usize] }
+    }
+}

@@ -1,0 +1,30 @@
+//! Any capture that can be read and bound can be simulated: no panic, no endless loop, no large allocation.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::bind;
+use vramfit_graph::read::read_bytes;
+use vramfit_graph::select::{SizeFlags, Sizes};
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::training::{AddedLoss, H200, Loop, train};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(model) = read_bytes(bytes) else { return };
+    let flags = SizeFlags { batch: Some(3), ..SizeFlags::default() };
+    let chosen = Sizes::select(&model, &flags).unwrap_or_else(|_| Sizes::example(&model));
+    for sizes in [Sizes::example(&model), chosen] {
+        for variant in 0..model.variants.len() {
+            let Ok(bound) = bind(&model, variant, &sizes) else { continue };
+            for checkpoint in [Choice::Nothing, Choice::Blocks] {
+                let options = Loop { checkpoint, loss: AddedLoss::CrossEntropy, steps: 2, ..Loop::default() };
+                if let Ok(run) = train(&bound, &options, Settings::default(), H200, false) {
+                    for phase in &run.phases {
+                        assert!(phase.peak.allocated >= phase.allocated);
+                    }
+                }
+            }
+        }
+    }
+});
