@@ -198,8 +198,8 @@ impl<'a> Interpreter<'a> {
                     _ => None,
                 };
                 let (optimizer, is_engine) = optimizer?;
-                for value in arguments.positional.to_vec() {
-                    if let Value::Function(closure) = value {
+                for value in &arguments.positional {
+                    if let Value::Function(closure) = *value {
                         self.follow(closure, None, call, &Arguments { positional: Vec::new(), keywords: Vec::new() });
                     }
                 }
