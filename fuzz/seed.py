@@ -14,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "crates" / "trace" / "tests" / "data"
 CORPUS = ROOT / "fuzz" / "corpus" / "read_snapshot"
 CAPTURES = ROOT / "crates" / "graph" / "tests" / "captures"
+LINT_CASES = ROOT / "crates" / "lint" / "corpus"
+LINT_CORPUS = ROOT / "fuzz" / "corpus" / "lint_python"
 CAPTURE_CORPORA = [ROOT / "fuzz" / "corpus" / name for name in ("read_capture", "simulate_capture")]
 ARCHIVES = ROOT / "crates" / "graph" / "tests" / "archives"
 ARCHIVE_CORPUS = ROOT / "fuzz" / "corpus" / "read_archive"
@@ -27,10 +29,21 @@ def load(path):
     return module
 
 
+def seed_python():
+    """The linter's cases, and each cut short: broken Python."""
+    LINT_CORPUS.mkdir(parents=True, exist_ok=True)
+    for file in sorted(LINT_CASES.glob("*.py")):
+        for number, case in enumerate(file.read_text().split("# case: ")[1:]):
+            source = case.split("\n", 1)[1]
+            (LINT_CORPUS / f"{file.stem}_{number}").write_text(source)
+            (LINT_CORPUS / f"{file.stem}_{number}_cut").write_text(source[: len(source) * 2 // 3])
+
+
 def main():
     seed_snapshots()
     seed_captures()
     seed_archives()
+    seed_python()
 
 
 def seed_archives():

@@ -78,6 +78,10 @@ pub enum Command {
     Top(monitor::Top),
     /// Serve Prometheus metrics, a page and JSON about the GPUs over HTTP.
     Serve(monitor::Serve),
+    /// Find the habits that waste or leak GPU memory in Python sources.
+    ///
+    /// Exit code 1 when anything is found, 2 when a file could not be read or parsed.
+    Lint(Lint),
     /// Show a model module by module: output shape, weights, bytes, what is saved for backward, FLOPs.
     ///
     /// FLOPs are counted as torch.utils.flop_counter.FlopCounterMode counts them.
@@ -180,6 +184,55 @@ pub struct Explain {
     /// by it.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
+}
+
+/// `vramfit lint`.
+#[derive(Args, Debug)]
+pub struct Lint {
+    /// Files and folders; `-` reads standard input. Folders are searched for Python files and notebooks that git does
+    /// not ignore.
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub paths: Vec<PathBuf>,
+    /// How findings are written.
+    #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+    pub format: LintFormat,
+    /// Use these rules instead of the defaults: codes, beginnings of codes, or ALL, with commas between.
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    pub select: Option<Vec<String>>,
+    /// Do not use these rules.
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Mend what can be mended without changing what the program computes.
+    #[arg(long)]
+    pub fix: bool,
+    /// With --fix or --diff, mend also what may change what the program computes.
+    #[arg(long)]
+    pub unsafe_fixes: bool,
+    /// Show what --fix would change, and change nothing.
+    #[arg(long, conflicts_with = "fix")]
+    pub diff: bool,
+    /// Print the page of a rule; without a code, list all rules.
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "all")]
+    pub explain: Option<String>,
+    /// Count findings by rule instead of showing them.
+    #[arg(long)]
+    pub statistics: bool,
+    /// The name under which standard input is checked.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub stdin_filename: PathBuf,
+}
+
+/// How findings are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LintFormat {
+    /// For people: a line, the source, what it costs.
+    Text,
+    /// A list of objects; the same as --json.
+    Json,
+    /// SARIF 2.1.0.
+    Sarif,
+    /// Annotations for GitHub Actions.
+    Github,
 }
 
 /// A model at sizes, in a precision and a mode.

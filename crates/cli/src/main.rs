@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
         Command::Top(options) => commands::top::run(options, &arguments.output),
         Command::Serve(options) => commands::serve::run(options),
+        Command::Lint(options) => commands::lint::run(options, &arguments.output),
         Command::Layers(options) => commands::layers::run(options, &arguments.output),
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),

@@ -7,6 +7,7 @@ pub mod estimate;
 pub mod explain;
 pub mod gpus;
 pub mod layers;
+pub mod lint;
 pub mod memory_summary;
 pub mod models;
 pub mod out_of_memory;

@@ -6,6 +6,7 @@ pub mod estimate;
 pub mod explain;
 pub mod gpus;
 pub mod layers;
+pub mod lint;
 pub mod models;
 pub mod replay;
 pub mod serve;

@@ -9,3 +9,4 @@ mod words;
 pub use html::page;
 pub use json::ExplainReport;
 pub use text::text;
+pub(crate) use text::wrap;

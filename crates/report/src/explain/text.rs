@@ -148,7 +148,7 @@ fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is
 }
 
 /// Cuts `text` into lines of at most `width` letters, at spaces; a number stays with its unit.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let is_unit = matches!(word.trim_end_matches(['.', ',', ';', ')']), "B" | "KiB" | "MiB" | "GiB" | "TiB" | "%");

@@ -1,0 +1,100 @@
+"""Holds vramfit lint against TorchFix and torch-preflight in one run: what each finds of the corpus, and the times.
+
+    python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--limit SECONDS]
+
+`--peers` is the bin folder of an environment with `torchfix` and `torch-preflight` (PyPI), `--tree` a tree of Python
+files such as site-packages/torch. Each tool gets the same folders; one that is not done within the limit is stopped, and
+its time is a lower bound. Times are CPU seconds, which a busy machine
+does not distort; vramfit uses all cores, the others one. The corpus is split into one file a case; a case counts as found when the tool says anything on
+a line that the corpus marks, and as wrongly accused when it says anything in a case without a mark.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CORPUS = ROOT / "crates" / "lint" / "corpus"
+
+OFF = {"VF008", "VF012", "VF013"}
+
+
+def split(folder):
+    """Writes one file a case; gives the marked lines of each."""
+    marked = {}
+    for file in sorted(CORPUS.glob("*.py")):
+        for number, case in enumerate(file.read_text().split("# case: ")[1:]):
+            source = case.split("\n", 1)[1]
+            path = pathlib.Path(folder) / f"{file.stem}_{number:02}.py"
+            lines = source.split("\n")
+            # The notes that are off by default are nobody's to find here.
+            marked[path.name] = {n for n, line in enumerate(lines, 1) if "# expect: " in line and not OFF & set(line.split("# expect: ")[1].split(", "))}
+            path.write_text("\n".join(line.split("  # expect: ")[0] for line in lines))
+    return marked
+
+
+def run(command, limit):
+    """What the command says, its wall and CPU seconds, and whether it was done in time."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        output, is_done = ran.stdout + ran.stderr, True
+    except subprocess.TimeoutExpired:
+        output, is_done = "", False
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return output, time.perf_counter() - start, cpu, is_done
+
+
+def places(output):
+    """File and line of everything of the form `file.py:12` or `file.py,line=12`."""
+    found = {}
+    for name, line in re.findall(r"([\w.-]+\.py)(?:[:(]|,line=)(\d+)", output):
+        found.setdefault(name, set()).add(int(line))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", required=True)
+    parser.add_argument("--tree", required=True)
+    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--vramfit", help="the binary; without it, it is built")
+    options = parser.parse_args()
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    if not options.vramfit:
+        subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "vramfit"], cwd=ROOT, check=True)
+    vramfit = options.vramfit or str(target / "release" / "vramfit")
+    peers = pathlib.Path(options.peers)
+    tools = {
+        "vramfit lint": lambda path: [vramfit, "lint", "--no-color", path],
+        "TorchFix": lambda path: [str(peers / "torchfix"), "--select=ALL", "-j", "1", path],
+        "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", "-f", "github", "-j", "1", path],
+    }
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        marked = split(folder)
+        for tool, command in tools.items():
+            output, _, seconds, _ = run(command(folder), options.limit)
+            found = places(output)
+            right = sum(bool(lines & found.get(name, set())) for name, lines in marked.items() if lines)
+            wrong = sum(bool(found.get(name)) for name, lines in marked.items() if not lines)
+            _, wall, tree_seconds, is_done = run(command(options.tree), options.limit)
+            rows.append({"tool": tool, "found": right, "of": sum(map(bool, marked.values())), "accused": wrong, "clean": sum(not lines for lines in marked.values()), "corpus_seconds": round(seconds, 2), "tree_seconds": round(tree_seconds, 3), "tree_wall": round(wall, 2), "done": is_done})
+            print(json.dumps(rows[-1]), flush=True)
+    own = rows[0]["tree_seconds"]
+    print("\n| tool | cases found | clean cases accused | corpus | tree | times as long |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        more = "" if row["done"] else "> "
+        print(f"| {row['tool']} | {row['found']} of {row['of']} | {row['accused']} of {row['clean']} | {row['corpus_seconds']} s | {more}{row['tree_seconds']} s | {more}{row['tree_seconds'] / own:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

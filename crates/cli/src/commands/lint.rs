@@ -1,0 +1,155 @@
+//! `vramfit lint`: what wastes or leaks memory in Python sources.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use vramfit_lint::files::{Options, Report, check_paths, check_text};
+use vramfit_lint::fix::fixed;
+use vramfit_lint::rules;
+use vramfit_lint::settings::Settings;
+use vramfit_report::lint as report;
+
+use crate::Verdict;
+use crate::arguments::{Lint, LintFormat, Output};
+use crate::commands::{print, print_json};
+use crate::failure::Failure;
+use crate::whole_file;
+
+/// Findings are a bad verdict; files that cannot be read or parsed are a failure, after the rest has been reported.
+pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
+    if let Some(code) = &options.explain {
+        return explain(code);
+    }
+    let reads_input = options.paths.iter().any(|path| path == Path::new("-"));
+    if reads_input && (options.paths.len() > 1) {
+        return Err(Failure::new("`-` stands for standard input and cannot be given beside other paths"));
+    }
+    let mut reports = if reads_input { vec![standard_input(options)?] } else { check(&options.paths, options)? };
+    let format = if output.json { LintFormat::Json } else { options.format };
+    if options.diff {
+        return diff(&reports, options);
+    }
+    if options.fix && !reads_input {
+        let changed = mend(&reports, options)?;
+        if changed > 0 {
+            reports = check(&options.paths, options)?;
+        }
+    } else if options.fix {
+        return mend_input(&reports[0], options);
+    }
+    show(&reports, format, options)?;
+    let errors = report::errors(&reports);
+    if !errors.is_empty() {
+        // Nothing is left to tell where standard error is closed.
+        let _ = anstream::stderr().lock().write_all(errors.as_bytes());
+        let count =
+            reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
+        return Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())));
+    }
+    let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
+    Ok(if is_clean { Verdict::Good } else { Verdict::Bad })
+}
+
+fn wanted(options: &Lint) -> Options {
+    Options { select: options.select.clone(), ignore: options.ignore.clone() }
+}
+
+fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<Report>, Failure> {
+    check_paths(paths, &wanted(options)).map_err(Failure::new)
+}
+
+fn standard_input(options: &Lint) -> Result<Report, Failure> {
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::new(format!("standard input: {error}")))?;
+    let path = &options.stdin_filename;
+    let settings = Settings::find(if path == Path::new("-") { Path::new(".") } else { path }).map_err(Failure::new)?;
+    settings.selection(path, options.select.as_deref(), &options.ignore).map_err(Failure::new)?;
+    let wanted = wanted(options);
+    // Deep nesting needs a deep stack.
+    let worker = std::thread::Builder::new().stack_size(64 << 20);
+    let worker = worker.spawn({
+        let path = path.clone();
+        move || check_text(&path, &bytes, &settings, &wanted)
+    });
+    worker
+        .map_err(|error| Failure::new(format!("a thread could not be started: {error}")))?
+        .join()
+        .map_err(|_| Failure::new("the check has died"))
+}
+
+fn explain(code: &str) -> Result<Verdict, Failure> {
+    if code == "all" {
+        print(&report::rules())?;
+        return Ok(Verdict::Good);
+    }
+    match rules::find(&code.to_ascii_uppercase()) {
+        Some(rule) => print(rule.page)?,
+        None => {
+            return Err(
+                Failure::new(format!("`{code}` is no rule")).with_hint(Some("vramfit lint --explain lists all rules"))
+            );
+        }
+    }
+    Ok(Verdict::Good)
+}
+
+fn show(reports: &[Report], format: LintFormat, options: &Lint) -> Result<(), Failure> {
+    match format {
+        LintFormat::Json => print_json(&report::json(reports)),
+        LintFormat::Sarif => print_json(&report::sarif(reports)),
+        LintFormat::Github => print(&report::github(reports)),
+        LintFormat::Text if options.statistics => print(&report::statistics(reports)),
+        LintFormat::Text => print(&(report::text(reports) + &report::summary(reports))),
+    }
+}
+
+/// The file's new text, where fixes change it.
+fn mended(report: &Report, options: &Lint) -> Option<String> {
+    fixed(report.document.as_ref()?, &report.checked.findings, options.unsafe_fixes)
+}
+
+fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
+    let mut changed = 0;
+    for report in reports {
+        if let Some(text) = mended(report, options) {
+            whole_file::write(&report.path, text.as_bytes()).map_err(|error| {
+                Failure::new(format!("{}: the fixed file could not be written: {error}", report.path.display()))
+            })?;
+            changed += 1;
+        }
+    }
+    Ok(changed)
+}
+
+/// `--fix` of standard input prints the mended text.
+fn mend_input(report: &Report, options: &Lint) -> Result<Verdict, Failure> {
+    let Some(document) = &report.document else {
+        return Err(Failure::new(report.unreadable.clone().unwrap_or_default()));
+    };
+    let text = mended(report, options).unwrap_or_else(|| document.text.clone());
+    std::io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::new(format!("standard output: {error}")))?;
+    Ok(Verdict::Good)
+}
+
+fn diff(reports: &[Report], options: &Lint) -> Result<Verdict, Failure> {
+    let mut all = String::new();
+    for report in reports {
+        if let (Some(new), Some(document)) = (mended(report, options), &report.document) {
+            let old = if document.is_notebook() {
+                std::fs::read_to_string(&report.path)
+                    .map_err(|error| Failure::new(format!("{}: {error}", report.path.display())))?
+            } else {
+                document.text.clone()
+            };
+            all += &report::diff(&report.path.display().to_string(), &old, &new);
+        }
+    }
+    print(&all)?;
+    Ok(if all.is_empty() { Verdict::Good } else { Verdict::Bad })
+}

@@ -1,0 +1,172 @@
+//! `vramfit lint` from the outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+const LEAK: &str = "import torch\ndef train(model, loader, criterion, optimizer):\n    total = 0\n    for x, y in loader:\n        optimizer.zero_grad()\n        loss = criterion(model(x), y)\n        loss.backward()\n        optimizer.step()\n        total += loss\n    return total\n";
+
+fn lint(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output =
+        Command::cargo_bin("vramfit").unwrap().current_dir(folder).arg("lint").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_finding_is_one_line_then_the_source() {
+    let folder = folder(&[("train.py", LEAK)]);
+    let (code, out, _) = lint(folder.path(), &["--no-color", "train.py"]);
+    assert_eq!(code, 1);
+    assert!(out.starts_with("train.py:9:9 VF001 "), "{out}");
+    assert!(out.contains("total += loss") && out.contains("^^^^"), "{out}");
+}
+
+#[test]
+fn json_is_a_list_with_the_contracts_keys() {
+    let folder = folder(&[("train.py", LEAK)]);
+    let (code, out, _) = lint(folder.path(), &["--json", "train.py"]);
+    let list: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, 1);
+    assert_eq!(
+        (&list[0]["file"], &list[0]["line"], &list[0]["column"], &list[0]["code"]),
+        (&"train.py".into(), &9.into(), &9.into(), &"VF001".into())
+    );
+    assert!(list[0]["message"].is_string() && list.as_array().unwrap().len() == 1);
+    let (_, sarif, _) = lint(folder.path(), &["--format", "sarif", "train.py"]);
+    let sarif: serde_json::Value = serde_json::from_str(&sarif).unwrap();
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "VF001");
+    let (_, github, _) = lint(folder.path(), &["--format", "github", "train.py"]);
+    assert!(github.starts_with("::warning title=VF001,file=train.py,line=9,"), "{github}");
+}
+
+#[test]
+fn clean_code_and_code_without_torch_exit_with_0() {
+    let folder =
+        folder(&[("clean.py", "import torch\nprint(torch.ones(2))\n"), ("other.py", &LEAK.replace("torch", "jax"))]);
+    assert_eq!(lint(folder.path(), &["."]).0, 0);
+}
+
+#[test]
+fn a_syntax_error_is_told_and_does_not_stop_the_rest() {
+    let folder = folder(&[("broken.py", "def f(:\n"), ("train.py", LEAK)]);
+    let (code, out, error) = lint(folder.path(), &["--no-color", "."]);
+    assert_eq!(code, 2);
+    assert!(out.contains("train.py:9:9 VF001"), "{out}");
+    assert!(error.contains("broken.py:1:7: syntax error"), "{error}");
+}
+
+#[test]
+fn comments_and_settings_switch_rules_off() {
+    let quiet = LEAK.replace("total += loss", "total += loss  # noqa: VF001");
+    let own = LEAK.replace("total += loss", "total += loss  # vramfit: ignore[VF001]");
+    let project = "[tool.vramfit.lint]\nselect = [\"VF\"]\nignore = [\"VF008\"]\n[tool.vramfit.lint.per-file-ignores]\n\"legacy/*.py\" = [\"VF001\"]\n";
+    let folder = folder(&[("a.py", &quiet), ("b.py", &own), ("legacy/c.py", LEAK), ("pyproject.toml", project)]);
+    let (code, out, error) = lint(folder.path(), &["--no-color", "."]);
+    assert_eq!((code, error.as_str()), (0, ""), "{out}");
+    fs::write(folder.path().join("pyproject.toml"), "[tool.vramfit.lint]\nselect = [\"VF999\"]\n").unwrap();
+    let (code, _, error) = lint(folder.path(), &["."]);
+    assert_eq!(code, 2);
+    assert!(error.contains("VF999"), "{error}");
+}
+
+#[test]
+fn ignored_files_are_left_out_unless_named() {
+    let folder = folder(&[(".gitignore", "generated/\n"), ("generated/train.py", LEAK)]);
+    assert_eq!(lint(folder.path(), &["."]).0, 0);
+    assert_eq!(lint(folder.path(), &["generated/train.py"]).0, 1);
+}
+
+#[test]
+fn fix_mends_and_diff_only_shows() {
+    let folder = folder(&[("train.py", LEAK)]);
+    let (code, out, _) = lint(folder.path(), &["--diff", "train.py"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("-        total += loss\n+        total += loss.detach()\n"), "{out}");
+    assert_eq!(fs::read_to_string(folder.path().join("train.py")).unwrap(), LEAK);
+    assert_eq!(lint(folder.path(), &["--fix", "train.py"]).0, 0);
+    assert_eq!(
+        fs::read_to_string(folder.path().join("train.py")).unwrap(),
+        LEAK.replace("+= loss", "+= loss.detach()")
+    );
+}
+
+#[test]
+fn standard_input_is_checked_and_mended() {
+    let folder = folder(&[]);
+    let run = |arguments: &[&str]| {
+        Command::cargo_bin("vramfit")
+            .unwrap()
+            .current_dir(folder.path())
+            .arg("lint")
+            .args(arguments)
+            .write_stdin(LEAK)
+            .output()
+            .unwrap()
+    };
+    let output = run(&["--no-color", "--stdin-filename", "x.py", "-"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.starts_with(b"x.py:9:9 VF001"));
+    assert_eq!(run(&["--fix", "-"]).stdout, LEAK.replace("+= loss", "+= loss.detach()").into_bytes());
+}
+
+#[test]
+fn a_notebook_is_told_by_cell_and_mended_in_place() {
+    let lines: Vec<String> = LEAK.lines().map(|line| format!("{line}\n")).collect();
+    let notebook = serde_json::json!({"cells": [
+        {"cell_type": "markdown", "source": ["# title"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip list\n"], "outputs": []},
+        {"cell_type": "code", "source": lines, "outputs": []},
+    ], "nbformat": 4, "nbformat_minor": 5, "metadata": {}});
+    let folder = folder(&[("n.ipynb", &notebook.to_string())]);
+    let (code, out, error) = lint(folder.path(), &["--no-color", "n.ipynb"]);
+    assert_eq!(code, 1, "{error}");
+    assert!(out.starts_with("n.ipynb:cell 2:9:9 VF001"), "{out}");
+    assert_eq!(lint(folder.path(), &["--fix", "n.ipynb"]).0, 0);
+    let mended: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("n.ipynb")).unwrap()).unwrap();
+    assert_eq!(mended["cells"][2]["source"][8], "        total += loss.detach()\n");
+    assert_eq!(mended["cells"][1], notebook["cells"][1]);
+}
+
+#[test]
+fn bad_usage_exits_with_2() {
+    let folder = folder(&[("bad.ipynb", "{}"), ("latin.py", "x = 1\n")]);
+    fs::write(folder.path().join("latin.py"), b"import torch\nx = '\xff'\n").unwrap();
+    for arguments in [
+        &["missing.py"][..],
+        &["--select", "XY1", "."],
+        &["--explain", "VF999"],
+        &["bad.ipynb"],
+        &["latin.py"],
+        &["--format", "xml"],
+        &["-", "latin.py"],
+    ] {
+        assert_eq!(lint(folder.path(), arguments).0, 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn pages_and_statistics_are_printed() {
+    let folder = folder(&[("train.py", LEAK)]);
+    let (code, page, _) = lint(folder.path(), &["--explain", "vf001"]);
+    assert!(code == 0 && page.starts_with("# VF001"));
+    let (code, rules, _) = lint(folder.path(), &["--explain"]);
+    assert!(code == 0 && rules.lines().count() == 16);
+    let (code, statistics, _) = lint(folder.path(), &["--statistics", "train.py"]);
+    assert!(code == 1 && statistics.trim_start().starts_with("1  VF001"));
+}

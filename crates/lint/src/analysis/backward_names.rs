@@ -1,0 +1,132 @@
+//! Which variables of a function go into a backward pass: whatever they were computed by, they carry a graph.
+
+use std::collections::HashSet;
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, Stmt};
+
+use super::names::{is_loss, place};
+
+/// The places that reach `backward()` by name and arithmetic alone. What a training step of a framework returns counts.
+pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
+    let mut collector = Collector { names: HashSet::new(), assignments: Vec::new(), returns_loss };
+    collector.visit_body(body);
+    let Collector { mut names, assignments, .. } = collector;
+    for _ in 0..4 {
+        let before = names.len();
+        for (target, value) in &assignments {
+            if names.contains(target) {
+                // A reward or a weight in the sum is no loss.
+                let mut parts = HashSet::new();
+                operands(value, &mut parts);
+                names.extend(parts.into_iter().filter(|part| is_loss(part)));
+            }
+        }
+        if names.len() == before {
+            break;
+        }
+    }
+    names
+}
+
+struct Collector<'a> {
+    names: HashSet<String>,
+    assignments: Vec<(String, &'a Expr)>,
+    returns_loss: bool,
+}
+
+impl<'a> Visitor<'a> for Collector<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Assign(assign) => {
+                for target in &assign.targets {
+                    if let Some(target) = place(target) {
+                        self.assignments.push((target, &assign.value));
+                    }
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                if let Some(target) = place(&assign.target) {
+                    self.assignments.push((target, &assign.value));
+                }
+            }
+            Stmt::With(with) => {
+                for item in &with.items {
+                    if let (Expr::Call(call), Some(target)) = (&item.context_expr, &item.optional_vars)
+                        && let (Some(target), Some(first)) = (place(target), call.arguments.args.first())
+                    {
+                        self.assignments.push((target, first));
+                    }
+                }
+            }
+            Stmt::Return(returned) if self.returns_loss => match returned.value.as_deref() {
+                Some(Expr::Dict(dict)) => {
+                    for item in &dict.items {
+                        if let Some(Expr::StringLiteral(key)) = &item.key
+                            && key.value.to_str() == "loss"
+                        {
+                            operands(&item.value, &mut self.names);
+                        }
+                    }
+                }
+                Some(Expr::If(choice)) => {
+                    for arm in [&choice.body, &choice.orelse] {
+                        match &**arm {
+                            Expr::Tuple(tuple) => {
+                                tuple.elts.iter().take(1).for_each(|first| operands(first, &mut self.names))
+                            }
+                            other => operands(other, &mut self.names),
+                        }
+                    }
+                }
+                Some(value) => operands(value, &mut self.names),
+                None => {}
+            },
+            _ => {}
+        }
+        visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        if let Expr::Call(call) = expression
+            && let Expr::Attribute(attribute) = &*call.func
+        {
+            match attribute.attr.as_str() {
+                "backward" | "manual_backward" => {
+                    operands(&attribute.value, &mut self.names);
+                    if let Some(first) = call.arguments.args.first() {
+                        operands(first, &mut self.names);
+                    }
+                }
+                _ => {}
+            }
+        }
+        visitor::walk_expr(self, expression);
+    }
+}
+
+/// The places an expression adds up, multiplies or scales.
+fn operands(expression: &Expr, names: &mut HashSet<String>) {
+    match expression {
+        Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) => names.extend(place(expression)),
+        Expr::BinOp(operation) => {
+            operands(&operation.left, names);
+            operands(&operation.right, names);
+        }
+        Expr::UnaryOp(operation) => operands(&operation.operand, names),
+        Expr::Call(call) => {
+            if let Expr::Attribute(attribute) = &*call.func {
+                match attribute.attr.as_str() {
+                    "scale" | "scale_loss" => {
+                        if let Some(first) = call.arguments.args.first() {
+                            operands(first, names);
+                        }
+                    }
+                    "mean" | "sum" | "div" | "mul" | "float" | "squeeze" => operands(&attribute.value, names),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}

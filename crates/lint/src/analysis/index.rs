@@ -1,0 +1,394 @@
+//! What a file declares: imports, functions, classes, constants; found once, before anything is followed.
+
+use std::collections::{HashMap, HashSet};
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Decorator, Expr, Number, Operator, Parameters, Stmt};
+use ruff_text_size::TextRange;
+
+use super::names;
+
+/// Number of a function in its file.
+pub type FunctionId = usize;
+/// Number of a class in its file.
+pub type ClassId = usize;
+
+/// A function or method.
+#[derive(Debug)]
+pub struct Function<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The class it is a method of.
+    pub class: Option<ClassId>,
+    /// The function it is defined in.
+    pub parent: Option<FunctionId>,
+    /// Its parameters.
+    pub parameters: &'a Parameters,
+    /// What is written above it.
+    pub decorators: &'a [Decorator],
+    /// Its body.
+    pub body: &'a [Stmt],
+    /// Where it is.
+    pub range: TextRange,
+}
+
+/// What kind of class it is, by its bases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassKind {
+    /// `torch.nn.Module`.
+    Module,
+    /// A Lightning module.
+    Lightning,
+    /// A subclass of Hugging Face's Trainer.
+    Trainer,
+    /// A loss function written as a module.
+    Criterion,
+    /// A data set.
+    Dataset,
+    /// Anything else.
+    Other,
+}
+
+/// A class.
+#[derive(Debug)]
+pub struct Class<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its bases by their full names.
+    pub bases: Vec<String>,
+    /// What kind it is.
+    pub kind: ClassKind,
+    /// Its methods.
+    pub methods: HashMap<&'a str, FunctionId>,
+}
+
+/// All that a file declares.
+#[derive(Debug, Default)]
+pub struct Index<'a> {
+    /// Local names of libraries and their parts.
+    pub imports: HashMap<String, String>,
+    /// Functions and methods, in the order of the source.
+    pub functions: Vec<Function<'a>>,
+    /// Functions that are no methods, by name.
+    pub by_name: HashMap<&'a str, Vec<FunctionId>>,
+    /// Classes.
+    pub classes: Vec<Class<'a>>,
+    /// Classes by name.
+    pub class_by_name: HashMap<&'a str, ClassId>,
+    /// Names and attributes that are given one number and no other.
+    pub constants: HashMap<String, f64>,
+    /// Last names of everything that is called.
+    pub called: HashSet<String>,
+    /// Places on which a method is called, by method.
+    pub methods_called: HashMap<&'a str, HashSet<String>>,
+    /// Attributes read in functions that run a backward pass.
+    pub read_where_backward: HashSet<String>,
+    /// Whether anything says that a GPU is used.
+    pub has_gpu: bool,
+    /// Whether the file uses PyTorch at all.
+    pub has_torch: bool,
+    /// Whether the file works on graphs, whose data are needed on the GPU as a whole.
+    pub has_graphs: bool,
+}
+
+const FRAMEWORKS: [&str; 14] = [
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "torchtext",
+    "lightning",
+    "pytorch_lightning",
+    "transformers",
+    "accelerate",
+    "timm",
+    "fastai",
+    "deepspeed",
+    "torch_geometric",
+    "dgl",
+    "lightning_fabric",
+];
+
+impl<'a> Index<'a> {
+    /// Reads what `body` declares.
+    pub fn new(body: &'a [Stmt], source: &str) -> Index<'a> {
+        let mut collector = Collector {
+            index: Index::default(),
+            class: None,
+            function: None,
+            numbers: HashMap::new(),
+            has_backward: Vec::new(),
+        };
+        collector.visit_body(body);
+        let Collector { mut index, numbers, .. } = collector;
+        index.constants = numbers.into_iter().filter_map(|(name, number)| Some((name, number?))).collect();
+        let is_framework = |path: &String| FRAMEWORKS.contains(&path.split('.').next().unwrap_or_default());
+        index.has_torch = index.imports.values().any(is_framework);
+        index.has_graphs = index.imports.values().any(|path| {
+            path.starts_with("torch_geometric") || path.starts_with("dgl") || path.starts_with("torch_sparse")
+        });
+        index.has_gpu = source.contains("cuda")
+            || source.contains(".to(device")
+            || source.contains("device=device")
+            || source.contains(".device)")
+            || source.contains("ccelerator");
+        for class in 0..index.classes.len() {
+            index.classes[class].kind = index.kind_of(class, 0);
+        }
+        index
+    }
+
+    /// The full name of a dotted name, by the imports.
+    pub fn resolve(&self, dotted: &str) -> Option<String> {
+        let (first, rest) = dotted.split_once('.').map_or((dotted, None), |(first, rest)| (first, Some(rest)));
+        let path = self.imports.get(first)?;
+        Some(rest.map_or_else(|| path.clone(), |rest| format!("{path}.{rest}")))
+    }
+
+    /// The method of a class or of its bases in the file.
+    pub fn method(&self, class: ClassId, name: &str) -> Option<FunctionId> {
+        let mut class = class;
+        for _ in 0..8 {
+            let declared = &self.classes[class];
+            if let Some(method) = declared.methods.get(name) {
+                return Some(*method);
+            }
+            class = *declared.bases.iter().find_map(|base| self.class_by_name.get(base.as_str()))?;
+        }
+        None
+    }
+
+    fn kind_of(&self, class: ClassId, depth: usize) -> ClassKind {
+        let declared = &self.classes[class];
+        for base in &declared.bases {
+            let last = names::last(base);
+            if last.ends_with("LightningModule") || last == "LightningDataModule" || base == "pl.Callback" {
+                return ClassKind::Lightning;
+            }
+            if last.ends_with("Trainer") && (base.starts_with("transformers") || base.starts_with("trl"))
+                || last == "Seq2SeqTrainer"
+            {
+                return ClassKind::Trainer;
+            }
+            if base.starts_with("torch.nn")
+                || last == "Module" && !base.starts_with("flax") && !base.starts_with("haiku")
+                || last.ends_with("PreTrainedModel")
+                || last == "ModelMixin"
+            {
+                let is_loss =
+                    last.ends_with("Loss") || declared.name.ends_with("Loss") || declared.name.ends_with("Criterion");
+                return if is_loss { ClassKind::Criterion } else { ClassKind::Module };
+            }
+            if last.ends_with("Dataset") {
+                return ClassKind::Dataset;
+            }
+            if let Some(&parent) = self.class_by_name.get(base.as_str())
+                && depth < 8
+                && parent != class
+            {
+                let kind = self.kind_of(parent, depth + 1);
+                if kind != ClassKind::Other {
+                    return kind;
+                }
+            }
+        }
+        ClassKind::Other
+    }
+}
+
+struct Collector<'a> {
+    index: Index<'a>,
+    class: Option<ClassId>,
+    function: Option<FunctionId>,
+    numbers: HashMap<String, Option<f64>>,
+    has_backward: Vec<(bool, HashSet<String>)>,
+}
+
+impl<'a> Collector<'a> {
+    fn import(&mut self, local: &str, path: String) {
+        self.index.imports.insert(local.to_string(), path);
+    }
+
+    fn number(&mut self, name: String, value: Option<f64>) {
+        self.numbers
+            .entry(name)
+            .and_modify(|known| {
+                if *known != value {
+                    *known = None
+                }
+            })
+            .or_insert(value);
+    }
+
+    fn argument_default(&mut self, arguments: &ruff_python_ast::Arguments) {
+        let Some(Expr::StringLiteral(flag)) =
+            arguments.args.iter().rev().find(
+                |argument| matches!(argument, Expr::StringLiteral(text) if text.value.to_str().starts_with("--")),
+            )
+        else {
+            return;
+        };
+        let default = arguments.find_keyword("default").and_then(|keyword| number(&keyword.value));
+        let name = flag.value.to_str().trim_start_matches('-').replace('-', "_");
+        self.number(format!("args.{name}"), default);
+    }
+}
+
+/// The value of an expression of literals.
+pub fn number(expression: &Expr) -> Option<f64> {
+    match expression {
+        Expr::NumberLiteral(literal) => match &literal.value {
+            Number::Int(value) => value.as_i64().map(|value| value as f64),
+            Number::Float(value) => Some(*value),
+            Number::Complex { .. } => None,
+        },
+        Expr::BinOp(operation) => {
+            let (left, right) = (number(&operation.left)?, number(&operation.right)?);
+            match operation.op {
+                Operator::Add => Some(left + right),
+                Operator::Sub => Some(left - right),
+                Operator::Mult => Some(left * right),
+                Operator::Pow => Some(left.powf(right)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Visitor<'a> for Collector<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    let path = alias.name.as_str();
+                    match &alias.asname {
+                        Some(local) => self.import(local.as_str(), path.to_string()),
+                        None => {
+                            let first = path.split('.').next().unwrap_or(path);
+                            self.import(first, first.to_string());
+                        }
+                    }
+                }
+            }
+            Stmt::ImportFrom(import) => {
+                let dots = ".".repeat(import.level as usize);
+                let module = import.module.as_ref().map_or("", |module| module.as_str());
+                for alias in &import.names {
+                    let local = alias.asname.as_ref().unwrap_or(&alias.name);
+                    self.import(local.as_str(), format!("{dots}{module}.{}", alias.name));
+                }
+            }
+            Stmt::FunctionDef(function) => {
+                let id = self.index.functions.len();
+                self.index.functions.push(Function {
+                    name: function.name.as_str(),
+                    class: self.class,
+                    parent: self.function,
+                    parameters: &function.parameters,
+                    decorators: &function.decorator_list,
+                    body: &function.body,
+                    range: function.range,
+                });
+                match self.class {
+                    Some(class) => {
+                        self.index.classes[class].methods.insert(function.name.as_str(), id);
+                    }
+                    None => self.index.by_name.entry(function.name.as_str()).or_default().push(id),
+                }
+                let (class, outer) = (self.class.take(), self.function.replace(id));
+                self.has_backward.push((false, HashSet::new()));
+                visitor::walk_stmt(self, statement);
+                if let Some((has_backward, read)) = self.has_backward.pop() {
+                    if has_backward {
+                        self.index.read_where_backward.extend(read.iter().cloned());
+                    }
+                    if let Some((outer_has, outer_read)) = self.has_backward.last_mut() {
+                        *outer_has |= has_backward;
+                        outer_read.extend(read);
+                    }
+                }
+                self.class = class;
+                self.function = outer;
+                return;
+            }
+            Stmt::ClassDef(class) => {
+                let id = self.index.classes.len();
+                let arguments = class.arguments.as_deref();
+                let bases = arguments.iter().flat_map(|arguments| arguments.args.iter()).filter_map(names::dotted);
+                let bases = bases.map(|base| self.index.resolve(&base).unwrap_or(base)).collect();
+                self.index.classes.push(Class {
+                    name: class.name.as_str(),
+                    bases,
+                    kind: ClassKind::Other,
+                    methods: HashMap::new(),
+                });
+                self.index.class_by_name.insert(class.name.as_str(), id);
+                let (outer, function) = (self.class.replace(id), self.function.take());
+                visitor::walk_stmt(self, statement);
+                self.class = outer;
+                self.function = function;
+                return;
+            }
+            Stmt::Assign(assign) => {
+                for target in &assign.targets {
+                    if let Some(place) = names::place(target) {
+                        self.number(place, number(&assign.value));
+                    }
+                }
+            }
+            Stmt::AnnAssign(assign) => {
+                if let (Some(place), Some(value)) = (names::place(&assign.target), &assign.value) {
+                    self.number(place, number(value));
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                if let Some(place) = names::place(&assign.target) {
+                    self.number(place, None);
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(call) => {
+                if let Expr::Attribute(attribute) = &*call.func {
+                    let method = attribute.attr.as_str();
+                    self.index.called.insert(method.to_string());
+                    if let Some(place) = names::place(&attribute.value) {
+                        self.index.methods_called.entry(method).or_default().insert(place);
+                    }
+                    if method == "add_argument" {
+                        self.argument_default(&call.arguments);
+                    }
+                    if matches!(method, "backward" | "manual_backward")
+                        && let Some((has_backward, _)) = self.has_backward.last_mut()
+                    {
+                        *has_backward = true;
+                    }
+                    // Putting in, emptying and counting is no reading.
+                    if matches!(method, "append" | "extend" | "clear" | "add" | "insert") {
+                        for argument in call.arguments.args.iter() {
+                            self.visit_expr(argument);
+                        }
+                        if let Expr::Attribute(owner) = &*attribute.value {
+                            self.visit_expr(&owner.value);
+                        }
+                        return;
+                    }
+                } else if let Expr::Name(name) = &*call.func {
+                    self.index.called.insert(name.id.to_string());
+                }
+            }
+            Expr::Attribute(attribute) if attribute.ctx.is_load() => {
+                if let Some((_, read)) = self.has_backward.last_mut() {
+                    read.insert(attribute.attr.to_string());
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_expr(self, expression);
+    }
+}

@@ -1,0 +1,403 @@
+//! Calls: of libraries, of methods, of functions of the file.
+
+use std::rc::Rc;
+
+use ruff_python_ast::{Expr, ExprCall};
+use ruff_text_size::Ranged;
+
+use super::{Binding, CALL_DEPTH, Frame, Interpreter};
+use crate::analysis::facts::{Gradients, Kind, ScopeKind};
+use crate::analysis::index::{ClassId, ClassKind, FunctionId};
+use crate::analysis::names;
+use crate::analysis::value::{Device, Known, Tensor, TraceRef, Value, merge};
+
+/// What a call is given.
+pub(super) struct Arguments<'a> {
+    pub positional: Vec<Value>,
+    pub keywords: Vec<(Option<&'a str>, Value)>,
+}
+
+impl Arguments<'_> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value))
+    }
+
+    pub(super) fn trace(&self) -> TraceRef {
+        self.all().fold(None, |all, value| merge(&all, &value.trace()))
+    }
+
+    /// All tensors given, as an operation on them would combine them.
+    pub(super) fn tensor(&self) -> Option<Tensor> {
+        let mut tensors = self.all().filter_map(Value::tensor);
+        let first = tensors.next()?;
+        Some(tensors.fold(first, |all, tensor| all.with(&tensor)))
+    }
+
+    pub(super) fn keyword(&self, name: &str) -> Option<&Value> {
+        self.keywords.iter().find(|(keyword, _)| *keyword == Some(name)).map(|(_, value)| value)
+    }
+
+    pub(super) fn first(&self) -> Value {
+        self.positional.first().cloned().unwrap_or(Value::UNKNOWN)
+    }
+}
+
+impl<'a> Interpreter<'a> {
+    pub(super) fn call(&mut self, call: &'a ExprCall) -> Value {
+        let target = self.target.take();
+        let function = match &*call.func {
+            Expr::Attribute(method) => {
+                // A method of a known place may have been given a value of its own, as `self.step = nn.Linear(…)` does.
+                let whole =
+                    names::place(&call.func).and_then(|place| self.lookup(&place).map(|binding| binding.value.clone()));
+                match whole {
+                    Some(value) => value,
+                    None => {
+                        let owner = self.eval(&method.value);
+                        if !matches!(owner, Value::Library(_)) {
+                            let arguments = self.arguments(call);
+                            return self.method(owner, &method.value, method.attr.as_str(), call, &arguments);
+                        }
+                        self.eval(&call.func)
+                    }
+                }
+            }
+            other => self.eval(other),
+        };
+        let arguments = self.arguments(call);
+        self.target = target;
+        let result = match function {
+            Value::Library(path) => self.library(&path, call, &arguments),
+            Value::Function(function) => self.follow(function, None, call, &arguments),
+            Value::Class(class) => self.construct(class, call, &arguments),
+            Value::Module(module) => self.forward(&module, call, &arguments),
+            Value::Instance(class, name) => match self.facts.index.classes[class].kind {
+                ClassKind::Criterion => loss_of(&arguments),
+                ClassKind::Module | ClassKind::Lightning => self.forward(&name, call, &arguments),
+                _ => match self.facts.index.method(class, "__call__") {
+                    Some(method) => self.follow(method, Some(class), call, &arguments),
+                    None => Value::Unknown(arguments.trace()),
+                },
+            },
+            Value::Criterion => loss_of(&arguments),
+            Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.trace()),
+            _ => self.builtin(call, &arguments),
+        };
+        self.target = None;
+        result
+    }
+
+    fn arguments(&mut self, call: &'a ExprCall) -> Arguments<'a> {
+        let positional = call.arguments.args.iter().map(|argument| self.eval(argument)).collect();
+        let keywords = call.arguments.keywords.iter();
+        let keywords = keywords
+            .map(|keyword| (keyword.arg.as_ref().map(|name| name.as_str()), self.eval(&keyword.value)))
+            .collect();
+        Arguments { positional, keywords }
+    }
+
+    /// A network is called.
+    pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let is_frozen = self.frozen.contains(module);
+        let given = arguments.tensor();
+        self.record(
+            Kind::Forward { module: module.to_string(), arguments: arguments.trace(), is_frozen },
+            call.range(),
+        );
+        let mut tensor = self.forward_tensor(call);
+        if let Some(given) = given {
+            tensor.trace = merge(&tensor.trace, &given.trace);
+            tensor.device = given.device;
+            if is_frozen && tensor.graph == Known::Yes {
+                tensor.graph = given.graph;
+            }
+        } else if is_frozen && tensor.graph == Known::Yes {
+            tensor.graph = Known::No;
+        }
+        if self.on_gpu.contains(module) {
+            tensor.device = Device::Gpu;
+        }
+        Value::Structure(tensor)
+    }
+
+    /// Goes into a function of the file as this call would.
+    pub(super) fn follow(
+        &mut self,
+        function: FunctionId,
+        class: Option<ClassId>,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Value {
+        let unknown = Value::Unknown(arguments.trace());
+        if self.active.len() >= CALL_DEPTH || self.active.contains(&function) || self.budget == 0 {
+            return unknown;
+        }
+        self.visited[function] = true;
+        let declared = &self.facts.index.functions[function];
+        let (parameters, body, own_class) = (declared.parameters, declared.body, declared.class.or(class));
+        let is_static = declared
+            .decorators
+            .iter()
+            .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
+        let is_forward = declared.name == "forward" && declared.class.is_some();
+        if is_forward {
+            return unknown;
+        }
+        let is_method = declared.class.is_some() && !is_static;
+        let outer = self.enter(ScopeKind::Call(function));
+        let mut frame = Frame { function: Some(function), class: own_class, ..Frame::default() };
+        if declared_nested(self, function) {
+            frame.class = own_class.or(self.frames.last().and_then(|frame| frame.class));
+        }
+        let names: Vec<&str> =
+            parameters.iter_non_variadic_params().map(|parameter| parameter.name().as_str()).collect();
+        let positional = names.iter().skip(usize::from(is_method));
+        let mut given: Vec<(&str, Value)> =
+            positional.zip(&arguments.positional).map(|(name, value)| (*name, value.clone())).collect();
+        given.extend(arguments.keywords.iter().filter_map(|(name, value)| Some(((*name)?, value.clone()))));
+        let has_splat = call.arguments.args.iter().any(Expr::is_starred_expr)
+            || arguments.keywords.iter().any(|(name, _)| name.is_none());
+        for parameter in parameters.iter_non_variadic_params() {
+            let name = parameter.name().as_str();
+            let value = match given.iter().find(|(known, _)| *known == name) {
+                Some((_, Value::Unknown(None))) => self.guess(name),
+                Some((_, value)) => value.clone(),
+                None if has_splat => self.guess(name),
+                None => match parameter.default() {
+                    Some(Expr::BooleanLiteral(literal)) => Value::Bool(literal.value),
+                    Some(Expr::NoneLiteral(_)) => Value::None,
+                    Some(Expr::NumberLiteral(_) | Expr::StringLiteral(_)) => Value::Plain,
+                    _ => self.guess(name),
+                },
+            };
+            frame.variables.insert(name.to_string(), Binding { value, scope: self.binding_scope(name, call, outer) });
+        }
+        if is_method && let Some(class) = own_class {
+            frame
+                .variables
+                .insert("self".into(), Binding { value: Value::Instance(class, "self".into()), scope: self.scope });
+        }
+        let gradients = self.gradients;
+        if let Some(mode) = self.decorated(function) {
+            self.gradients = mode;
+        }
+        let (statement, target) = (self.statement, self.target.take());
+        self.frames.push(frame);
+        self.active.push(function);
+        self.body(body);
+        self.active.pop();
+        let returned = self.frames.pop().and_then(|frame| frame.returned);
+        self.statement = statement;
+        self.target = target;
+        self.gradients = gradients;
+        self.scope = outer;
+        match returned {
+            Some(Value::Unknown(trace)) => Value::Unknown(merge(&trace, &arguments.trace())),
+            Some(value) => value,
+            None => Value::None,
+        }
+    }
+
+    /// A container that is handed over was defined where the caller defined it.
+    fn binding_scope(&self, parameter: &str, call: &ExprCall, outer: usize) -> usize {
+        let by_keyword = call.arguments.find_keyword(parameter).map(|keyword| &keyword.value);
+        let argument = by_keyword.or_else(|| {
+            call.arguments
+                .args
+                .iter()
+                .find(|argument| names::place(argument).is_some_and(|place| names::last(&place) == parameter))
+        });
+        let place = argument.and_then(names::place);
+        place.and_then(|place| self.lookup(&place).map(|binding| binding.scope)).unwrap_or(outer)
+    }
+
+    fn construct(&mut self, class: ClassId, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let kind = self.facts.index.classes[class].kind;
+        if let Some(constructor) = self.facts.index.method(class, "__init__")
+            && kind == ClassKind::Other
+        {
+            self.follow(constructor, Some(class), call, arguments);
+        }
+        match kind {
+            ClassKind::Criterion => Value::Criterion,
+            ClassKind::Dataset => Value::Dataset(self.data_role(call)),
+            ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
+            // Methods of a network of the file are followed where they are called by name.
+            ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer => Value::Instance(
+                class,
+                self.target.clone().unwrap_or_else(|| self.facts.index.classes[class].name.to_lowercase()).into(),
+            ),
+        }
+    }
+
+    fn builtin(&mut self, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let name = names::dotted(&call.func).unwrap_or_default();
+        match name.as_str() {
+            "float" | "int" | "len" | "str" | "bool" | "round" | "print" | "isinstance" | "hasattr" | "type" | "id"
+            | "abs" | "range" => match (name.as_str(), arguments.first()) {
+                ("abs", value @ Value::Tensor(_)) => value,
+                _ => Value::Plain,
+            },
+            "list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "enumerate" | "tqdm" | "deque" | "dict"
+            | "cycle" | "islice" => match arguments.first() {
+                Value::Unknown(trace) => {
+                    let is_bounded =
+                        arguments.keyword("maxlen").is_some() || name == "deque" && arguments.positional.len() > 1;
+                    let inner = match name.as_str() {
+                        "list" | "dict" | "deque" | "set" => Value::Unknown(trace),
+                        _ => return Value::Unknown(trace),
+                    };
+                    Value::List(Rc::new(inner), is_bounded)
+                }
+                value @ (Value::Loader(_) | Value::Dataset(_)) if name == "list" => {
+                    let device = match &value {
+                        Value::Loader(loader) => loader.device,
+                        _ => Device::Cpu,
+                    };
+                    Value::List(Rc::new(Value::Structure(Tensor { is_data: true, ..Tensor::plain(device) })), false)
+                }
+                value => value,
+            },
+            "next" => match arguments.first() {
+                Value::Loader(loader) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(loader.device) }),
+                Value::List(item, _) => (*item).clone(),
+                other => Value::Unknown(other.trace()),
+            },
+            "zip" => {
+                if arguments.positional.iter().any(|value| matches!(value, Value::Loader(_))) {
+                    return arguments
+                        .positional
+                        .iter()
+                        .find(|value| matches!(value, Value::Loader(_)))
+                        .cloned()
+                        .unwrap_or(Value::UNKNOWN);
+                }
+                let items = arguments.positional.iter().map(|value| match value {
+                    Value::List(item, _) => (**item).clone(),
+                    Value::Tensor(tensor) | Value::Structure(tensor) => Value::Structure(tensor.clone()),
+                    other => Value::Unknown(other.trace()),
+                });
+                Value::List(Rc::new(Value::Tuple(Rc::new(items.collect()))), false)
+            }
+            "sum" | "max" | "min" => match arguments.first() {
+                Value::List(item, _) => match item.tensor() {
+                    Some(tensor) => Value::Tensor(tensor),
+                    None => (*item).clone(),
+                },
+                Value::Structure(tensor) | Value::Tensor(tensor) => Value::Tensor(tensor),
+                _ => Value::Unknown(arguments.trace()),
+            },
+            "defaultdict" => Value::List(Rc::new(Value::UNKNOWN), false),
+            "copy" | "deepcopy" => arguments.first(),
+            "getattr" => Value::UNKNOWN,
+            _ => self.by_name(&name, call, arguments),
+        }
+    }
+
+    /// A callable that nothing is known of but its name and what it is given.
+    pub(super) fn by_name(&mut self, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let last = names::last(name);
+        if last.ends_with("DataLoader") && last != "get_dataloader" {
+            return self.loader_built(call);
+        }
+        if names::is_loss_function(last) {
+            return loss_of(arguments);
+        }
+        if names::is_loader(last) || last.contains("loader") {
+            return Value::Loader(crate::analysis::value::Loader {
+                role: self.data_role(call),
+                device: Device::Unknown,
+            });
+        }
+        // Progress bars, prefetchers: what they are given comes out of them.
+        let only_loader = arguments.positional.first().filter(|value| matches!(value, Value::Loader(_)));
+        if let Some(loader) = only_loader
+            && arguments.all().filter(|value| matches!(value, Value::Module(_))).count() == 0
+            && names::words(last).iter().any(|word| {
+                matches!(
+                    word.as_str(),
+                    "tqdm"
+                        | "progress"
+                        | "bar"
+                        | "track"
+                        | "prefetcher"
+                        | "prefetch"
+                        | "wrapper"
+                        | "cycle"
+                        | "every"
+                        | "iterator"
+                        | "iter"
+                )
+            })
+        {
+            return loader.clone();
+        }
+        if let Some(Value::Optimizer(_)) = arguments.positional.first()
+            && last.to_lowercase().contains("sched")
+        {
+            return Value::Scheduler;
+        }
+        if last.to_lowercase().contains("optimizer") && last.starts_with(char::is_uppercase) {
+            return Value::Optimizer(self.target.clone().unwrap_or_default().into());
+        }
+        let is_built = last.starts_with(char::is_uppercase)
+            || last.starts_with("build")
+            || last.starts_with("create")
+            || last.starts_with("get_")
+            || last.starts_with("make");
+        if is_built
+            && let Some(target) = &self.target
+            && names::is_model(target)
+        {
+            return Value::Module(target.as_str().into());
+        }
+        if is_built
+            && let Some(target) = &self.target
+            && names::is_optimizer(target)
+        {
+            return Value::Optimizer(target.as_str().into());
+        }
+        Value::Unknown(arguments.trace())
+    }
+
+    /// Whether autograd records here, as seen by a value made now.
+    pub(super) fn graph_here(&self) -> Known {
+        match self.gradients {
+            Gradients::On => Known::Yes,
+            Gradients::Off => Known::No,
+            Gradients::Unknown => Known::Unknown,
+        }
+    }
+}
+
+fn declared_nested(interpreter: &Interpreter<'_>, function: FunctionId) -> bool {
+    interpreter.facts.index.functions[function].parent.is_some()
+}
+
+/// What a loss function gives.
+pub(super) fn loss_of(arguments: &Arguments<'_>) -> Value {
+    match arguments.tensor() {
+        Some(tensor) => {
+            // A network among the arguments is called within.
+            let others_unknown = arguments
+                .all()
+                .any(|value| matches!(value, Value::Unknown(_) | Value::Module(_) | Value::Instance(..)));
+            let graph = if tensor.graph == Known::No && others_unknown { Known::Unknown } else { tensor.graph };
+            Value::Tensor(Tensor {
+                graph,
+                is_loss: true,
+                is_data: false,
+                is_divided: false,
+                trace: merge(&tensor.trace, &arguments.trace()),
+                ..tensor
+            })
+        }
+        None => Value::Tensor(Tensor {
+            graph: Known::Unknown,
+            is_loss: true,
+            is_divided: false,
+            trace: arguments.trace(),
+            ..Tensor::plain(Device::Unknown)
+        }),
+    }
+}

@@ -1,0 +1,330 @@
+//! Expressions that are no calls.
+
+use std::rc::Rc;
+
+use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operator};
+use ruff_text_size::Ranged;
+
+use super::{Interpreter, NESTING};
+use crate::analysis::facts::{Keeping, Kind};
+use crate::analysis::index::ClassKind;
+use crate::analysis::names::{self, Role, place};
+use crate::analysis::value::{Device, Known, Tensor, Value, merge};
+
+impl<'a> Interpreter<'a> {
+    /// What an expression may be.
+    pub(super) fn eval(&mut self, expression: &'a Expr) -> Value {
+        if self.nesting > NESTING {
+            return Value::UNKNOWN;
+        }
+        self.nesting += 1;
+        let value = self.eval_inner(expression);
+        self.nesting -= 1;
+        value
+    }
+
+    fn eval_inner(&mut self, expression: &'a Expr) -> Value {
+        match expression {
+            Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::BytesLiteral(_) | Expr::EllipsisLiteral(_) => {
+                Value::Plain
+            }
+            Expr::BooleanLiteral(literal) => Value::Bool(literal.value),
+            Expr::NoneLiteral(_) => Value::None,
+            Expr::Name(name) => self.name(name.id.as_str()),
+            Expr::Attribute(attribute) => self.attribute(expression, attribute),
+            Expr::Subscript(subscript) => self.subscript(expression, subscript),
+            Expr::Call(call) => self.call(call),
+            Expr::BinOp(operation) => {
+                let (left, right) = (self.eval(&operation.left), self.eval(&operation.right));
+                match (&left, operation.op) {
+                    (Value::List(..), Operator::Mult) => return left,
+                    (Value::List(one, is_bounded), Operator::Add) => {
+                        let Value::List(two, _) = &right else { return left };
+                        return Value::List(Rc::new(one.join(two)), *is_bounded);
+                    }
+                    _ => {}
+                }
+                let mut result = self.arithmetic(&left, &right);
+                if let Value::Tensor(tensor) = &mut result {
+                    let is_fraction = matches!(&*operation.right, Expr::BinOp(inner) if inner.op == Operator::Div)
+                        || matches!(&*operation.left, Expr::BinOp(inner) if inner.op == Operator::Div);
+                    tensor.is_divided |= operation.op == Operator::Div || operation.op == Operator::Mult && is_fraction;
+                }
+                result
+            }
+            Expr::UnaryOp(operation) => {
+                let value = self.eval(&operation.operand);
+                match value {
+                    Value::Bool(value) if operation.op == ruff_python_ast::UnaryOp::Not => Value::Bool(!value),
+                    Value::Structure(tensor) => Value::Tensor(tensor),
+                    other => other,
+                }
+            }
+            Expr::BoolOp(operation) => {
+                let mut all = Value::UNKNOWN;
+                for (number, value) in operation.values.iter().enumerate() {
+                    let value = self.eval(value);
+                    all = if number == 0 { value } else { all.join(&value) };
+                }
+                all
+            }
+            Expr::Compare(compare) => {
+                let mut tensor = self.eval(&compare.left).tensor();
+                for side in compare.comparators.iter() {
+                    let other = self.eval(side).tensor();
+                    tensor = match (tensor, other) {
+                        (Some(one), Some(two)) => Some(one.with(&two)),
+                        (one, two) => one.or(two),
+                    };
+                }
+                tensor.map_or(Value::Plain, |tensor| Value::Tensor(Tensor { is_data: false, ..tensor.detached() }))
+            }
+            Expr::If(choice) => {
+                self.eval(&choice.test);
+                match self.truth(&choice.test) {
+                    Some(true) => self.eval(&choice.body),
+                    Some(false) => self.eval(&choice.orelse),
+                    None => {
+                        let (body, orelse) = (self.eval(&choice.body), self.eval(&choice.orelse));
+                        body.join(&orelse)
+                    }
+                }
+            }
+            Expr::Tuple(tuple) => Value::Tuple(Rc::new(tuple.elts.iter().map(|item| self.eval(item)).collect())),
+            Expr::List(list) => self.items(list.elts.iter()),
+            Expr::Set(set) => self.items(set.elts.iter()),
+            Expr::Dict(dict) => self.items(dict.items.iter().map(|item| &item.value)),
+            Expr::ListComp(comprehension) => self.comprehension(&comprehension.generators, &comprehension.elt, true),
+            Expr::SetComp(comprehension) => self.comprehension(&comprehension.generators, &comprehension.elt, true),
+            Expr::DictComp(comprehension) => self.comprehension(&comprehension.generators, &comprehension.value, true),
+            Expr::Generator(generator) => self.comprehension(&generator.generators, &generator.elt, false),
+            Expr::Named(named) => {
+                let value = self.eval(&named.value);
+                self.bind(&named.target, value.clone(), Some(&named.value));
+                value
+            }
+            Expr::Starred(starred) => self.eval(&starred.value),
+            Expr::Await(awaited) => self.eval(&awaited.value),
+            Expr::Yield(yielded) => {
+                if let Some(value) = &yielded.value {
+                    self.eval(value);
+                }
+                Value::UNKNOWN
+            }
+            Expr::FString(_) => Value::Plain,
+            _ => Value::UNKNOWN,
+        }
+    }
+
+    fn items(&mut self, items: impl Iterator<Item = &'a Expr>) -> Value {
+        let mut all: Option<Value> = None;
+        for item in items {
+            let value = self.eval(item);
+            all = Some(match all {
+                None => value,
+                // One tensor with a graph in a row of numbers is enough to keep the graph.
+                Some(known) => match (known.tensor(), value.tensor()) {
+                    (Some(one), Some(two)) => {
+                        let is_loss = one.is_loss && one.graph == Known::Yes || two.is_loss && two.graph == Known::Yes;
+                        Value::Tensor(Tensor { is_loss, ..one.with(&two) })
+                    }
+                    (Some(_), None) => known,
+                    (None, Some(_)) => value,
+                    (None, None) => known.join(&value),
+                },
+            });
+        }
+        Value::List(Rc::new(all.unwrap_or(Value::UNKNOWN)), false)
+    }
+
+    /// A comprehension is a loop; what it makes of a loader is kept all at once.
+    fn comprehension(&mut self, generators: &'a [Comprehension], item: &'a Expr, is_kept: bool) -> Value {
+        let outer = self.scope;
+        let before = self.frame().variables.clone();
+        let target = self.target.take();
+        for generator in generators {
+            let source = self.eval(&generator.iter);
+            let iterates = self.iterates(&source, &generator.iter, &generator.target);
+            let element = self.item_of(&source, &generator.iter, iterates);
+            self.new_loop(iterates, None);
+            let last = self.facts.loops.len() - 1;
+            // A comprehension trains nothing: only a framework's own loop has no statement and the role of training.
+            if let crate::analysis::facts::Iterates::Batches(Role::Train) = iterates {
+                self.facts.loops[last].iterates = crate::analysis::facts::Iterates::Batches(Role::Unknown);
+            }
+            self.bind(&generator.target, element, None);
+            for test in &generator.ifs {
+                self.eval(test);
+            }
+        }
+        let value = self.eval(item);
+        if is_kept {
+            let container = target.unwrap_or_else(|| "the list".into());
+            self.record(
+                Kind::Keep {
+                    container,
+                    defined: Some(outer),
+                    value: value.clone(),
+                    expression: item,
+                    how: Keeping::Append,
+                },
+                item.range(),
+            );
+        }
+        self.scope = outer;
+        self.frame().variables = before;
+        Value::List(Rc::new(value), false)
+    }
+
+    fn name(&mut self, name: &str) -> Value {
+        if let Some(binding) = self.lookup_variable(name) {
+            return binding.value.clone();
+        }
+        if let Some(path) = self.facts.index.imports.get(name) {
+            return Value::Library(path.as_str().into());
+        }
+        if let Some(&class) = self.facts.index.class_by_name.get(name) {
+            return Value::Class(class);
+        }
+        if let Some(&function) = self.facts.index.by_name.get(name).and_then(|functions| functions.last()) {
+            return Value::Function(function);
+        }
+        if name == "self"
+            && let Some(class) = self.frames.last().and_then(|frame| frame.class)
+        {
+            return Value::Instance(class, "self".into());
+        }
+        self.guess(name)
+    }
+
+    fn attribute(&mut self, expression: &'a Expr, attribute: &'a ExprAttribute) -> Value {
+        if let Some(place) = place(expression)
+            && let Some(binding) = self.lookup(&place)
+        {
+            return binding.value.clone();
+        }
+        let owner = self.eval(&attribute.value);
+        let name = attribute.attr.as_str();
+        match owner {
+            Value::Library(path) => Value::Library(format!("{path}.{name}").into()),
+            Value::Tensor(tensor) | Value::Structure(tensor) => match name {
+                "data" | "grad" => Value::Tensor(tensor.detached()),
+                "shape" | "ndim" | "dtype" | "requires_grad" | "is_cuda" | "itemsize" => Value::Plain,
+                "device" => Value::Device(tensor.device),
+                "loss" if !tensor.is_data => Value::Tensor(Tensor { is_loss: true, ..tensor }),
+                "indices" => Value::Tensor(tensor.detached()),
+                _ => Value::Structure(tensor),
+            },
+            Value::Dataset(role) => match name {
+                "data" | "targets" | "tensors" | "images" | "labels" => {
+                    Value::Tensor(Tensor { is_whole: true, ..Tensor::plain(Device::Cpu) })
+                }
+                _ => {
+                    let _ = role;
+                    Value::UNKNOWN
+                }
+            },
+            Value::Loader(loader) => match name {
+                "dataset" => Value::Dataset(loader.role),
+                _ => Value::UNKNOWN,
+            },
+            Value::Distribution(tensor) => Value::Tensor(tensor),
+            Value::Instance(class, owner_name) => {
+                if let Some(method) = self.facts.index.method(class, name) {
+                    return Value::Function(method);
+                }
+                match place(expression) {
+                    Some(place) => {
+                        let _ = owner_name;
+                        self.guess(&place)
+                    }
+                    None => Value::UNKNOWN,
+                }
+            }
+            Value::Module(_) if matches!(name, "device") => Value::Device(Device::Unknown),
+            Value::Module(module) => match place(expression) {
+                Some(place) if names::is_model(&place) || name == "module" => {
+                    if name == "module" {
+                        Value::Module(module)
+                    } else {
+                        Value::Module(place.into())
+                    }
+                }
+                _ => Value::UNKNOWN,
+            },
+            Value::Accelerator if name == "device" => Value::Device(Device::Gpu),
+            other => match place(expression) {
+                Some(place) => match self.guess(&place) {
+                    Value::Unknown(_) => Value::Unknown(other.trace()),
+                    known => known,
+                },
+                None => Value::Unknown(other.trace()),
+            },
+        }
+    }
+
+    fn subscript(&mut self, expression: &'a Expr, subscript: &'a ExprSubscript) -> Value {
+        if let Some(place) = place(expression)
+            && let Some(binding) = self.lookup(&place)
+        {
+            return binding.value.clone();
+        }
+        let owner = self.eval(&subscript.value);
+        if !matches!(&*subscript.slice, Expr::Slice(_)) {
+            self.quietly(|this| this.eval(&subscript.slice));
+        }
+        match owner {
+            Value::Tuple(items) => {
+                let index = crate::analysis::index::number(&subscript.slice);
+                let item = index.and_then(|index| items.get(index as usize)).cloned();
+                item.unwrap_or_else(|| {
+                    items
+                        .iter()
+                        .skip(1)
+                        .fold(items.first().cloned().unwrap_or(Value::UNKNOWN), |all, item| all.join(item))
+                })
+            }
+            Value::List(item, is_bounded) => {
+                if matches!(&*subscript.slice, Expr::Slice(_)) {
+                    Value::List(item, is_bounded)
+                } else {
+                    (*item).clone()
+                }
+            }
+            Value::Tensor(tensor) => Value::Tensor(Tensor { is_whole: false, ..tensor }),
+            Value::Structure(tensor) => {
+                let is_loss = matches!(&*subscript.slice, Expr::StringLiteral(key) if key.value.to_str().contains("loss"))
+                    && !tensor.is_data;
+                Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor })
+            }
+            Value::Dataset(_) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Cpu) }),
+            Value::Module(module) => Value::Module(module),
+            Value::Checkpoint(from) => Value::Checkpoint(from),
+            other => Value::Unknown(other.trace()),
+        }
+    }
+
+    /// What an operator makes of two values.
+    pub(super) fn arithmetic(&self, left: &Value, right: &Value) -> Value {
+        match (left.tensor(), right.tensor()) {
+            (Some(one), Some(two)) => Value::Tensor(one.with(&two)),
+            (Some(tensor), None) | (None, Some(tensor)) => {
+                let other = if left.tensor().is_some() { right } else { left };
+                let trace = merge(&tensor.trace, &other.trace());
+                Value::Tensor(Tensor { is_data: false, trace, ..tensor })
+            }
+            (None, None) => match (left, right) {
+                (Value::Plain | Value::Bool(_), Value::Plain | Value::Bool(_)) => Value::Plain,
+                _ => Value::Unknown(merge(&left.trace(), &right.trace())),
+            },
+        }
+    }
+
+    /// The kind of the class a value is an object of.
+    pub(super) fn class_kind(&self, value: &Value) -> Option<ClassKind> {
+        match value {
+            Value::Instance(class, _) => Some(self.facts.index.classes[*class].kind),
+            _ => None,
+        }
+    }
+}

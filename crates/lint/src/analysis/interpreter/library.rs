@@ -1,0 +1,401 @@
+//! What PyTorch's and its companions' own functions give.
+
+use std::rc::Rc;
+
+use ruff_python_ast::{Expr, ExprCall};
+use ruff_text_size::Ranged;
+
+use super::Interpreter;
+use super::calls::{Arguments, loss_of};
+use crate::analysis::facts::Kind;
+use crate::analysis::names::{self, Role};
+use crate::analysis::value::{Device, Known, Loader, Tensor, Value};
+
+impl<'a> Interpreter<'a> {
+    /// A call of something imported, by its full name.
+    pub(super) fn library(&mut self, path: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let last = names::last(path);
+        if last == "DataLoader" || last.ends_with("DataLoader") {
+            return self.loader_built(call);
+        }
+        if let Some(rest) = path.strip_prefix("torch.") {
+            return self.torch(rest, call, arguments);
+        }
+        match (path.split('.').next().unwrap_or_default(), last) {
+            ("accelerate", "Accelerator") | (_, "Fabric") => return Value::Accelerator,
+            ("tqdm" | "rich", _) | (_, "tqdm" | "islice" | "cycle" | "chain") => {
+                return match arguments.positional.first() {
+                    Some(value @ (Value::Loader(_) | Value::Dataset(_) | Value::List(..))) => value.clone(),
+                    _ => arguments.keyword("iterable").cloned().unwrap_or(Value::Unknown(arguments.trace())),
+                };
+            }
+            ("collections", "deque") => {
+                let is_bounded = arguments.keyword("maxlen").is_some() || arguments.positional.len() > 1;
+                return Value::List(Rc::new(Value::UNKNOWN), is_bounded);
+            }
+            ("collections", "defaultdict" | "OrderedDict") => return Value::List(Rc::new(Value::UNKNOWN), false),
+            ("copy", "deepcopy" | "copy") => return arguments.first(),
+            ("transformers", _) if last.contains("schedule") => return Value::Scheduler,
+            ("transformers", "AdamW" | "Adafactor") => return self.optimizer(),
+            (
+                "transformers"
+                | "timm"
+                | "torchvision"
+                | "segmentation_models_pytorch"
+                | "peft"
+                | "diffusers"
+                | "monai",
+                _,
+            ) => {
+                let is_data = path.contains("datasets");
+                if is_data {
+                    return Value::Dataset(self.data_role(call));
+                }
+                let is_model = path.contains("models.")
+                    || last == "create_model"
+                    || last == "get_peft_model"
+                    || last == "Unet"
+                    || last == "from_pretrained"
+                        && !path.contains("Tokenizer")
+                        && !path.contains("Processor")
+                        && !path.contains("Config")
+                        && !path.contains("Extractor")
+                        && !path.contains("Scheduler")
+                        && !path.contains("Pipeline");
+                if is_model {
+                    return self.module();
+                }
+            }
+            (
+                "torchmetrics" | "evaluate" | "wandb" | "numpy" | "os" | "random" | "math" | "time" | "json"
+                | "logging",
+                _,
+            ) => return Value::Plain,
+            ("datasets", "load_dataset") => return Value::Dataset(self.data_role(call)),
+            ("apex", _) if last == "initialize" => return Value::Tuple(Rc::new(arguments.positional.clone())),
+            ("deepspeed", "initialize") => return Value::UNKNOWN,
+            _ => {}
+        }
+        self.by_name(path, call, arguments)
+    }
+
+    fn module(&self) -> Value {
+        Value::Module(self.target.clone().unwrap_or_else(|| "the model".into()).into())
+    }
+
+    fn optimizer(&self) -> Value {
+        Value::Optimizer(self.target.clone().unwrap_or_else(|| "the optimizer".into()).into())
+    }
+
+    fn torch(&mut self, path: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let last = names::last(path);
+        let combined = || arguments.tensor();
+        if path.starts_with("optim.lr_scheduler") || path.starts_with("optim.swa_utils") && last.ends_with("LR") {
+            return Value::Scheduler;
+        }
+        if path.starts_with("optim.") && last.starts_with(char::is_uppercase) {
+            return self.optimizer();
+        }
+        if path.starts_with("distributions.") && last.starts_with(char::is_uppercase) {
+            return match combined() {
+                Some(tensor) => Value::Distribution(tensor),
+                None => Value::Unknown(arguments.trace()),
+            };
+        }
+        if path.starts_with("nn.functional.")
+            || path.starts_with("special.")
+            || path.starts_with("linalg.")
+            || path.starts_with("fft.")
+        {
+            if names::is_loss_function(last) {
+                return loss_of(arguments);
+            }
+            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| {
+                if last == "one_hot" { Value::Tensor(tensor.detached()) } else { Value::Tensor(tensor) }
+            });
+        }
+        if path.starts_with("nn.utils.clip_grad") {
+            return Value::Tensor(Tensor::plain(Device::Unknown));
+        }
+        if path.starts_with("nn.") && last.starts_with(char::is_uppercase) {
+            if last.ends_with("Loss") {
+                return Value::Criterion;
+            }
+            if last == "Parameter" {
+                return Value::Tensor(Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Unknown) });
+            }
+            if let Some(Value::Module(inner)) = arguments.positional.first() {
+                let target: Rc<str> = self.target.clone().map_or_else(|| inner.clone(), Into::into);
+                if self.on_gpu.contains(&**inner) {
+                    self.on_gpu.insert(target.to_string());
+                }
+                return Value::Module(target);
+            }
+            if let Some(value @ Value::Instance(..)) = arguments.positional.first()
+                && last.ends_with("Parallel")
+            {
+                return value.clone();
+            }
+            return self.module();
+        }
+        match path {
+            "load" => return self.load(call),
+            "save" | "manual_seed" | "cuda.manual_seed" | "cuda.is_available" => return Value::Plain,
+            "cuda.empty_cache" => {
+                self.record(Kind::EmptyCache, call.range());
+                return Value::None;
+            }
+            "compile" | "jit.script" => return arguments.first(),
+            "jit.trace" => return arguments.first(),
+            "device" => {
+                return Value::Device(
+                    call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first)),
+                );
+            }
+            "autograd.grad" => {
+                let inputs = arguments.trace();
+                let (retain, create) = (is_true(call, "retain_graph"), is_true(call, "create_graph"));
+                self.record(Kind::Grad { inputs: inputs.clone(), retain, create }, call.range());
+                self.consume(&Value::Unknown(inputs.clone()));
+                let graph = if create { self.graph_here() } else { Known::Unknown };
+                return Value::Structure(Tensor { graph, trace: inputs, ..Tensor::plain(Device::Unknown) });
+            }
+            "autograd.backward" => {
+                self.backward(arguments.first(), call.arguments.args.first(), call);
+                return Value::None;
+            }
+            "set_grad_enabled" | "autograd.set_grad_enabled" => {
+                let switch = call.arguments.args.first().and_then(|first| self.truth(first));
+                self.set_gradients(match switch {
+                    Some(true) => crate::analysis::facts::Gradients::On,
+                    Some(false) => crate::analysis::facts::Gradients::Off,
+                    None => crate::analysis::facts::Gradients::Unknown,
+                });
+                return Value::None;
+            }
+            "cuda.amp.GradScaler" | "amp.GradScaler" | "GradScaler" => return Value::Scaler,
+            "utils.data.TensorDataset" | "utils.data.Subset" => return Value::Dataset(self.data_role(call)),
+            "utils.data.random_split" => {
+                return Value::Tuple(Rc::new(vec![Value::Dataset(Role::Train), Value::Dataset(Role::Evaluation)]));
+            }
+            "utils.checkpoint.checkpoint" => {
+                return match arguments.positional.first() {
+                    Some(Value::Module(module)) => {
+                        let module = module.clone();
+                        self.forward(&module, call, arguments)
+                    }
+                    _ => combined().map_or(Value::UNKNOWN, Value::Structure),
+                };
+            }
+            "hub.load" => return self.module(),
+            "distributed.all_reduce" | "distributed.barrier" => return Value::None,
+            _ => {}
+        }
+        if is_factory(path) {
+            let device =
+                call.arguments.find_keyword("device").map_or(Device::Cpu, |keyword| self.device_of(&keyword.value));
+            let given = arguments.tensor();
+            let is_like = last.ends_with("_like");
+            let device = if is_like { given.as_ref().map_or(Device::Unknown, |tensor| tensor.device) } else { device };
+            if is_true(call, "requires_grad") {
+                self.record(Kind::RequiresGrad, call.range());
+            }
+            // torch.tensor of a loss copies its number.
+            return Value::Tensor(Tensor::plain(device));
+        }
+        if matches!(last, "from_numpy" | "as_tensor" | "FloatTensor" | "LongTensor" | "Tensor") {
+            return Value::Tensor(Tensor::plain(Device::Cpu));
+        }
+        if is_index_function(last) {
+            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| {
+                Value::Tensor(Tensor { is_data: false, ..tensor.detached() })
+            });
+        }
+        if matches!(last, "max" | "min" | "topk" | "sort" | "kthvalue" | "mode" | "median") {
+            let has_dimension = arguments.positional.len() > 1
+                && !matches!(arguments.positional[1], Value::Tensor(_) | Value::Structure(_))
+                || arguments.keyword("dim").is_some()
+                || matches!(last, "topk" | "sort" | "kthvalue");
+            return match combined() {
+                Some(tensor) if has_dimension => values_and_indices(tensor),
+                Some(tensor) => Value::Tensor(tensor),
+                None => Value::Unknown(arguments.trace()),
+            };
+        }
+        if path.contains('.') && !path.starts_with("nn.") {
+            return Value::Unknown(arguments.trace());
+        }
+        combined()
+            .map_or(Value::Unknown(arguments.trace()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
+    }
+
+    /// `torch.load`.
+    fn load(&mut self, call: &'a ExprCall) -> Value {
+        let location = call.arguments.find_argument_value("map_location", 1);
+        let onto = match location {
+            None | Some(Expr::NoneLiteral(_)) => Device::Unknown,
+            Some(Expr::Lambda(_)) => Device::Cpu,
+            Some(Expr::Dict(_)) => Device::Gpu,
+            Some(other) => self.device_of(other),
+        };
+        self.record(Kind::Load { call, onto, has_location: location.is_some() }, call.range());
+        Value::Checkpoint(call.range().start().to_u32())
+    }
+
+    /// A `DataLoader` is built.
+    pub(super) fn loader_built(&mut self, call: &'a ExprCall) -> Value {
+        let role = self.data_role(call);
+        let name = self.target.clone();
+        let by_name = name.as_deref().map_or(Role::Unknown, names::role);
+        let role = if by_name == Role::Unknown { role } else { by_name };
+        self.record(Kind::LoaderBuilt { call, role }, call.range());
+        Value::Loader(Loader { role, device: Device::Cpu })
+    }
+
+    /// What data are for, by what they are called and asked for.
+    pub(super) fn data_role(&self, call: &'a ExprCall) -> Role {
+        for keyword in &call.arguments.keywords {
+            match (keyword.arg.as_ref().map(|name| name.as_str()), &keyword.value) {
+                (Some("train"), Expr::BooleanLiteral(literal)) => {
+                    return if literal.value { Role::Train } else { Role::Evaluation };
+                }
+                (Some("split" | "mode" | "subset"), Expr::StringLiteral(text)) => {
+                    return names::role(text.value.to_str());
+                }
+                _ => {}
+            }
+        }
+        if let Some(target) = &self.target
+            && names::role(target) != Role::Unknown
+        {
+            return names::role(target);
+        }
+        let first = call
+            .arguments
+            .args
+            .first()
+            .or_else(|| call.arguments.find_keyword("dataset").map(|keyword| &keyword.value));
+        match first {
+            Some(Expr::Subscript(subscript)) => match &*subscript.slice {
+                Expr::StringLiteral(text) => names::role(text.value.to_str()),
+                _ => Self::role_of(first.unwrap_or(&subscript.value)),
+            },
+            Some(other) => {
+                match names::place(other).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                    Some(Value::Dataset(role)) if *role != Role::Unknown => *role,
+                    _ => Self::role_of(other),
+                }
+            }
+            None => Role::Unknown,
+        }
+    }
+
+    /// The device an expression names.
+    pub(super) fn device_of(&self, expression: &Expr) -> Device {
+        match expression {
+            Expr::StringLiteral(text) => match text.value.to_str() {
+                "cpu" => Device::Cpu,
+                text if text.starts_with("cuda") || text.starts_with("xpu") || text.starts_with("mps") => Device::Gpu,
+                _ => Device::Unknown,
+            },
+            Expr::FString(_) => {
+                if self.facts.source[expression.range()].contains("cuda") {
+                    Device::Gpu
+                } else {
+                    Device::Unknown
+                }
+            }
+            Expr::If(choice) => match (self.device_of(&choice.body), self.device_of(&choice.orelse)) {
+                (Device::Gpu, _) | (_, Device::Gpu) => Device::Gpu,
+                (one, two) if one == two => one,
+                _ => Device::Unknown,
+            },
+            Expr::NumberLiteral(_) => Device::Gpu,
+            Expr::Call(call) => match names::dotted(&call.func) {
+                Some(name) if names::last(&name) == "device" => {
+                    call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first))
+                }
+                _ => Device::Unknown,
+            },
+            Expr::Name(_) | Expr::Attribute(_) => {
+                match names::place(expression).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                    Some(Value::Device(device)) => *device,
+                    _ => Device::Unknown,
+                }
+            }
+            _ => Device::Unknown,
+        }
+    }
+}
+
+/// Whether a keyword is given and true.
+pub(super) fn is_true(call: &ExprCall, keyword: &str) -> bool {
+    matches!(call.arguments.find_keyword(keyword).map(|keyword| &keyword.value), Some(Expr::BooleanLiteral(literal)) if literal.value)
+}
+
+/// Functions that make a tensor of their own.
+pub(crate) fn is_factory(path: &str) -> bool {
+    matches!(
+        path,
+        "zeros"
+            | "ones"
+            | "full"
+            | "empty"
+            | "rand"
+            | "randn"
+            | "randint"
+            | "arange"
+            | "linspace"
+            | "logspace"
+            | "eye"
+            | "randperm"
+            | "normal"
+            | "tensor"
+            | "zeros_like"
+            | "ones_like"
+            | "rand_like"
+            | "randn_like"
+            | "empty_like"
+            | "full_like"
+            | "range"
+            | "bernoulli"
+    )
+}
+
+/// Functions whose results have no gradient.
+pub(super) fn is_index_function(name: &str) -> bool {
+    matches!(
+        name,
+        "argmax"
+            | "argmin"
+            | "argsort"
+            | "eq"
+            | "ne"
+            | "gt"
+            | "lt"
+            | "ge"
+            | "le"
+            | "nonzero"
+            | "isnan"
+            | "isinf"
+            | "isfinite"
+            | "bincount"
+            | "histc"
+            | "unique"
+            | "searchsorted"
+            | "bucketize"
+            | "logical_and"
+            | "logical_or"
+            | "logical_not"
+            | "multinomial"
+            | "count_nonzero"
+            | "equal"
+            | "allclose"
+    )
+}
+
+/// What `max` along a dimension gives: values with their graph, indices without.
+pub(super) fn values_and_indices(tensor: Tensor) -> Value {
+    let indices = Tensor { is_data: false, ..tensor.detached() };
+    Value::Tuple(Rc::new(vec![Value::Tensor(tensor), Value::Tensor(indices)]))
+}

@@ -1,0 +1,424 @@
+//! Methods: of tensors, networks, optimizers, scalers, loaders, lists, and of objects of the file.
+
+use std::rc::Rc;
+
+use ruff_python_ast::{Expr, ExprCall};
+use ruff_text_size::Ranged;
+
+use super::Interpreter;
+use super::calls::{Arguments, loss_of};
+use super::library::{is_index_function, is_true, values_and_indices};
+use crate::analysis::facts::{Keeping, Kind};
+use crate::analysis::index::ClassKind;
+use crate::analysis::names;
+use crate::analysis::value::{Device, Known, Tensor, Value, merge};
+
+impl<'a> Interpreter<'a> {
+    pub(super) fn method(
+        &mut self,
+        owner: Value,
+        owner_expression: &'a Expr,
+        name: &'a str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Value {
+        if let Some(value) = self.whatever_the_owner(&owner, owner_expression, name, call, arguments) {
+            return value;
+        }
+        match &owner {
+            Value::Tensor(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, false),
+            Value::Structure(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, true),
+            Value::Module(module) => self.module_method(&module.clone(), name, call, arguments),
+            Value::Optimizer(_) => match name {
+                "state_dict" => Value::Plain,
+                _ => Value::UNKNOWN,
+            },
+            Value::Scaler => match name {
+                "scale" => arguments.first(),
+                _ => Value::UNKNOWN,
+            },
+            Value::Accelerator => match name {
+                "prepare" | "setup" | "setup_dataloaders" => {
+                    let prepared: Vec<Value> = arguments.positional.iter().map(prepared).collect();
+                    match &prepared[..] {
+                        [only] => only.clone(),
+                        _ => Value::Tuple(Rc::new(prepared)),
+                    }
+                }
+                "gather" | "gather_for_metrics" | "reduce" | "pad_across_processes" => match arguments.first() {
+                    Value::Tuple(items) => Value::Tuple(Rc::new(
+                        items
+                            .iter()
+                            .map(|item| {
+                                item.tensor().map_or(Value::UNKNOWN, |tensor| {
+                                    Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) })
+                                })
+                            })
+                            .collect(),
+                    )),
+                    first => first.tensor().map_or(Value::UNKNOWN, |tensor| {
+                        Value::Tensor(Tensor { is_data: false, ..tensor.detached().on(Device::Gpu) })
+                    }),
+                },
+                "clip_grad_norm_" => Value::Plain,
+                "unwrap_model" => arguments.first(),
+                _ => Value::Unknown(arguments.trace()),
+            },
+            Value::Distribution(tensor) => match name {
+                "sample" | "mode" => Value::Tensor(tensor.detached()),
+                "log_prob" | "rsample" | "entropy" => Value::Tensor(tensor.clone()),
+                _ => Value::Unknown(tensor.trace.clone()),
+            },
+            Value::List(item, is_bounded) => match name {
+                "pop" | "get" | "setdefault" | "popleft" => (**item).clone(),
+                "items" => {
+                    Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, (**item).clone()]))), *is_bounded)
+                }
+                "keys" => Value::Plain,
+                _ => owner.clone(),
+            },
+            Value::Loader(_) | Value::Dataset(_) => match name {
+                "to" | "cuda" => owner.clone(),
+                "__len__" => Value::Plain,
+                _ => owner.clone(),
+            },
+            Value::Instance(class, object) => {
+                let (class, object) = (*class, object.clone());
+                match self.facts.index.method(class, name) {
+                    Some(method) if name != "forward" => self.follow(method, Some(class), call, arguments),
+                    _ => match self.class_kind(&owner) {
+                        Some(ClassKind::Module | ClassKind::Lightning) => {
+                            let module = if &*object == "self" {
+                                names::place(owner_expression).unwrap_or_else(|| object.to_string())
+                            } else {
+                                object.to_string()
+                            };
+                            match self.module_method(&module, name, call, arguments) {
+                                Value::Module(_) => owner.clone(),
+                                other => other,
+                            }
+                        }
+                        _ => Value::Unknown(arguments.trace()),
+                    },
+                }
+            }
+            Value::Class(class) => match self.facts.index.method(*class, name) {
+                Some(method) => self.follow(method, Some(*class), call, arguments),
+                None if name == "from_pretrained" => {
+                    Value::Instance(*class, self.target.clone().unwrap_or_default().into())
+                }
+                None => Value::UNKNOWN,
+            },
+            Value::Plain => Value::Plain,
+            Value::Checkpoint(from) => match name {
+                "get" | "pop" | "items" | "values" | "copy" => Value::Checkpoint(*from),
+                _ => Value::UNKNOWN,
+            },
+            Value::Unknown(None)
+                if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) =>
+            {
+                let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
+                self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
+            }
+            _ => {
+                let trace = merge(&owner.trace(), &arguments.trace());
+                if names::is_loss_function(name) && !name.starts_with("get_") {
+                    return loss_of(arguments);
+                }
+                // `log_every(loader)` and the like hand on what they are given.
+                if let Some(loader @ Value::Loader(_)) = arguments.positional.first()
+                    && name.contains("every")
+                {
+                    return loader.clone();
+                }
+                Value::Unknown(trace)
+            }
+        }
+    }
+
+    /// Methods that mean the same whatever is known of their owner.
+    fn whatever_the_owner(
+        &mut self,
+        owner: &Value,
+        expression: &'a Expr,
+        name: &str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+    ) -> Option<Value> {
+        let place = names::place(expression);
+        let range = call.range();
+        let is_own_method =
+            matches!(owner, Value::Instance(class, _) if self.facts.index.method(*class, name).is_some());
+        if is_own_method {
+            return None;
+        }
+        match name {
+            "backward" | "manual_backward" => {
+                let is_engine = matches!(owner, Value::Accelerator)
+                    || name == "manual_backward"
+                    || (!arguments.positional.is_empty()
+                        && !matches!(owner, Value::Tensor(_) | Value::Structure(_))
+                        && !place.as_deref().is_some_and(names::is_loss));
+                if is_engine {
+                    self.backward(arguments.first(), call.arguments.args.first(), call);
+                } else {
+                    self.backward(owner.clone(), Some(expression), call);
+                }
+                Some(Value::None)
+            }
+            "zero_grad" => {
+                let keeps_memory = matches!(call.arguments.find_argument_value("set_to_none", 0), Some(Expr::BooleanLiteral(literal)) if !literal.value);
+                let owner = match owner {
+                    Value::Optimizer(name) | Value::Module(name) => name.to_string(),
+                    _ => place.unwrap_or_else(|| "the optimizer".into()),
+                };
+                self.record(Kind::ZeroGrad { owner, keeps_memory }, range);
+                Some(Value::None)
+            }
+            "zero_" | "fill_" if matches!(expression, Expr::Attribute(attribute) if attribute.attr.as_str() == "grad") =>
+            {
+                self.record(Kind::ZeroGrad { owner: "parameters".into(), keeps_memory: false }, range);
+                Some(Value::None)
+            }
+            "step" => {
+                let optimizer = match (owner, arguments.positional.first()) {
+                    (Value::Scaler, Some(Value::Optimizer(name))) => Some((name.to_string(), false)),
+                    (Value::Scaler, _) => Some(("the optimizer".into(), false)),
+                    (Value::Optimizer(name), _) => Some((name.to_string(), false)),
+                    (Value::Unknown(_) | Value::Module(_), _) => {
+                        let place = place.clone().unwrap_or_default();
+                        let is_engine = self
+                            .facts
+                            .index
+                            .methods_called
+                            .get("backward")
+                            .is_some_and(|places| places.contains(&place));
+                        is_engine.then_some((place, true))
+                    }
+                    _ => None,
+                };
+                let (optimizer, is_engine) = optimizer?;
+                for value in &arguments.positional {
+                    if let Value::Function(closure) = *value {
+                        self.follow(closure, None, call, &Arguments { positional: Vec::new(), keywords: Vec::new() });
+                    }
+                }
+                self.record(Kind::Step { optimizer, is_engine }, range);
+                Some(Value::Unknown(arguments.trace()))
+            }
+            "eval" | "train"
+                if matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Unknown(_) | Value::Criterion)
+                    && arguments.positional.len() <= 1 =>
+            {
+                let switch = call
+                    .arguments
+                    .args
+                    .first()
+                    .or_else(|| call.arguments.find_keyword("mode").map(|keyword| &keyword.value));
+                let is_evaluation = match (name, switch) {
+                    ("eval", None) => true,
+                    ("train", None) => false,
+                    ("train", Some(switch)) => !self.truth(switch)?,
+                    _ => return None,
+                };
+                let module = match owner {
+                    Value::Module(name) => name.to_string(),
+                    Value::Instance(_, object) if &**object != "self" => object.to_string(),
+                    _ => place?,
+                };
+                self.record(Kind::Mode { module, is_evaluation }, range);
+                Some(owner.clone())
+            }
+            "append" | "appendleft" | "add" | "extend" | "insert" | "put"
+                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..)) =>
+            {
+                let container = place?;
+                let argument = call.arguments.args.last()?;
+                let value = arguments.positional.last()?.clone();
+                self.keep(&container, value, argument, Keeping::Append);
+                Some(Value::None)
+            }
+            "clear" => {
+                if let Some(place) = &place {
+                    self.record(Kind::Delete { name: place.clone() }, range);
+                }
+                if let Some(place) = place
+                    && let Some(binding) = self.lookup(&place).cloned()
+                    && matches!(binding.value, Value::List(..))
+                {
+                    self.store_at(
+                        place,
+                        super::Binding { value: Value::List(Rc::new(Value::UNKNOWN), false), scope: binding.scope },
+                    );
+                }
+                Some(Value::None)
+            }
+            "load_state_dict" => {
+                let checkpoint = |value: &Value| match value {
+                    Value::Checkpoint(from) => Some(*from),
+                    Value::List(item, _) => match &**item {
+                        Value::Checkpoint(from) => Some(*from),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint).collect();
+                froms.dedup();
+                // A schedule or a scaler has nothing on the GPU worth a word.
+                let is_small = matches!(owner, Value::Scheduler | Value::Scaler)
+                    || place.as_deref().is_some_and(|place| {
+                        let lower = place.to_lowercase();
+                        lower.contains("sched") || lower.contains("scaler")
+                    });
+                for from in froms.into_iter().filter(|_| !is_small) {
+                    self.record(Kind::LoadState { from }, range);
+                }
+                Some(Value::Plain)
+            }
+            "requires_grad_" => {
+                let is_off =
+                    matches!(call.arguments.args.first(), Some(Expr::BooleanLiteral(literal)) if !literal.value);
+                match owner {
+                    Value::Module(module) if is_off => {
+                        self.frozen.insert(module.to_string());
+                    }
+                    Value::Instance(_, object) if is_off => {
+                        self.frozen.insert(object.to_string());
+                    }
+                    _ if !is_off => self.record(Kind::RequiresGrad, range),
+                    _ => {}
+                }
+                Some(owner.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A backward pass from `loss`.
+    pub(super) fn backward(&mut self, loss: Value, expression: Option<&'a Expr>, call: &'a ExprCall) {
+        self.consume(&loss);
+        let scaled = |expression: &Expr| match expression {
+            Expr::Call(inner) => inner.arguments.args.first().and_then(names::place),
+            other => names::place(other),
+        };
+        let is_scaled_by_framework = matches!(&*call.func, Expr::Attribute(method) if method.attr.as_str() == "manual_backward" || matches!(names::place(&method.value).as_deref(), Some(place) if place.ends_with("accelerator") || place.ends_with("fabric")));
+        let kind = Kind::Backward {
+            loss,
+            text: expression.and_then(scaled),
+            retain: is_true(call, "retain_graph"),
+            create: is_true(call, "create_graph"),
+            is_scaled_by_framework,
+        };
+        self.record(kind, call.range());
+    }
+
+    fn tensor_method(
+        &mut self,
+        tensor: &Tensor,
+        owner: &'a Expr,
+        name: &str,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+        is_structure: bool,
+    ) -> Value {
+        let same = |tensor: Tensor| if is_structure { Value::Structure(tensor) } else { Value::Tensor(tensor) };
+        match name {
+            "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point"
+            | "element_size" | "data_ptr" | "nelement" => Value::Plain,
+            "detach" | "detach_" => same(tensor.detached()),
+            "cpu" => same(tensor.on(Device::Cpu)),
+            "cuda" | "to" => {
+                let device = if name == "cuda" { Device::Gpu } else { self.device_of_to(tensor, call, arguments) };
+                if device != Device::Cpu && device != tensor.device || name == "cuda" {
+                    self.record(Kind::Move { call, tensor: tensor.clone(), source: owner }, call.range());
+                }
+                same(Tensor { is_whole: false, ..tensor.on(device) })
+            }
+            "long" | "int" | "bool" | "byte" | "new_zeros" | "new_ones" | "new_tensor" | "new_full" | "new_empty" => {
+                same(Tensor { is_data: false, ..tensor.detached() })
+            }
+            name if is_index_function(name) => Value::Tensor(Tensor { is_data: false, ..tensor.detached() }),
+            "max" | "min" | "topk" | "sort" if !arguments.positional.is_empty() || !arguments.keywords.is_empty() => {
+                values_and_indices(tensor.clone())
+            }
+            "items" | "values" => {
+                let item = Value::Structure(tensor.clone());
+                let item = if name == "items" { Value::Tuple(Rc::new(vec![Value::Plain, item])) } else { item };
+                Value::List(Rc::new(item), false)
+            }
+            "keys" => Value::Plain,
+            "get" | "pop" => {
+                let is_loss = matches!(call.arguments.args.first(), Some(Expr::StringLiteral(key)) if key.value.to_str().contains("loss"));
+                Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor.clone() })
+            }
+            "div" | "div_" | "true_divide" => Value::Tensor(Tensor { is_divided: true, ..tensor.clone() }),
+            "float" | "double" | "half" | "contiguous" | "pin_memory" | "clone" | "view" | "reshape" | "flatten"
+            | "unsqueeze" | "squeeze" | "type" => same(tensor.clone()),
+            _ => {
+                let combined = match arguments.tensor() {
+                    Some(other) => tensor.with(&other),
+                    None => tensor.clone(),
+                };
+                Value::Tensor(Tensor { is_data: false, is_whole: false, ..combined })
+            }
+        }
+    }
+
+    /// Where `.to(…)` puts a tensor; a change of type leaves it where it is.
+    fn device_of_to(&self, tensor: &Tensor, call: &'a ExprCall, arguments: &Arguments<'a>) -> Device {
+        let expression = call.arguments.find_argument_value("device", 0);
+        match (expression, arguments.positional.first()) {
+            (Some(_), Some(Value::Library(path))) if path.starts_with("torch.") => tensor.device,
+            (Some(_), Some(Value::Device(device))) => *device,
+            (Some(expression), _) => self.device_of(expression),
+            (None, _) => tensor.device,
+        }
+    }
+
+    fn module_method(&mut self, module: &str, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        match name {
+            "parameters" | "named_parameters" | "buffers" => Value::List(Rc::new(Value::Module(module.into())), false),
+            "modules" | "children" | "named_modules" | "named_children" => Value::UNKNOWN,
+            "to" | "cuda" => {
+                let is_gpu = name == "cuda"
+                    || matches!(arguments.positional.first(), Some(Value::Device(Device::Gpu)))
+                    || call.arguments.args.first().is_some_and(|first| self.device_of(first) == Device::Gpu);
+                if is_gpu {
+                    self.on_gpu.insert(module.to_string());
+                }
+                Value::Module(module.into())
+            }
+            "cpu" | "half" | "float" | "double" | "bfloat16" | "share_memory" | "apply" | "module" => {
+                Value::Module(module.into())
+            }
+            "state_dict"
+            | "load_state_dict"
+            | "register_forward_hook"
+            | "register_buffer"
+            | "save_pretrained"
+            | "named_buffers" => Value::Plain,
+            "generate" | "sample" | "reset_parameters" | "init_hidden" => {
+                Value::Structure(Tensor { graph: Known::No, ..Tensor::plain(Device::Unknown) })
+            }
+            "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss"
+            | "training_loss" | "log_prob" | "forward_pass" | "extract_features" => {
+                let value = self.forward(module, call, arguments);
+                match (value, name.contains("loss")) {
+                    (Value::Structure(tensor), true) => Value::Structure(Tensor { is_loss: true, ..tensor }),
+                    (value, _) => value,
+                }
+            }
+            _ => Value::Unknown(arguments.trace()),
+        }
+    }
+}
+
+/// Accelerate puts batches on the GPU.
+fn prepared(value: &Value) -> Value {
+    match value {
+        Value::Loader(loader) => {
+            Value::Loader(crate::analysis::value::Loader { device: Device::Gpu, ..loader.clone() })
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,189 @@
+//! A Python source as it was read: a script, or the code cells of a notebook one below the other.
+
+use ruff_text_size::{TextRange, TextSize};
+use serde_json::Value;
+
+/// Where something is, for people: lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The code cell, in a notebook.
+    pub cell: Option<usize>,
+    /// The line in the file, or in the cell.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+/// A source.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The Python text.
+    pub text: String,
+    lines: Vec<usize>,
+    cells: Vec<Cell>,
+    notebook: Option<Value>,
+}
+
+/// A code cell: where its text begins, and which cell of the notebook it is.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    start: usize,
+    number: usize,
+    index: usize,
+}
+
+impl Document {
+    /// A script.
+    pub fn script(text: String) -> Document {
+        let lines = line_starts(&text);
+        Document { text, lines, cells: Vec::new(), notebook: None }
+    }
+
+    /// A notebook; an error says what is wrong with the file.
+    pub fn notebook(json: &str) -> Result<Document, String> {
+        let notebook: Value = serde_json::from_str(json).map_err(|error| format!("not a notebook: {error}"))?;
+        let cells =
+            notebook.get("cells").and_then(Value::as_array).ok_or("not a notebook: it has no list of `cells`")?;
+        let (mut text, mut found) = (String::new(), Vec::new());
+        let mut number = 0;
+        for (index, cell) in cells.iter().enumerate() {
+            if cell.get("cell_type").and_then(Value::as_str) != Some("code") {
+                continue;
+            }
+            number += 1;
+            let source = cell_source(cell);
+            // A cell in another language is no Python.
+            if source.trim_start().starts_with("%%")
+                && !["%%time", "%%capture", "%%timeit"].iter().any(|magic| source.trim_start().starts_with(magic))
+            {
+                continue;
+            }
+            found.push(Cell { start: text.len(), number, index });
+            text.push_str(&source);
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        // A cell magic that stays is a line of its own; as a comment it parses.
+        let text = text.replace("\n%%", "\n##");
+        let text = if let Some(rest) = text.strip_prefix("%%") { format!("##{rest}") } else { text };
+        let lines = line_starts(&text);
+        Ok(Document { text, lines, cells: found, notebook: Some(notebook) })
+    }
+
+    /// Whether it is a notebook.
+    pub fn is_notebook(&self) -> bool {
+        self.notebook.is_some()
+    }
+
+    /// The line, counted from 0 through the whole text.
+    pub fn line_of(&self, offset: TextSize) -> usize {
+        let offset = usize::from(offset);
+        self.lines.partition_point(|start| *start <= offset).saturating_sub(1)
+    }
+
+    /// The text of a line, without its end.
+    pub fn line_text(&self, line: usize) -> &str {
+        let start = self.lines.get(line).copied().unwrap_or(self.text.len());
+        let end = self.lines.get(line + 1).copied().unwrap_or(self.text.len());
+        self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// Where a line begins.
+    pub fn line_start(&self, line: usize) -> usize {
+        self.lines.get(line).copied().unwrap_or(self.text.len())
+    }
+
+    /// Where something is, for people.
+    pub fn position(&self, offset: TextSize) -> Position {
+        let line = self.line_of(offset);
+        let start = self.line_start(line);
+        let end = usize::from(offset).min(self.text.len());
+        let column = self.text.get(start..end).map_or(1, |before| before.chars().count() + 1);
+        match self.cell_at(start) {
+            Some(cell) => Position { cell: Some(cell.number), line: line - self.line_of(size(cell.start)) + 1, column },
+            None => Position { cell: None, line: line + 1, column },
+        }
+    }
+
+    fn cell_at(&self, offset: usize) -> Option<Cell> {
+        let after = self.cells.partition_point(|cell| cell.start <= offset);
+        self.cells.get(after.checked_sub(1)?).copied()
+    }
+
+    /// The lines around a range as `first line in the file, text, range within the text`, for an excerpt.
+    pub fn excerpt(&self, range: TextRange) -> (usize, &str, std::ops::Range<usize>) {
+        let first = self.line_of(range.start());
+        let last = self.line_of(range.end()).min(first + 3);
+        let start = self.line_start(first);
+        let end = self.lines.get(last + 1).copied().unwrap_or(self.text.len());
+        let text = self.text[start..end].trim_end_matches(['\n', '\r']);
+        let inner_start = usize::from(range.start()) - start;
+        let inner_end = (usize::from(range.end()) - start).min(text.len()).max(inner_start);
+        (self.position(range.start()).line, text, inner_start..inner_end)
+    }
+
+    /// The file with another Python text: the text itself, or the notebook with its cells changed. None when the change
+    /// does not stay within cells.
+    pub fn with_edits(&self, edits: &[crate::Edit]) -> Option<String> {
+        let Some(notebook) = &self.notebook else { return Some(apply(&self.text, 0, edits)) };
+        let mut notebook = notebook.clone();
+        for (position, cell) in self.cells.iter().enumerate() {
+            let end = self.cells.get(position + 1).map_or(self.text.len(), |next| next.start);
+            let within: Vec<crate::Edit> = edits
+                .iter()
+                .filter(|edit| (cell.start..end).contains(&usize::from(edit.range.start())))
+                .cloned()
+                .collect();
+            if within.is_empty() {
+                continue;
+            }
+            if within.iter().any(|edit| usize::from(edit.range.end()) > end) {
+                return None;
+            }
+            let changed = apply(&self.text[cell.start..end], cell.start, &within);
+            let stored = notebook.get_mut("cells")?.get_mut(cell.index)?;
+            let had_end = cell_source(stored).ends_with('\n');
+            let changed = if had_end { changed.as_str() } else { changed.trim_end_matches('\n') };
+            let lines: Vec<Value> = changed.split_inclusive('\n').map(|line| Value::String(line.to_string())).collect();
+            *stored.get_mut("source")? = Value::Array(lines);
+        }
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(b" ");
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        serde::Serialize::serialize(&notebook, &mut serializer).ok()?;
+        let mut text = String::from_utf8(bytes).ok()?;
+        text.push('\n');
+        Some(text)
+    }
+}
+
+/// Replaces ranges of `text`, which begins at `start` of the document; edits are sorted and apart.
+fn apply(text: &str, start: usize, edits: &[crate::Edit]) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut position = 0;
+    for edit in edits {
+        let (from, to) = (usize::from(edit.range.start()) - start, usize::from(edit.range.end()) - start);
+        result.push_str(&text[position..from]);
+        result.push_str(&edit.text);
+        position = to;
+    }
+    result.push_str(&text[position..]);
+    result
+}
+
+fn cell_source(cell: &Value) -> String {
+    match cell.get("source") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(position, _)| position + 1)).collect()
+}
+
+fn size(offset: usize) -> TextSize {
+    TextSize::try_from(offset).unwrap_or_default()
+}

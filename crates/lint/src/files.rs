@@ -1,0 +1,135 @@
+//! The files to look at: those named, and the Python files and notebooks below the folders named that git does not ignore.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use ignore::WalkBuilder;
+
+use crate::settings::Settings;
+use crate::{Checked, Document, check};
+
+/// A file and what came of it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The file as it was named.
+    pub path: PathBuf,
+    /// Its text; none where it could not be read.
+    pub document: Option<Document>,
+    /// What was found.
+    pub checked: Checked,
+    /// Why it could not be read.
+    pub unreadable: Option<String>,
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Rules instead of the project's.
+    pub select: Option<Vec<String>>,
+    /// Rules to leave out.
+    pub ignore: Vec<String>,
+}
+
+/// Checks all files, in parallel; the reports are in the order of their paths.
+pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, String> {
+    let mut files: Vec<(PathBuf, usize)> = Vec::new();
+    let mut settings = Vec::new();
+    for path in paths {
+        let metadata = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let own = Settings::find(path)?;
+        own.selection(path, options.select.as_deref(), &options.ignore)?;
+        if metadata.is_dir() {
+            files.extend(
+                python_files(path).into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())),
+            );
+        } else {
+            files.push((path.clone(), settings.len()));
+        }
+        settings.push(own);
+    }
+    files.sort();
+    files.dedup_by(|one, two| one.0 == two.0);
+    let next = AtomicUsize::new(0);
+    let reports = Mutex::new(Vec::with_capacity(files.len()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let work = || {
+                let mut own = Vec::new();
+                while let Some((path, setting)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    own.push(check_file(path, &settings[*setting], options));
+                }
+                if let Ok(mut reports) = reports.lock() {
+                    reports.append(&mut own);
+                }
+            };
+            // Deep nesting needs a deep stack.
+            let started = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, work);
+            if started.is_err() {
+                break;
+            }
+        }
+    });
+    let mut reports = reports.into_inner().map_err(|_| "a thread has died".to_string())?;
+    reports.sort_by(|one: &Report, two: &Report| one.path.cmp(&two.path));
+    if reports.len() < files.len() {
+        return Err("threads could not be started".into());
+    }
+    Ok(reports)
+}
+
+/// Checks one text as the file of that name.
+pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Options) -> Report {
+    let report = |document, checked, unreadable| Report { path: path.to_path_buf(), document, checked, unreadable };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return report(None, Checked::default(), Some("the text is not UTF-8".into()));
+    };
+    let document = if path.extension().is_some_and(|extension| extension == "ipynb") {
+        match Document::notebook(text) {
+            Ok(document) => document,
+            Err(error) => return report(None, Checked::default(), Some(error)),
+        }
+    } else {
+        Document::script(text.strip_prefix('\u{feff}').unwrap_or(text).to_string())
+    };
+    match settings.selection(path, options.select.as_deref(), &options.ignore) {
+        Ok(selection) => {
+            let checked = check(&document, &selection);
+            report(Some(document), checked, None)
+        }
+        Err(error) => report(None, Checked::default(), Some(error)),
+    }
+}
+
+fn check_file(path: &Path, settings: &Settings, options: &Options) -> Report {
+    match fs::read(path) {
+        Ok(bytes) => check_text(path, &bytes, settings, options),
+        Err(error) => Report {
+            path: path.to_path_buf(),
+            document: None,
+            checked: Checked::default(),
+            unreadable: Some(error.to_string()),
+        },
+    }
+}
+
+fn python_files(folder: &Path) -> Vec<PathBuf> {
+    let (sender, receiver) = mpsc::channel();
+    WalkBuilder::new(folder).require_git(false).build_parallel().run(|| {
+        let sender = sender.clone();
+        Box::new(move |entry| {
+            if let Ok(entry) = entry
+                && entry.file_type().is_some_and(|kind| kind.is_file())
+                && entry.path().extension().is_some_and(|extension| extension == "py" || extension == "ipynb")
+            {
+                // The other end is open until the walk is over.
+                let _ = sender.send(entry.into_path());
+            }
+            ignore::WalkState::Continue
+        })
+    });
+    drop(sender);
+    receiver.into_iter().collect()
+}

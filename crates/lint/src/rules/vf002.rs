@@ -1,0 +1,31 @@
+//! VF002: a tensor other than a loss is kept across iterations with its graph.
+
+use super::kept::{What, kept, takes_method};
+use super::vf001::shorten;
+use crate::analysis::Facts;
+use crate::finding::{Edit, Finding, Severity};
+use ruff_text_size::{Ranged, TextRange};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Graph) {
+        let message = format!(
+            "`{}` is kept in `{}` with the graph that made it",
+            shorten(facts.text(kept.expression)),
+            kept.container
+        );
+        let finding = Finding::new("VF002", kept.statement, message);
+        let finding = if kept.is_freed {
+            finding
+                .costs("each iteration: the tensor itself on the GPU, and its graph's nodes in main memory")
+                .rated(Severity::Warning)
+        } else {
+            finding.costs("each iteration: the tensor and all activations of the forward pass").rated(Severity::Error)
+        };
+        let mut finding = finding.advises("keep `.detach().cpu()`, or only what is needed of it");
+        if takes_method(kept.expression) {
+            let edit = Edit { range: TextRange::empty(kept.expression.end()), text: ".detach().cpu()".into() };
+            finding = finding.fixed_by("add `.detach().cpu()`", false, vec![edit]);
+        }
+        findings.push(finding);
+    }
+}

@@ -1,0 +1,85 @@
+//! VF005: gradients are zeroed in place, or never.
+
+use ruff_python_ast::Stmt;
+use ruff_text_size::Ranged;
+
+use crate::analysis::Facts;
+use crate::analysis::facts::{Event, Kind, LoopId};
+use crate::finding::{Edit, Finding, Severity};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for events in &facts.roots {
+        for event in events {
+            match &event.kind {
+                Kind::ZeroGrad { owner, keeps_memory: true } => findings.push(in_place(facts, event, owner)),
+                Kind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
+    let text = &facts.source[event.range];
+    let finding = Finding::new(
+        "VF005",
+        event.range,
+        format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"),
+    )
+    .costs("as much as the parameters, through the whole forward pass")
+    .advises("leave the argument out: gradients are let go (the default since torch 2.0)");
+    match text.rfind('(') {
+        Some(open) if !text[open..].contains('\n') => {
+            let start = event.range.start() + ruff_text_size::TextSize::try_from(open).unwrap_or_default();
+            let range = ruff_text_size::TextRange::new(start, event.range.end());
+            finding.fixed_by("let gradients go", false, vec![Edit { range, text: "()".into() }])
+        }
+        _ => finding,
+    }
+}
+
+fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer: &str, findings: &mut Vec<Finding>) {
+    let has_backward = |number: &LoopId| {
+        events.iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && facts.is_in(other.scope, *number))
+    };
+    let Some(number) = facts.loops_around(event.scope).find(has_backward) else { return };
+    let zeroed = events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match &other.kind {
+        Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
+        _ => None,
+    });
+    let zeroed: Vec<&str> = zeroed.collect();
+    if !zeroed.is_empty() {
+        let others_only = zeroed.iter().all(|owner| {
+            crate::analysis::names::is_optimizer(owner)
+                && *owner != optimizer
+                && crate::analysis::names::is_optimizer(optimizer)
+        });
+        let is_mentioned = loop_text(facts, number)
+            .is_none_or(|text| text.contains(&format!("{optimizer}.zero_grad")) || text.contains("for "));
+        if !others_only || is_mentioned {
+            return;
+        }
+    } else if loop_text(facts, number).is_some_and(|text| {
+        text.contains("zero_grad") || text.contains(".grad") || text.contains(&format!("{optimizer} ="))
+    }) {
+        return;
+    }
+    findings.push(
+        Finding::new("VF005", event.range, format!("`{optimizer}.step()` in a loop that never zeroes gradients"))
+            .costs("no memory is let go between steps, and each step adds the gradients of all steps before it")
+            .advises(format!("call `{optimizer}.zero_grad()` at the top of the loop"))
+            .rated(Severity::Error),
+    );
+}
+
+fn loop_text<'a>(facts: &Facts<'a>, number: LoopId) -> Option<&'a str> {
+    match facts.loops[number].statement? {
+        Stmt::For(statement) => {
+            Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()])
+        }
+        Stmt::While(statement) => {
+            Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()])
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,90 @@
+//! VF006: `zero_grad` after the forward pass.
+
+use crate::analysis::Facts;
+use crate::analysis::facts::{Event, Kind, ScopeId};
+use crate::finding::Finding;
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for events in &facts.roots {
+        for (position, event) in events.iter().enumerate() {
+            if let Kind::ZeroGrad { owner, .. } = &event.kind
+                && is_late(facts, events, position, owner)
+            {
+                findings.push(
+                    Finding::new("VF006", event.range, format!("`{owner}.zero_grad()` after the forward pass: the last step's gradients are held through it"))
+                        .costs("as much as the parameters, at the moment activations are at their peak")
+                        .advises("call it at the top of the loop, or right after `step()`"),
+                );
+            }
+        }
+    }
+}
+
+/// The part of the program that is one step: the innermost loop with a backward pass, or else the function.
+fn step_scope(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>) -> Option<ScopeId> {
+    let in_loop = facts.loops_around(event.scope).find(|number| {
+        events.iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && facts.is_in(other.scope, *number))
+    });
+    match in_loop {
+        Some(number) => Some(facts.loops[number].scope),
+        None => facts.function(event.scope).map(|_| facts.function_scope(event.scope)),
+    }
+}
+
+fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str) -> bool {
+    let event = &events[position];
+    let Some(scope) = step_scope(facts, events, event) else { return false };
+    let in_step = |other: &Event<'_>| facts.scopes_around(other.scope).any(|around| around == scope);
+    // Under an accumulation's test the group's first forward pass is behind it anyway.
+    let tests = facts.branches(event.scope, facts.loops_around(event.scope).next());
+    if tests.iter().any(|(test, _)| test.is_some_and(|test| facts.text(test).contains('%'))) {
+        return false;
+    }
+    let Some(offset) =
+        events[position..].iter().position(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other))
+    else {
+        return false;
+    };
+    let backward = position + offset;
+    let Kind::Backward { loss, text, .. } = &events[backward].kind else { return false };
+    let forwards = loss.trace().map(|trace| trace.forwards.clone()).unwrap_or_default();
+    let is_forward = |other: &Event<'_>| {
+        matches!(other.kind, Kind::Forward { .. }) && forwards.contains(&other.range.start().to_u32())
+    };
+    // Where no call of a network is to be seen, the loss itself tells when the forward pass was.
+    let has_forward = events.iter().any(|other| in_step(other) && is_forward(other));
+    let makes = |other: &Event<'_>| match &other.kind {
+        Kind::LossMade { name } => !has_forward && Some(name) == text.as_ref(),
+        _ => is_forward(other),
+    };
+    let before = &events[..position];
+    let Some(made) = before.iter().position(|other| in_step(other) && makes(other)) else { return false };
+    if events[position..backward].iter().any(|other| in_step(other) && makes(other)) {
+        return false;
+    }
+    // Several networks: a generator's gradients are there anyway while the discriminator learns.
+    let mut owners: Vec<&str> = events
+        .iter()
+        .filter(|other| in_step(other))
+        .filter_map(|other| match &other.kind {
+            Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
+            _ => None,
+        })
+        .collect();
+    let has_other_owner = |owners: &[&str]| owners.iter().any(|other| *other != owner);
+    if has_other_owner(&owners) && owners.first() != Some(&owner) {
+        return false;
+    }
+    owners.retain(|other| *other == owner);
+    // Zeroed already: before the forward pass of this turn, or after the step of the last one.
+    let zeroes = |other: &Event<'_>| matches!(&other.kind, Kind::ZeroGrad { .. }) && in_step(other);
+    let is_zeroed_before = events[..made].iter().any(zeroes);
+    let is_zeroed_after = events[backward..]
+        .iter()
+        .any(|other| matches!(&other.kind, Kind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
+    // Another backward pass before it means that these gradients belong to this very step.
+    let has_backward_before =
+        events[made..position].iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other));
+    let steps = events.iter().any(|other| matches!(other.kind, Kind::Step { .. }) && in_step(other));
+    steps && !is_zeroed_before && !is_zeroed_after && !has_backward_before
+}

@@ -1,0 +1,70 @@
+//! VF009: `torch.cuda.empty_cache()` in the training loop.
+
+use crate::analysis::Facts;
+use crate::analysis::facts::Kind;
+use crate::finding::{Edit, Finding};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for events in &facts.roots {
+        for event in events {
+            if !matches!(event.kind, Kind::EmptyCache) || facts.is_in_handler(event.scope) {
+                continue;
+            }
+            let Some(number) = facts.batch_loop(events, event.scope) else { continue };
+            let is_asked_for = facts.branches(event.scope, Some(number)).iter().any(|(test, _)| {
+                let text = test.map_or(String::new(), |test| facts.text(test).to_lowercase());
+                text.contains("oom")
+                    || text.contains("memory")
+                    || text.contains("out of")
+                    || text.contains("empty_cache")
+                    || text.contains("except")
+            });
+            // A loop that looks for what fits empties the cache after each failure.
+            let probes = facts.loops[number].statement.is_some_and(|statement| {
+                let text = facts.text(statement);
+                text.contains("OutOfMemory") || text.contains("out of memory")
+            });
+            if is_asked_for || probes {
+                continue;
+            }
+            let mut finding = Finding::new("VF009", event.range, "`torch.cuda.empty_cache()` in the training loop")
+                .costs("each call waits for the GPU and gives back blocks that the next step asks the driver for again; it lowers no peak")
+                .advises("take it out; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+            if event.statement == event.range && stands_among_others(facts, event.statement.start().into()) {
+                let range = whole_line(facts.source, event.statement);
+                finding = finding.fixed_by("remove the call", true, vec![Edit { range, text: String::new() }]);
+            }
+            findings.push(finding);
+        }
+    }
+}
+
+/// Whether the line before is at the same depth: then the block is not left empty.
+fn stands_among_others(facts: &Facts<'_>, start: usize) -> bool {
+    let line = facts.source[..start].rfind('\n').map_or(0, |position| position + 1);
+    let indent = &facts.source[line..start];
+    if !indent.trim().is_empty() || line == 0 {
+        return false;
+    }
+    let before = facts.source[..line - 1]
+        .rsplit('\n')
+        .find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    before.is_some_and(|before| {
+        before.starts_with(indent)
+            && !before[indent.len()..].starts_with([' ', '\t'])
+            && !before.trim_end().ends_with(':')
+    })
+}
+
+fn whole_line(source: &str, statement: ruff_text_size::TextRange) -> ruff_text_size::TextRange {
+    let start = source[..usize::from(statement.start())].rfind('\n').map_or(0, |position| position + 1);
+    let rest = &source[usize::from(statement.end())..];
+    let end = usize::from(statement.end()) + rest.find('\n').map_or(rest.len(), |position| position + 1);
+    // Something else on the line stays.
+    let after = rest[..end - usize::from(statement.end())].trim();
+    if !after.is_empty() && !after.starts_with('#') {
+        return statement;
+    }
+    let size = |position: usize| ruff_text_size::TextSize::try_from(position).unwrap_or_default();
+    ruff_text_size::TextRange::new(size(start), size(end))
+}

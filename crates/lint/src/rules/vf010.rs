@@ -1,0 +1,57 @@
+//! VF010: a checkpoint is loaded onto the GPU beside the model.
+
+use crate::analysis::Facts;
+use crate::analysis::facts::Kind;
+use crate::analysis::value::Device;
+use crate::finding::{Edit, Finding};
+use ruff_text_size::{Ranged, TextRange};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for event in facts.roots.iter().flatten() {
+        let Kind::Load { call, onto, has_location } = &event.kind else { continue };
+        let at = call.range().start().to_u32();
+        let goes_into_model =
+            facts.roots.iter().flatten().any(|other| matches!(other.kind, Kind::LoadState { from } if from == at));
+        let location = call.arguments.find_argument_value("map_location", 1);
+        let is_gpu = match onto {
+            Device::Gpu => true,
+            Device::Cpu => false,
+            Device::Unknown => {
+                let text = location.map_or(String::new(), |location| facts.text(location).to_lowercase());
+                let is_elsewhere = facts.source.contains("torch_xla") || facts.source.contains("BytesIO");
+                facts.source.contains("cuda")
+                    && !is_elsewhere
+                    && (!has_location || ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word)))
+            }
+        };
+        if !goes_into_model || !is_gpu {
+            continue;
+        }
+        let message = if *has_location {
+            "a checkpoint is loaded onto the GPU, where the model already has its own copy"
+        } else {
+            "a checkpoint is loaded without `map_location`: tensors saved on a GPU go there, beside the model's own"
+        };
+        let mut finding = Finding::new("VF010", event.range, message)
+            .costs("a second copy of all weights (and of the optimizer's state, if saved) on the GPU while it lives")
+            .advises("`map_location=\"cpu\"`: load_state_dict copies to where the parameters are");
+        let text = facts.text(*call);
+        finding = match location {
+            Some(location) => finding.fixed_by(
+                "load onto the CPU",
+                true,
+                vec![Edit { range: location.range(), text: "\"cpu\"".into() }],
+            ),
+            None if text.ends_with(')') && !text.ends_with(",)") && !text.contains('\n') => {
+                let end = call.range().end() - ruff_text_size::TextSize::from(1);
+                finding.fixed_by(
+                    "load onto the CPU",
+                    true,
+                    vec![Edit { range: TextRange::empty(end), text: ", map_location=\"cpu\"".into() }],
+                )
+            }
+            None => finding,
+        };
+        findings.push(finding);
+    }
+}

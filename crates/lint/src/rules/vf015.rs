@@ -1,0 +1,150 @@
+//! VF015: a whole data set goes to the GPU at once; tensors made on the CPU and moved in the loop.
+
+use ruff_python_ast::{Expr, ExprCall};
+use ruff_text_size::{Ranged, TextRange, TextSize};
+
+use super::kept::{What, kept};
+use crate::analysis::Facts;
+use crate::analysis::facts::{Event, Kind};
+use crate::analysis::names;
+use crate::finding::{Edit, Finding};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Batch) {
+        findings
+            .push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
+    }
+    for events in &facts.roots {
+        for event in events {
+            let Kind::Move { call, tensor, source } = &event.kind else { continue };
+            if tensor.is_whole {
+                findings.push(whole(event.range, "a whole data set is moved to the GPU".into()));
+            } else if facts.batch_loop(events, event.scope).is_some() {
+                if let Some((factory, made)) = factory(facts, source) {
+                    findings.push(made_on_cpu(facts, call, factory, made));
+                }
+            } else if is_sliced_set(facts, event, source) {
+                findings.push(whole(
+                    event.range,
+                    format!("`{}` holds the whole data set and goes to the GPU at once", facts.text(*source)),
+                ));
+            }
+        }
+    }
+}
+
+fn whole(range: TextRange, message: String) -> Finding {
+    Finding::new("VF015", range, message)
+        .costs("the size of the set, for the whole training; a batch at a time needs the size of a batch")
+        .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
+}
+
+/// A factory of PyTorch's whose tensor could be made on the device, and its name.
+fn factory<'a>(facts: &Facts<'_>, source: &'a Expr) -> Option<(&'a ExprCall, String)> {
+    let Expr::Call(call) = source else { return None };
+    let path = facts.index.resolve(&names::dotted(&call.func)?)?;
+    let name = path.strip_prefix("torch.")?;
+    let serves = matches!(
+        name,
+        "zeros"
+            | "ones"
+            | "full"
+            | "empty"
+            | "rand"
+            | "randn"
+            | "randint"
+            | "arange"
+            | "linspace"
+            | "eye"
+            | "randperm"
+            | "normal"
+            | "logspace"
+    );
+    let is_literal = name == "tensor" && call.arguments.args.first().is_some_and(is_literal);
+    let has_device = call.arguments.find_keyword("device").is_some();
+    ((serves || is_literal) && !has_device).then(|| (call, name.to_string()))
+}
+
+fn is_literal(expression: &Expr) -> bool {
+    match expression {
+        Expr::NumberLiteral(_) | Expr::BooleanLiteral(_) => true,
+        Expr::List(list) => list.elts.iter().all(is_literal),
+        Expr::UnaryOp(operation) => is_literal(&operation.operand),
+        _ => false,
+    }
+}
+
+fn made_on_cpu(facts: &Facts<'_>, call: &ExprCall, factory: &ExprCall, name: String) -> Finding {
+    let moved = match call.arguments.find_argument_value("device", 0) {
+        Some(device) => facts.text(device).to_string(),
+        None => "\"cuda\"".to_string(),
+    };
+    let is_random = name.starts_with("rand") || name == "normal";
+    let finding = Finding::new(
+        "VF015",
+        call.range(),
+        format!("`torch.{name}` makes a tensor on the CPU and copies it to the GPU in every step"),
+    )
+    .costs("each step: the tensor in main memory and a copy that the GPU waits for")
+    .advises(format!("make it there: `torch.{name}(…, device={moved})`"));
+    let is_simple = call.arguments.len() <= 1
+        && call.arguments.keywords.is_empty()
+        && facts.text(factory).ends_with(')')
+        && !facts.text(factory).ends_with(",)");
+    if !is_simple {
+        return finding;
+    }
+    let separator = if factory.arguments.is_empty() { "" } else { ", " };
+    let edits = vec![
+        Edit {
+            range: TextRange::empty(factory.range().end() - TextSize::from(1)),
+            text: format!("{separator}device={moved}"),
+        },
+        Edit { range: TextRange::new(factory.range().end(), call.range().end()), text: String::new() },
+    ];
+    // The GPU draws other random numbers than the CPU does.
+    finding.fixed_by("make it on the device", !is_random, edits)
+}
+
+/// A tensor of all examples, moved before the loop, from which batches are cut.
+fn is_sliced_set(facts: &Facts<'_>, event: &Event<'_>, source: &Expr) -> bool {
+    if facts.index.has_graphs || facts.loops_around(event.scope).next().is_some() || !facts.index.has_torch {
+        return false;
+    }
+    let statement = &facts.source[event.statement];
+    let target = statement.split('=').next().unwrap_or_default().trim();
+    let names: Vec<&str> = target.split(',').map(str::trim).collect();
+    let own = names::place(source);
+    let is_set = |name: &str| {
+        let words = names::words(name);
+        let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));
+        has(&["train", "test", "val", "valid", "all", "full", "dataset", "whole"])
+            && !has(&["loader", "dl", "model", "net", "batch", "loss"])
+    };
+    let in_dataset = |name: &str| {
+        facts.source.match_indices("TensorDataset(").any(|(position, _)| {
+            let rest = &facts.source[position..];
+            let arguments = &rest[..rest.find('\n').unwrap_or(rest.len())];
+            names::words(arguments).join("_").contains(&names::words(name).join("_")) && arguments.contains(name)
+        })
+    };
+    let is_cut = |name: &str| {
+        facts.source.match_indices(&format!("{name}[")).any(|(position, _)| {
+            let before = facts.source[..position].chars().next_back();
+            let inside = &facts.source[position + name.len() + 1..];
+            let index = &inside[..inside.find(']').unwrap_or(0)];
+            before.is_none_or(|letter| !letter.is_alphanumeric() && letter != '_' && letter != '.')
+                && (index.contains(':') && index.contains(|letter: char| letter.is_alphabetic())
+                    || ["idx", "indices", "perm", "batch", "index", "ids"].iter().any(|word| index.contains(word)))
+        })
+    };
+    let in_constructor = statement.contains("TensorDataset(");
+    let candidates = names.into_iter().chain(own.as_deref());
+    in_constructor
+        || candidates
+            .filter(|name| {
+                !name.is_empty()
+                    && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '.')
+            })
+            .any(|name| in_dataset(name) || is_set(name) && is_cut(name))
+}

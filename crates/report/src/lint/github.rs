@@ -1,0 +1,40 @@
+//! GitHub's workflow commands: findings become annotations of a pull request.
+
+use vramfit_lint::Severity;
+use vramfit_lint::files::Report;
+
+/// A line for each finding.
+pub fn github(reports: &[Report]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        let Some(document) = &report.document else { continue };
+        for finding in &report.checked.findings {
+            let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
+            let level = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "notice",
+            };
+            let file = property(&report.path.display().to_string());
+            // Columns are only told within one line.
+            let end_column = if start.line == end.line { format!(",endColumn={}", end.column) } else { String::new() };
+            text += &format!(
+                "::{level} title={},file={file},line={},endLine={},col={}{end_column}::{}\n",
+                finding.code,
+                start.line,
+                end.line,
+                start.column,
+                data(&format!("{file}:{}:{} {} {}", start.line, start.column, finding.code, finding.message))
+            );
+        }
+    }
+    text
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
