@@ -120,7 +120,14 @@ impl<'a> Forward<'a> {
     pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
         let mut tensors = before.to_vec();
         tensors.resize(passes.bound.tensors.len(), None);
-        Forward { passes, bound: passes.bound, functions: Vec::new(), autocasts: Vec::new(), tensors, missing: Missing::new() }
+        Forward {
+            passes,
+            bound: passes.bound,
+            functions: Vec::new(),
+            autocasts: Vec::new(),
+            tensors,
+            missing: Missing::new(),
+        }
     }
 
     /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use vramfit_validation::{allocator, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | estimate [2 | --write] | caps [--write] | trace CASE";
+const USAGE: &str =
+    "usage: vramfit-validate allocator [--write] | estimate [2 | --write] | caps [--write] | trace CASE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
