@@ -100,7 +100,7 @@ impl Geometry {
 
     /// Of rows seen as images of height one.
     #[must_use]
-    pub fn as_image(self) -> Geometry {
+    pub fn into_image(self) -> Geometry {
         let before = |first: i64, numbers: &Dims| Dims::from([first, numbers[0]]);
         Geometry { stride: before(1, &self.stride), dilation: before(1, &self.dilation), ..self }
     }

@@ -67,7 +67,7 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
     let mut shape: Dims = call.result(0)?.shape;
     let geometry = if rank == 3 {
         shape = Dims::from([shape[0], shape[1], 1, shape[2]]);
-        geometry.as_image()
+        geometry.into_image()
     } else {
         geometry
     };
