@@ -175,7 +175,7 @@ fn remove_unused(flat: &mut Flat, masks: &[TensorId], needed: &[TensorId]) {
         let mut results = call.results.iter().flatten();
         let writes = results.clone().any(|result| call.arguments.contains(&Argument::Tensor(*result)));
         let is_result_used = results.clone().any(|result| is_used[result.0 as usize]);
-        let is_removable = !call.results.is_empty() && !writes && results.all(|result| is_whole(result));
+        let is_removable = !call.results.is_empty() && !writes && results.all(is_whole);
         let is_repeat = is_repeating(flat, at);
         // Whether a mask masks anything is asked of its truth values.
         let is_asked = masks.iter().any(|mask| call.arguments.first() == Some(&Argument::Tensor(*mask)));
