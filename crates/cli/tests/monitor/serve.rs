@@ -108,6 +108,10 @@ fn with_a_token_only_the_empty_page_is_open() {
     let machine = Machine::with_gpus(1);
     let server = Server::start(&machine, &["--token-file", path.to_str().unwrap()]);
     assert_eq!(server.get("/", "").0, 200);
+    let start = Instant::now();
+    while server.get("/metrics", "Authorization: Bearer correct-horse-battery\r\n").0 == 503 {
+        assert!(start.elapsed() < Duration::from_secs(10), "the first sample");
+    }
     for data in ["/metrics", "/api/gpus", "/api/history"] {
         let (code, head, _) = server.get(data, "");
         assert_eq!(code, 401);
@@ -137,9 +141,13 @@ fn large_slow_and_malformed_requests_end() {
 fn many_idle_connections_do_not_keep_others_out_for_long() {
     let machine = Machine::with_gpus(1);
     let server = Server::start(&machine, &[]);
-    let idle: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(server.get("/metrics", "").0, 503);
+    // On a busy machine the first ones may have timed out before the last is there: then once more.
+    let mut idle: Vec<TcpStream> = Vec::new();
+    let is_full = (0..5).any(|_| {
+        idle = (0..64).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+        (0..10).any(|_| server.get("/metrics", "").0 == 503)
+    });
+    assert!(is_full);
     let start = Instant::now();
     while server.get("/metrics", "").0 != 200 {
         assert!(start.elapsed() < Duration::from_secs(10), "idle connections are closed");
