@@ -16,7 +16,7 @@ const SPARE: usize = 32;
 pub(crate) struct FreeList {
     /// The stream and size of each shelf, in order.
     sizes: Vec<(u64, u64)>,
-    /// The blocks of each, by address.
+    /// The blocks of each, the lowest address last: it is the next to be taken.
     shelves: Vec<Vec<(u64, BlockId)>>,
     /// How many shelves are empty.
     empty: usize,
@@ -26,6 +26,7 @@ pub(crate) struct FreeList {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     shelf: usize,
+    /// Counted from the lowest address on.
     at: usize,
 }
 
@@ -43,7 +44,7 @@ impl FreeList {
         let shelf = self.shelf_from(stream, size);
         let at = match self.sizes.get(shelf) {
             Some(&found) if address > 0 && found == (stream, size) => {
-                self.shelves[shelf].partition_point(|(found, _)| *found < address)
+                self.shelves[shelf].len() - self.shelves[shelf].partition_point(|(found, _)| *found >= address)
             }
             _ => 0,
         };
@@ -62,7 +63,8 @@ impl FreeList {
     /// The block at a place.
     #[inline]
     pub fn at(&self, position: Position) -> Option<(SizeKey, BlockId)> {
-        let &(address, id) = self.shelves.get(position.shelf)?.get(position.at)?;
+        let shelf = self.shelves.get(position.shelf)?;
+        let &(address, id) = shelf.get(shelf.len().checked_sub(position.at + 1)?)?;
         let (stream, size) = self.sizes[position.shelf];
         Some(((stream, size, address), id))
     }
@@ -84,7 +86,7 @@ impl FreeList {
         if shelf.is_empty() {
             self.empty -= 1;
         }
-        let place = shelf.iter().rposition(|(found, _)| *found < address).map_or(0, |before| before + 1);
+        let place = shelf.partition_point(|(found, _)| *found > address);
         shelf.insert(place, (address, id));
     }
 
@@ -106,7 +108,7 @@ impl FreeList {
     pub fn remove_at(&mut self, position: Position) -> Option<(SizeKey, BlockId)> {
         let removed = self.at(position)?;
         let shelf = &mut self.shelves[position.shelf];
-        shelf.remove(position.at);
+        shelf.remove(shelf.len() - 1 - position.at);
         if shelf.is_empty() {
             self.empty += 1;
             if self.empty > self.sizes.len() - self.empty + SPARE {
@@ -139,10 +141,9 @@ impl FreeList {
 
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.sizes
-            .iter()
-            .zip(&self.shelves)
-            .flat_map(|(&(stream, size), shelf)| shelf.iter().map(move |&(address, id)| ((stream, size, address), id)))
+        self.sizes.iter().zip(&self.shelves).flat_map(|(&(stream, size), shelf)| {
+            shelf.iter().rev().map(move |&(address, id)| ((stream, size, address), id))
+        })
     }
 
     /// The block with this key.

@@ -1,32 +1,32 @@
-//! `vramfit-validate`: prints a table of answers beside measurements, or writes it into `docs/`.
+//! `vramfit-validate`: tables of answers beside measurements, printed, written into `docs/` or held against it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vramfit_validation::{allocator, archive, caps, estimate};
 
-const USAGE: &str = "usage: vramfit-validate allocator [--write] | archive [--write] | estimate [2 | --write] | caps [--write] | \
-                     trace CASE | archive-trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps [--write | --check] | estimate PART | trace CASE | \
+                     archive-trace CASE";
+
+/// Makes a page.
+type Page = fn() -> Result<String, String>;
+
+/// The tables: name, file in `docs/`, and what makes it.
+const TABLES: [(&str, &str, Page); 4] = [
+    ("allocator", "allocator-accuracy.md", allocator::page),
+    ("estimate", "estimate-accuracy.md", estimate::page),
+    ("archive", "pt2-accuracy.md", archive::page),
+    ("caps", "cap-accuracy.md", caps::page),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
-        ["allocator"] => allocator::page().map(|text| print!("{text}")),
-        ["allocator", "--write"] => allocator::page().and_then(|text| write("allocator-accuracy.md", &text)),
-        ["estimate"] => estimate::overview(1).map(|text| print!("{text}")),
-        ["estimate", "2"] => estimate::overview(2).map(|text| print!("{text}")),
-        ["estimate", "--write"] => estimate::page().and_then(|text| write("estimate-accuracy.md", &text)),
-        ["archive"] => archive::overview().map(|text| print!("{text}")),
-        ["archive", "--write"] => archive::page().and_then(|text| write("pt2-accuracy.md", &text)),
-        ["archive-trace", case] => archive::difference_of(case).map(|text| print!("{text}")),
-        ["caps"] => caps::page().map(|text| print!("{text}")),
-        ["caps", "--write"] => caps::page().and_then(|text| write("cap-accuracy.md", &text)),
-        ["trace", case] => estimate::difference_of(case).map(|text| print!("{text}")),
-        _ => Err(USAGE.to_owned()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match answer(&words) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::from(2)
@@ -34,7 +34,44 @@ fn main() -> ExitCode {
     }
 }
 
-fn write(name: &str, text: &str) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+fn answer(words: &[&str]) -> Result<String, String> {
+    let table = |name: &str| TABLES.iter().find(|(known, ..)| *known == name).ok_or(USAGE);
+    match words {
+        ["trace", case] => estimate::difference_of(case),
+        ["archive-trace", case] => archive::difference_of(case),
+        ["estimate", part @ ("1" | "2")] => estimate::overview(if *part == "1" { 1 } else { 2 }),
+        [name] => table(name)?.2(),
+        [name, "--write"] => {
+            let (_, file, page) = table(name)?;
+            let path = docs(file);
+            std::fs::write(&path, page()?).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(String::new())
+        }
+        [name, "--check"] => {
+            let (_, file, page) = table(name)?;
+            let written = std::fs::read_to_string(docs(file)).map_err(|error| format!("docs/{file}: {error}"))?;
+            check(file, &written, &page()?)
+        }
+        _ => Err(USAGE.to_owned()),
+    }
+}
+
+fn docs(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
+}
+
+/// Nothing where the page is the written one, else every line that is not.
+fn check(file: &str, written: &str, made: &str) -> Result<String, String> {
+    if written == made {
+        return Ok(String::new());
+    }
+    let (mut old, mut new) = (written.lines(), made.lines());
+    let mut text = format!("docs/{file} is not what the measurements give now; `--write` writes it anew");
+    loop {
+        match (old.next(), new.next()) {
+            (None, None) => return Err(text),
+            (one, other) if one == other => {}
+            (one, other) => text += &format!("\n- {}\n+ {}", one.unwrap_or(""), other.unwrap_or("")),
+        }
+    }
 }
