@@ -211,35 +211,87 @@ fn phases(case: &Case, run: &Run) -> String {
 pub fn overview(part: u32) -> Result<String> {
     let measured = measured()?;
     let mut text = String::new();
-    let (mut exact, mut simulated) = (0, 0);
+    let mut summary = Summary::default();
     for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == part && !case.phases.is_empty()) {
         let recorded = trace(name).ok();
         let line = simulate(case, |_, run| {
-            let peak = run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max().unwrap_or(0);
-            let phases = run.phases.iter().zip(&case.phases).filter(|(one, other)| one.allocated == other.allocated);
+            let row = Row::new(case, run);
             let events = recorded.as_ref().map_or((0, 0), |trace| difference::agreement(trace, run));
-            simulated += 1;
-            exact += usize::from(peak == case.peak_allocated);
-            let error = (peak as f64 / case.peak_allocated as f64 - 1.0) * 100.0;
             let core = recorded.as_ref().map_or((0, 0), |trace| difference::agreement_up_to_workspaces(trace, run));
             let core = if part == 2 { format!("  core {:5}/{:5}", core.0, core.1) } else { String::new() };
-            format!(
-                "{name:32} peak {error:+9.4} %  phases {:2}/{:2}  events {:5}/{:5}{core}  reserved {:+.1} MiB {}",
-                phases.count(),
-                case.phases.len(),
+            let line = format!(
+                "{name:32} peak {:+9.4} %  phases {:2}/{:2}  events {:5}/{:5}{core}  reserved {:+.1} MiB {}",
+                row.error,
+                row.phases.0,
+                row.phases.1,
                 events.0,
                 events.1,
                 (run.peak_reserved as f64 - case.peak_reserved as f64) / f64::from(1 << 20),
                 run.missing.keys().cloned().collect::<Vec<_>>().join(" ")
-            )
+            );
+            summary.rows.push(row);
+            line
         });
         let _ = match line {
-            Ok(line) => writeln!(text, "{line}"),
+            Ok(line) => writeln!(text, "{}", line.trim_end()),
             Err(error) => writeln!(text, "{name:32} {error}"),
         };
     }
-    let _ = writeln!(text, "{exact} of {simulated} simulated cases have the measured peak to the byte");
-    Ok(text)
+    Ok(text + &summary.text())
+}
+
+/// How far a simulated case is off.
+struct Row {
+    is_exact: bool,
+    /// Of the allocated peak, in percent.
+    error: f64,
+    /// Of the reserved peak, in percent.
+    reserved_error: f64,
+    /// Phases that end with the measured bytes, of how many.
+    phases: (usize, usize),
+}
+
+impl Row {
+    fn new(case: &Case, run: &Run) -> Row {
+        let peak = run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max().unwrap_or(0);
+        let same = run.phases.iter().zip(&case.phases).filter(|(one, other)| one.allocated == other.allocated).count();
+        let percent = |predicted: u64, measured: u64| (predicted as f64 / measured as f64 - 1.0) * 100.0;
+        Row {
+            is_exact: peak == case.peak_allocated,
+            error: percent(peak, case.peak_allocated),
+            reserved_error: percent(run.peak_reserved, case.peak_reserved),
+            phases: (same, case.phases.len()),
+        }
+    }
+}
+
+/// All rows in a few numbers.
+#[derive(Default)]
+struct Summary {
+    rows: Vec<Row>,
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        let count = self.rows.len();
+        let exact = self.rows.iter().filter(|row| row.is_exact).count();
+        let phases = self.rows.iter().fold((0, 0), |sum, row| (sum.0 + row.phases.0, sum.1 + row.phases.1));
+        let spread = |take: fn(&Row) -> f64| {
+            let mut errors: Vec<f64> = self.rows.iter().map(|row| take(row).abs()).collect();
+            errors.sort_by(f64::total_cmp);
+            let median = errors.get(count / 2).copied().unwrap_or(0.0);
+            let worst = errors.last().copied().unwrap_or(0.0);
+            format!("median {median:.2} %, worst {worst:.2} %")
+        };
+        let (error, reserved) = (spread(|row| row.error), spread(|row| row.reserved_error));
+        format!(
+            "\n{count} cases: the measured peak to the byte in {exact} ({:.1} %)\n  allocated: {error}\n  reserved:  \
+             {reserved}\n  {} of {} phases end with the measured bytes\n",
+            exact as f64 * 100.0 / count.max(1) as f64,
+            phases.0,
+            phases.1
+        )
+    }
 }
 
 /// The page `docs/estimate-accuracy.md`.
@@ -247,15 +299,17 @@ pub fn overview(part: u32) -> Result<String> {
 /// # Errors
 /// The measurements cannot be read.
 pub fn page() -> Result<String> {
-    let rows = overview(1)?;
+    let (transformers, networks) = (overview(1)?, overview(2)?);
     Ok(format!(
         "# How exact the estimate is\n\nMade by `cargo run --release -p vramfit-validation -- estimate --write`: every \
-         measured case of transformers and MLPs (one H200, torch 2.11.0+cu130; three runs a case gave the same numbers), \
-         simulated from its capture without a GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- \
-         phases: in how many the allocated bytes at the end are the measured ones\n- events: how many allocations and \
-         frees agree with the recorded trace, from the first one on, of how many (the order of frees between two allocations \
-         aside, where it is chance)\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all events agree and a \
-         number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. `vramfit estimate` then \
-         answers with a range.\n\n```\n{rows}```\n"
+         measured case (one H200, torch 2.11.0+cu130, two or three runs a case), simulated from its capture without a \
+         GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- phases: in how many the allocated bytes at \
+         the end are the measured ones\n- events: how many allocations and frees agree with the recorded trace, from the \
+         first one on, of how many (the order of frees between two allocations aside, where it is chance); core: the \
+         same, with cuDNN's workspaces left out\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all \
+         events agree and a number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. \
+         `vramfit estimate` then answers with a range.\n\n## Transformers and MLPs\n\n```\n{transformers}```\n\n## \
+         Convolutions and recurrent layers\n\nHow cuDNN's workspaces are found is told in \
+         [cudnn-workspaces.md](cudnn-workspaces.md).\n\n```\n{networks}```\n"
     ))
 }
