@@ -170,7 +170,7 @@ fn an_operator_without_a_rule_is_named_with_its_module_and_makes_a_range_that_ho
     };
     let end = |end: &str| report["reserved_range"][end].as_u64().unwrap();
     assert_eq!(verdict(end("high")), "fits");
-    assert_eq!(verdict(end("high") - (2 << 20)), "too-close");
+    assert_eq!(verdict(u64::midpoint(end("low"), end("high"))), "too-close");
     assert_eq!(verdict(20 << 20), "does-not-fit");
 }
 
