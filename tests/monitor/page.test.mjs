@@ -24,8 +24,15 @@ function write(name, scenario) {
 async function serve(name, ...flags) {
   const server = spawn(process.env.VRAMFIT, ["serve", "--port", "0", "-i", "0.3", ...flags], { env: { ...process.env, LD_LIBRARY_PATH: process.env.STANDIN, NVML_STANDIN_SCENARIO: join(folder, name) }, stdio: ["ignore", "ignore", "pipe"] });
   servers.push(server);
-  const line = await new Promise((resolve) => server.stderr.once("data", (data) => resolve(String(data))));
-  return /http:\/\/\S+?\//.exec(line)[0];
+  let said = "";
+  return new Promise((resolve, reject) => {
+    server.stderr.on("data", (data) => {
+      said += data;
+      const address = /http:\/\/\S+?\//.exec(said);
+      if (address) resolve(address[0]);
+    });
+    server.on("exit", (code) => reject(new Error(`vramfit serve ended with ${code}: ${said}`)));
+  });
 }
 
 before(async () => {
