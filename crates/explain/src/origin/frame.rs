@@ -133,7 +133,7 @@ mod tests {
             ("<string>", "__init__", Library),
             ("<frozen importlib._bootstrap>", "_call", Library),
             ("<eval_with_key>.7", "forward", Library),
-            ("conda/lib/python3.11/site-packages/torch/nn/modules/module.py", "_call_impl", Torch),
+            ("x/site-packages/torch/nn/modules/module.py", "_call_impl", Torch),
             ("site-packages/torch/optim/adam.py", "step", Torch),
             ("/home/me/pytorch/torch/nn/functional.py", "linear", Torch),
             ("/home/me/pytorch/torch/_tensor.py", "backward", Torch),
