@@ -1,6 +1,7 @@
 //! Recurrent layers through cuDNN: weights in one piece, a reserve that training keeps, a workspace a pass.
 
-mod recorded;
+mod problem;
+mod workspace;
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_graph::dtype::Dtype;
@@ -9,11 +10,11 @@ use super::copy::cast_to;
 use super::linear::only;
 use super::view::permuted_in_graph;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
-use crate::forward::Guess;
 use crate::memory::Category;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
-use recorded::{Kind, Problem};
+use problem::{Kind, Problem};
+use workspace::Pass;
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -33,16 +34,8 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
-fn take_workspace(context: &mut Context, problem: &Problem) {
-    let guess = recorded::workspace(problem);
-    if !guess.is_certain() {
-        context.note_guess("workspace of a recurrent layer");
-    }
-    let workspace = context.scratch(match context.plans().assumption {
-        Guess::Usual => guess.expected,
-        Guess::Least => guess.least,
-        Guess::Most => guess.most,
-    });
+fn take_workspace(context: &mut Context, problem: &Problem, pass: Pass) {
+    let workspace = context.scratch(problem.workspace(pass));
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);
 }
@@ -69,7 +62,7 @@ impl Backward for Recurrent {
         let incoming = context.contiguous(&gradient);
         let result = context.empty_contiguous(input.dtype(), input.shape());
         let states: SmallVec<[Tensor; 2]> = (0..self.states).map(|_| context.empty(state.clone())).collect();
-        take_workspace(context, &self.problem);
+        take_workspace(context, &self.problem, Pass::Backward);
         context.release_scratch();
         drop(incoming);
         drop(read);
@@ -78,7 +71,7 @@ impl Backward for Recurrent {
             let read = context.contiguous(&input);
             let whole: i64 = self.weights.iter().map(Layout::elements).sum();
             let whole = context.empty_contiguous(input.dtype(), &[whole]);
-            take_workspace(context, &self.problem);
+            take_workspace(context, &self.problem, Pass::Backward);
             context.release_scratch();
             drop(read);
             whole
@@ -188,7 +181,7 @@ fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tenso
             Some(context.empty_contiguous(dtype, &[elements]))
         }
     };
-    take_workspace(context, problem);
+    take_workspace(context, problem, Pass::Forward);
     let reserve =
         problem.is_training.then(|| context.empty_contiguous(Dtype::Uint8, &[problem.reserve().cast_signed()]));
     context.release_scratch();
