@@ -27,15 +27,13 @@ def main():
         if not line.strip():
             continue
         (kind, dtype, training, length, batch, inputs, hidden, layers, both, projection, dropout), _, forward, backward = json.loads(line)
-        if projection:
-            continue
         asked = [event[1] for event in forward if event[0] == "+"]
         workspace = asked[-2] if training else asked[-1]
         entries.add(
-            struct.pack("<6B4HII", KINDS[kind], DTYPES[dtype], training, layers, both + 1, bool(dropout and training),
-                        length, batch, inputs, hidden, workspace, backward_workspace(backward) if training else 0)
+            struct.pack("<6B5HII", KINDS[kind], DTYPES[dtype], training, layers, both + 1, bool(dropout and training),
+                        length, batch, inputs, hidden, projection, workspace, backward_workspace(backward) if training else 0)
         )  # fmt: skip
-    TARGET.write_bytes(b"VFRNN2\0\0" + struct.pack("<I", len(entries)) + b"".join(sorted(entries)))
+    TARGET.write_bytes(b"VFRNN3\0\0" + struct.pack("<I", len(entries)) + b"".join(sorted(entries)))
     print(len(entries), "entries,", TARGET.stat().st_size, "bytes")
 
 

@@ -53,15 +53,16 @@ impl Backward for Recurrent {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None; 1 + self.states + self.weights.len()] };
         let input = node.saved(self.states);
-        let state = node.saved(0).layout().clone();
+        // Saved from the last state on; an LSTM's hidden states are narrower than its cells where they are projected.
+        let layout_of = |output: usize| node.saved(self.states - output).layout().clone();
         let made: SmallVec<[Tensor; 2]> = (1..=self.states)
             .filter(|&output| gradients.get(output).is_none_or(Option::is_none))
-            .map(|_| context.empty(state.clone()))
+            .map(|output| context.empty(layout_of(output)))
             .collect();
         let read = context.contiguous(&input);
         let incoming = context.contiguous(&gradient);
         let result = context.empty_contiguous(input.dtype(), input.shape());
-        let states: SmallVec<[Tensor; 2]> = (0..self.states).map(|_| context.empty(state.clone())).collect();
+        let states: SmallVec<[Tensor; 2]> = (1..=self.states).map(|output| context.empty(layout_of(output))).collect();
         take_workspace(context, &self.problem, Pass::Backward);
         context.release_scratch();
         drop(incoming);
@@ -128,8 +129,9 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
     let (is_training, is_both_ways, is_batch_first) = (call.bool(6)?, call.bool(7)?, call.bool(8)?);
     let directions = 1 + i64::from(is_both_ways);
     let of_a_layer = if has_biases { 4 } else { 2 };
-    // Another number of weights is a projection, which is not modelled.
-    if weights.len() as i64 != of_a_layer * layers * directions || call.tensor(0)?.shape().len() != 3 {
+    let is_projected = weights.len() as i64 == (of_a_layer + 1) * layers * directions;
+    let is_plain = weights.len() as i64 == of_a_layer * layers * directions;
+    if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != 3 {
         return Err(Unmodelled);
     }
     let has_dropout = dropout > 0.0 && is_training;
@@ -150,11 +152,15 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
         true => only(permuted_in_graph(context, &tensors.input, &[1, 0, 2]))?,
         false => tensors.input.clone(),
     };
-    let (&[length, batch, inputs], &[.., hidden]) = (input.shape(), tensors.states[0].shape()) else {
+    let last_width = |state: Option<&Tensor>| state.and_then(|state| state.shape().last().copied());
+    let (Some(outputs), Some(hidden)) = (last_width(tensors.states.first()), last_width(tensors.states.last())) else {
         return Err(Unmodelled);
     };
+    let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
+    let projection = if is_projected { outputs } else { 0 };
     let dtype = input.dtype();
-    let problem = Problem { kind, dtype, is_training, has_dropout, layers, directions, length, batch, inputs, hidden };
+    let problem =
+        Problem { kind, dtype, is_training, has_dropout, layers, directions, length, batch, inputs, hidden, projection };
     let mut outcome = run(context, &problem, &input, &tensors)?;
     drop(input);
     drop(tensors);
@@ -169,7 +175,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
 fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tensors) -> Outcome {
     let (dtype, states) = (problem.dtype, tensors.states.len());
     let read = context.contiguous(input);
-    let shape: Dims = Dims::from([problem.length, problem.batch, problem.hidden * problem.directions]);
+    let shape: Dims = Dims::from([problem.length, problem.batch, problem.outputs() * problem.directions]);
     let result = context.empty_contiguous(dtype, &shape);
     let last: SmallVec<[Tensor; 2]> =
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();

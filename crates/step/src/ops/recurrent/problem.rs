@@ -24,6 +24,8 @@ pub(super) struct Problem {
     pub batch: i64,
     pub inputs: i64,
     pub hidden: i64,
+    /// Width of an LSTM's projected states, 0 where they are not.
+    pub projection: i64,
 }
 
 impl Problem {
@@ -36,10 +38,18 @@ impl Problem {
         }
     }
 
+    /// Width of a layer's result.
+    pub(super) fn outputs(&self) -> i64 {
+        if self.projection > 0 { self.projection } else { self.hidden }
+    }
+
     /// Elements of all matrices.
     pub(super) fn matrices(&self) -> i64 {
-        let layer = |inputs: i64| self.gates() * self.hidden * (inputs + self.hidden) * self.directions;
-        layer(self.inputs) + (self.layers - 1) * layer(self.hidden * self.directions)
+        let layer = |inputs: i64| {
+            let gates = self.gates() * self.hidden * (inputs + self.outputs());
+            (gates + self.projection * self.hidden) * self.directions
+        };
+        layer(self.inputs) + (self.layers - 1) * layer(self.outputs() * self.directions)
     }
 
     /// Bytes of an element.
@@ -60,7 +70,11 @@ impl Problem {
             Kind::Gru => 7,
             Kind::Tanh | Kind::Relu => 2,
         };
-        let body = (kept * self.layers - 1) * self.directions * self.states();
+        let mut body = (kept * self.layers - 1) * self.directions * self.states();
+        if self.projection > 0 {
+            let wide = self.layers * self.hidden + self.layers * self.projection;
+            body += wide * self.length * self.batch * self.directions * self.size();
+        }
         let bits = self.length * self.batch * self.hidden * self.directions * self.directions;
         let masks = if self.has_dropout { (self.layers - 1) * up((bits + 7) / 8, 32) } else { 0 };
         (up(body, 32) + masks + 256).unsigned_abs()
@@ -87,6 +101,7 @@ mod tests {
         batch: 20,
         inputs: 200,
         hidden: 300,
+        projection: 0,
     };
 
     #[test]
@@ -95,5 +110,21 @@ mod tests {
         assert_eq!(Problem { has_dropout: false, ..TWO_LAYERS }.reserve(), 9_240_256);
         let gru = Problem { kind: Kind::Gru, has_dropout: false, ..TWO_LAYERS };
         assert_eq!(gru.reserve(), 10_920_256);
+    }
+
+    #[test]
+    fn a_projected_layer_reserves_its_projected_states_too() {
+        let projected = Problem {
+            dtype: Dtype::Bfloat16,
+            has_dropout: false,
+            layers: 1,
+            length: 64,
+            inputs: 100,
+            hidden: 320,
+            projection: 160,
+            ..TWO_LAYERS
+        };
+        assert_eq!(projected.reserve(), 5_325_056);
+        assert_eq!(Problem { layers: 4, batch: 4, length: 512, hidden: 256, projection: 128, ..projected }.reserve(), 30_408_960);
     }
 }
