@@ -285,11 +285,7 @@ pub fn workspace(problem: &Problem) -> Spread {
     let expected = expected.unwrap_or_else(|| likeliest(&said, problem.plain_copies().unsigned_abs()));
     let (least, most) =
         said.iter().fold((expected, expected), |(least, most), &found| (least.min(found), most.max(found)));
-    if is_known {
-        Spread { expected, least, most }
-    } else {
-        Spread { expected, least: 0, most: most.max(everything) }
-    }
+    if is_known { Spread { expected, least, most } } else { Spread { expected, least: 0, most: most.max(everything) } }
 }
 
 #[cfg(test)]

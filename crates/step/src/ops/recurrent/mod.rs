@@ -159,8 +159,19 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
     let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
     let projection = if is_projected { outputs } else { 0 };
     let dtype = input.dtype();
-    let problem =
-        Problem { kind, dtype, is_training, has_dropout, layers, directions, length, batch, inputs, hidden, projection };
+    let problem = Problem {
+        kind,
+        dtype,
+        is_training,
+        has_dropout,
+        layers,
+        directions,
+        length,
+        batch,
+        inputs,
+        hidden,
+        projection,
+    };
     let mut outcome = run(context, &problem, &input, &tensors)?;
     drop(input);
     drop(tensors);

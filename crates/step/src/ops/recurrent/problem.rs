@@ -125,6 +125,9 @@ mod tests {
             ..TWO_LAYERS
         };
         assert_eq!(projected.reserve(), 5_325_056);
-        assert_eq!(Problem { layers: 4, batch: 4, length: 512, hidden: 256, projection: 128, ..projected }.reserve(), 30_408_960);
+        assert_eq!(
+            Problem { layers: 4, batch: 4, length: 512, hidden: 256, projection: 128, ..projected }.reserve(),
+            30_408_960
+        );
     }
 }

@@ -152,7 +152,8 @@ mod tests {
     fn recorded() -> impl Iterator<Item = (Problem, u64, u64)> {
         RECORDED[HEADER..].chunks_exact(ENTRY).map(|entry| {
             let half = |at: usize| i64::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
-            let word = |at: usize| u64::from(u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]));
+            let word =
+                |at: usize| u64::from(u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]));
             let problem = Problem {
                 kind: [Kind::Lstm, Kind::Gru, Kind::Tanh, Kind::Relu][usize::from(entry[0])],
                 dtype: [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16][usize::from(entry[1])],
