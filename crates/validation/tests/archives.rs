@@ -60,7 +60,7 @@ fn a_length_that_the_exporter_fixed_cannot_be_another() {
     let error = Sizes::select(&model, &flags(64)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "--seq 64: the archive was exported with dimension 1 of input `inputs.tokens` fixed at 50"
+        "--seq 64: the archive was exported with dimension 1 of input `inputs_tokens` fixed at 50"
     );
     assert!(error.hint().is_some_and(|hint| hint.contains("recurrent")));
 }
