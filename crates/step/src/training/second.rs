@@ -7,6 +7,8 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
+use vramfit_graph::model::Mode;
+
 use super::held::Name;
 use super::program::{Mark, Position, Repeat};
 use super::report::Phase;
@@ -48,6 +50,7 @@ pub(super) struct First {
 pub(super) fn can_be_told(script: &Script<'_>) -> bool {
     let options = script.options;
     options.steps > 1
+        && script.bound.variant.mode == Mode::Train
         && options.zero_grad == ZeroGrad::BeforeForward
         && options.sets_to_none
         && !options.has_fresh_inputs
