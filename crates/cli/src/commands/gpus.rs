@@ -9,12 +9,13 @@ use vramfit_monitor::sampler::Cpu;
 use vramfit_report::gpus::{Columns, document, lines, memory_view};
 
 use crate::Verdict;
-use crate::arguments::Output;
 use crate::arguments::monitor::Gpus;
+use crate::arguments::{Output, When};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::feed::{Samples, check_ids, interval};
+use crate::feed::{Samples, interval};
 use crate::interrupt::Interrupt;
+use crate::terminal_kind;
 
 /// How far apart a process is looked at twice for its processor use.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
@@ -27,17 +28,20 @@ const CLEAR_REST: &str = "\u{1b}[J";
 /// Shows them.
 pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
     if options.force_color {
+        if output.no_color || output.color == When::Never {
+            let other = if output.no_color { "--no-color" } else { "--color=never" };
+            return Err(Failure::new(format!("--force-color and {other} contradict each other")));
+        }
         ColorChoice::AlwaysAnsi.write_global();
     }
     match options.interval {
-        Some(seconds) if seconds > 0.0 || !seconds.is_finite() => watch(options, output, interval(seconds)?),
-        Some(seconds) if seconds < 0.0 => interval(seconds).map(|_| Verdict::Good),
+        // gpustat's `-i 0` is no interval.
+        Some(seconds) if seconds != 0.0 => watch(options, output, interval(seconds)?),
         _ => {
             // Processor use over a moment is worth the moment only where it is shown.
             let cpu = if options.show_full_cmd { Cpu::Twice(CPU_PAUSE) } else { Cpu::SinceLastSample };
             let mut samples = Samples::open(&options.machine, cpu)?;
             let Some(sample) = samples.next()? else { return Ok(Verdict::Good) };
-            check_ids(&options.machine, &sample)?;
             if options.debug {
                 debug(&sample, samples.stuck_count());
             }
@@ -54,11 +58,10 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
 fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
     let interrupt = Interrupt::install()?;
-    let is_screen = !output.json && std::io::stdout().is_terminal();
+    let is_screen = !output.json && std::io::stdout().is_terminal() && !terminal_kind::is_dumb();
     let _screen = is_screen.then(Screen::enter);
     let mut next = Instant::now();
     while let Some(sample) = samples.next()? {
-        check_ids(&options.machine, &sample)?;
         if options.debug {
             debug(&sample, samples.stuck_count());
         }
@@ -116,7 +119,7 @@ fn print_raw(text: &str) {
 }
 
 fn text(sample: &Sample, options: &Gpus) -> String {
-    if options.memory { memory_view(sample) } else { lines(sample, &columns(options)) }
+    if options.memory { memory_view(sample, !options.no_processes) } else { lines(sample, &columns(options)) }
 }
 
 fn columns(options: &Gpus) -> Columns {
@@ -135,7 +138,7 @@ fn columns(options: &Gpus) -> Columns {
         power_limit: power.contains("limit"),
         header: !options.no_header,
         processes: !options.no_processes,
-        name_width: options.gpuname_width,
+        name_width: options.gpuname_width.map(usize::from),
         // The stream takes colours out where they are not wanted.
         color: true,
     }

@@ -51,7 +51,9 @@ pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
     }
     match std::env::var("VRAMFIT_TOKEN") {
         Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
-        Err(_) => Ok(None),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        // Not to be taken for no token: it would open what was meant to be closed.
+        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new("VRAMFIT_TOKEN: not text")),
     }
 }
 

@@ -1,0 +1,15 @@
+//! What the terminal can do, and whether it is ours.
+
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
+
+/// Whether it takes no escape sequences: TERM is `dumb`, empty or not set.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
+}
+
+/// Whether the terminal belongs to other processes now: it then stops whoever changes its settings.
+pub fn is_in_background() -> bool {
+    // A terminal that is not this session's stops nobody.
+    tcgetpgrp(std::io::stdin()).is_ok_and(|foreground| foreground != getpgrp())
+}
