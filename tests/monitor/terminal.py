@@ -1,6 +1,6 @@
 """`vramfit top` and `vramfit gpus -i` in real terminals, through tmux: what is shown, what keys do, what is left behind.
 
-    python3 tests/monitor/terminal.py VRAMFIT
+    python3 tests/monitor/terminal.py VRAMFIT [PART…]
 """
 
 import os
@@ -73,7 +73,7 @@ class Terminal:
     def status(self):
         """The last command's exit status."""
         mark = f"E{time.monotonic_ns()}"
-        self.run(f"clear; echo {mark}=$?=")
+        self.run(f"s=$?; clear; echo {mark}=$s=")
         # Typed, it stands there with a dollar sign.
         return int(re.search(mark + r"=(\d+)=", self.until(mark + r"=\d+=")).group(1))
 
@@ -88,18 +88,18 @@ def check(condition, what, terminal):
         sys.exit(f"{what}:\n{terminal.screen()}")
 
 
-def sizes(top, environment):
+def sizes(vramfit, environment, scenario):
     for width, height in [(20, 5), (20, 4), (24, 3), (36, 8), (40, 12), (60, 15), (80, 24), (200, 50)]:
         with Terminal(environment, width, height) as terminal:
-            terminal.run(f"{top} --demo")
+            terminal.run(f"{vramfit} top --demo")
             shown = terminal.until(r"\[0\].*\d+ %" if height < 14 else r"gpu \d+ %|\d+ % ")
             check("mem" in shown or "MiB" in shown, f"{width}×{height} shows no memory", terminal)
             terminal.keys("?")
             time.sleep(0.3)
             terminal.keys("?", "q")
-            terminal.until(r"> *$")
+            terminal.until(r">\s*\Z")
     with Terminal(environment, 100, 30) as terminal:
-        terminal.run(f"{top} --demo")
+        terminal.run(f"{vramfit} top --demo")
         terminal.until(r"COMMAND")
         for width, height in [(20, 5), (150, 45), (10, 2), (80, 24)]:
             terminal.do("resize-window", "-x", str(width), "-y", str(height))
@@ -107,11 +107,11 @@ def sizes(top, environment):
         terminal.until("COMMAND")
 
 
-def restored(top, environment):
+def restored(vramfit, environment, scenario):
     for way in ("q", "C-c", signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         with Terminal(environment) as terminal:
             before = terminal.settings(), terminal.state()
-            terminal.run(f"{top} --demo")
+            terminal.run(f"{vramfit} top --demo")
             terminal.until("COMMAND")
             check(terminal.state().startswith("1 1 0"), "the screen was not taken", terminal)
             if isinstance(way, str):
@@ -124,7 +124,7 @@ def restored(top, environment):
             check((terminal.settings(), terminal.state()) == before, f"{way!r} leaves the terminal changed", terminal)
     with Terminal(environment) as terminal:
         before = terminal.settings(), terminal.state()
-        terminal.run(f"{top} --demo")
+        terminal.run(f"{vramfit} top --demo")
         terminal.until("COMMAND")
         for stop in ("C-z", signal.SIGTSTP, signal.SIGSTOP):
             process = process_of(terminal)
@@ -157,7 +157,7 @@ def restored(top, environment):
         check((terminal.settings(), terminal.state()) == before, "the background changes the terminal", terminal)
 
 
-def refused(vramfit, environment):
+def refused(vramfit, environment, scenario):
     with Terminal(environment) as terminal:
         terminal.run(f"clear; TERM=dumb {vramfit} top --demo")
         terminal.until("TERM is \"dumb\"")
@@ -183,7 +183,7 @@ def refused(vramfit, environment):
         check(terminal.status() == 0 and terminal.state().startswith("0"), "gpus -i leaves the screen", terminal)
 
 
-def colors(vramfit, environment):
+def colors(vramfit, environment, scenario):
     colored = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|9[0-7]|38;5;\d+)m")
     for command, expected in [
         (f"{vramfit} top --demo", True), (f"NO_COLOR=1 {vramfit} top --demo", False), (f"{vramfit} top --demo --no-color", False),
@@ -257,7 +257,7 @@ def faults(vramfit, environment, scenario):
         terminal.until("this help")
         check(time.monotonic() - start < 3, "a hanging call hangs the screen", terminal)
         terminal.keys("?", "q")
-        terminal.until(r"> *$")
+        terminal.until(r">\s*\Z")
 
 
 def main():
@@ -265,12 +265,9 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         scenario = pathlib.Path(place) / "scenario.json"
         environment = standin.environment(standin.build(), scenario)
-        sizes(f"{vramfit} top", environment)
-        restored(f"{vramfit} top", environment)
-        refused(vramfit, environment)
-        colors(vramfit, environment)
-        signals(vramfit, environment, scenario)
-        faults(vramfit, environment, scenario)
+        for part in (sizes, restored, refused, colors, signals, faults):
+            if not sys.argv[2:] or part.__name__ in sys.argv[2:]:
+                part(vramfit, environment, scenario)
     print(f"{Terminal.count} terminals: sizes, colours, signals to processes, and each left as it was found")
 
 

@@ -11,6 +11,7 @@ use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::layout::{Position, Rect};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::failure::Failure;
@@ -59,10 +60,17 @@ impl Screen {
             }
             // Whoever had it may have changed its settings.
             let _ = disable_raw_mode();
-            take().and_then(|()| self.terminal.clear()).map_err(failure)?;
+            take().and_then(|()| self.clear()).map_err(failure)?;
             self.is_away = false;
         }
         self.terminal.draw(frame).map(|_| ()).map_err(failure)
+    }
+
+    /// All is drawn anew. The library's own way asks the terminal where its cursor is, and the thread that reads keys
+    /// would get the answer.
+    fn clear(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     /// Ctrl-Z: gives the terminal back and stops until the shell goes on with it.
