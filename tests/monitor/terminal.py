@@ -162,8 +162,9 @@ def refused(vramfit, environment, scenario):
         terminal.run(f"clear; TERM=dumb {vramfit} top --demo")
         terminal.until("TERM is \"dumb\"")
         check(terminal.status() == 2, "a dumb terminal is taken", terminal)
-        terminal.run(f"clear; timeout 20 {vramfit} top --demo")
-        terminal.until("timeout --foreground")
+        # In a script timeout has a group of processes of its own, which the terminal does not belong to.
+        terminal.run(f"clear; bash -c 'timeout 20 {vramfit} top --demo; exit $?'")
+        terminal.until("with `timeout --foreground`")
         check(terminal.status() == 2, "timeout's background is taken for a terminal", terminal)
         terminal.run(f"clear; {vramfit} top --demo & wait %1")
         terminal.until("in the background")
@@ -175,9 +176,10 @@ def refused(vramfit, environment, scenario):
         terminal.until(r"(?s)(\[0\].*){3}")
         check(terminal.state().startswith("0") and "[K" not in terminal.screen("-e"), "a dumb terminal gets escapes", terminal)
         terminal.keys("C-c")
+    with Terminal(environment) as terminal:
         terminal.run(f"clear; {vramfit} gpus --demo -i 0.5")
         terminal.until(r"\[3\]")
-        check(terminal.state().startswith("1"), "gpus -i takes the other screen", terminal)
+        check(terminal.state().startswith("1"), "gpus -i does not take the other screen", terminal)
         terminal.keys("C-c")
         terminal.until(r"\[3\]", is_there=False)
         check(terminal.status() == 0 and terminal.state().startswith("0"), "gpus -i leaves the screen", terminal)

@@ -112,8 +112,10 @@ pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
         let is_whole = text.last() == Some(&b'\n');
         let content = text.trim_ascii();
         // Recordings that were put one after the other are one; each brings its first line.
-        let is_header =
-            || serde_json::from_slice(content).is_ok_and(|Header { vramfit_recording }| vramfit_recording == VERSION);
+        let is_header = || {
+            let header: Option<Header> = serde_json::from_slice(content).ok().filter(|_| content.starts_with(b"{"));
+            header.is_some_and(|header| header.vramfit_recording == VERSION)
+        };
         if content.is_empty() {
             continue;
         }

@@ -168,8 +168,8 @@ fn a_flood_of_connections_passes_and_leaves_nothing_behind() {
         let (files, threads) = held(&server);
         assert!(files < before.0 + 200 && threads < before.1 + 80, "{files} files, {threads} threads");
     }
-    for mut stream in flood.drain(300..) {
-        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    for stream in &mut flood {
+        stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
         let mut answer = [0; 12];
         refused += usize::from(stream.read_exact(&mut answer).is_ok() && &answer[9..] == b"503");
     }
