@@ -50,7 +50,9 @@ fn whatever_names_a_recording_has_they_are_printed_without_escapes() {
     for more in [&[][..], &["-m"], &["-a", "-f"], &["--json"]] {
         let output = machine.run(&[&["gpus", "--replay", path], more].concat());
         assert!(output.status.success(), "{more:?}: {}", text(&output.stderr));
-        assert!(!text(&output.stdout).contains('\u{1b}'), "{more:?}");
+        assert!(!text(&output.stdout).contains(['\u{1b}', '\u{7}']), "{more:?}");
+        let colored = text(&machine.run(&[&["gpus", "--color=always", "--replay", path], more].concat()).stdout);
+        assert!(!colored.contains("\u{1b}[2J") && !colored.contains("\u{1b}]0"), "{more:?}");
     }
 }
 
@@ -273,9 +275,10 @@ fn control_characters_in_commands_are_printed_nowhere() {
     let mut machine = Machine::with_gpus(1);
     machine.scenario["gpus"][0]["compute"] = json!([{ "pid": child.id(), "memory": 400 * MIB }]);
     machine.write();
-    for view in [&["-m"][..], &["-c"], &["-f"]] {
-        let shown = text(&machine.run(&[&["gpus"], view].concat()).stdout);
-        assert!(shown.contains("evil") && !shown.contains(['\u{1b}', '\u{7}']), "{view:?} {shown:?}");
+    // With colours asked for, nothing between here and the terminal takes escapes out.
+    for view in ["-m", "-c", "-f"] {
+        let shown = text(&machine.run(&["gpus", "--color=always", view]).stdout);
+        assert!(shown.contains("evil") && !shown.contains("\u{1b}[31mevil") && !shown.contains('\u{7}'), "{shown:?}");
     }
     child.kill().unwrap();
     child.wait().unwrap();
