@@ -253,13 +253,21 @@ def faults(vramfit, environment, scenario):
         terminal.until(r"\[15\].*GPU is lost")
         machine["faults"] = [dict(function="nvmlDeviceGetPowerUsage", gpu=0, seconds=60)]
         standin.write(scenario, machine)
-        terminal.until("1 calls? hang")
+        terminal.until("1 call hangs")
         start = time.monotonic()
         terminal.keys("?")
         terminal.until("this help")
         check(time.monotonic() - start < 3, "a hanging call hangs the screen", terminal)
         terminal.keys("?", "q")
         terminal.until(r">\s*\Z")
+    machine["faults"] = []
+    standin.write(scenario, machine)
+    with Terminal(environment, 60, 12) as terminal:
+        terminal.run(f"{vramfit} gpus -i 0.2")
+        shown = terminal.until("lines more")
+        check(shown.splitlines()[1].startswith("[0]"), "gpus -i scrolls its beginning away", terminal)
+        terminal.do("resize-window", "-x", "120", "-y", "30")
+        terminal.until(r"\[15\]")
 
 
 def main():

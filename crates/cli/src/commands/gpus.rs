@@ -4,9 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anstream::ColorChoice;
+use anstream::adapter::strip_str;
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
-use vramfit_report::gpus::{Columns, document, lines, memory_view};
+use vramfit_report::gpus::{Columns, count_of, document, lines, memory_view};
 
 use crate::Verdict;
 use crate::arguments::monitor::Gpus;
@@ -69,8 +70,8 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
             let line = serde_json::to_string(&document(&sample));
             line.map_err(|error| Failure::new(format!("JSON: {error}")))? + "\n"
         } else if is_screen {
-            let text = text(&sample, options).replace('\n', &format!("{CLEAR_LINE}\r\n"));
-            format!("{HOME}{text}{CLEAR_REST}")
+            let text = fitting(&text(&sample, options), terminal_kind::size());
+            format!("{HOME}{}{CLEAR_LINE}{CLEAR_REST}", text.replace('\n', &format!("{CLEAR_LINE}\r\n")))
         } else {
             text(&sample, options)
         };
@@ -84,6 +85,27 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
         }
     }
     Ok(Verdict::Good)
+}
+
+/// As many lines as the screen has room for, counted as they wrap; else its beginning would scroll away.
+fn fitting(text: &str, size: Option<(usize, usize)>) -> String {
+    let Some((columns, rows)) = size else { return text.to_owned() };
+    let lines: Vec<&str> = text.lines().collect();
+    let height = |line: &&str| strip_str(line).to_string().chars().count().div_ceil(columns).max(1);
+    // The cursor stays on the last line, so that nothing scrolls.
+    if lines.iter().map(height).sum::<usize>() <= rows {
+        return lines.join("\n");
+    }
+    let mut left = rows - 1;
+    let shown = lines.iter().take_while(|line| {
+        let fits = height(line) <= left;
+        left = left.saturating_sub(height(line));
+        fits
+    });
+    let shown: Vec<&str> = shown.copied().collect();
+    let rest = format!("… {} more", count_of(lines.len() - shown.len(), "line"));
+    let rest = rest.chars().take(columns).collect::<String>();
+    [shown, vec![&rest]].concat().join("\n")
 }
 
 /// Writes at once; `false` where nobody reads any more.
@@ -159,5 +181,23 @@ fn debug(sample: &Sample, stuck: usize) {
     for (line, count) in reasons {
         anstream::eprintln!("{line} -> Total {count} occurrences.");
     }
-    anstream::eprintln!("{} GPUs in {:.1} ms, {stuck} calls hanging", sample.gpus.len(), sample.took as f64 / 1000.0);
+    let (gpus, calls) = (count_of(sample.gpus.len(), "GPU"), count_of(stuck, "call"));
+    anstream::eprintln!("{gpus} in {:.1} ms, {calls} hanging", sample.took as f64 / 1000.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_on_the_screen_is_counted_instead_of_scrolled() {
+        let text = "\u{1b}[31mhead\u{1b}[0m\none two three\nfour\n";
+        let fit = |columns, rows| fitting(text, Some((columns, rows)));
+        assert_eq!(fit(80, 3), text.trim_end());
+        assert_eq!(fit(80, 2), "\u{1b}[31mhead\u{1b}[0m\n… 2 lines more");
+        assert_eq!(fit(7, 4), text.trim_end(), "escapes take no room, long lines take two");
+        assert_eq!(fit(7, 3), "\u{1b}[31mhead\u{1b}[0m\n… 2 lin");
+        assert_eq!(fit(80, 1), "… 3 lines more");
+        assert_eq!(fitting(text, None), text);
+    }
 }

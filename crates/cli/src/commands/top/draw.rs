@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
-use vramfit_report::gpus::clock_time;
+use vramfit_report::gpus::{clock_time, count_of};
 
 use super::look::Look;
 use super::state::State;
@@ -63,7 +63,8 @@ fn header(state: &State, look: &Look, width: u16) -> Line<'static> {
         spans.push(Span::styled(format!("  no sample for {seconds} s"), look.alarm()));
     }
     if state.stuck > 0 {
-        spans.push(Span::styled(format!("  {} calls hang", state.stuck), look.alarm()));
+        let hang = if state.stuck == 1 { "hangs" } else { "hang" };
+        spans.push(Span::styled(format!("  {} {hang}", count_of(state.stuck, "call")), look.alarm()));
     }
     Line::from(spans)
 }
