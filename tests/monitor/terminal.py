@@ -262,7 +262,7 @@ def faults(vramfit, environment, scenario):
         terminal.until(r">\s*\Z")
     machine["faults"] = []
     standin.write(scenario, machine)
-    with Terminal(environment, 60, 12) as terminal:
+    with Terminal(environment, 80, 12) as terminal:
         terminal.run(f"{vramfit} gpus -i 0.2")
         shown = terminal.until("lines more")
         check(shown.splitlines()[1].startswith("[0]"), "gpus -i scrolls its beginning away", terminal)
