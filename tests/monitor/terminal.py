@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,13 +177,15 @@ def refused(vramfit, environment, scenario):
         terminal.until(r"(?s)(\[0\].*){3}")
         check(terminal.state().startswith("0") and "[K" not in terminal.screen("-e"), "a dumb terminal gets escapes", terminal)
         terminal.keys("C-c")
-    with Terminal(environment) as terminal:
-        terminal.run(f"clear; {vramfit} gpus --demo -i 0.5")
-        terminal.until(r"\[3\]")
-        check(terminal.state().startswith("1"), "gpus -i does not take the other screen", terminal)
-        terminal.keys("C-c")
-        terminal.until(r"\[3\]", is_there=False)
-        check(terminal.status() == 0 and terminal.state().startswith("0"), "gpus -i leaves the screen", terminal)
+    for way in ("C-c", "C-\\", signal.SIGTERM):
+        with Terminal(environment) as terminal:
+            before = terminal.settings(), terminal.state()
+            terminal.run(f"clear; {vramfit} gpus --demo -i 0.5")
+            terminal.until(r"\[3\]")
+            check(terminal.state().startswith("1"), "gpus -i does not take the other screen", terminal)
+            terminal.keys(way) if isinstance(way, str) else os.kill(process_of(terminal), way)
+            terminal.until(r"\[3\]", is_there=False)
+            check(terminal.status() == 0 and (terminal.settings(), terminal.state()) == before, f"gpus -i after {way!r}", terminal)
 
 
 def colors(vramfit, environment, scenario):
@@ -215,6 +218,8 @@ def signals(vramfit, environment, scenario):
                 terminal.until("y sends", is_there=False)
             time.sleep(0.3)
             check(victim.poll() is None, "it was killed without a yes", terminal)
+    if os.getuid() == 0 and shutil.which("setpriv"):
+        foreign(vramfit, environment, scenario, victim)
     with Terminal(environment) as terminal:
         terminal.run(f"{vramfit} top --readonly")
         terminal.until(str(victim.pid))
@@ -237,6 +242,25 @@ def signals(vramfit, environment, scenario):
         terminal.until("COMMAND")
         terminal.keys("K")
         terminal.until("a recording has no processes")
+
+
+def foreign(vramfit, environment, scenario, victim):
+    """Another user, who may read the machine but not end this process."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        for file in (shlex.split(vramfit)[0], f"{environment['LD_LIBRARY_PATH']}/libnvidia-ml.so.1", scenario):
+            shutil.copy(file, place)
+        os.chmod(f"{place}/{scenario.name}", 0o644)
+        program = f"{place}/{pathlib.Path(shlex.split(vramfit)[0]).name}"
+        theirs = dict(environment, LD_LIBRARY_PATH=place, NVML_STANDIN_SCENARIO=f"{place}/{scenario.name}")
+        with Terminal(theirs) as terminal:
+            terminal.run(f"setpriv --reuid=65534 --clear-groups {program} top")
+            terminal.until(str(victim.pid))
+            terminal.keys("K")
+            terminal.until("Send KILL to process")
+            terminal.keys("y")
+            terminal.until("another user's: no permission")
+            check(victim.poll() is None, "it was killed without the right to", terminal)
 
 
 def faults(vramfit, environment, scenario):

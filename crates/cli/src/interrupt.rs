@@ -1,6 +1,6 @@
-//! Being asked to stop: Ctrl-C, TERM, HUP.
+//! Being asked to stop: Ctrl-C, Ctrl-\, TERM, HUP.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub struct Interrupt {
 impl Interrupt {
     /// From here on these signals do not end the program; `wait` tells of them.
     pub fn install() -> Result<Interrupt, Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
             .map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))?;
         let (sender, received) = mpsc::channel();
         std::thread::spawn(move || {
