@@ -186,6 +186,18 @@ def refused(vramfit, environment, scenario):
             terminal.keys(way) if isinstance(way, str) else os.kill(process_of(terminal), way)
             terminal.until(r"\[3\]", is_there=False)
             check(terminal.status() == 0 and (terminal.settings(), terminal.state()) == before, f"gpus -i after {way!r}", terminal)
+    with Terminal(environment) as terminal:
+        before = terminal.state()
+        terminal.run(f"clear; {vramfit} gpus --demo -i 0.2")
+        for _ in range(2):
+            terminal.until(r"\[3\]")
+            terminal.keys("C-z")
+            terminal.until("Stopped")
+            check(terminal.state() == before, "gpus -i stopped", terminal)
+            terminal.run("clear; bg")
+            time.sleep(1)
+            check(terminal.state() == before and "[3]" not in terminal.screen(), "gpus -i in the background", terminal)
+            terminal.run("clear; fg")
 
 
 def colors(vramfit, environment, scenario):

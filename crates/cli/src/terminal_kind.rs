@@ -17,5 +17,5 @@ pub fn size() -> Option<(usize, usize)> {
 /// Whether the terminal belongs to other processes now: it then stops whoever changes its settings.
 pub fn is_in_background() -> bool {
     // A terminal that is not this session's stops nobody.
-    tcgetpgrp(std::io::stdin()).is_ok_and(|foreground| foreground != getpgrp())
+    tcgetpgrp(std::io::stdout()).is_ok_and(|foreground| foreground != getpgrp())
 }

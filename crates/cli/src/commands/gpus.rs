@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anstream::ColorChoice;
 use anstream::adapter::strip_str;
+use rustix::process::{Signal, getpid, kill_process};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
 use vramfit_report::gpus::{Columns, count_of, document, lines, memory_view};
@@ -15,7 +16,7 @@ use crate::arguments::{Output, When};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 use crate::terminal_kind;
 
 /// How far apart a process is looked at twice for its processor use.
@@ -58,13 +59,17 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
 
 fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
-    let interrupt = Interrupt::install()?;
     let is_screen = !output.json && std::io::stdout().is_terminal() && !terminal_kind::is_dumb();
-    let _screen = is_screen.then(Screen::enter);
+    let interrupt = if is_screen { Interrupt::with_pauses() } else { Interrupt::install() }?;
+    let mut screen = None;
     let mut next = Instant::now();
     while let Some(sample) = samples.next()? {
         if options.debug {
             debug(&sample, samples.stuck_count());
+        }
+        // Started or sent on in the background, the screen waits until it is ours.
+        if is_screen && screen.is_none() && !terminal_kind::is_in_background() {
+            screen = Some(Screen::enter());
         }
         let text = if output.json {
             let line = serde_json::to_string(&document(&sample));
@@ -75,13 +80,19 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
         } else {
             text(&sample, options)
         };
-        if !write_through(&text)? {
+        if is_screen == screen.is_some() && !write_through(&text)? {
             break;
         }
         let now = Instant::now();
         next = (next + samples.pause(interval)).max(now);
-        if interrupt.wait_until(next) {
-            break;
+        match interrupt.wait_until(next) {
+            Asked::Nothing => {}
+            Asked::End => break,
+            Asked::Pause => {
+                drop(screen.take());
+                let stopped = kill_process(getpid(), Signal::STOP);
+                stopped.map_err(|error| Failure::new(format!("cannot stop: {error}")))?;
+            }
         }
     }
     Ok(Verdict::Good)

@@ -22,7 +22,7 @@ use crate::Verdict;
 use crate::arguments::monitor::Serve;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 
 /// Listens until it is told to stop.
 pub fn run(options: &Serve) -> Result<Verdict, Failure> {
@@ -56,7 +56,7 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
         "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
     );
     std::thread::spawn(move || connection::accept(&listener, &site));
-    while !interrupt.wait(std::time::Duration::from_secs(3600)) {}
+    while interrupt.wait(std::time::Duration::from_secs(3600)) != Asked::End {}
     Ok(Verdict::Good)
 }
 
