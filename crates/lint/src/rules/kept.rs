@@ -83,7 +83,7 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
     let number = trains.or_else(evaluates).or_else(gathers)?;
     // Emptied now and then, or turned inside out each time.
     let is_emptied = events.iter().any(|other| {
-        matches!(&other.kind, Kind::Delete { name } if name == container || name.strip_suffix("[*]") == Some(container))
+        matches!(&other.kind, Kind::Delete { name } if name.strip_prefix(container.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
             && facts.is_in(other.scope, number)
     });
     if is_emptied {

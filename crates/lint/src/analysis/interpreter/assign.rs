@@ -28,15 +28,25 @@ impl<'a> Interpreter<'a> {
         let Some(name) = place(target) else { return false };
         match value {
             Expr::BinOp(operation) if operation.op == Operator::Add => {
-                let is_self = |side: &Expr| place(side).is_some_and(|side| side == name);
-                let other = match (is_self(&operation.left), is_self(&operation.right)) {
-                    (true, false) => &*operation.right,
-                    (false, true) => &*operation.left,
-                    _ => return false,
-                };
-                let added = self.quietly(|this| this.eval(other));
-                let how = if matches!(other, Expr::List(_)) { Keeping::Append } else { Keeping::Add };
-                self.keep(&name, added, other, how)
+                let mut terms = Vec::new();
+                summands(value, &mut terms);
+                let (own, others): (Vec<&Expr>, Vec<&Expr>) =
+                    terms.into_iter().partition(|term| is_multiple_of(term, &name));
+                if own.is_empty() {
+                    return false;
+                }
+                let mut is_kept = false;
+                for other in others {
+                    let added = self.quietly(|this| this.eval(other));
+                    let how = if matches!(other, Expr::List(_)) { Keeping::Append } else { Keeping::Add };
+                    is_kept |= self.keep(&name, added, other, how);
+                }
+                is_kept
+            }
+            // The first turn has nothing to add to.
+            Expr::If(choice) => {
+                self.kept_by_assignment(target, &choice.body, result)
+                    || self.kept_by_assignment(target, &choice.orelse, result)
             }
             Expr::Call(call) => {
                 let function = names::dotted(&call.func).unwrap_or_default();
@@ -355,6 +365,28 @@ impl<'a> Interpreter<'a> {
         let result = evaluate(self);
         self.silent -= 1;
         result
+    }
+}
+
+/// What an expression adds up.
+fn summands<'a>(expression: &'a Expr, terms: &mut Vec<&'a Expr>) {
+    match expression {
+        Expr::BinOp(operation) if operation.op == Operator::Add && terms.len() < 16 => {
+            summands(&operation.left, terms);
+            summands(&operation.right, terms);
+        }
+        other => terms.push(other),
+    }
+}
+
+/// `total`, `0.9 * total`, `total / 2`.
+fn is_multiple_of(term: &Expr, name: &str) -> bool {
+    match term {
+        Expr::BinOp(operation) if operation.op == Operator::Mult => {
+            is_multiple_of(&operation.left, name) || is_multiple_of(&operation.right, name)
+        }
+        Expr::BinOp(operation) if operation.op == Operator::Div => is_multiple_of(&operation.left, name),
+        other => place(other).is_some_and(|place| place == name),
     }
 }
 

@@ -107,7 +107,8 @@ impl<'a> Interpreter<'a> {
         let mut tensor = self.forward_tensor(call);
         if let Some(given) = given {
             tensor.trace = merge(&tensor.trace, &given.trace);
-            tensor.device = given.device;
+            // A batch that nobody is seen to move may be moved inside.
+            tensor.device = if given.is_data && given.device == Device::Cpu { Device::Unknown } else { given.device };
             if is_frozen && tensor.graph == Known::Yes {
                 tensor.graph = given.graph;
             }
@@ -306,7 +307,7 @@ impl<'a> Interpreter<'a> {
         if names::is_loader(last) || last.contains("loader") {
             return Value::Loader(crate::analysis::value::Loader {
                 role: self.data_role(call),
-                device: Device::Unknown,
+                device: self.facts.index.batches,
             });
         }
         // Progress bars, prefetchers: what they are given comes out of them.

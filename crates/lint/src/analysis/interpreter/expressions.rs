@@ -9,7 +9,7 @@ use super::{Interpreter, NESTING};
 use crate::analysis::facts::{Keeping, Kind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role, place};
-use crate::analysis::value::{Device, Known, Tensor, Value, merge};
+use crate::analysis::value::{Device, Known, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// What an expression may be.
@@ -300,6 +300,14 @@ impl<'a> Interpreter<'a> {
             Value::Dataset(_) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Cpu) }),
             Value::Module(module) => Value::Module(module),
             Value::Checkpoint(from) => Value::Checkpoint(from),
+            // `loaders["val"]`: several loaders under one name.
+            Value::Loader(loader) => {
+                let role = match &*subscript.slice {
+                    Expr::StringLiteral(key) => names::role(key.value.to_str()),
+                    _ => Role::Unknown,
+                };
+                Value::Loader(Loader { role, ..loader })
+            }
             other => Value::Unknown(other.trace()),
         }
     }

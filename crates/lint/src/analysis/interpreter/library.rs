@@ -234,7 +234,10 @@ impl<'a> Interpreter<'a> {
         let location = call.arguments.find_argument_value("map_location", 1);
         let onto = match location {
             None | Some(Expr::NoneLiteral(_)) => Device::Unknown,
-            Some(Expr::Lambda(_)) => Device::Cpu,
+            Some(Expr::Lambda(lambda)) => {
+                let goes_to_gpu = self.facts.source[lambda.body.range()].contains("cuda");
+                if goes_to_gpu { Device::Gpu } else { Device::Cpu }
+            }
             Some(Expr::Dict(_)) => Device::Gpu,
             Some(other) => self.device_of(other),
         };

@@ -112,6 +112,10 @@ impl<'a> Interpreter<'a> {
             Value::Plain => Value::Plain,
             Value::Checkpoint(from) => match name {
                 "get" | "pop" | "items" | "values" | "copy" => Value::Checkpoint(*from),
+                // What was saved was a tensor after all.
+                "cuda" | "to" => {
+                    self.tensor_method(&Tensor::plain(Device::Cpu), owner_expression, name, call, arguments, true)
+                }
                 _ => Value::UNKNOWN,
             },
             Value::Unknown(None)
@@ -193,7 +197,7 @@ impl<'a> Interpreter<'a> {
                             .methods_called
                             .get("backward")
                             .is_some_and(|places| places.contains(&place));
-                        is_engine.then_some((place, true))
+                        (is_engine || names::is_optimizer(&place)).then_some((place, is_engine))
                     }
                     _ => None,
                 };
@@ -230,13 +234,25 @@ impl<'a> Interpreter<'a> {
                 Some(owner.clone())
             }
             "append" | "appendleft" | "add" | "extend" | "insert" | "put"
-                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..)) =>
+                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..))
+                    || defaulted(expression).is_some() =>
             {
-                let container = place?;
+                let container = place.or_else(|| defaulted(expression))?;
                 let argument = call.arguments.args.last()?;
                 let value = arguments.positional.last()?.clone();
                 self.keep(&container, value, argument, Keeping::Append);
                 Some(Value::None)
+            }
+            "add_" if matches!(owner, Value::Tensor(_)) => {
+                let (container, argument) = (place?, call.arguments.args.first()?);
+                self.keep(&container, arguments.first(), argument, Keeping::Add);
+                Some(owner.clone())
+            }
+            "pop" | "popleft" | "popitem" if matches!(owner, Value::List(..) | Value::Unknown(_)) => {
+                if let Some(name) = place {
+                    self.record(Kind::Delete { name }, range);
+                }
+                None
             }
             "clear" => {
                 if let Some(place) = &place {
@@ -410,6 +426,15 @@ impl<'a> Interpreter<'a> {
             }
             _ => Value::Unknown(arguments.trace()),
         }
+    }
+}
+
+/// The container in `table.setdefault(key, [])`.
+fn defaulted(expression: &Expr) -> Option<String> {
+    let Expr::Call(call) = expression else { return None };
+    match &*call.func {
+        Expr::Attribute(method) if method.attr.as_str() == "setdefault" => names::place(&method.value),
+        _ => None,
     }
 }
 
