@@ -219,7 +219,9 @@ impl<'a> Interpreter<'a> {
         {
             self.follow(constructor, Some(class), call, arguments);
         }
+        let is_tuple = self.facts.index.classes[class].bases.iter().any(|base| names::last(base) == "NamedTuple");
         match kind {
+            ClassKind::Other if is_tuple => Value::Tuple(Rc::new(arguments.all().cloned().collect())),
             ClassKind::Criterion => Value::Criterion,
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
