@@ -11,12 +11,19 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             match &event.kind {
-                Kind::ZeroGrad { owner, keeps_memory: true } => findings.push(in_place(facts, event, owner)),
+                // Who adds to gradients by hand needs them to be there.
+                Kind::ZeroGrad { owner, keeps_memory: true } if !fills_gradients(facts.source) => {
+                    findings.push(in_place(facts, event, owner));
+                }
                 Kind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
                 _ => {}
             }
         }
     }
+}
+
+fn fills_gradients(source: &str) -> bool {
+    [".grad +=", ".grad.add_(", ".grad.copy_(", ".grad[", ".grad.data.copy_("].into_iter().any(|way| source.contains(way))
 }
 
 fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {

@@ -286,6 +286,10 @@ impl<'a> Interpreter<'a> {
                     }
                 }
                 self.forget_parts(&name);
+                match self.gradients {
+                    Gradients::Off => self.without_gradients.insert(name.clone()),
+                    _ => self.without_gradients.remove(&name),
+                };
                 self.store(name, value);
             }
         }
@@ -324,7 +328,11 @@ impl<'a> Interpreter<'a> {
                 self.loss_made(name, &tensor);
                 Value::Structure(tensor)
             }
-            Value::Unknown(trace) if self.gradients != Gradients::Off && is_computed(expression) => {
+            Value::Unknown(trace)
+                if self.gradients != Gradients::Off
+                    && is_computed(expression)
+                    && !expression.is_some_and(|expression| self.is_made_without_gradients(expression)) =>
+            {
                 if self.names_into_backward().contains(name) {
                     let at = expression.map_or(self.statement.start(), |expression| expression.range().start());
                     let own = Some(Rc::new(Trace { forwards: vec![at.to_u32()], keeps: Vec::new() }));
@@ -350,6 +358,16 @@ impl<'a> Interpreter<'a> {
             }
             Value::Optimizer(_) if !name.contains('[') => Value::Optimizer(name.into()),
             other => other,
+        }
+    }
+
+    /// A part of something that was computed where autograd does not record.
+    fn is_made_without_gradients(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Attribute(attribute) => self.is_made_without_gradients(&attribute.value),
+            Expr::Subscript(subscript) => self.is_made_without_gradients(&subscript.value),
+            Expr::Name(name) => self.without_gradients.contains(name.id.as_str()),
+            _ => false,
         }
     }
 

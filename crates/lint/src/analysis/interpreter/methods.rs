@@ -191,13 +191,11 @@ impl<'a> Interpreter<'a> {
                     (Value::Optimizer(name), _) => Some((name.to_string(), false)),
                     (Value::Unknown(_) | Value::Module(_), _) => {
                         let place = place.clone().unwrap_or_default();
-                        let is_engine = self
-                            .facts
-                            .index
-                            .methods_called
-                            .get("backward")
-                            .is_some_and(|places| places.contains(&place));
-                        (is_engine || names::is_optimizer(&place)).then_some((place, is_engine))
+                        let methods = &self.facts.index.methods_called;
+                        let has = |method: &str| methods.get(method).is_some_and(|places| places.contains(&place));
+                        let is_engine = has("backward");
+                        let is_optimizer = names::is_optimizer(&place) && has("zero_grad");
+                        (is_engine || is_optimizer).then_some((place, is_engine))
                     }
                     _ => None,
                 };
@@ -287,7 +285,7 @@ impl<'a> Interpreter<'a> {
                         lower.contains("sched") || lower.contains("scaler")
                     });
                 for from in froms.into_iter().filter(|_| !is_small) {
-                    self.record(Kind::LoadState { from }, range);
+                    self.record(Kind::LoadState { from, into: place.clone() }, range);
                 }
                 Some(Value::Plain)
             }

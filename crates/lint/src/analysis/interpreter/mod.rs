@@ -70,6 +70,8 @@ struct Interpreter<'a> {
     /// The name the value under evaluation is going to have.
     target: Option<String>,
     guesses: RefCell<HashMap<String, Value>>,
+    /// Names that were last bound where autograd does not record.
+    without_gradients: HashSet<String>,
 }
 
 /// Finds out what happens in a file.
@@ -104,6 +106,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
         backward_names: HashMap::default(),
         target: None,
         guesses: RefCell::default(),
+        without_gradients: HashSet::default(),
     };
     if interpreter.facts.index.is_worth_following {
         interpreter.run(body);
