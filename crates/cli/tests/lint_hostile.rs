@@ -52,7 +52,9 @@ fn assert_sarif(log: &Value) {
     assert!(["utf16CodeUnits", "unicodeCodePoints"].contains(&run["columnKind"].as_str().unwrap()));
     let rules = driver["rules"].as_array().unwrap();
     for (position, rule) in rules.iter().enumerate() {
-        assert!(rule["id"].is_string() && rule["shortDescription"]["text"].is_string() && rule["help"]["text"].is_string());
+        assert!(
+            rule["id"].is_string() && rule["shortDescription"]["text"].is_string() && rule["help"]["text"].is_string()
+        );
         assert!(rules[..position].iter().all(|other| other["id"] != rule["id"]));
     }
     for invocation in run["invocations"].as_array().unwrap() {
@@ -91,8 +93,12 @@ fn sarif_has_what_its_schema_asks_for() {
     let log: Value = serde_json::from_str(&out).unwrap();
     assert_sarif(&log);
     assert_eq!((code, log["runs"][0]["results"].as_array().unwrap().len()), (2, 3));
-    let cells: Vec<&Value> =
-        log["runs"][0]["results"].as_array().unwrap().iter().map(|result| &result["locations"][0]["logicalLocations"]).collect();
+    let cells: Vec<&Value> = log["runs"][0]["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| &result["locations"][0]["logicalLocations"])
+        .collect();
     assert!(cells.contains(&&json!([{"name": "cell 2"}])), "{cells:?}");
     assert_eq!(log["runs"][0]["invocations"][0]["executionSuccessful"], false);
     let (_, empty, _) = lint_input(folder.path(), &["--format", "sarif", "-"], "");

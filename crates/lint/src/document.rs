@@ -217,7 +217,9 @@ fn line_starts(text: &str) -> Vec<usize> {
         b'\r' => bytes.get(position + 1) != Some(&b'\n'),
         _ => false,
     };
-    std::iter::once(0).chain((0..bytes.len()).filter(|position| is_end(*position)).map(|position| position + 1)).collect()
+    std::iter::once(0)
+        .chain((0..bytes.len()).filter(|position| is_end(*position)).map(|position| position + 1))
+        .collect()
 }
 
 fn size(offset: usize) -> TextSize {

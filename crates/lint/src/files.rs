@@ -43,9 +43,7 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, 
         own.selection(path, options.select.as_deref(), &options.ignore)?;
         if metadata.is_dir() {
             let (found, failed) = python_files(path);
-            files.extend(
-                found.into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())),
-            );
+            files.extend(found.into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())));
             failures.extend(failed);
         } else {
             files.push((path.clone(), settings.len()));
@@ -138,7 +136,10 @@ fn python_files(folder: &Path) -> (Vec<PathBuf>, Vec<Report>) {
             match entry {
                 Ok(entry)
                     if entry.file_type().is_some_and(|kind| kind.is_file())
-                        && entry.path().extension().is_some_and(|extension| extension == "py" || extension == "ipynb") =>
+                        && entry
+                            .path()
+                            .extension()
+                            .is_some_and(|extension| extension == "py" || extension == "ipynb") =>
                 {
                     let _ = sender.send(Ok(entry.into_path()));
                 }

@@ -1,6 +1,5 @@
 //! Which variables of a function go into a backward pass: whatever they were computed by, they carry a graph.
 
-
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, Stmt};
 use rustc_hash::FxHashSet as HashSet;

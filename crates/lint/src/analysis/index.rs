@@ -1,6 +1,5 @@
 //! What a file declares: imports, functions, classes, constants; found once, before anything is followed.
 
-
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Decorator, Expr, Number, Operator, Parameters, Stmt};
 use ruff_text_size::TextRange;
@@ -154,9 +153,8 @@ impl<'a> Index<'a> {
     fn is_worth_following(&self, identifiers: &HashSet<&str>) -> bool {
         const CALLS: [&str; 8] =
             ["backward", "manual_backward", "step", "zero_grad", "load_state_dict", "eval", "train", "grad"];
-        let has_hooks = || {
-            self.classes.iter().any(|class| matches!(class.kind, ClassKind::Lightning | ClassKind::Trainer))
-        };
+        let has_hooks =
+            || self.classes.iter().any(|class| matches!(class.kind, ClassKind::Lightning | ClassKind::Trainer));
         let has_data = || {
             identifiers.iter().any(|name| {
                 let lower = name.to_lowercase();
@@ -167,9 +165,9 @@ impl<'a> Index<'a> {
         };
         let moves_sets = || {
             ["to", "cuda"].into_iter().any(|name| self.called.contains(name))
-                && identifiers.iter().any(|name| {
-                    names::words(name).iter().any(|word| names::SETS.contains(&word.as_str()))
-                })
+                && identifiers
+                    .iter()
+                    .any(|name| names::words(name).iter().any(|word| names::SETS.contains(&word.as_str())))
         };
         self.has_torch
             && (CALLS.into_iter().any(|name| self.called.contains(name)) || has_hooks() || has_data() || moves_sets())

@@ -102,9 +102,9 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
 /// A list made anew for each optimizer step, as for the parts of an accumulated batch, stays short.
 fn is_let_go_each_step(facts: &Facts<'_>, events: &[Event<'_>], defined: ScopeId) -> bool {
     let Some(around) = facts.loops_around(defined).next() else { return false };
-    events.iter().any(|event| {
-        matches!(event.kind, Kind::Step { .. }) && facts.loops_around(event.scope).next() == Some(around)
-    })
+    events
+        .iter()
+        .any(|event| matches!(event.kind, Kind::Step { .. }) && facts.loops_around(event.scope).next() == Some(around))
 }
 
 fn classify(facts: &Facts<'_>, tensor: &Tensor, how: Keeping, computes: bool) -> Option<What> {

@@ -118,9 +118,7 @@ fn loop_body<'a>(facts: &Facts<'a>, number: LoopId) -> &'a [Stmt] {
 
 fn is_under(facts: &Facts<'_>, event: &Event<'_>, under: Under, number: LoopId) -> bool {
     match under {
-        Under::Branch(branch) => {
-            facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch)
-        }
+        Under::Branch(branch) => facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch),
         Under::After(end) => event.range.start() >= end,
     }
 }
@@ -143,9 +141,9 @@ fn micro_batches(
             && facts.loops_around(facts.loops[inner].parent).next() == Some(number);
         let Some(Stmt::For(statement)) = facts.loops[inner].statement else { continue };
         let words = names::words(&facts.source[statement.target.range().cover(statement.iter.range())]);
-        let is_split = words
-            .iter()
-            .any(|word| word.starts_with("accum") || word.starts_with("micro") || matches!(word.as_str(), "chunk" | "chunks"));
+        let is_split = words.iter().any(|word| {
+            word.starts_with("accum") || word.starts_with("micro") || matches!(word.as_str(), "chunk" | "chunks")
+        });
         let Some(first) = statement.body.first() else { continue };
         let text = &facts.source[TextRange::new(first.start(), statement.range.end())];
         let is_weighed = ["/", "sum", "weight", "len(", "size(", ".shape"].into_iter().any(|sign| text.contains(sign));

@@ -145,6 +145,11 @@ impl<'a> Interpreter<'a> {
     /// Writes down that a container keeps a value, and lets the container carry where that happened.
     pub(super) fn keep(&mut self, container: &str, value: Value, expression: &'a Expr, how: Keeping) -> bool {
         let at = self.statement.start().to_u32();
+        let value = match (how, value) {
+            (Keeping::Add | Keeping::Concatenate, Value::Tensor(tensor)) => Value::Tensor(self.recorded(tensor)),
+            (Keeping::Add | Keeping::Concatenate, Value::Structure(tensor)) => Value::Structure(self.recorded(tensor)),
+            (_, value) => value,
+        };
         let known = self.lookup(container).cloned();
         // A number or an unbounded list may grow; a deque with a length lets go by itself.
         if let Some(Binding { value: Value::List(_, true), .. }) = known {

@@ -73,7 +73,10 @@ impl<'a> Interpreter<'a> {
             Value::Module(module) => self.forward(&module, call, &arguments),
             Value::Instance(class, name) => match self.facts.index.classes[class].kind {
                 ClassKind::Criterion => loss_of(&arguments),
-                ClassKind::Module | ClassKind::Lightning => self.forward(&name, call, &arguments),
+                ClassKind::Module | ClassKind::Lightning => {
+                    let value = self.forward(&name, call, &arguments);
+                    self.parts_of_forward(class, call, &arguments, value)
+                }
                 _ => match self.facts.index.method(class, "__call__") {
                     Some(method) => self.follow(method, Some(class), call, &arguments),
                     None => Value::Unknown(arguments.trace()),
@@ -121,6 +124,33 @@ impl<'a> Interpreter<'a> {
         Value::Structure(tensor)
     }
 
+    /// What a network of the file returns: where that is several things, some may be plain numbers.
+    fn parts_of_forward(
+        &mut self,
+        class: ClassId,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+        value: Value,
+    ) -> Value {
+        let (Some(forward), Value::Structure(tensor)) = (self.facts.index.method(class, "forward"), &value) else {
+            return value;
+        };
+        let (visited, scopes) = (self.visited[forward], self.facts.consumed.len());
+        let returned = self.quietly(|this| this.follow(forward, Some(class), call, arguments));
+        self.visited[forward] = visited;
+        self.facts.consumed.truncate(scopes);
+        match returned {
+            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
+                let part = |item: &Value| match item {
+                    Value::Plain => Value::Plain,
+                    _ => Value::Structure(tensor.clone()),
+                };
+                Value::Tuple(Rc::new(items.iter().map(part).collect()))
+            }
+            _ => value,
+        }
+    }
+
     /// Goes into a function of the file as this call would.
     pub(super) fn follow(
         &mut self,
@@ -141,7 +171,7 @@ impl<'a> Interpreter<'a> {
             .iter()
             .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
         let is_forward = declared.name == "forward" && declared.class.is_some();
-        if is_forward {
+        if is_forward && self.silent == 0 {
             return unknown;
         }
         let is_method = declared.class.is_some() && !is_static;

@@ -6,7 +6,7 @@ use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operato
 use ruff_text_size::Ranged;
 
 use super::{Interpreter, NESTING};
-use crate::analysis::facts::{Keeping, Kind};
+use crate::analysis::facts::{Gradients, Keeping, Kind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role, place};
 use crate::analysis::value::{Device, Known, Loader, Tensor, Value, merge};
@@ -312,9 +312,14 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    /// What an operation on a tensor starts from: where autograd does not record, its result has no graph.
+    pub(super) fn recorded(&self, tensor: Tensor) -> Tensor {
+        if self.gradients == Gradients::Off { tensor.detached() } else { tensor }
+    }
+
     /// What an operator makes of two values.
     pub(super) fn arithmetic(&self, left: &Value, right: &Value) -> Value {
-        match (left.tensor(), right.tensor()) {
+        match (left.tensor().map(|tensor| self.recorded(tensor)), right.tensor().map(|tensor| self.recorded(tensor))) {
             (Some(one), Some(two)) => Value::Tensor(one.with(&two)),
             (Some(tensor), None) | (None, Some(tensor)) => {
                 let other = if left.tensor().is_some() { right } else { left };

@@ -26,7 +26,11 @@ impl<'a> Interpreter<'a> {
             return value;
         }
         match &owner {
-            Value::Tensor(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, false),
+            Value::Tensor(tensor) => {
+                let tensor = self.recorded(tensor.clone());
+                self.tensor_method(&tensor, owner_expression, name, call, arguments, false)
+            }
+            // Methods of a structure hand out what is in it.
             Value::Structure(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, true),
             Value::Module(module) => self.module_method(&module.clone(), name, call, arguments),
             Value::Optimizer(_) => match name {

@@ -153,6 +153,9 @@ impl<'a> Interpreter<'a> {
         self.scope = self.new_scope(None, ScopeKind::Root(Some(function)));
         self.gradients = self.decorated(function).unwrap_or(self.left_at);
         let hook = self.hook(function);
+        if hook.is_none() && self.gradients == Gradients::On && self.is_left_to_callers(function) {
+            self.gradients = Gradients::Unknown;
+        }
         if let Some((role, gradients)) = hook {
             self.gradients = gradients.unwrap_or(self.gradients);
             let outer = self.scope;
@@ -181,6 +184,13 @@ impl<'a> Interpreter<'a> {
         self.active.pop();
         self.frames.pop();
         self.end_root();
+    }
+
+    /// A method of a network that nobody in the file is seen to call, and that trains nothing itself.
+    fn is_left_to_callers(&self, function: FunctionId) -> bool {
+        let declared = &self.facts.index.functions[function];
+        let is_network = declared.class.is_some_and(|class| self.facts.index.classes[class].kind == ClassKind::Module);
+        is_network && !self.facts.source[declared.range].contains("backward(")
     }
 
     fn end_root(&mut self) {

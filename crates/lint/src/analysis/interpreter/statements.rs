@@ -1,6 +1,5 @@
 //! Statements, one after the other.
 
-
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtFor, StmtIf, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap as HashMap;
