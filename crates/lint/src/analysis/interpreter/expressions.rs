@@ -253,6 +253,7 @@ impl<'a> Interpreter<'a> {
                 _ => Value::UNKNOWN,
             },
             Value::Accelerator if name == "device" => Value::Device(Device::Gpu),
+            Value::Unknown(_) if matches!(name, "shape" | "ndim") => Value::Plain,
             other => match place(expression) {
                 Some(place) => match self.guess(&place) {
                     Value::Unknown(_) => Value::Unknown(other.trace()),

@@ -128,6 +128,8 @@ impl<'a> Interpreter<'a> {
                 let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
+            // A number, whatever it is asked of.
+            _ if matches!(name, "size" | "numel" | "dim" | "item" | "tolist") => Value::Plain,
             _ => {
                 let trace = merge(&owner.trace(), &arguments.trace());
                 if names::is_loss_function(name) && !name.starts_with("get_") {
