@@ -318,11 +318,8 @@ impl<D: Driver> Allocator<D> {
             pool.searches += 1;
         }
         let limit = self.settings.max_split_size;
-        let most = if search.size < limit {
-            limit
-        } else {
-            search.size.saturating_add(self.settings.max_non_split_rounding)
-        };
+        let most =
+            if search.size < limit { limit } else { search.size.saturating_add(self.settings.max_non_split_rounding) };
         if self.expandable.is_empty() {
             return pool.free.take_fit(search.stream, search.size, |size| size < most);
         }
