@@ -102,6 +102,14 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
+    /// One that counts less with each request: of [`Allocator::statistics`] only what concerns segments, and the sum of
+    /// `allocated_bytes`, hold.
+    pub fn brief(settings: Settings, driver: D) -> Allocator<D> {
+        let mut allocator = Allocator::new(settings, driver);
+        allocator.statistics.is_brief = true;
+        allocator
+    }
+
     /// The settings it runs under.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -230,11 +238,7 @@ impl<D: Driver> Allocator<D> {
         let block = &self.blocks[id];
         let is_small = self.pools[block.pool as usize].is_small;
         let size = block.size;
-        self.statistics.allocation.decrease(is_small, 1);
-        self.statistics.allocated_bytes.decrease(is_small, size);
-        if size >= self.settings.max_split_size {
-            self.statistics.oversize_allocations.decrease(1);
-        }
+        self.statistics.let_go(is_small, size, size >= self.settings.max_split_size);
     }
 
     /// Puts an active block into the cache, joined with its free neighbours.
@@ -257,12 +261,9 @@ impl<D: Driver> Allocator<D> {
         }
         let is_small = self.pools[pool as usize].is_small;
         if expandable.is_none() {
-            self.statistics.inactive_split.change(is_small, split_blocks);
-            self.statistics.inactive_split_bytes.change(is_small, split_bytes);
+            self.statistics.change_split(is_small, split_blocks, split_bytes);
         }
-        self.statistics.active.decrease(is_small, 1);
-        self.statistics.active_bytes.decrease(is_small, size);
-        self.statistics.requested_bytes.decrease(is_small, requested);
+        self.statistics.come_back(is_small, size, requested);
     }
 
     /// Joins `other`, a neighbour, to `block` if both are of one kind; the bytes it brought.
@@ -316,16 +317,18 @@ impl<D: Driver> Allocator<D> {
         if collects_garbage {
             pool.searches += 1;
         }
+        let limit = self.settings.max_split_size;
+        let most =
+            if search.size < limit { limit } else { search.size.saturating_add(self.settings.max_non_split_rounding) };
+        if self.expandable.is_empty() {
+            return pool.free.take_fit(search.stream, search.size, |size| size < most);
+        }
         let mut found = pool.best_fit_at(search.stream, search.size)?;
         if self.blocks[found.1.1].expandable.is_some() {
             found = self.best_expandable(search.pool, found)?;
         }
         let (position, (key, id)) = found;
-        let limit = self.settings.max_split_size;
-        if search.size < limit && key.1 >= limit {
-            return None;
-        }
-        if search.size >= limit && key.1 >= search.size.saturating_add(self.settings.max_non_split_rounding) {
+        if key.1 >= most {
             return None;
         }
         self.pools[search.pool as usize].free.remove_at(position);
@@ -412,42 +415,29 @@ impl<D: Driver> Allocator<D> {
     }
 
     pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
-        let found = self.blocks[id];
-        let was_split = found.is_split();
+        let found = &mut self.blocks[id];
+        let (was_split, whole, next) = (found.is_split(), found.size, found.next);
         let is_small = self.pools[found.pool as usize].is_small;
         let counts = found.expandable.is_none();
         if is_split {
-            let rest = self.blocks.insert(Block {
-                address: found.address + size,
-                size: found.size - size,
-                requested: 0,
-                ..found
-            });
-            self.blocks[id].size = size;
-            self.blocks.splice(rest, Some(id), found.next);
+            let rest = Block { address: found.address + size, size: whole - size, requested: 0, ..*found };
+            found.size = size;
+            let rest = self.blocks.insert(rest);
+            self.blocks.splice(rest, Some(id), next);
             self.insert_free(rest);
             if counts && was_split {
-                self.statistics.inactive_split_bytes.decrease(is_small, size);
+                self.statistics.change_split(is_small, 0, -(size as i64));
             } else if counts {
-                self.statistics.inactive_split_bytes.increase(is_small, found.size - size);
-                self.statistics.inactive_split.increase(is_small, 1);
+                self.statistics.change_split(is_small, 1, (whole - size) as i64);
             }
         } else if counts && was_split {
-            self.statistics.inactive_split_bytes.decrease(is_small, found.size);
-            self.statistics.inactive_split.decrease(is_small, 1);
+            self.statistics.change_split(is_small, -1, -(whole as i64));
         }
         let block = &mut self.blocks[id];
         block.usage = Use::Allocated;
         block.requested = requested;
         let size = block.size;
-        self.statistics.allocation.increase(is_small, 1);
-        self.statistics.allocated_bytes.increase(is_small, size);
-        self.statistics.active.increase(is_small, 1);
-        self.statistics.active_bytes.increase(is_small, size);
-        self.statistics.requested_bytes.increase(is_small, requested);
-        if size >= self.settings.max_split_size {
-            self.statistics.oversize_allocations.increase(1);
-        }
+        self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
         id
     }
 

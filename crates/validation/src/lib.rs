@@ -10,3 +10,4 @@ pub mod difference;
 pub mod estimate;
 pub mod measured;
 pub mod recordings;
+pub mod segments;

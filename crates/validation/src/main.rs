@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, caps, estimate};
+use vramfit_validation::{allocator, archive, caps, estimate, segments};
 
 const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps [--write | --check] | estimate PART | trace CASE | \
-                     archive-trace CASE";
+                     archive-trace CASE | segments CASE";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
@@ -38,6 +38,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
     let table = |name: &str| TABLES.iter().find(|(known, ..)| *known == name).ok_or(USAGE);
     match words {
         ["trace", case] => estimate::difference_of(case),
+        ["segments", case] => segments::page(case),
         ["archive-trace", case] => archive::difference_of(case),
         ["estimate", part @ ("1" | "2")] => estimate::overview(if *part == "1" { 1 } else { 2 }),
         [name] => table(name)?.2(),

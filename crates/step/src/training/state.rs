@@ -4,6 +4,7 @@
 use super::steps::Script;
 use crate::launch::Launched;
 use crate::memory::Category;
+use crate::optimizer::Optimizer;
 use crate::tensor::{Layout, Tensor};
 
 /// Everything that is held between two steps, in a fixed order.
@@ -71,6 +72,18 @@ impl State {
     /// What the script holds; `None` where something else holds memory too, such as a part of the graph that no backward
     /// pass has gone through, so that this would not be all.
     pub(super) fn of(script: &Script<'_>) -> Option<State> {
+        State::with(script, |found, tensor| Some(found.fresh(tensor)))
+    }
+
+    /// The same, as far as the memory goes: what lies where.
+    pub(super) fn places(script: &Script<'_>) -> Option<State> {
+        State::with(script, |found, tensor| {
+            found.tensor(tensor);
+            None
+        })
+    }
+
+    fn with(script: &Script<'_>, mut see: impl FnMut(&mut Collector, &Tensor) -> Option<Fresh>) -> Option<State> {
         let (next_id, live) = {
             let memory = script.context.memory().borrow();
             (memory.next_id(), memory.live())
@@ -93,7 +106,7 @@ impl State {
             optimizer.kept().for_each(|tensor| {
                 found.tensor(tensor);
             });
-            counts.extend(optimizer.has_state().map(|count| count.map_or(0, |count| count + 1)));
+            counts.extend(optimizer.has_state().map(State::counted));
         }
         script.context.each_workspace(|storage| {
             if let Some(id) = storage.id() {
@@ -104,19 +117,19 @@ impl State {
         let lasting = found.ids.len();
         let mut fresh = Vec::new();
         for (_, tensor) in held().filter(|(index, _)| is_fresh(index)) {
-            fresh.push(found.fresh(tensor));
+            fresh.extend(see(&mut found, tensor));
         }
         for parameter in &script.parameters {
             let gradient = parameter.gradient.borrow();
             counts.push(usize::from(gradient.is_some()));
-            fresh.extend(gradient.as_ref().map(|gradient| found.fresh(gradient)));
+            fresh.extend(gradient.as_ref().and_then(|gradient| see(&mut found, gradient)));
         }
-        fresh.extend(script.held.all().chain(&script.classes).map(|tensor| found.fresh(tensor)));
+        fresh.extend(script.held.all().chain(&script.classes).filter_map(|tensor| see(&mut found, tensor)));
         counts.extend(script.held.counts());
         counts.push(usize::from(script.classes.is_some()));
         for tensor in script.scaler.iter().flat_map(|scaler| scaler.kept()) {
             counts.push(usize::from(tensor.is_some()));
-            fresh.extend(tensor.map(|tensor| found.fresh(tensor)));
+            fresh.extend(tensor.and_then(|tensor| see(&mut found, tensor)));
         }
         let Collector { ids, handles, .. } = found;
         (ids.len() == live as usize).then_some(State {
@@ -137,6 +150,37 @@ impl State {
             && self.counts == other.counts
             && self.launched == other.launched
             && self.fresh == other.fresh
+    }
+
+    /// Whether after another step of the optimizer alone everything lies where it lay.
+    pub(super) fn still_lies(&self, script: &Script<'_>) -> bool {
+        let held = script.tensors.iter().flatten();
+        let kept = script.optimizer.iter().flat_map(Optimizer::kept);
+        let mut workspaces = 0;
+        script.context.each_workspace(|_| workspaces += 1);
+        let mut known = 0;
+        let is_where_it_was = held.chain(kept).filter_map(|tensor| tensor.storage()?.id()).all(|id| {
+            let is_next = self.ids.get(known) == Some(&id);
+            known += usize::from(is_next);
+            is_next || self.ids[..known].contains(&id)
+        });
+        let has_state: Vec<usize> =
+            script.optimizer.iter().flat_map(Optimizer::has_state).map(State::counted).collect();
+        script.context.memory().borrow().live() as usize == self.ids.len()
+            && is_where_it_was
+            && known + workspaces == self.lasting
+            && self.counts.starts_with(&has_state)
+            && self.launched == script.context.launched_so_far()
+    }
+
+    /// How much state a weight has, as a count.
+    fn counted(state: Option<usize>) -> usize {
+        state.map_or(0, |count| count + 1)
+    }
+
+    /// The memory that stays from step to step.
+    pub(super) fn lasting(&self) -> &[u32] {
+        &self.ids[..self.lasting]
     }
 
     /// The memory, in the same order in every state.
