@@ -128,36 +128,38 @@ def shared(clock):
     ]
 
 
+def regions(clock, inside, count=6):
+    """Checkpointed regions of so many layers, and the same without checkpoints; times for each region."""
+    layers = [nn.Sequential(*(nn.Linear(32, 32, device=DEVICE) for _ in range(inside))) for _ in range(count)]
+    held = tensor(4, 32)
+
+    def chain(is_checkpointed):
+        out = held
+        for layer in layers:
+            out = checkpoint(layer, out, use_reentrant=False) if is_checkpointed else layer(out)
+        return out
+
+    found = []
+    for is_checkpointed in (False, True):
+
+        def whole():
+            chain(is_checkpointed).sum().backward()
+            for layer in layers:
+                layer.zero_grad()
+
+        forward = clock.cpu(lambda: chain(is_checkpointed), 5) / count
+        name = f"checkpoint_{inside}" if is_checkpointed else f"checkpoint_{inside}_plain"
+        found.append(row(name, forward, clock.cpu(whole, 5) / count - forward))
+    return found
+
+
 def modules(clock):
     x = tensor(32, 32)
     nothing, outer = Nothing(), Outer()
     inner, both = clock.cpu(lambda: nothing(x)), clock.cpu(lambda: outer(x, mask=None, other=1))
-    layer = nn.Linear(32, 32, device=DEVICE)
-    held = tensor(4, 32)
-
-    def repeated():
-        out = held
-        for _ in range(20):
-            out = checkpoint(layer, out, use_reentrant=False)
-        return out
-
-    def plain():
-        out = held
-        for _ in range(20):
-            out = layer(out)
-        return out
-
     found = [row("module", inner), row("module_around_module", both)]
-    times = {}
-    for name, function in (("checkpoint", repeated), ("checkpoint_plain", plain)):
-        forward = clock.cpu(function, 5) / 20
-
-        def whole(function=function):
-            function().sum().backward()
-            layer.zero_grad()
-
-        times[name] = row(name, forward, clock.cpu(whole, 5) / 20 - forward)
-    found += times.values()
+    for inside in (1, 8):
+        found += regions(clock, inside)
     for name, device in (("autocast_region", clock.device),):
 
         def region():
