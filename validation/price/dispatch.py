@@ -179,7 +179,20 @@ def modules(clock):
     return found
 
 
+def waits(clock):
+    """What Python waits for: copies from memory that is not pinned, by bytes, and a number read back from an idle GPU."""
+    found = []
+    for exponent in (10, 14, 18, 20, 22, 24, 26):
+        given = torch.zeros(1 << exponent, dtype=torch.uint8)
+        found.append(row("copy_to_gpu", clock.cpu(lambda: given.to(DEVICE), 5), bytes=1 << exponent))
+    flag = torch.ones(4, 4, dtype=torch.bool, device=DEVICE)
+    number = torch.ones((), device=DEVICE)
+    found.append(row("read_number", clock.cpu(lambda: number.item(), 20)))
+    found.append(row("all_then_read", clock.cpu(lambda: bool(flag.all()), 20)))
+    return found
+
+
 def rows(clock, is_late):
     global DEVICE
     DEVICE = clock.device
-    return operators(clock, is_late) + shared(clock) + modules(clock)
+    return operators(clock, is_late) + shared(clock) + modules(clock) + waits(clock)
