@@ -7,7 +7,6 @@
 pub mod control;
 pub mod effect;
 pub mod max_batch;
-pub mod price;
 pub mod search;
 pub mod selective;
 pub mod setup;

@@ -7,11 +7,11 @@ use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{Sizes, select_variant};
+use vramfit_price::{Clock, Timetable};
 use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
 use vramfit_step::training::{Machine, Program, Run, record};
 
 use crate::control::Control;
-use crate::price;
 use crate::setup::Setup;
 
 /// A model on a GPU.
@@ -27,13 +27,12 @@ pub struct Workbench<'m> {
     /// The symbols of the sequence.
     pub sequence: Vec<usize>,
     bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
-    prices: Mutex<HashMap<PriceKey, f64>>,
+    clock: Clock,
+    timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
 }
 
+/// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);
-type PriceKey = (BoundKey, Loop2);
-/// What a price depends on in a loop.
-type Loop2 = String;
 
 /// The peaks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +62,8 @@ impl<'m> Workbench<'m> {
             batch: Sizes::batch_symbols(model),
             sequence: Sizes::sequence_symbols(model),
             bounds: Mutex::default(),
-            prices: Mutex::default(),
+            clock: Clock::new(device.gpu),
+            timetables: Mutex::default(),
         }
     }
 
@@ -99,19 +99,15 @@ impl<'m> Workbench<'m> {
 
     /// Seconds of a step.
     pub fn seconds(&self, setup: &Setup) -> Option<f64> {
-        let training = &setup.training;
-        let recipe = training.optimizer;
-        let rest = format!(
-            "{:?} {:?} {} {:?} {}",
-            recipe.kind, recipe.implementation, training.accumulate, training.checkpoint, training.clips_gradients
-        );
-        let key = (self.key(setup)?, rest);
-        if let Some(&found) = self.prices.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Some(found);
-        }
-        let seconds = price::seconds(self.device.gpu, &*self.bind(setup)?, training);
-        self.prices.lock().unwrap_or_else(PoisonError::into_inner).insert(key, seconds);
-        Some(seconds)
+        let key = self.key(setup)?;
+        let bound = self.bind(setup)?;
+        let found = self.timetables.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let timetable = found.unwrap_or_else(|| {
+            let made = Arc::new(self.clock.timetable(&bound));
+            self.timetables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+            made
+        });
+        Some(timetable.step_time(&bound, &setup.training).ok()?.seconds)
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
