@@ -8,8 +8,10 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{Sizes, select_variant};
 use vramfit_price::{Clock, Timetable};
+use vramfit_step::checkpoint::Choice;
 use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
-use vramfit_step::training::{Machine, Program, Run, record};
+use vramfit_step::optimizer::Recipe;
+use vramfit_step::training::{Loop, Machine, Program, Run, ZeroGrad, record};
 
 use crate::control::Control;
 use crate::setup::Setup;
@@ -29,10 +31,22 @@ pub struct Workbench<'m> {
     bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
     clock: Clock,
     timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
+    prices: Mutex<HashMap<PriceKey, f64>>,
 }
 
 /// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);
+/// That, and what of the loop takes time.
+type PriceKey = (BoundKey, Recipe, u32, Choice, [bool; 3], ZeroGrad);
+
+/// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at. A plan is
+/// simulated with all of them.
+const MICRO_BATCHES: u32 = 4;
+
+/// The loop with fewer micro-batches, where it has many.
+fn shortened(training: &Loop) -> Loop {
+    Loop { accumulate: training.accumulate.min(MICRO_BATCHES), ..training.clone() }
+}
 
 /// The peaks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +78,7 @@ impl<'m> Workbench<'m> {
             bounds: Mutex::default(),
             clock: Clock::new(device.gpu),
             timetables: Mutex::default(),
+            prices: Mutex::default(),
         }
     }
 
@@ -99,7 +114,20 @@ impl<'m> Workbench<'m> {
 
     /// Seconds of a step.
     pub fn seconds(&self, setup: &Setup) -> Option<f64> {
+        let training = &setup.training;
+        let flags = [training.clips_gradients, training.has_fresh_inputs, training.sets_to_none];
         let key = self.key(setup)?;
+        let price = (
+            key.clone(),
+            training.optimizer,
+            training.accumulate,
+            training.checkpoint.clone(),
+            flags,
+            training.zero_grad,
+        );
+        if let Some(&found) = self.prices.lock().unwrap_or_else(PoisonError::into_inner).get(&price) {
+            return Some(found);
+        }
         let bound = self.bind(setup)?;
         let found = self.timetables.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let timetable = found.unwrap_or_else(|| {
@@ -107,7 +135,9 @@ impl<'m> Workbench<'m> {
             self.timetables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
             made
         });
-        Some(timetable.step_time(&bound, &setup.training).ok()?.seconds)
+        let seconds = timetable.step_time(&bound, training).ok()?.seconds;
+        self.prices.lock().unwrap_or_else(PoisonError::into_inner).insert(price, seconds);
+        Some(seconds)
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
@@ -145,10 +175,17 @@ impl<'m> Workbench<'m> {
         programs(&*self.bind(setup)?, &setup.training, self.machine()).ok()
     }
 
-    /// The usual run on a GPU without end.
+    /// The least that any allocator needs for a setup, and the most that PyTorch may reserve for it.
+    pub fn least_bytes(&self, setup: &Setup, control: &Control) -> Option<(u64, u64)> {
+        control.note_simulated();
+        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
+        Some((program.least_bytes(), self.cap_of(&program)))
+    }
+
+    /// The usual run on a GPU without end; of many micro-batches only the first.
     pub fn run_free(&self, setup: &Setup, control: &Control) -> Option<Run> {
         control.note_simulated();
-        let program = record(&*self.bind(setup)?, &setup.training, self.machine()).ok()?;
+        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
         let settings = Settings::parse(&setup.alloc_conf).ok()?;
         Some(program.run(settings, SimulatedDriver::in_process(u64::MAX)))
     }
@@ -166,8 +203,12 @@ impl<'m> Workbench<'m> {
     /// The run of a setup that fits for certain; `None` for any other. What is held at once decides first: it is the
     /// least that any allocator needs.
     pub fn fitting(&self, setup: &Setup, control: &Control) -> Option<Run> {
-        let programs = self.programs(setup)?;
-        self.fitting_programs(&programs, setup, control)
+        let short = Setup { training: shortened(&setup.training), ..setup.clone() };
+        let run = self.fitting_programs(&self.programs(&short)?, &short, control)?;
+        if short.training == setup.training {
+            return Some(run);
+        }
+        self.fitting_programs(&self.programs(setup)?, setup, control)
     }
 
     /// The same for programs that are known already.

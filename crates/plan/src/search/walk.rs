@@ -87,11 +87,8 @@ pub fn leanest(bench: &Workbench<'_>, start: &Setup, cell: &Setup) -> Setup {
 
 /// Whether more is held at once than there is, whatever the allocator does.
 fn is_hopeless(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
-    control.note_simulated();
-    let Some(programs) = bench.programs(setup) else { return true };
-    let Some(program) = programs.first() else { return true };
-    let counters = COUNTER * bench.model.parameters.len() as u64;
-    program.least_bytes().saturating_sub(counters) > bench.cap_of(program)
+    let Some((least, cap)) = bench.least_bytes(setup, control) else { return true };
+    least.saturating_sub(COUNTER * bench.model.parameters.len() as u64) > cap
 }
 
 /// Every combination of free tricks, the empty one included.
