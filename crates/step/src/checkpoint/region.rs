@@ -1,6 +1,6 @@
 //! Which parts of a model are checkpointed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Module;
@@ -72,7 +72,16 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
         Choice::Sequential(segments) => sequential(bound, *segments)?,
         Choice::Modules(names) => {
             let mut chosen = BTreeSet::new();
-            for name in names {
+            // A plan may name hundreds of modules.
+            let exact: HashSet<&str> = names.iter().map(String::as_str).collect();
+            let mut found = HashSet::new();
+            for (index, module) in modules.iter().enumerate() {
+                if let Some(path) = module.path.as_deref().filter(|path| exact.contains(path)) {
+                    chosen.insert(index);
+                    found.insert(path);
+                }
+            }
+            for name in names.iter().filter(|name| !found.contains(name.as_str())) {
                 let before = chosen.len();
                 chosen.extend((0..modules.len()).filter(|&index| matches(name, modules[index].path.as_deref())));
                 if chosen.len() == before {
@@ -145,6 +154,17 @@ fn blocks(modules: &[Module]) -> BTreeSet<usize> {
         }
     }
     chosen
+}
+
+/// The names of the repeated blocks that a pass calls, in order: what [`Choice::Blocks`] checkpoints.
+pub fn block_names(bound: &Bound<'_>) -> Vec<String> {
+    let modules = &bound.model.modules;
+    let mut chosen = blocks(modules);
+    let called = bound.steps.iter().filter_map(|step| match step {
+        BoundStep::Enter(module, _) if chosen.remove(&(*module as usize)) => modules[*module as usize].path.clone(),
+        _ => None,
+    });
+    called.collect()
 }
 
 /// Every call of the chosen modules.

@@ -48,6 +48,16 @@ impl Held {
         self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
+    /// `del outputs`.
+    pub(super) fn let_go_of_outputs(&mut self) {
+        self.outputs.clear();
+    }
+
+    /// `del loss`.
+    pub(super) fn let_go_of_loss(&mut self) {
+        self.loss = None;
+    }
+
     /// Everything it holds.
     pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
         self.outputs.iter().chain(&self.loss).chain(&self.kept)

@@ -1,0 +1,4 @@
+//! How many candidates a second are simulated.
+fn main() {
+    divan::main();
+}
