@@ -53,6 +53,7 @@ def main():
     import kernels
     import optimizers
     import products
+    import stacks
     from timing import Clock
 
     clock = Clock(given.device)
@@ -64,13 +65,14 @@ def main():
     common = (clock, given.device, given.tiny, is_late)
     parts = {
         "dispatch": lambda: dispatch.rows(clock, is_late),
+        "stacks": lambda: stacks.rows(clock, is_late),
         "optimizers": lambda: optimizers.rows(clock, given.tiny, is_late),
         "products": lambda: products.products(*common),
         "kernels": lambda: kernels.rows(*common),
         "attention": lambda: products.attention(*common),
-        "convolutions": lambda: products.convolutions(*common),
         "batched": lambda: products.batched(*common),
         "recurrent": lambda: products.recurrent(*common),
+        "convolutions": lambda: products.convolutions(*common),
     }
     wanted = given.only.split(",") if given.only else list(parts)
     result = {"environment": environment(given.device)}

@@ -120,10 +120,11 @@ def convolutions(clock, device, is_tiny, is_late):
     """{inputs, outputs, kernel, stride, groups, side, batch, transposed, dtype, layout, forward, backward}."""
     found = []
     shapes = [(shape, False) for shape in CONVOLUTIONS] + [(shape, True) for shape in TRANSPOSED]
-    batches = (4, 16, 64)
+    batches = (16, 64, 4)
     if is_tiny:
         shapes, batches = shapes[4:6] + shapes[-1:], (1,)
-    for dtype, is_last, batch, (shape, is_transposed) in itertools.product((SINGLE, HALF), (False, True), batches, shapes):
+    order = itertools.product(batches, (SINGLE, HALF), (False, True), shapes)
+    for batch, dtype, is_last, (shape, is_transposed) in order:
         inputs, outputs, kernel, stride, groups, side = shape
         places = side * side if is_transposed else (side // stride) ** 2
         if is_late() or 2.0 * batch * places * inputs // groups * outputs * kernel**2 > 3e11:

@@ -10,23 +10,23 @@ from cases import Case  # noqa: E402
 
 # model: batch (a multiple of four), sequence, what is checkpointed
 VALIDATION = {
-    "bert-base": (32, 128, "blocks"),
-    "distilbert-base": (16, 256, "blocks"),
-    "gpt2-medium": (4, 512, "blocks"),
-    "llama-160m": (8, 512, "blocks"),
-    "opt-125m": (8, 256, "blocks"),
-    "t5-small": (16, 128, "blocks"),
-    "residual": (2048, None, "sequential:4"),
-    "mlp-wide": (2048, None, "sequential:3"),
-    "resnet18": (64, None, "layer1,layer2,layer3"),
     "resnet50": (32, None, "layer1,layer2,layer3"),
+    "resnet18": (64, None, "layer1,layer2,layer3"),
+    "convnext-tiny": (16, None, "features.1,features.3,features.5"),
+    "encoder-post": (32, 128, "encoder.layers.0,encoder.layers.1,encoder.layers.2"),
+    "bert-base": (32, 128, "blocks"),
+    "unet": (8, None, "down.0,down.1,merge.2"),
+    "t5-small": (16, 128, "blocks"),
+    "efficientnet-b0": (32, None, "features.1,features.2,features.3,features.4"),
+    "llama-160m": (8, 512, "blocks"),
     "vit-b-16": (16, None, "encoder.layers.encoder_layer_0,encoder.layers.encoder_layer_1,encoder.layers.encoder_layer_2,"
                  "encoder.layers.encoder_layer_3,encoder.layers.encoder_layer_4,encoder.layers.encoder_layer_5"),
-    "convnext-tiny": (16, None, "features.1,features.3,features.5"),
-    "efficientnet-b0": (32, None, "features.1,features.2,features.3,features.4"),
-    "unet": (8, None, "down.0,down.1,merge.2"),
+    "distilbert-base": (16, 256, "blocks"),
+    "gpt2-medium": (4, 512, "blocks"),
+    "opt-125m": (8, 256, "blocks"),
+    "residual": (2048, None, "sequential:4"),
+    "mlp-wide": (2048, None, "sequential:3"),
     "lstm": (32, 64, None),
-    "encoder-post": (32, 128, "encoder.layers.0,encoder.layers.1,encoder.layers.2"),
 }  # fmt: skip
 CHANNELS_LAST = {"resnet50": "resnet50-channels-last", "unet": "unet-channels-last"}
 

@@ -2,8 +2,9 @@
 
     python3 validation/price/steps.py --out "$OUT/steps.json"
 
-A step's time is the median distance between the ends of consecutive steps on the GPU's own clock, after three steps that
-are not counted; nothing waits for the GPU but what the loop itself waits for. `--device cpu --tiny` only shows that the
+A step's time is the median distance between the ends of consecutive steps on the GPU's own clock; nothing waits for the
+GPU but what the loop itself waits for. The settings of a model take turns, a few steps each, the first of which does not
+count. `--device cpu --tiny` only shows that the
 script has no error.
 """
 
@@ -23,9 +24,10 @@ import fork_pool  # noqa: E402
 fork_pool.prepare_environment()
 
 WARM = 3
-MOST_STEPS = 14
-LEAST_STEPS = 6
-WANTED_SECONDS = 0.5
+ROUNDS = 4
+MOST_STEPS = 5
+LEAST_STEPS = 2
+WANTED_SECONDS = 0.6
 
 
 class Marks:
@@ -128,40 +130,47 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
-def time_case(case, device, tiny, built):
-    step = prepare(case, device, tiny, built)
-    ignore = Marks(device)
-    for _ in range(WARM):
-        step(ignore)
-    synchronize(device)
-    began = time.perf_counter()
-    step(ignore)
-    synchronize(device)
-    alone = time.perf_counter() - began
-    count = 2 if tiny else int(min(MOST_STEPS, max(LEAST_STEPS, WANTED_SECONDS / alone)))
-    marks = Marks(device)
-    step(ignore)
-    marks()
-    began = time.perf_counter()
-    for _ in range(count):
-        step(marks)
-    handed_over = time.perf_counter() - began
-    synchronize(device)
-    whole = time.perf_counter() - began
-    gpu, cpu = marks.distances()
-    phases = ("forward", "backward", "step")
-    median = lambda times, at: statistics.median(times[at::3])  # noqa: E731
-    sums = [sum(gpu[at : at + 3]) for at in range(0, len(gpu), 3)]
-    return {
-        "ms": statistics.median(sums),
-        "spread": [min(sums), max(sums)],
-        "wall_ms": whole / count * 1e3,
-        "cpu_ms": handed_over / count * 1e3,
-        "alone_ms": alone * 1e3,
-        "steps": count,
-        "gpu_phases": {name: median(gpu, at) for at, name in enumerate(phases)},
-        "cpu_phases": {name: median(cpu, at) for at, name in enumerate(phases)},
-    }
+class Timed:
+    """One setting, ready to be timed in turn with the others."""
+
+    def __init__(self, case, device, tiny, built):
+        self.device = device
+        self.step = prepare(case, device, tiny, built)
+        self.gpu, self.cpu = [], []
+        ignore = Marks(device)
+        for _ in range(WARM):
+            self.step(ignore)
+        synchronize(device)
+        began = time.perf_counter()
+        self.step(ignore)
+        synchronize(device)
+        self.alone = time.perf_counter() - began
+        self.count = 1 if tiny else int(min(MOST_STEPS, max(LEAST_STEPS, WANTED_SECONDS / ROUNDS / self.alone)))
+
+    def round(self):
+        """Some steps; the first fills the queue and is not counted."""
+        self.step(Marks(self.device))
+        marks = Marks(self.device)
+        marks()
+        for _ in range(self.count):
+            self.step(marks)
+        synchronize(self.device)
+        gpu, cpu = marks.distances()
+        self.gpu += gpu
+        self.cpu += cpu
+
+    def result(self):
+        phases = ("forward", "backward", "step")
+        median = lambda times, at: statistics.median(times[at::3])  # noqa: E731
+        sums = [sum(self.gpu[at : at + 3]) for at in range(0, len(self.gpu), 3)]
+        return {
+            "ms": statistics.median(sums),
+            "spread": [min(sums), max(sums)],
+            "alone_ms": self.alone * 1e3,
+            "steps": len(sums),
+            "gpu_phases": {name: median(self.gpu, at) for at, name in enumerate(phases)},
+            "cpu_phases": {name: median(self.cpu, at) for at, name in enumerate(phases)},
+        }
 
 
 def profile_case(case, device, tiny, built):
@@ -199,27 +208,49 @@ def rounded(value):
     return [rounded(one) for one in value] if isinstance(value, list) else value
 
 
-def time_model(group, model, device="cuda", tiny=False, profiles=()):
-    """All settings of a model in this process."""
+def cases_of(group, model, tiny):
     import runs
+
+    for case in getattr(runs, group)()[model]:
+        if tiny:
+            case = replace(case, batch=4 if case.accumulate == 1 else 1, seq=8 if case.seq else None)
+        yield {"setting": case.name, "model": case.model, "settings": case.settings()}, case
+
+
+def time_model(group, model, device="cuda", tiny=False, skip=()):
+    """All settings of a model in this process, in turns: what else happens on the machine then meets all of them."""
     import torch
 
     torch.set_num_threads(2)
-    found, built = [], {}
-    for case in getattr(runs, group)()[model]:
-        if profiles and case.name not in profiles:
+    built, rows = {}, []
+    for row, case in cases_of(group, model, tiny):
+        if case.name in skip:
             continue
-        if tiny:
-            case = replace(case, batch=4 if case.accumulate == 1 else 1, seq=8 if case.seq else None)
-        row = {"setting": case.name, "model": case.model, "settings": case.settings()}
         try:
-            row.update((profile_case if profiles else time_case)(case, device, tiny, built))
+            rows.append((row, Timed(case, device, tiny, built)))
         except Exception as error:
-            row["error"] = f"{type(error).__name__}: {error}"[:400]
-        found.append(rounded(row))
+            rows.append(({**row, "error": f"{type(error).__name__}: {error}"[:400]}, None))
+    for _ in range(ROUNDS):
+        for _, timed in rows:
+            if timed:
+                timed.round()
         gc.collect()
-        if device == "cuda":
-            torch.cuda.empty_cache()
+    return {"rows": [rounded({**row, **(timed.result() if timed else {})}) for row, timed in rows]}
+
+
+def profile_model(model, device="cuda", tiny=False, settings=("base", "amp")):
+    import torch
+
+    found, built = [], {}
+    for row, case in cases_of("validation", model, tiny):
+        if case.name in settings:
+            try:
+                row.update(profile_case(case, device, tiny, built))
+            except Exception as error:
+                row["error"] = f"{type(error).__name__}: {error}"[:400]
+            found.append(rounded(row))
+            if device == "cuda":
+                torch.cuda.empty_cache()
     return {"rows": found}
 
 
@@ -229,6 +260,8 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, for a CPU")
     parser.add_argument("--only", default="", help="models with commas between")
+    parser.add_argument("--parts", default="calibration,validation,profiles", help="with commas between")
+    parser.add_argument("--skip", default="", help="settings that are left out, with commas between")
     parser.add_argument("--deadline", type=int, default=300, help="seconds after which nothing more is begun")
     given = parser.parse_args()
 
@@ -245,22 +278,18 @@ def main():
         failed = [row["setting"] for row in answer.get("rows", []) if "error" in row]
         print(f"{time.time() - began:.0f} s {done}/{total} {name} {answer.get('error', '')} {failed or ''}", flush=True)
 
-    for part, group, profiles in (
-        ("calibration", "calibration", ()),
-        ("validation", "validation", ()),
-        ("profiles", "validation", ("base", "amp")),
-    ):
+    skip = [name for name in given.skip.split(",") if name]
+    for part in given.parts.split(","):
+        group = "validation" if part == "profiles" else part
         names = [name for name in getattr(runs, group)() if not given.only or name in given.only.split(",")]
-        jobs = [
-            {
-                "name": name,
-                "call": "steps:time_model",
-                "arguments": {
-                    "group": group, "model": name, "device": given.device, "tiny": given.tiny, "profiles": profiles,
-                },
-            }
-            for name in names
-        ]  # fmt: skip
+        common = {"device": given.device, "tiny": given.tiny}
+        jobs = []
+        for name in names:
+            if part == "profiles":
+                job = {"call": "steps:profile_model", "arguments": {"model": name, **common}}
+            else:
+                job = {"call": "steps:time_model", "arguments": {"group": group, "model": name, "skip": skip, **common}}
+            jobs.append({"name": name, **job})
         result[part] = fork_pool.run(jobs, 1, 90, given.device, report, began + given.deadline)
         given.out.write_text(json.dumps(result, separators=(",", ":")))
 

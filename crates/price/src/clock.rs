@@ -5,13 +5,13 @@ use vramfit_graph::bind::Bound;
 use vramfit_step::checkpoint::UnknownModule;
 use vramfit_step::training::Loop;
 
-use crate::roofline::Roofline;
+use crate::scale::Scale;
 use crate::timetable::Timetable;
 
 /// Tells times on one GPU.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    pub(crate) roofline: Roofline,
+    pub(crate) scale: Scale,
 }
 
 /// How long a step takes once the loop runs evenly, in seconds.
@@ -34,7 +34,7 @@ pub struct StepTime {
 impl Clock {
     /// For a GPU of the catalogue.
     pub fn new(gpu: &Gpu) -> Clock {
-        Clock { roofline: Roofline::of(gpu) }
+        Clock { scale: Scale::of(gpu) }
     }
 
     /// What depends on the bound graph alone, to be asked for several loops.

@@ -1,23 +1,67 @@
-//! How often an optimizer goes over its numbers.
+//! What follows the backward pass: clipping, a scaler, the optimizer.
 
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::Precision;
+use vramfit_step::optimizer::{Implementation, Kind};
+use vramfit_step::training::Loop;
 
-/// Reads and writes of a step for each weight's number: those of the algorithm for a fused kernel, and three (two read, one
-/// written) for each operator over lists or single weights elsewhere.
-pub(crate) fn passes(recipe: Recipe) -> f64 {
-    let (state, operators) = match recipe.kind {
-        Kind::None => return 0.0,
-        Kind::Sgd => (0.0, 1.0),
-        Kind::Momentum | Kind::Nesterov => (1.0, 3.0),
-        Kind::Adam | Kind::AdamW => (2.0, 7.0),
-        Kind::Amsgrad => (3.0, 8.0),
-        Kind::RmsProp | Kind::Adagrad => (1.0, 5.0),
-        Kind::Adadelta => (2.0, 9.0),
-        Kind::Adamax | Kind::NAdam | Kind::RAdam => (2.0, 8.0),
-        Kind::Adafactor => (0.1, 6.0),
-    };
-    match recipe.implementation {
-        Implementation::Fused => 3.0 + 2.0 * state,
-        _ => 3.0 * operators,
+use crate::queues::{Cost, Queues};
+use crate::scale::Scale;
+use crate::tables::{OptimizerCost, TABLES};
+
+/// Operators over lists that a step hands over one after another; how many does not matter much.
+const LISTS: u32 = 8;
+
+/// The weights that are trained.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weights {
+    count: f64,
+    bytes: f64,
+    needs_scaler: bool,
+}
+
+impl Weights {
+    pub fn of(bound: &Bound<'_>) -> Weights {
+        let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+        let needs_scaler = bound.variant.precision == Precision::Autocast(Dtype::Float16);
+        let none = Weights { needs_scaler, ..Weights::default() };
+        trained.fold(none, |sum, weight| Weights {
+            count: sum.count + 1.0,
+            bytes: sum.bytes + bound.tensor(weight.tensor).bytes as f64,
+            ..sum
+        })
+    }
+
+    /// Hands over all that follows the backward pass.
+    pub fn step(&self, queues: &mut Queues, options: &Loop, scale: Scale) {
+        if options.clips_gradients {
+            self.hand_over(queues, TABLES.optimizer_part("clip", "foreach"), LISTS, scale);
+        }
+        if self.needs_scaler {
+            self.hand_over(queues, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
+            queues.wait();
+        }
+        let recipe = options.optimizer;
+        if recipe.kind == Kind::None {
+            return;
+        }
+        let is_loop = recipe.implementation == Implementation::ForLoop || recipe.kind == Kind::Adafactor;
+        let pieces = match recipe.implementation {
+            Implementation::Fused => 1,
+            _ if is_loop => self.count as u32,
+            _ => LISTS,
+        };
+        self.hand_over(queues, TABLES.optimizer(recipe.kind, recipe.implementation), pieces, scale);
+    }
+
+    fn hand_over(&self, queues: &mut Queues, cost: OptimizerCost, pieces: u32, scale: Scale) {
+        let pieces = pieces.max(1);
+        let part = 1.0 / f64::from(pieces);
+        let cpu = cost.base + cost.each * self.count;
+        let gpu = cost.gpu_each * self.count + cost.gpu_byte * self.bytes * scale.memory;
+        for _ in 0..pieces {
+            queues.hand_over(Cost { cpu: cpu * part, gpu: gpu * part });
+        }
     }
 }

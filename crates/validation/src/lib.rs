@@ -9,4 +9,5 @@ pub mod caps;
 pub mod difference;
 pub mod estimate;
 pub mod measured;
+pub mod price;
 pub mod recordings;

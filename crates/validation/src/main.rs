@@ -3,20 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, caps, estimate};
+use vramfit_validation::{allocator, archive, caps, estimate, price};
 
-const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps [--write | --check] | estimate PART | trace CASE | \
-                     archive-trace CASE";
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price [--write | --check] | estimate PART | \
+                     trace CASE | archive-trace CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
 /// The tables: name, file in `docs/`, and what makes it.
-const TABLES: [(&str, &str, Page); 4] = [
+const TABLES: [(&str, &str, Page); 5] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
     ("archive", "pt2-accuracy.md", archive::page),
     ("caps", "cap-accuracy.md", caps::page),
+    ("price", "price-accuracy.md", price::page),
 ];
 
 fn main() -> ExitCode {
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
 fn answer(words: &[&str]) -> Result<String, String> {
     let table = |name: &str| TABLES.iter().find(|(known, ..)| *known == name).ok_or(USAGE);
     match words {
+        ["price-calibration"] => price::calibration(),
         ["trace", case] => estimate::difference_of(case),
         ["archive-trace", case] => archive::difference_of(case),
         ["estimate", part @ ("1" | "2")] => estimate::overview(if *part == "1" { 1 } else { 2 }),
