@@ -11,3 +11,4 @@ pub mod estimate;
 pub mod measured;
 pub mod price;
 pub mod recordings;
+pub mod segments;
