@@ -36,7 +36,7 @@ class Pair:
 # Those with a batch of 1 leave no room for micro-batches.
 PAIRS = [
     Pair("bert-small", 256, 128, 2),
-    Pair("mlp-wide", 40_000, None, 2),
+    Pair("encoder-features", 96, 512, 2),
     Pair("distilbert-base", 96, 128, 4),
     Pair("llama-160m", 1, 2048, 5),
     Pair("bert-base", 64, 128, 6, {"optimizer": "adam"}),
@@ -52,7 +52,6 @@ PAIRS = [
     Pair("qwen2-0.5b", 1, 1024, 11),
     Pair("bert-large", 24, 384, 12),
     Pair("qwen2-0.5b", 8, 256, 12),
-    Pair("phi-1", 2, 1024, 14),
     Pair("gpt2-medium", 12, 512, 16),
     Pair("llama-1b", 4, 512, 24),
 ]

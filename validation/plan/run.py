@@ -112,7 +112,8 @@ def jobs_of(plans, device, tiny):
             batch = planned["max_batch"] + more
             if batch:
                 jobs.append(common | {"kind": kind, "batch": batch, "settings": start["settings"], "code": start["code"]})
-    return jobs
+    order = ("start", "plan-none", "max-batch", "max-batch-and-one", "plan-rounding", "plan-training")
+    return sorted(jobs, key=lambda job: order.index(job["kind"]))
 
 
 def run_job(job, timeout):

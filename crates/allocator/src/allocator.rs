@@ -102,6 +102,14 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
+    /// One that counts less with each request: of [`Allocator::statistics`] only what concerns segments, and the sum of
+    /// `allocated_bytes`, hold.
+    pub fn brief(settings: Settings, driver: D) -> Allocator<D> {
+        let mut allocator = Allocator::new(settings, driver);
+        allocator.statistics.is_brief = true;
+        allocator
+    }
+
     /// The settings it runs under.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -230,11 +238,7 @@ impl<D: Driver> Allocator<D> {
         let block = &self.blocks[id];
         let is_small = self.pools[block.pool as usize].is_small;
         let size = block.size;
-        self.statistics.allocation.decrease(is_small, 1);
-        self.statistics.allocated_bytes.decrease(is_small, size);
-        if size >= self.settings.max_split_size {
-            self.statistics.oversize_allocations.decrease(1);
-        }
+        self.statistics.let_go(is_small, size, size >= self.settings.max_split_size);
     }
 
     /// Puts an active block into the cache, joined with its free neighbours.
@@ -257,12 +261,9 @@ impl<D: Driver> Allocator<D> {
         }
         let is_small = self.pools[pool as usize].is_small;
         if expandable.is_none() {
-            self.statistics.inactive_split.change(is_small, split_blocks);
-            self.statistics.inactive_split_bytes.change(is_small, split_bytes);
+            self.statistics.change_split(is_small, split_blocks, split_bytes);
         }
-        self.statistics.active.decrease(is_small, 1);
-        self.statistics.active_bytes.decrease(is_small, size);
-        self.statistics.requested_bytes.decrease(is_small, requested);
+        self.statistics.come_back(is_small, size, requested);
     }
 
     /// Joins `other`, a neighbour, to `block` if both are of one kind; the bytes it brought.
@@ -427,27 +428,18 @@ impl<D: Driver> Allocator<D> {
             self.blocks.splice(rest, Some(id), found.next);
             self.insert_free(rest);
             if counts && was_split {
-                self.statistics.inactive_split_bytes.decrease(is_small, size);
+                self.statistics.change_split(is_small, 0, -(size as i64));
             } else if counts {
-                self.statistics.inactive_split_bytes.increase(is_small, found.size - size);
-                self.statistics.inactive_split.increase(is_small, 1);
+                self.statistics.change_split(is_small, 1, (found.size - size) as i64);
             }
         } else if counts && was_split {
-            self.statistics.inactive_split_bytes.decrease(is_small, found.size);
-            self.statistics.inactive_split.decrease(is_small, 1);
+            self.statistics.change_split(is_small, -1, -(found.size as i64));
         }
         let block = &mut self.blocks[id];
         block.usage = Use::Allocated;
         block.requested = requested;
         let size = block.size;
-        self.statistics.allocation.increase(is_small, 1);
-        self.statistics.allocated_bytes.increase(is_small, size);
-        self.statistics.active.increase(is_small, 1);
-        self.statistics.active_bytes.increase(is_small, size);
-        self.statistics.requested_bytes.increase(is_small, requested);
-        if size >= self.settings.max_split_size {
-            self.statistics.oversize_allocations.increase(1);
-        }
+        self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
         id
     }
 

@@ -14,8 +14,16 @@ const SPARE: usize = 32;
 /// Cached blocks by [`SizeKey`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeList {
-    /// The stream and size of each shelf, in order.
-    sizes: Vec<(u64, u64)>,
+    /// In the order of their streams.
+    racks: Vec<Rack>,
+}
+
+/// The cached blocks of one stream.
+#[derive(Clone, Debug)]
+struct Rack {
+    stream: u64,
+    /// The size of each shelf, in order.
+    sizes: Vec<u64>,
     /// The blocks of each, the lowest address last: it is the next to be taken.
     shelves: Vec<Vec<(u64, BlockId)>>,
     /// How many shelves are empty.
@@ -25,73 +33,44 @@ pub(crate) struct FreeList {
 /// A place in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
+    rack: usize,
     shelf: usize,
     /// Counted from the lowest address on.
     at: usize,
 }
 
-impl FreeList {
-    /// The first shelf that does not come before a stream and size.
-    #[inline]
-    fn shelf_from(&self, stream: u64, size: u64) -> usize {
-        // Without a branch that could be guessed wrongly.
-        self.sizes.partition_point(|found| (found.0 < stream) | ((found.0 == stream) & (found.1 < size)))
+impl Rack {
+    fn new(stream: u64) -> Rack {
+        Rack { stream, sizes: Vec::new(), shelves: Vec::new(), empty: 0 }
     }
 
-    /// The place of the first block that does not come before `key`.
+    /// The first shelf that is not smaller.
     #[inline]
-    pub fn first_from(&self, (stream, size, address): SizeKey) -> Position {
-        let shelf = self.shelf_from(stream, size);
-        let at = match self.sizes.get(shelf) {
-            Some(&found) if address > 0 && found == (stream, size) => {
-                self.shelves[shelf].len() - self.shelves[shelf].partition_point(|(found, _)| *found >= address)
-            }
-            _ => 0,
-        };
-        self.settled(Position { shelf, at })
+    fn shelf_from(&self, size: u64) -> usize {
+        self.sizes.partition_point(|&found| found < size)
     }
 
-    /// The place itself where a block lies there, or the next one where one does.
     #[inline]
-    fn settled(&self, mut position: Position) -> Position {
-        while self.shelves.get(position.shelf).is_some_and(|shelf| position.at >= shelf.len()) {
-            position = Position { shelf: position.shelf + 1, at: 0 };
-        }
-        position
-    }
-
-    /// The block at a place.
-    #[inline]
-    pub fn at(&self, position: Position) -> Option<(SizeKey, BlockId)> {
-        let shelf = self.shelves.get(position.shelf)?;
-        let &(address, id) = shelf.get(shelf.len().checked_sub(position.at + 1)?)?;
-        let (stream, size) = self.sizes[position.shelf];
-        Some(((stream, size, address), id))
-    }
-
-    /// The place after.
-    #[inline]
-    pub fn next(&self, position: Position) -> Position {
-        self.settled(Position { at: position.at + 1, ..position })
-    }
-
-    /// Adds a block.
-    #[inline]
-    pub fn insert(&mut self, (stream, size, address): SizeKey, id: BlockId) {
-        let at = self.shelf_from(stream, size);
-        if self.sizes.get(at) != Some(&(stream, size)) {
-            self.make_shelf(at, (stream, size));
+    fn insert(&mut self, size: u64, address: u64, id: BlockId) {
+        let at = self.shelf_from(size);
+        if self.sizes.get(at) != Some(&size) {
+            self.make_shelf(at, size);
         }
         let shelf = &mut self.shelves[at];
         if shelf.is_empty() {
             self.empty -= 1;
         }
-        let place = shelf.partition_point(|(found, _)| *found > address);
-        shelf.insert(place, (address, id));
+        match shelf.last() {
+            Some(&(lowest, _)) if lowest < address => {
+                let place = shelf.partition_point(|(found, _)| *found > address);
+                shelf.insert(place, (address, id));
+            }
+            _ => shelf.push((address, id)),
+        }
     }
 
     /// Makes place `at` an empty shelf for a size.
-    fn make_shelf(&mut self, at: usize, size: (u64, u64)) {
+    fn make_shelf(&mut self, at: usize, size: u64) {
         match self.shelves.get(at) {
             // The shelf there is free: all sizes before it are smaller, all after it larger than this one.
             Some(shelf) if shelf.is_empty() => self.sizes[at] = size,
@@ -103,19 +82,21 @@ impl FreeList {
         }
     }
 
-    /// Takes the block at a place out.
+    /// Takes a block out, counted on its shelf from the lowest address on.
     #[inline]
-    pub fn remove_at(&mut self, position: Position) -> Option<(SizeKey, BlockId)> {
-        let removed = self.at(position)?;
-        let shelf = &mut self.shelves[position.shelf];
-        shelf.remove(shelf.len() - 1 - position.at);
+    fn remove_at(&mut self, shelf: usize, at: usize) {
+        let shelf = &mut self.shelves[shelf];
+        if at == 0 {
+            shelf.pop();
+        } else {
+            shelf.remove(shelf.len() - 1 - at);
+        }
         if shelf.is_empty() {
             self.empty += 1;
             if self.empty > self.sizes.len() - self.empty + SPARE {
                 self.clear_away();
             }
         }
-        Some(removed)
     }
 
     /// Takes empty shelves away.
@@ -126,24 +107,107 @@ impl FreeList {
         self.empty = 0;
     }
 
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
+        self.sizes.iter().zip(&self.shelves).flat_map(move |(&size, shelf)| {
+            shelf.iter().rev().map(move |&(address, id)| ((self.stream, size, address), id))
+        })
+    }
+}
+
+impl FreeList {
+    /// The first rack that does not come before a stream.
+    #[inline]
+    fn rack_from(&self, stream: u64) -> usize {
+        match self.racks.first() {
+            // Nearly always the only one.
+            Some(first) if first.stream == stream => 0,
+            _ => self.racks.partition_point(|rack| rack.stream < stream),
+        }
+    }
+
+    /// The place of the first block that does not come before `key`.
+    #[inline]
+    pub fn first_from(&self, (stream, size, address): SizeKey) -> Position {
+        let rack = self.rack_from(stream);
+        let (shelf, at) = match self.racks.get(rack) {
+            Some(found) if found.stream == stream => {
+                let shelf = found.shelf_from(size);
+                let is_its_size = address > 0 && found.sizes.get(shelf) == Some(&size);
+                (shelf, if is_its_size { below(&found.shelves[shelf], address) } else { 0 })
+            }
+            _ => (0, 0),
+        };
+        self.settled(Position { rack, shelf, at })
+    }
+
+    /// The place itself where a block lies there, or the next one where one does.
+    #[inline]
+    fn settled(&self, Position { mut rack, mut shelf, mut at }: Position) -> Position {
+        while let Some(found) = self.racks.get(rack) {
+            while let Some(blocks) = found.shelves.get(shelf) {
+                if at < blocks.len() {
+                    return Position { rack, shelf, at };
+                }
+                (shelf, at) = (shelf + 1, 0);
+            }
+            (rack, shelf, at) = (rack + 1, 0, 0);
+        }
+        Position { rack, shelf, at }
+    }
+
+    /// The block at a place.
+    #[inline]
+    pub fn at(&self, position: Position) -> Option<(SizeKey, BlockId)> {
+        let rack = self.racks.get(position.rack)?;
+        let shelf = rack.shelves.get(position.shelf)?;
+        let &(address, id) = shelf.get(shelf.len().checked_sub(position.at + 1)?)?;
+        Some(((rack.stream, rack.sizes[position.shelf], address), id))
+    }
+
+    /// The place after.
+    #[inline]
+    pub fn next(&self, position: Position) -> Position {
+        self.settled(Position { at: position.at + 1, ..position })
+    }
+
+    /// Adds a block.
+    #[inline]
+    pub fn insert(&mut self, (stream, size, address): SizeKey, id: BlockId) {
+        let rack = self.rack_from(stream);
+        if self.racks.get(rack).is_none_or(|found| found.stream != stream) {
+            self.racks.insert(rack, Rack::new(stream));
+        }
+        self.racks[rack].insert(size, address, id);
+    }
+
+    /// Takes the block at a place out.
+    #[inline]
+    pub fn remove_at(&mut self, position: Position) {
+        self.racks[position.rack].remove_at(position.shelf, position.at);
+    }
+
     /// Takes the block with this key out.
     #[inline]
-    pub fn remove(&mut self, key: &SizeKey) -> Option<BlockId> {
-        let position = self.first_from(*key);
-        match self.at(position) {
-            Some((found, id)) if found == *key => {
-                self.remove_at(position);
-                Some(id)
-            }
-            _ => None,
+    pub fn remove(&mut self, (stream, size, address): &SizeKey) -> Option<BlockId> {
+        let index = self.rack_from(*stream);
+        let rack = self.racks.get_mut(index).filter(|rack| rack.stream == *stream)?;
+        let place = rack.shelf_from(*size);
+        if rack.sizes.get(place) != Some(size) {
+            return None;
         }
+        let shelf = &rack.shelves[place];
+        let at = below(shelf, *address);
+        let &(found, id) = shelf.get(shelf.len().checked_sub(at + 1)?)?;
+        if found != *address {
+            return None;
+        }
+        rack.remove_at(place, at);
+        Some(id)
     }
 
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.sizes.iter().zip(&self.shelves).flat_map(|(&(stream, size), shelf)| {
-            shelf.iter().rev().map(move |&(address, id)| ((stream, size, address), id))
-        })
+        self.racks.iter().flat_map(Rack::iter)
     }
 
     /// The block with this key.
@@ -159,6 +223,15 @@ impl FreeList {
     /// The blocks before `key`, from the last on.
     pub fn before(&self, key: SizeKey) -> impl Iterator<Item = (SizeKey, BlockId)> {
         self.iter().rev().skip_while(move |(found, _)| *found >= key)
+    }
+}
+
+/// How many blocks of a shelf lie below an address.
+#[inline]
+fn below(shelf: &[(u64, BlockId)], address: u64) -> usize {
+    match shelf.last() {
+        Some(&(lowest, _)) if lowest >= address => 0,
+        _ => shelf.len() - shelf.partition_point(|(found, _)| *found >= address),
     }
 }
 
@@ -193,8 +266,11 @@ mod tests {
             if number % 97 == 0 {
                 assert!(list.iter().eq(map.iter().map(|(key, id)| (*key, *id))));
                 assert!(list.before(key).eq(map.range(..key).rev().map(|(key, id)| (*key, *id))));
-                assert!(list.sizes.is_sorted() && list.sizes.len() == list.shelves.len());
-                assert_eq!(list.empty, list.shelves.iter().filter(|shelf| shelf.is_empty()).count());
+                assert!(list.racks.is_sorted_by_key(|rack| rack.stream));
+                for rack in &list.racks {
+                    assert!(rack.sizes.is_sorted() && rack.sizes.len() == rack.shelves.len());
+                    assert_eq!(rack.empty, rack.shelves.iter().filter(|shelf| shelf.is_empty()).count());
+                }
             }
         }
     }

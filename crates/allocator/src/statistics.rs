@@ -9,8 +9,6 @@ pub struct Statistic {
     pub peak: u64,
     /// The sum of all increases.
     pub allocated: u64,
-    /// The sum of all decreases.
-    pub freed: u64,
 }
 
 impl Statistic {
@@ -24,7 +22,11 @@ impl Statistic {
     #[inline]
     pub(crate) fn decrease(&mut self, amount: u64) {
         self.current -= amount;
-        self.freed = self.freed.wrapping_add(amount);
+    }
+
+    /// The sum of all decreases.
+    pub fn freed(&self) -> u64 {
+        self.allocated.wrapping_sub(self.current)
     }
 
     fn reset_peak(&mut self) {
@@ -112,9 +114,61 @@ pub struct Statistics {
     pub device_alloc: u64,
     /// How often memory was given back to it.
     pub device_free: u64,
+    /// Whether of all that changes with each request only the sum of `allocated_bytes` is kept.
+    pub(crate) is_brief: bool,
 }
 
 impl Statistics {
+    /// The program gets a block.
+    #[inline]
+    pub(crate) fn hand_out(&mut self, is_small: bool, size: u64, requested: u64, is_oversize: bool) {
+        if self.is_brief {
+            self.allocated_bytes.all.increase(size);
+            return;
+        }
+        self.allocation.increase(is_small, 1);
+        self.allocated_bytes.increase(is_small, size);
+        self.active.increase(is_small, 1);
+        self.active_bytes.increase(is_small, size);
+        self.requested_bytes.increase(is_small, requested);
+        if is_oversize {
+            self.oversize_allocations.increase(1);
+        }
+    }
+
+    /// The program lets go of a block.
+    #[inline]
+    pub(crate) fn let_go(&mut self, is_small: bool, size: u64, is_oversize: bool) {
+        if self.is_brief {
+            self.allocated_bytes.all.decrease(size);
+            return;
+        }
+        self.allocation.decrease(is_small, 1);
+        self.allocated_bytes.decrease(is_small, size);
+        if is_oversize {
+            self.oversize_allocations.decrease(1);
+        }
+    }
+
+    /// A block comes back to the cache.
+    #[inline]
+    pub(crate) fn come_back(&mut self, is_small: bool, size: u64, requested: u64) {
+        if !self.is_brief {
+            self.active.decrease(is_small, 1);
+            self.active_bytes.decrease(is_small, size);
+            self.requested_bytes.decrease(is_small, requested);
+        }
+    }
+
+    /// There are so many cached parts of segments more, and so many bytes in them.
+    #[inline]
+    pub(crate) fn change_split(&mut self, is_small: bool, blocks: i64, bytes: i64) {
+        if !self.is_brief {
+            self.inactive_split.change(is_small, blocks);
+            self.inactive_split_bytes.change(is_small, bytes);
+        }
+    }
+
     /// As `torch.cuda.reset_peak_memory_stats`: every peak becomes the current value.
     pub fn reset_peaks(&mut self) {
         for (_, statistic) in self.by_pool_mut() {
@@ -160,7 +214,7 @@ impl Statistics {
             rows.push((format!("{name}.current"), statistic.current));
             rows.push((format!("{name}.peak"), statistic.peak));
             rows.push((format!("{name}.allocated"), statistic.allocated));
-            rows.push((format!("{name}.freed"), statistic.freed));
+            rows.push((format!("{name}.freed"), statistic.freed()));
         };
         for (name, statistic) in self.by_pool() {
             push(&format!("{name}.all"), &statistic.all);

@@ -64,7 +64,7 @@ fn row(name: &str, shown: &Statistic, unit: &Statistic, format: fn(u64, u64) -> 
         format(shown.current, unit.current),
         format(shown.peak, unit.peak),
         format(shown.allocated, unit.allocated),
-        format(shown.freed, unit.freed),
+        format(shown.freed(), unit.freed()),
     )
 }
 

@@ -140,9 +140,19 @@ impl Memory {
         &self.journal
     }
 
-    /// How much has happened between requests.
-    pub(crate) fn aside_count(&self) -> usize {
-        self.asides.len()
+    /// What has happened between requests so far.
+    pub(crate) fn asides(&self) -> &[Aside] {
+        &self.asides
+    }
+
+    /// Takes back the requests from `entry` on, and what happened between them from `aside` on.
+    pub(crate) fn split_off(&mut self, entry: usize, aside: usize) -> (Vec<Entry>, Vec<Aside>) {
+        (self.journal.split_off(entry), self.asides.split_off(aside))
+    }
+
+    /// Writes down a request that nothing simulated stands behind.
+    pub(crate) fn write(&mut self, entry: Entry) {
+        self.journal.push(entry);
     }
 
     /// The requests, and what happened between them; what is let go of from now on is not written down.

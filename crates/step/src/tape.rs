@@ -83,9 +83,12 @@ impl<Function: Backward + ?Sized> Drop for Node<Function> {
 impl<Function: Backward + ?Sized> Node<Function> {
     /// Lets go of everything the node holds; nodes that it held come into `nodes`.
     fn release_to(&mut self, nodes: &mut SmallVec<[Rc<Node>; 8]>) {
-        nodes.extend(std::mem::take(&mut self.next).into_iter().flatten().map(|edge| edge.node));
-        let held = self.saved.get_mut().drain(..).chain(self.buffer.get_mut().drain(..));
-        nodes.extend(held.flatten().filter_map(Tensor::into_edge).map(|edge| edge.node));
+        for edge in &mut self.next {
+            nodes.extend(edge.take().map(|edge| edge.node));
+        }
+        for tensor in self.saved.get_mut().iter_mut().chain(self.buffer.get_mut()) {
+            nodes.extend(tensor.take().and_then(Tensor::into_edge).map(|edge| edge.node));
+        }
     }
 }
 

@@ -12,3 +12,4 @@ pub mod max_batch;
 pub mod measured;
 pub mod price;
 pub mod recordings;
+pub mod segments;

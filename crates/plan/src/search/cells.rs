@@ -24,7 +24,7 @@ pub struct Cell {
 }
 
 /// How many divisions into micro-batches are tried.
-const MICRO_BATCHES: usize = 6;
+const MICRO_BATCHES: usize = 8;
 /// How many subsets of modules are tried.
 const SUBSETS: usize = 24;
 /// The same where much else is combined with them.
@@ -138,12 +138,15 @@ fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
     setup
 }
 
-/// The first and the last, and as many between.
-fn thinned(setups: Vec<Setup>, count: usize) -> Vec<Setup> {
-    let length = setups.len();
-    if length <= count {
+/// The first half as they are, and of the others as many, spread: near the start a step more or less costs most.
+fn thinned(mut setups: Vec<Setup>, count: usize) -> Vec<Setup> {
+    if setups.len() <= count {
         return setups;
     }
-    let chosen: Vec<usize> = (0..count).map(|index| index * (length - 1) / (count - 1)).collect();
-    setups.into_iter().enumerate().filter(|(index, _)| chosen.contains(index)).map(|(_, setup)| setup).collect()
+    let others = setups.split_off(count / 2);
+    let wanted = count - setups.len();
+    let last = others.len() - 1;
+    let chosen: Vec<usize> = (1..=wanted).map(|index| index * last / wanted).collect();
+    setups.extend(others.into_iter().enumerate().filter(|(index, _)| chosen.contains(index)).map(|(_, setup)| setup));
+    setups
 }

@@ -6,7 +6,6 @@
 mod cells;
 mod frontier;
 mod nothing;
-mod refine;
 mod table;
 mod walk;
 
@@ -15,6 +14,7 @@ use vramfit_step::training::Run;
 use crate::control::Control;
 use crate::effect::Effect;
 use crate::max_batch::{MaxBatch, max_batch};
+use crate::selective::refine;
 use crate::setup::Setup;
 use crate::tricks::{Change, differences, effect};
 use crate::workbench::{Judged, Peaks, Workbench};
@@ -113,7 +113,7 @@ pub fn plan<'m>(
     for effect in Effect::ALL {
         let cells = cells::cells(bench, start, effect, max_batch, control);
         let walked = walk::walk(bench, start, &cells, control);
-        let best = walked.best.map(|found| refine::refine(bench, start, found, control));
+        let best = walked.best.map(|found| refine(bench, start, found, control));
         let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
         let seen = frontier::frontier(bench, start, &cells, best.as_ref(), control);
         leanest = nothing::leaner(leanest, seen.leanest);

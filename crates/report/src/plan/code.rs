@@ -4,7 +4,7 @@ use vramfit_graph::bind::BoundStep;
 use vramfit_graph::dtype::Dtype;
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
-use vramfit_step::checkpoint::{Choice, block_names};
+use vramfit_step::checkpoint::{Choice, module_names};
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{AddedLoss, ZeroGrad};
 
@@ -42,11 +42,7 @@ pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
         AddedLoss::None => Loss::None,
     };
     let has_targets = !bench.model.targets.is_empty() || matches!(loss, Loss::CrossEntropy);
-    let modules = match &setup.training.checkpoint {
-        Choice::Nothing | Choice::Sequential(_) => Vec::new(),
-        Choice::Blocks => block_names(&bound),
-        Choice::Modules(names) => names.clone(),
-    };
+    let modules = module_names(&bound, &setup.training.checkpoint);
     let in_place = if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() };
     let mut script = Script(String::new());
     head(&mut script, setup, !modules.is_empty());
@@ -85,7 +81,8 @@ fn yours(script: &mut Script, bench: &Workbench<'_>, setup: &Setup, loss: &Loss,
     let place = if setup.training.has_fresh_inputs { "on the CPU" } else { "on the GPU" };
     let each = if has_targets { "(inputs, targets)" } else { "inputs" };
     script.line(0, "# Yours: `model`, as you build it, on the CPU;");
-    script.line(0, &format!("# `batches`, which gives {each}{batch} each, {place}, inputs as a dict of arguments;"));
+    script.line(0, &format!("# `batches`, which gives {each}{batch} each, {place};"));
+    script.line(0, "# inputs are a dict of the model's arguments;");
     if matches!(loss, Loss::Given) {
         script.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
     }

@@ -158,13 +158,31 @@ fn blocks(modules: &[Module]) -> BTreeSet<usize> {
 
 /// The names of the repeated blocks that a pass calls, in order: what [`Choice::Blocks`] checkpoints.
 pub fn block_names(bound: &Bound<'_>) -> Vec<String> {
-    let modules = &bound.model.modules;
-    let mut chosen = blocks(modules);
-    let called = bound.steps.iter().filter_map(|step| match step {
-        BoundStep::Enter(module, _) if chosen.remove(&(*module as usize)) => modules[*module as usize].path.clone(),
+    called(bound, blocks(&bound.model.modules))
+}
+
+/// The names of the modules that a choice checkpoints, in the order of their calls; none for segments of a Sequential.
+pub fn module_names(bound: &Bound<'_>, choice: &Choice) -> Vec<String> {
+    match choice {
+        Choice::Nothing | Choice::Sequential(_) => Vec::new(),
+        Choice::Blocks => block_names(bound),
+        Choice::Modules(names) => {
+            let modules = &bound.model.modules;
+            let is_chosen = |index: &usize| names.iter().any(|name| matches(name, modules[*index].path.as_deref()));
+            called(bound, (0..modules.len()).filter(is_chosen).collect())
+        }
+    }
+}
+
+/// The names of those modules that a pass calls, in order.
+fn called(bound: &Bound<'_>, mut chosen: BTreeSet<usize>) -> Vec<String> {
+    let names = bound.steps.iter().filter_map(|step| match step {
+        BoundStep::Enter(module, _) if chosen.remove(&(*module as usize)) => {
+            bound.model.modules[*module as usize].path.clone()
+        }
         _ => None,
     });
-    called.collect()
+    names.collect()
 }
 
 /// Every call of the chosen modules.

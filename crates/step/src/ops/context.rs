@@ -172,6 +172,11 @@ impl Context {
         }
     }
 
+    /// Whether cuDNN's dropout has its state.
+    pub(crate) fn has_dropout_state(&self) -> bool {
+        self.workspaces.dropout.is_some()
+    }
+
     /// How cuDNN's plans are chosen, from now on.
     pub fn set_plans(&mut self, plans: Plans) {
         self.plans = plans;

@@ -15,7 +15,7 @@ impl Program {
 
     /// The same; the requests come with it where `keeps_journal` says so.
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
-        let mut gpu = Gpu::new(Allocator::new(settings, driver), self.allocation_count());
+        let mut gpu = Gpu::new(Allocator::brief(settings, driver), self.allocation_count());
         gpu.labels = keeps_journal.then(Vec::new);
         let mut goes_on = gpu.play(&self.entries, &self.asides, 0, &self.marks, |id| id);
         if goes_on && let Some(repeat) = &self.repeat {

@@ -6,6 +6,15 @@ use vramfit_graph::model::TensorId;
 use crate::memory::Category;
 use crate::tensor::Tensor;
 
+/// A name that the script binds anew in each micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    Outputs,
+    Loss,
+    /// What the model itself has kept.
+    Kept,
+}
+
 /// The names `outputs` and `loss`.
 #[derive(Default)]
 pub(super) struct Held {
@@ -48,14 +57,13 @@ impl Held {
         self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
-    /// `del outputs`.
-    pub(super) fn let_go_of_outputs(&mut self) {
-        self.outputs.clear();
-    }
-
-    /// `del loss`.
-    pub(super) fn let_go_of_loss(&mut self) {
-        self.loss = None;
+    /// What a name holds goes.
+    pub(super) fn let_go(&mut self, name: Name) {
+        match name {
+            Name::Outputs => self.outputs = Vec::new(),
+            Name::Loss => self.loss = None,
+            Name::Kept => self.kept = Vec::new(),
+        }
     }
 
     /// Everything it holds.

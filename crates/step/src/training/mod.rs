@@ -8,6 +8,7 @@ mod holders;
 mod loss;
 mod program;
 mod report;
+mod second;
 mod settings;
 mod state;
 mod steps;

@@ -10,7 +10,7 @@ use crate::ops::{Guessed, Libraries};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The requests that were simulated.
     pub(super) entries: Vec<Entry>,
@@ -53,7 +53,7 @@ pub(super) struct Repeat {
 }
 
 /// A place in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub entry: usize,
     pub aside: usize,

@@ -4,6 +4,7 @@
 use super::steps::Script;
 use crate::launch::Launched;
 use crate::memory::Category;
+use crate::optimizer::Optimizer;
 use crate::tensor::{Layout, Tensor};
 
 /// Everything that is held between two steps, in a fixed order.
@@ -93,7 +94,7 @@ impl State {
             optimizer.kept().for_each(|tensor| {
                 found.tensor(tensor);
             });
-            counts.extend(optimizer.has_state().map(|count| count.map_or(0, |count| count + 1)));
+            counts.extend(optimizer.has_state().map(State::counted));
         }
         script.context.each_workspace(|storage| {
             if let Some(id) = storage.id() {
@@ -137,6 +138,37 @@ impl State {
             && self.counts == other.counts
             && self.launched == other.launched
             && self.fresh == other.fresh
+    }
+
+    /// Whether after another step of the optimizer alone everything lies where it lay.
+    pub(super) fn still_lies(&self, script: &Script<'_>) -> bool {
+        let held = script.tensors.iter().flatten();
+        let kept = script.optimizer.iter().flat_map(Optimizer::kept);
+        let mut workspaces = 0;
+        script.context.each_workspace(|_| workspaces += 1);
+        let mut known = 0;
+        let is_where_it_was = held.chain(kept).filter_map(|tensor| tensor.storage()?.id()).all(|id| {
+            let is_next = self.ids.get(known) == Some(&id);
+            known += usize::from(is_next);
+            is_next || self.ids[..known].contains(&id)
+        });
+        let has_state: Vec<usize> =
+            script.optimizer.iter().flat_map(Optimizer::has_state).map(State::counted).collect();
+        script.context.memory().borrow().live() as usize == self.ids.len()
+            && is_where_it_was
+            && known + workspaces == self.lasting
+            && self.counts.starts_with(&has_state)
+            && self.launched == script.context.launched_so_far()
+    }
+
+    /// How much state a weight has, as a count.
+    fn counted(state: Option<usize>) -> usize {
+        state.map_or(0, |count| count + 1)
+    }
+
+    /// The memory that stays from step to step.
+    pub(super) fn lasting(&self) -> &[u32] {
+        &self.ids[..self.lasting]
     }
 
     /// The memory, in the same order in every state.

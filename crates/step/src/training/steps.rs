@@ -10,10 +10,11 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Precision};
 
 use super::build::{Tensors, move_inputs, move_model};
-use super::held::Held;
+use super::held::{Held, Name};
 use super::loss::added_loss;
 use super::program::{Mark, Position, Program, Repeat};
 use super::report::{Phase, Run};
+use super::second::{Counts, First, Rebinding, can_be_told, tell};
 use super::settings::{Loop, Machine, ZeroGrad};
 use super::state::State;
 use crate::checkpoint::{Choice, UnknownModule, regions};
@@ -51,7 +52,10 @@ pub fn train(
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
-    record_steps(bound, options, machine, true)
+    match record_steps(bound, options, machine, Steps::Told)? {
+        Some(program) => Ok(program),
+        None => Ok(record_steps(bound, options, machine, Steps::Repeated)?.unwrap_or_default()),
+    }
 }
 
 /// The same with every step simulated, which proves that [`record`] is right to stop.
@@ -59,10 +63,27 @@ pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Pro
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn record_every_step(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
-    record_steps(bound, options, machine, false)
+    Ok(record_steps(bound, options, machine, Steps::Simulated)?.unwrap_or_default())
 }
 
-fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool) -> Result<Program, UnknownModule> {
+/// Which steps are simulated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// All.
+    Simulated,
+    /// Those up to the first that leaves everything as the one before it did.
+    Repeated,
+    /// The first, and of the second what cannot be told from it.
+    Told,
+}
+
+/// `None` where a second step that was to be told from the first turns out to be another.
+fn record_steps(
+    bound: &Bound<'_>,
+    options: &Loop,
+    machine: Machine,
+    steps: Steps,
+) -> Result<Option<Program>, UnknownModule> {
     let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
     let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
     let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
@@ -73,12 +94,20 @@ fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool
     let mut repeat = None;
     for step in 0..options.steps {
         let start = script.position();
+        let counts = (steps == Steps::Told && step == 0).then(|| Counts::of(&script));
         match bound.variant.mode {
             Mode::Train => script.train(step),
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
         let left = options.steps - step - 1;
-        let after = if stops && left > 0 { State::of(&script) } else { None };
+        let after = if steps != Steps::Simulated && left > 0 { State::of(&script) } else { None };
+        let after = match (after, counts) {
+            (Some(left), Some(counts)) if bound.variant.mode == Mode::Train && can_be_told(&script) => {
+                let told = tell(&mut script, &First { start, counts, left });
+                return Ok(told.map(|repeat| script.finish(repeat)));
+            }
+            (after, _) => after,
+        };
         if let (Some(before), Some(after)) = (&before, &after)
             && before.is_like(after)
             && script.steps_alike(step, options.steps)
@@ -89,7 +118,7 @@ fn record_steps(bound: &Bound<'_>, options: &Loop, machine: Machine, stops: bool
         }
         before = after;
     }
-    Ok(script.finish(repeat))
+    Ok(Some(script.finish(repeat)))
 }
 
 /// Simulates one step on a GPU without end, and tells what it went through.
@@ -117,7 +146,7 @@ pub(super) struct Script<'a> {
     pub options: &'a Loop,
     passes: &'a Passes<'a>,
     pub context: Context,
-    marks: Vec<Mark>,
+    pub marks: Vec<Mark>,
     pub tensors: Tensors,
     pub parameters: Vec<Parameter>,
     pub optimizer: Option<Optimizer>,
@@ -126,6 +155,10 @@ pub(super) struct Script<'a> {
     /// The target of an added loss.
     pub classes: Option<Tensor>,
     missing: Missing,
+    /// Where the names are bound in the first forward pass.
+    pub rebindings: Vec<Rebinding>,
+    /// Where the optimizer's last step began.
+    pub step_start: Position,
 }
 
 impl<'a> Script<'a> {
@@ -155,30 +188,38 @@ impl<'a> Script<'a> {
             held: Held::default(),
             classes: None,
             missing: Missing::new(),
+            rebindings: Vec::new(),
+            step_start: Position::default(),
         };
         script.end(Phase::Build, None, None);
         script
     }
 
     /// A phase ends.
-    fn end(&mut self, phase: Phase, step: Option<u32>, micro: Option<u32>) {
+    pub(super) fn end(&mut self, phase: Phase, step: Option<u32>, micro: Option<u32>) {
         let end = self.context.memory().borrow().journal().len();
         self.marks.push(Mark { phase, step, micro, end });
     }
 
-    fn position(&self) -> Position {
+    pub(super) fn position(&self) -> Position {
         let memory = self.context.memory().borrow();
         Position {
             entry: memory.journal().len(),
-            aside: memory.aside_count(),
+            aside: memory.asides().len(),
             mark: self.marks.len(),
             id: memory.next_id(),
         }
     }
 
     /// Whether the optimizer does in each step up to the last what it did in this one.
-    fn steps_alike(&self, step: u32, steps: u32) -> bool {
+    pub(super) fn steps_alike(&self, step: u32, steps: u32) -> bool {
         self.optimizer.as_ref().is_none_or(|optimizer| optimizer.steps_alike(step + 1, steps))
+    }
+
+    /// Memory that is made in the first step and stays, beside what a [`State`] counts as lasting.
+    pub(super) fn lasting_scalars(&self) -> impl Iterator<Item = u32> {
+        let scaler = self.scaler.iter().flat_map(GradScaler::kept).flatten();
+        scaler.chain(&self.classes).filter_map(|tensor| tensor.storage()?.id())
     }
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
@@ -196,17 +237,18 @@ impl<'a> Script<'a> {
             self.forward();
             self.end(Phase::Forward, Some(step), Some(micro));
             if self.options.lets_go {
-                self.held.let_go_of_outputs();
+                self.held.let_go(Name::Outputs);
             }
             if self.options.zero_grad == ZeroGrad::BeforeBackward && micro == 0 {
                 zero_grad(&self.parameters, self.options.sets_to_none);
             }
             self.backward();
             if self.options.lets_go {
-                self.held.let_go_of_loss();
+                self.held.let_go(Name::Loss);
             }
             self.end(Phase::Backward, Some(step), Some(micro));
         }
+        self.step_start = self.position();
         self.step();
         self.end(Phase::Step, Some(step), None);
     }
@@ -217,7 +259,14 @@ impl<'a> Script<'a> {
     }
 
     fn forward(&mut self) {
-        let Script { bound, options, passes, context, tensors, held, classes, .. } = self;
+        let Script { bound, options, passes, context, tensors, held, classes, rebindings, .. } = self;
+        let is_first = rebindings.is_empty();
+        let mut rebound = |context: &Context, name| {
+            if is_first {
+                let memory = context.memory().borrow();
+                rebindings.push(Rebinding { name, entry: memory.journal().len(), aside: memory.asides().len() });
+            }
+        };
         let mut uncovered = Missing::new();
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
@@ -229,7 +278,10 @@ impl<'a> Script<'a> {
         let divides = bound.variant.mode == Mode::Train && options.accumulate > 1;
         let mut forward = Forward::new(passes, tensors);
         forward.run(context, |context, tensors, instant| match instant {
-            Instant::ModelReturned => held.bind_outputs(bound, tensors),
+            Instant::ModelReturned => {
+                held.bind_outputs(bound, tensors);
+                rebound(context, Name::Outputs);
+            }
             Instant::LossMade => {
                 // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
                 let whole = match bound.variant.loss {
@@ -247,10 +299,12 @@ impl<'a> Script<'a> {
                     }
                     whole => held.bind_loss(whole),
                 }
+                rebound(context, Name::Loss);
             }
         });
         uncovered.append(&mut forward.missing);
         held.keep(bound, &forward.tensors);
+        rebound(context, Name::Kept);
         drop(forward);
         self.missing = uncovered;
     }
@@ -283,7 +337,7 @@ impl<'a> Script<'a> {
         drop(loss);
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let Script { context, parameters, optimizer: Some(optimizer), scaler, options, .. } = self else { return };
         context.memory().borrow_mut().set_place(NOWHERE);
         if options.clips_gradients {
