@@ -10,9 +10,12 @@ use crate::estimate::{difference_from, simulate, simulate_from};
 use crate::measured::{Case, folder, measured, trace};
 use crate::recordings::Result;
 
-/// The archive of a case's model.
+/// The archive of a case's model: that of its sequence where there is one, for torch.export fixes the length of what runs
+/// through a recurrent layer.
 pub fn archive_of(case: &Case) -> PathBuf {
-    folder().join(format!("archives/{}.pt2", case.model))
+    let folder = folder().join("archives");
+    let of_length = case.settings.seq.map(|length| folder.join(format!("{}-{length}.pt2", case.model)));
+    of_length.filter(|path| path.exists()).unwrap_or_else(|| folder.join(format!("{}.pt2", case.model)))
 }
 
 /// The diff of one case, simulated from its archive, with its recorded trace.
