@@ -132,7 +132,8 @@ pub fn page() -> Result<String> {
          max-batch` answers beside what was found by trying on an H200 under `set_per_process_memory_fraction`, three steps a \
          trial, each in a process of its own (`validation/maxbatch/search.py`). Found is the largest batch such that it and every \
          smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
-         that died.\n\n\
+         that died. Where cuDNN's \
+         workspaces are not known for certain, the most that is taken for possible counts, and the answer may be below.\n\n\
          - {} pairs of case and cap: {equal} equal, {above} above, {} below\n\
          - {} of {} batches that were tried are rightly said to fit or not to fit\n\
          - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
