@@ -78,6 +78,12 @@ pub enum Command {
     ///
     /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
     Estimate(Box<Estimate>),
+    /// Find the cheapest set of changes that makes a training fit, with the code to paste.
+    ///
+    /// Every candidate is simulated as `estimate` does; the flags are the settings to start from.
+    Plan(Box<Plan>),
+    /// Print the largest batch such that every batch up to it fits with the given settings.
+    MaxBatch(Box<MaxBatch>),
     /// Show what is on the GPUs now: gpustat's lines, flags and JSON, in milliseconds.
     Gpus(monitor::Gpus),
     /// Watch the GPUs and their processes full screen.
@@ -270,9 +276,9 @@ pub struct ModelAt {
     pub grad: bool,
 }
 
-/// `vramfit estimate`.
+/// A training run: the model, what the loop does, the GPU.
 #[derive(Args, Debug)]
-pub struct Estimate {
+pub struct RunSettings {
     #[command(flatten)]
     pub at: ModelAt,
     /// The optimizer, with torch.optim's default arguments.
@@ -290,6 +296,10 @@ pub struct Estimate {
     /// Whether the inputs are kept on the GPU or copied there each step.
     #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
     pub inputs: InputsAre,
+    /// Whether the script holds the model's outputs and the loss until the next iteration, or lets go of the outputs
+    /// before the backward pass and of the loss after it.
+    #[arg(long, value_enum, default_value_t = OutputsAre::Held)]
+    pub outputs: OutputsAre,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
@@ -318,9 +328,42 @@ pub struct Estimate {
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR")]
     pub alloc_conf: Option<String>,
+}
+
+/// `vramfit estimate`.
+#[derive(Args, Debug)]
+pub struct Estimate {
+    #[command(flatten)]
+    pub run: RunSettings,
     /// Write a page with the step's timeline, the treemap of its peak and the modules; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// `vramfit plan`.
+#[derive(Args, Debug)]
+pub struct Plan {
+    #[command(flatten)]
+    pub run: RunSettings,
+    /// Write a page with the plans, the frontier and the code; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `vramfit max-batch`.
+#[derive(Args, Debug)]
+pub struct MaxBatch {
+    #[command(flatten)]
+    pub run: RunSettings,
+}
+
+/// How long the script holds the model's outputs and the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputsAre {
+    /// Until the next iteration gives their names to others.
+    Held,
+    /// Outputs until the backward pass, the loss until its end.
+    Released,
 }
 
 /// Whether inputs stay on the GPU.

@@ -39,6 +39,8 @@ fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
+        Command::Plan(options) => commands::plan::run(options, &arguments.output),
+        Command::MaxBatch(options) => commands::plan::run_max_batch(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
         Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
         Command::Top(options) => commands::top::run(options, &arguments.output),

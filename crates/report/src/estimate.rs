@@ -13,13 +13,15 @@ use serde_json::{Map, Value, json};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::judgement::Device;
 use vramfit_step::memory::Category;
 use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
 
-pub use device::{Device, Fit};
+pub use device::{Fit, fit, notes};
 pub use holders::Holder;
 pub use html::page;
-use places::Places;
+pub(crate) use places::Places;
+pub(crate) use text::wrapped;
 
 /// What was asked.
 pub struct Question<'a> {
@@ -91,7 +93,7 @@ struct Range {
     high: u64,
 }
 
-const CATEGORIES: [(&str, Category); Category::COUNT] = [
+pub(crate) const CATEGORIES: [(&str, Category); Category::COUNT] = [
     ("parameters", Category::Parameters),
     ("gradients", Category::Gradients),
     ("optimizer", Category::Optimizer),
@@ -134,10 +136,10 @@ impl EstimateReport {
             notes.push(format!("guessed from similar recordings: {}", guessed.join(", ")));
         }
         notes.extend_from_slice(&question.notes);
-        notes.extend(device.notes(question.bound, run.libraries));
+        notes.extend(device::notes(device, question.bound, run.libraries));
         EstimateReport {
             model: question.model.to_owned(),
-            settings: settings(question),
+            settings: settings(question.bound, question.training, &question.device, question.alloc_conf),
             parameters: question.bound.model.parameter_count().unwrap_or(u64::MAX),
             peak_allocated: peak.allocated,
             peak_reserved: run.peak_reserved,
@@ -151,7 +153,7 @@ impl EstimateReport {
             unmodelled_in: unmodelled_in(run, &places),
             range,
             reserved_range,
-            fit: device.fit(runs),
+            fit: fit(device, runs),
             context,
             is_context_measured: device.gpu.context.is_some(),
             holders,
@@ -211,9 +213,8 @@ fn category_name(category: Category) -> &'static str {
     CATEGORIES.iter().find(|(_, known)| *known == category).map_or("temporary", |(name, _)| name)
 }
 
-fn settings(question: &Question<'_>) -> Value {
-    let training = question.training;
-    let bound = question.bound;
+/// All settings of a run, as JSON.
+pub fn settings(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_conf: &str) -> Value {
     let sizes: Map<String, Value> = bound
         .model
         .symbols
@@ -238,16 +239,17 @@ fn settings(question: &Question<'_>) -> Value {
         "set_to_none": training.sets_to_none,
         "cudnn_benchmark": training.is_cudnn_benchmarked,
         "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
-        "loss": loss(question),
+        "outputs": if training.lets_go { "released" } else { "held" },
+        "loss": loss(bound, training),
         "steps": training.steps,
-        "gpu": question.device.gpu.name,
-        "vram": question.device.vram,
-        "alloc_conf": question.alloc_conf,
+        "gpu": device.gpu.name,
+        "vram": device.vram,
+        "alloc_conf": alloc_conf,
     })
 }
 
 /// `--checkpoint`, as it is written.
-fn checkpoint(choice: &Choice) -> String {
+pub fn checkpoint(choice: &Choice) -> String {
     match choice {
         Choice::Nothing => "none".to_owned(),
         Choice::Blocks => "blocks".to_owned(),
@@ -257,16 +259,16 @@ fn checkpoint(choice: &Choice) -> String {
 }
 
 /// Where the loss comes from.
-fn loss(question: &Question<'_>) -> &'static str {
-    match question.training.loss {
-        _ if question.bound.variant.loss.is_some() => "captured",
+fn loss(bound: &Bound<'_>, training: &Loop) -> &'static str {
+    match training.loss {
+        _ if bound.variant.loss.is_some() => "captured",
         AddedLoss::CrossEntropy => "cross-entropy",
         AddedLoss::Mean => "mean",
         AddedLoss::None => "none",
     }
 }
 
-fn breakdown(peak: &Peak) -> Map<String, Value> {
+pub(crate) fn breakdown(peak: &Peak) -> Map<String, Value> {
     let mut map: Map<String, Value> = CATEGORIES
         .iter()
         .map(|&(name, category)| (name.to_owned(), peak.account.requested[category as usize].into()))

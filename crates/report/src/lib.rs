@@ -11,5 +11,6 @@ pub mod lint;
 pub mod memory_summary;
 pub mod models;
 pub mod out_of_memory;
+pub mod plan;
 pub mod replay;
 pub mod size;

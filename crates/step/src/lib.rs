@@ -9,6 +9,7 @@ pub mod engine;
 pub mod flops;
 pub mod format;
 pub mod forward;
+pub mod judgement;
 pub mod kernels;
 pub mod launch;
 pub mod layers;

@@ -182,7 +182,11 @@ pub fn trace(name: &str) -> Result<RecordedTrace> {
     read_compressed(&folder().join(format!("measured/traces/{name}.json.gz")))
 }
 
-fn read_compressed<T: DeserializeOwned>(path: &Path) -> Result<T> {
+/// What a compressed JSON file holds.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_compressed<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut text = String::new();
     let file = File::open(path).map_err(|error| fail(&error))?;

@@ -1,27 +1,29 @@
 //! `vramfit estimate`: what a training step will allocate, without running it.
 
-mod conflicts;
+pub mod conflicts;
 
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_report::estimate::{Device, EstimateReport, Question, page};
+use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::judgement::{Device, answer, programs};
 use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{
-    AddedLoss, Failure as Shortage, Guess, Loop, Machine, Program, Run, ZeroGrad, address_orders, record, visit,
+    AddedLoss, Failure as Shortage, Guess, Loop, ZeroGrad, visit,
 };
 
 use crate::Verdict;
-use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output};
+use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
 use crate::built_in::load;
 use crate::commands::{print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates, and prints what comes of it.
-pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
+pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
+    let options = &given.run;
     conflicts::refuse(options)?;
     let model = load(&options.at.model)?;
     let bound = options.at.bind(&model)?;
@@ -30,20 +32,12 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
-    let settings = Settings { cap: options.vram, ..settings };
-    let settings = if device.is_asked { settings.on_device(gpu.capacity().high) } else { settings };
     let training = training(options);
-    let programs = programs(&bound, &training, gpu.into())?;
-    let simulate = |settings: &Settings| simulate(&programs, settings);
-    let mut runs = simulate(&settings);
-    // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
-    // reaches changes nothing.
-    if let Some(cap) = device.cap(runs[0].libraries)
-        && settings.cap.is_none()
-        && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some())
-    {
-        runs = simulate(&Settings { cap: Some(cap), ..settings });
-    } else if settings.cap.is_none()
+    let programs = programs(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+    let settings = device.settings(settings);
+    let runs = answer(&programs, &device, &settings, true);
+    if settings.cap.is_none()
+        && device.cap(runs[0].libraries).is_none()
         && let Some(shortage) = runs[0].failure
     {
         return Err(beyond_addresses(options, &bound, &shortage));
@@ -52,7 +46,7 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &runs);
-    if let Some(path) = &options.html {
+    if let Some(path) = &given.html {
         let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
         write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
     }
@@ -64,33 +58,8 @@ pub fn run(options: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
 }
 
-/// What the run asks for; where operators have no rule, also the least and the most it may ask for.
-fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<Program>, Failure> {
-    let program = |guess: Guess| {
-        let training = Loop { guess, ..training.clone() };
-        record(bound, &training, machine).map_err(|error| Failure::new(error.to_string()))
-    };
-    let usual = program(Guess::Usual)?;
-    if usual.missing.is_empty() && usual.guessed.is_empty() {
-        return Ok(vec![usual]);
-    }
-    Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
-}
-
-/// Every program under every order of addresses, the usual ones first.
-fn simulate(programs: &[Program], settings: &Settings) -> Vec<Run> {
-    let mut runs = Vec::with_capacity(3 * programs.len());
-    for program in programs {
-        for driver in address_orders() {
-            let keeps_journal = runs.is_empty();
-            runs.push(program.run_keeping(settings.clone(), driver, keeps_journal));
-        }
-    }
-    runs
-}
-
 /// A run that no GPU could hold, however large.
-fn beyond_addresses(options: &Estimate, bound: &Bound<'_>, shortage: &Shortage) -> Failure {
+fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, shortage: &Shortage) -> Failure {
     let operator = match bound.steps.get(shortage.place as usize) {
         Some(BoundStep::Call(call)) => format!("operator `{}`: ", bound.operator_name(call)),
         _ => String::new(),
@@ -102,7 +71,7 @@ fn beyond_addresses(options: &Estimate, bound: &Bound<'_>, shortage: &Shortage) 
     .with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }
 
-fn training(options: &Estimate) -> Loop {
+pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,
         optimizer: Recipe::new(options.optimizer.0, options.optimizer_impl.0),
@@ -114,6 +83,7 @@ fn training(options: &Estimate) -> Loop {
         },
         sets_to_none: options.set_to_none,
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
+        lets_go: options.outputs == OutputsAre::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: match options.loss {
             Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,

@@ -8,6 +8,7 @@ pub mod gpus;
 pub mod layers;
 pub mod lint;
 pub mod models;
+pub mod plan;
 pub mod replay;
 pub mod serve;
 pub mod top;

@@ -59,6 +59,27 @@ impl Sizes {
         Ok(choice.sizes())
     }
 
+    /// The symbols that `--batch` gives a value: those that stand in the first dimension of an input or target.
+    pub fn batch_symbols(model: &Model) -> Vec<usize> {
+        let inputs: Vec<&Input> = model.inputs.iter().chain(&model.targets).collect();
+        symbols_in(model, &inputs, 0, "batch")
+    }
+
+    /// The symbols that `--seq` gives a value: those that stand in the second dimension of an integer input.
+    pub fn sequence_symbols(model: &Model) -> Vec<usize> {
+        let inputs: Vec<&Input> = model.inputs.iter().filter(|input| is_integer(input.dtype)).collect();
+        symbols_in(model, &inputs, 1, "seq")
+    }
+
+    /// The same sizes with another value for these symbols; `None` where the model was not made for it.
+    pub fn replacing(&self, model: &Model, symbols: &[usize], value: i64) -> Option<Sizes> {
+        let mut choice = Choice::new(model);
+        for (symbol, &size) in self.values.iter().enumerate() {
+            choice.set("", symbol, if symbols.contains(&symbol) { value } else { size }).ok()?;
+        }
+        Some(choice.sizes())
+    }
+
     /// The values, in the order of the model's symbols.
     pub fn as_slice(&self) -> &[i64] {
         &self.values
@@ -268,6 +289,18 @@ impl<'a> Choice<'a> {
     fn unknown(&self, flag: &str, name: &str) -> SizeError {
         SizeError::UnknownName { flag: flag.to_owned(), name: name.to_owned(), present: present(self.model) }
     }
+}
+
+/// The symbols that stand in this dimension of one of `inputs`; where none does, the one of this name.
+fn symbols_in(model: &Model, inputs: &[&Input], dim: usize, name: &str) -> Vec<usize> {
+    let standing = inputs.iter().filter_map(|input| bare_symbol(model, *input.shape.get(dim)?));
+    let mut found: Vec<usize> = standing.collect();
+    if found.is_empty() {
+        found.extend(model.symbols.iter().position(|symbol| symbol.name == name));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The symbol that the size is, where it is one and nothing else.

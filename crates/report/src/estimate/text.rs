@@ -176,7 +176,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// A paragraph, indented.
-fn wrapped(text: &str, indent: usize) -> String {
+pub fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

@@ -9,4 +9,4 @@ mod frame;
 mod region;
 
 pub use frame::{Checkpointing, Frame, Packed};
-pub use region::{Choice, Region, UnknownModule, regions};
+pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};

@@ -1,6 +1,6 @@
 //! Which parts of a model are checkpointed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Module;
@@ -72,7 +72,16 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
         Choice::Sequential(segments) => sequential(bound, *segments)?,
         Choice::Modules(names) => {
             let mut chosen = BTreeSet::new();
-            for name in names {
+            // A plan may name hundreds of modules.
+            let exact: HashSet<&str> = names.iter().map(String::as_str).collect();
+            let mut found = HashSet::new();
+            for (index, module) in modules.iter().enumerate() {
+                if let Some(path) = module.path.as_deref().filter(|path| exact.contains(path)) {
+                    chosen.insert(index);
+                    found.insert(path);
+                }
+            }
+            for name in names.iter().filter(|name| !found.contains(name.as_str())) {
                 let before = chosen.len();
                 chosen.extend((0..modules.len()).filter(|&index| matches(name, modules[index].path.as_deref())));
                 if chosen.len() == before {
@@ -145,6 +154,35 @@ fn blocks(modules: &[Module]) -> BTreeSet<usize> {
         }
     }
     chosen
+}
+
+/// The names of the repeated blocks that a pass calls, in order: what [`Choice::Blocks`] checkpoints.
+pub fn block_names(bound: &Bound<'_>) -> Vec<String> {
+    called(bound, blocks(&bound.model.modules))
+}
+
+/// The names of the modules that a choice checkpoints, in the order of their calls; none for segments of a Sequential.
+pub fn module_names(bound: &Bound<'_>, choice: &Choice) -> Vec<String> {
+    match choice {
+        Choice::Nothing | Choice::Sequential(_) => Vec::new(),
+        Choice::Blocks => block_names(bound),
+        Choice::Modules(names) => {
+            let modules = &bound.model.modules;
+            let is_chosen = |index: &usize| names.iter().any(|name| matches(name, modules[*index].path.as_deref()));
+            called(bound, (0..modules.len()).filter(is_chosen).collect())
+        }
+    }
+}
+
+/// The names of those modules that a pass calls, in order.
+fn called(bound: &Bound<'_>, mut chosen: BTreeSet<usize>) -> Vec<String> {
+    let names = bound.steps.iter().filter_map(|step| match step {
+        BoundStep::Enter(module, _) if chosen.remove(&(*module as usize)) => {
+            bound.model.modules[*module as usize].path.clone()
+        }
+        _ => None,
+    });
+    names.collect()
 }
 
 /// Every call of the chosen modules.

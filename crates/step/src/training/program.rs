@@ -1,8 +1,11 @@
 //! What a run asks of the allocator, in order: made once, answered under any settings.
 
+use vramfit_allocator::Settings;
+use vramfit_allocator::size::block_size;
+
 use super::report::Phase;
 use crate::forward::Missing;
-use crate::memory::{Aside, Entry};
+use crate::memory::{Aside, Category, Entry};
 use crate::ops::{Guessed, Libraries};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
@@ -73,6 +76,31 @@ impl Program {
             true
         });
         journal
+    }
+
+    /// Bytes that no allocator can do without: the most that is held at once, in pieces of 512 bytes; workspaces, which
+    /// the program can do without, are not counted.
+    pub fn least_bytes(&self) -> u64 {
+        let plain = Settings::default();
+        let mut held: Vec<u64> = Vec::new();
+        let (mut now, mut most) = (0, 0);
+        // A repeated step holds what the step that it repeats held.
+        for entry in &self.entries {
+            match *entry {
+                Entry::Allocate { id, bytes, category, .. } => {
+                    let needed = if category == Category::Workspace { 0 } else { block_size(bytes, &plain) };
+                    let id = id as usize;
+                    if held.len() <= id {
+                        held.resize(id + 1, 0);
+                    }
+                    held[id] = needed;
+                    now += needed;
+                    most = most.max(now);
+                }
+                Entry::Free { id } => now -= held[id as usize],
+            }
+        }
+        most
     }
 
     /// How many steps do again what the last simulated one did.

@@ -36,6 +36,8 @@ pub struct Loop {
     pub sets_to_none: bool,
     /// Whether each micro-batch is copied to the GPU anew.
     pub has_fresh_inputs: bool,
+    /// Whether the script lets go of the model's outputs before each backward pass and of the loss after it.
+    pub lets_go: bool,
     /// What is checkpointed.
     pub checkpoint: Choice,
     /// The loss, where the captured step returns none.
@@ -56,6 +58,7 @@ impl Default for Loop {
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,
+            lets_go: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
             guess: Guess::Usual,

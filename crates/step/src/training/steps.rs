@@ -236,10 +236,16 @@ impl<'a> Script<'a> {
         for micro in 0..self.options.accumulate.max(1) {
             self.forward();
             self.end(Phase::Forward, Some(step), Some(micro));
+            if self.options.lets_go {
+                self.held.let_go(Name::Outputs);
+            }
             if self.options.zero_grad == ZeroGrad::BeforeBackward && micro == 0 {
                 zero_grad(&self.parameters, self.options.sets_to_none);
             }
             self.backward();
+            if self.options.lets_go {
+                self.held.let_go(Name::Loss);
+            }
             self.end(Phase::Backward, Some(step), Some(micro));
         }
         self.step_start = self.position();

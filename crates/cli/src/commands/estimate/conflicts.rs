@@ -5,11 +5,11 @@ use vramfit_graph::model::Mode;
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 
-use crate::arguments::{Estimate, GradientPlace, LossKind, ModeKind};
+use crate::arguments::{GradientPlace, LossKind, ModeKind, OutputsAre, RunSettings};
 use crate::failure::Failure;
 
 /// Refuses settings that PyTorch itself would not take together.
-pub fn refuse(options: &Estimate) -> Result<(), Failure> {
+pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
     if options.at.grad && options.at.mode == ModeKind::Train {
         return Err(Failure::new("--grad: found --mode train, needed --mode eval")
             .with_hint(Some("training keeps the graph anyway; --grad keeps it in evaluation")));
@@ -32,7 +32,7 @@ pub fn refuse(options: &Estimate) -> Result<(), Failure> {
 }
 
 /// What was asked for and changes nothing, in words.
-pub fn without_effect(options: &Estimate, bound: &Bound<'_>) -> Vec<String> {
+pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if bound.variant.mode != Mode::Train {
         let asked = [
@@ -43,6 +43,7 @@ pub fn without_effect(options: &Estimate, bound: &Bound<'_>) -> Vec<String> {
             ("--accumulate", options.accumulate != 1),
             ("--zero-grad", options.zero_grad != GradientPlace::BeforeForward),
             ("--set-to-none", !options.set_to_none),
+            ("--outputs", options.outputs != OutputsAre::Held),
         ];
         let asked: Vec<&str> = asked.iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| *name).collect();
         if !asked.is_empty() {

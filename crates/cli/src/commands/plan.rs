@@ -1,0 +1,121 @@
+//! `vramfit plan`: the cheapest set of changes that makes a training fit; `vramfit max-batch`: the largest batch that does.
+
+mod watch;
+
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::Bound;
+use vramfit_graph::model::Model;
+use vramfit_graph::select::VariantFlags;
+use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
+use vramfit_plan::tricks::in_place;
+use vramfit_report::plan::{PlanReport, page};
+use vramfit_step::judgement::Device;
+
+use crate::Verdict;
+use crate::arguments::{MaxBatch, ModeKind, Output, Plan, RunSettings};
+use crate::built_in::load;
+use crate::commands::estimate::{conflicts, training};
+use crate::commands::{print, print_json, write_page};
+use crate::failure::Failure;
+use crate::known_gpus::{KnownGpus, REFERENCE};
+
+/// Searches, and prints what was found.
+pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
+    let options = &given.run;
+    if options.at.mode == ModeKind::Eval {
+        return Err(Failure::new("plan: found --mode eval, needed --mode train")
+            .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation")));
+    }
+    with_bench(options, "plan", |bench, setup, known| {
+        let others: Vec<Device<'_>> = known
+            .catalogue
+            .gpus()
+            .iter()
+            .filter_map(|gpu| Some(Device { gpu, context: known.context(gpu).ok()?, is_asked: true, vram: None }))
+            .collect();
+        let bound = bench.bind(setup).ok_or_else(|| Failure::new("the model cannot be bound"))?;
+        let mut notes = conflicts::without_effect(options, &bound);
+        let control = Control::default();
+        let answer = watch::watched(&control, || plan(bench, setup, &others, &control))?
+            .map_err(|error| Failure::new(format!("{}: {}", options.at.model, error.0)))?;
+        notes.extend(vramfit_report::estimate::notes(&bench.device, &bound, answer.judged.run.libraries));
+        let report = PlanReport { model: &options.at.model, bench, answer: &answer, notes };
+        if let Some(path) = &given.html {
+            write_page(path, &page(&report))?;
+        }
+        if output.json {
+            print_json(&report.json())?;
+        } else {
+            print(&report.text())?;
+        }
+        Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
+    })
+}
+
+/// Tries one batch after another, and prints the largest.
+pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failure> {
+    let options = &given.run;
+    with_bench(options, "max-batch", |bench, setup, _| {
+        let control = Control::default();
+        let found = watch::watched(&control, || max_batch(bench, setup, &control))?.ok_or_else(|| {
+            Failure::new(format!("{}: found no size that is the batch, needed one", options.at.model))
+                .with_hint(Some("capture it with a batch size to choose: dim 0 of every input is `batch` by default"))
+        })?;
+        if output.json {
+            print_json(&serde_json::json!({"max_batch": found.batch, "final": found.is_final}))?;
+        } else {
+            print(&format!("{}\n", found.batch))?;
+        }
+        if !found.is_final {
+            eprintln!("stopped early: every batch up to {} fits, larger ones were not tried", found.batch);
+        }
+        Ok(if found.batch > 0 { Verdict::Good } else { Verdict::Bad })
+    })
+}
+
+/// Makes a workbench of what was asked for.
+fn with_bench(
+    options: &RunSettings,
+    command: &str,
+    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus) -> Result<Verdict, Failure>,
+) -> Result<Verdict, Failure> {
+    conflicts::refuse(options)?;
+    if options.gpu.is_none() && options.vram.is_none() {
+        return Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
+            .with_hint(Some("such as --gpu \"RTX 3060\" or --vram 11GiB; `vramfit catalogue` lists the GPUs")));
+    }
+    let model = load(&options.at.model)?;
+    let bound = options.at.bind(&model)?;
+    let alloc_conf = options.alloc_conf.clone().unwrap_or_default();
+    Settings::parse(&alloc_conf).map_err(|error| Failure::new(error.to_string()))?;
+    let known = KnownGpus::load()?;
+    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
+    let setup = setup(options, &bound, alloc_conf);
+    vramfit_step::checkpoint::regions(&bound, &setup.training.checkpoint)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    drop(bound);
+    let in_place = rewritten(&model, options);
+    let bench = Workbench::new(&model, in_place.as_ref(), device);
+    work(&bench, &setup, &known)
+}
+
+/// The model with activations in place, where a plan may ask for it.
+fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
+    (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
+}
+
+fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: String) -> Setup {
+    Setup {
+        sizes: bound.sizes.clone(),
+        variant: VariantFlags {
+            dtype: options.at.dtype.map(Into::into),
+            amp: options.at.amp.map(Into::into),
+            is_eval: options.at.mode == ModeKind::Eval,
+            has_grad: options.at.grad,
+        },
+        training: training(options),
+        alloc_conf,
+        is_in_place: false,
+    }
+}

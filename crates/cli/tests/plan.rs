@@ -1,0 +1,148 @@
+//! `vramfit plan` and `vramfit max-batch` from the outside: the contract's keys and exit codes, plans that `estimate`
+//! agrees with, and one clear error for bad input.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn vramfit(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn capture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
+    folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
+}
+
+fn json(arguments: &[&str]) -> (i32, Value) {
+    let (code, out, err) = vramfit(arguments);
+    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
+}
+
+/// The words of a refusal.
+fn refusal(arguments: &[&str]) -> String {
+    let (code, out, err) = vramfit(arguments);
+    assert_eq!(code, 2, "{arguments:?}: {out}{err}");
+    assert!(out.is_empty() && err.starts_with("error: ") && !err.contains("panicked"), "{arguments:?}: {out}{err}");
+    err
+}
+
+#[test]
+fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
+    let model = capture("bert-small");
+    let given = ["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--json"];
+    let (code, answer) = json(&given);
+    assert_eq!(code, 0);
+    assert!(answer["max_batch"].as_u64().unwrap() < 32);
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(plans.len() >= 3);
+    for plan in plans {
+        for key in ["settings", "changes", "peak_allocated", "peak_reserved", "device_used", "slowdown", "effect", "code"] {
+            assert!(!plan[key].is_null(), "{key}");
+        }
+        let settings = &plan["settings"];
+        let text = |key: &str| settings[key].as_str().unwrap().to_owned();
+        let number = |key: &str| settings[key].as_u64().unwrap().to_string();
+        let size = |key: &str| settings["sizes"][key].as_u64().unwrap().to_string();
+        let (batch, seq, accumulate) = (size("batch"), size("seq"), number("accumulate"));
+        let (optimizer, implementation, checkpoint) = (text("optimizer"), text("optimizer_impl"), text("checkpoint"));
+        let (outputs, conf, precision) = (text("outputs"), text("alloc_conf"), text("precision"));
+        let mut flags = vec![
+            "estimate", &model, "--json", "--vram", "600MiB", "--batch", &batch, "--seq", &seq, "--accumulate", &accumulate,
+            "--optimizer", &optimizer, "--optimizer-impl", &implementation, "--checkpoint", &checkpoint, "--outputs", &outputs,
+            "--alloc-conf", &conf,
+        ];
+        match precision.strip_prefix("amp-") {
+            Some(amp) => flags.extend(["--amp", amp]),
+            None if precision != "as-built" => flags.extend(["--dtype", &precision]),
+            None => {}
+        }
+        let (code, estimate) = json(&flags);
+        assert_eq!(code, 0, "{flags:?}");
+        assert_eq!(estimate["peak_allocated"], plan["peak_allocated"]);
+        assert_eq!(estimate["peak_reserved"], plan["peak_reserved"]);
+        assert_eq!(estimate["device_used"], plan["device_used"]);
+    }
+    let effects: Vec<&str> = plans.iter().map(|plan| plan["effect"].as_str().unwrap()).collect();
+    assert!(["none", "rounding", "training"].iter().all(|effect| effects.contains(effect)));
+    assert_eq!(answer["tricks"].as_array().unwrap().len(), 15);
+}
+
+#[test]
+fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
+    let model = capture("bert-small");
+    let (code, out, _) = vramfit(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
+    assert_eq!(code, 0);
+    for part in ["does not fit", "largest batch", "Without any effect", "With another rounding", "With another training"] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+    assert!(out.contains("optimizer = torch.optim.AdamW(model.parameters()") && out.contains("loss.backward()"));
+    let is_code = |line: &str| line.starts_with("    ");
+    let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && !is_code(line)).collect();
+    assert!(long.is_empty(), "{long:?}");
+}
+
+#[test]
+fn where_nothing_fits_it_says_what_is_missing_and_exits_with_1() {
+    let model = capture("bert-small");
+    let (code, answer) = json(&["plan", &model, "--batch", "8", "--vram", "64MiB", "--json"]);
+    assert_eq!(code, 1);
+    assert!(answer["plans"].as_array().unwrap().is_empty() && answer["max_batch"] == 0);
+    let nothing = &answer["nothing_fits"];
+    assert_eq!(nothing["missing"].as_u64().unwrap(), nothing["needed"].as_u64().unwrap() - (64 << 20));
+    assert!(nothing["gpu"]["name"].is_string() && nothing["floor"]["parameters"].as_u64().unwrap() > 0);
+    let (code, out, _) = vramfit(&["max-batch", &model, "--vram", "64MiB"]);
+    assert_eq!((code, out.as_str()), (1, "0\n"));
+}
+
+#[test]
+fn the_largest_batch_is_one_number() {
+    let model = capture("bert-small");
+    let (code, out, _) = vramfit(&["max-batch", &model, "--seq", "128", "--vram", "600MiB"]);
+    assert_eq!(code, 0);
+    let batch: u64 = out.trim().parse().unwrap();
+    let (_, answer) = json(&["max-batch", &model, "--seq", "128", "--vram", "600MiB", "--json"]);
+    assert_eq!(answer["max_batch"], batch);
+    // Evaluation has room for more.
+    let (_, out, _) = vramfit(&["max-batch", &model, "--seq", "128", "--vram", "600MiB", "--mode", "eval"]);
+    assert!(out.trim().parse::<u64>().unwrap() > batch);
+}
+
+#[test]
+fn the_page_is_whole_and_needs_no_script() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.html");
+    let model = capture("mlp-relu");
+    let (code, _, err) = vramfit(&["plan", &model, "--batch", "20000", "--vram", "300MiB", "--html", path.to_str().unwrap()]);
+    assert!(code < 2, "{err}");
+    let page = fs::read_to_string(path).unwrap();
+    assert!(page.contains("vramfit plan</title>") && page.ends_with("</html>\n") && !page.contains("{{"));
+    assert!(!page.contains("<script") && page.contains("Each trick alone"));
+}
+
+#[test]
+fn bad_input_is_one_clear_error() {
+    let model = capture("bert-small");
+    let model = model.as_str();
+    let missing = refusal(&["plan", model]);
+    assert!(missing.contains("found neither --gpu nor --vram") && missing.contains("hint:"), "{missing}");
+    assert!(refusal(&["max-batch", model]).contains("found neither --gpu nor --vram"));
+    assert!(refusal(&["plan", model, "--vram", "2GiB", "--mode", "eval"]).contains("needed --mode train"));
+    assert!(refusal(&["plan", model, "--gpu", "RTX 9999"]).contains("no GPU named `RTX 9999`"));
+    assert!(refusal(&["plan", model, "--vram", "2GiB", "--checkpoint", "nowhere"]).contains("no such module"));
+    assert!(refusal(&["plan", model, "--vram", "2GiB", "--batch", "0"]).contains("--batch 0"));
+    assert!(refusal(&["plan", model, "--vram", "2GiB", "--alloc-conf", "nothing:1"]).contains("unknown key `nothing`"));
+    assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("neither a file nor a built-in model"));
+    let fused = refusal(&["plan", model, "--vram", "2GiB", "--optimizer", "rmsprop", "--optimizer-impl", "fused"]);
+    assert!(fused.contains("no such rmsprop"), "{fused}");
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("missing").join("plan.html");
+    let unwritten = refusal(&["plan", model, "--vram", "20GiB", "--html", page.to_str().unwrap()]);
+    assert!(unwritten.contains("the page could not be written"), "{unwritten}");
+}

@@ -1,0 +1,81 @@
+//! How many candidates a second are simulated, on one core: a candidate is bound already, recorded, answered by the
+//! allocator under every order of addresses, and judged.
+
+use std::path::Path;
+
+use divan::{Bencher, black_box};
+use vramfit_catalogue::{Catalogue, Gpu};
+use vramfit_graph::model::Model;
+use vramfit_graph::read::read_file;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
+use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_step::judgement::Device;
+use vramfit_step::training::Loop;
+
+/// As in the `vramfit` binary.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    divan::main();
+}
+
+struct Given {
+    model: Model,
+    gpu: Gpu,
+    start: Setup,
+}
+
+impl Given {
+    fn bert_base() -> Given {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit");
+        let model = read_file(path).expect("the capture is good");
+        let gpu = Catalogue::built_in().expect("it is good").find("H200").expect("it is there").clone();
+        let flags = SizeFlags { batch: Some(32), sequence: Some(128), sizes: Vec::new() };
+        let start = Setup {
+            sizes: Sizes::select(&model, &flags).expect("the sizes are there"),
+            variant: VariantFlags::default(),
+            training: Loop::default(),
+            alloc_conf: String::new(),
+            is_in_place: false,
+        };
+        Given { model, gpu, start }
+    }
+
+    fn bench(&self, vram: u64) -> Workbench<'_> {
+        let context = self.gpu.context.expect("it is measured");
+        Workbench::new(&self.model, None, Device { gpu: &self.gpu, context, is_asked: false, vram: Some(vram) })
+    }
+}
+
+/// A candidate that fits: all orders of addresses are answered.
+#[divan::bench]
+fn candidate_that_fits(bencher: Bencher) {
+    let given = Given::bert_base();
+    let (bench, control) = (given.bench(100 << 30), Control::default());
+    bencher.bench_local(|| bench.fitting(black_box(&given.start), &control));
+}
+
+/// A candidate that does not: the first order of addresses, or what is held at once, says so.
+#[divan::bench]
+fn candidate_that_does_not(bencher: Bencher) {
+    let given = Given::bert_base();
+    let (bench, control) = (given.bench(3 << 30), Control::default());
+    bencher.bench_local(|| bench.fitting(black_box(&given.start), &control));
+}
+
+/// One candidate, one run: the step and the allocator under the usual order of addresses.
+#[divan::bench]
+fn candidate_with_one_order(bencher: Bencher) {
+    let given = Given::bert_base();
+    let (bench, control) = (given.bench(100 << 30), Control::default());
+    bencher.bench_local(|| bench.peaks(black_box(&given.start), &control));
+}
+
+/// Its price.
+#[divan::bench]
+fn price(bencher: Bencher) {
+    let given = Given::bert_base();
+    let bench = given.bench(100 << 30);
+    bencher.bench_local(|| bench.seconds(black_box(&given.start)));
+}

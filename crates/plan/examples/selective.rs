@@ -1,0 +1,65 @@
+//! How much faster selective checkpointing is than every block at the same budget: `cargo run --release -p vramfit-plan
+//! --example selective` prints a row for each of five models.
+
+use std::error::Error;
+use std::path::Path;
+
+use vramfit_catalogue::Catalogue;
+use vramfit_graph::read::read_file;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
+use vramfit_plan::selective::cheapest;
+use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_step::checkpoint::{Choice, block_names};
+use vramfit_step::judgement::Device;
+use vramfit_step::training::Loop;
+
+const MODELS: [(&str, i64, Option<i64>); 5] = [
+    ("bert-base", 32, Some(256)),
+    ("gpt2-medium", 4, Some(512)),
+    ("llama-160m", 8, Some(512)),
+    ("t5-small", 16, Some(256)),
+    ("vit-b-16", 64, None),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let catalogue = Catalogue::built_in()?;
+    let gpu = catalogue.find("H200")?;
+    let context = gpu.context.ok_or("the H200 has no context")?;
+    let control = Control::default();
+    println!("| model | budget, MiB | nothing | every block | selective | modules | saved of the recomputation |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for (name, batch, sequence) in MODELS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"));
+        let model = read_file(path)?;
+        let sizes = Sizes::select(&model, &SizeFlags { batch: Some(batch), sequence, sizes: Vec::new() })?;
+        let start = Setup {
+            sizes,
+            variant: VariantFlags::default(),
+            training: Loop::default(),
+            alloc_conf: String::new(),
+            is_in_place: false,
+        };
+        let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };
+        let free = Workbench::new(&model, None, device(u64::MAX));
+        let mut every = start.clone();
+        every.training.checkpoint = Choice::Modules(block_names(&*free.bind(&start).ok_or("it cannot be bound")?));
+        let budget = free.peaks(&every, &control).ok_or("it cannot be simulated")?.reserved;
+        let bench = Workbench::new(&model, None, device(budget));
+        let (found, _) = cheapest(&bench, &start, 64, &control).ok_or("nothing fits")?;
+        let seconds = |setup: &Setup| bench.seconds(setup).unwrap_or(0.0);
+        let (nothing, all, ours) = (seconds(&start), seconds(&every), seconds(&found));
+        let modules = match &found.training.checkpoint {
+            Choice::Modules(names) => names.len(),
+            _ => 0,
+        };
+        println!(
+            "| {name} | {} | {:.1} ms | {:.1} ms | {:.1} ms | {modules} | {:.0} % |",
+            budget >> 20,
+            1e3 * nothing,
+            1e3 * all,
+            1e3 * ours,
+            100.0 * (all - ours) / (all - nothing)
+        );
+    }
+    Ok(())
+}

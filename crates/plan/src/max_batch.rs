@@ -1,0 +1,45 @@
+//! The largest batch such that every batch up to it fits.
+//!
+//! What is reserved does not grow with the batch at every step: a smaller batch may need more. So each batch is
+//! simulated, from 1 on, until one does not fit; nothing is bisected.
+
+use crate::control::{Control, cores};
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// How many batches a core tries before the next look at the results.
+const ROUND: i64 = 8;
+/// No batch beyond is tried.
+pub const LIMIT: i64 = 1 << 30;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxBatch {
+    /// The largest batch such that every batch up to it fits; 0 where not even one sample does.
+    pub batch: i64,
+    /// Whether the next one does not fit; false where the search was stopped, or everything fits.
+    pub is_final: bool,
+}
+
+/// Tries batches from 1 on. `None` where the model has no batch to choose.
+pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<MaxBatch> {
+    bench.batch_of(setup)?;
+    let mut batch = 0;
+    let round = ROUND * cores() as i64;
+    while batch < LIMIT {
+        let next: Vec<i64> = (batch + 1..=batch + round).collect();
+        let fits = control.map(&next, |&batch| {
+            let setup = bench.with_batch(setup, batch)?;
+            // A batch is asked for once: there is no use in keeping it.
+            bench.fitting_once(&setup, control)
+        });
+        for fit in fits {
+            match fit {
+                Some(Some(true)) => batch += 1,
+                Some(_) => return Some(MaxBatch { batch, is_final: true }),
+                None => return Some(MaxBatch { batch, is_final: false }),
+            }
+        }
+    }
+    Some(MaxBatch { batch, is_final: false })
+}

@@ -1,0 +1,152 @@
+//! What is combined: a cell is a setup without the free tricks, which go with every cell.
+
+use std::sync::OnceLock;
+
+use vramfit_step::checkpoint::Choice;
+
+use crate::control::Control;
+use crate::effect::Effect;
+use crate::max_batch::MaxBatch;
+use crate::selective::family;
+use crate::setup::Setup;
+use crate::tricks::{TRICKS, Trick, differences};
+use crate::workbench::Workbench;
+
+/// A setup without the free tricks.
+pub struct Cell {
+    /// The setup.
+    pub setup: Setup,
+    /// How many tricks it takes.
+    pub changes: usize,
+    /// Whether not even all free tricks together can make it fit: what is held at once is more than there is. Found when
+    /// first asked for.
+    pub is_hopeless: OnceLock<bool>,
+}
+
+/// How many divisions into micro-batches are tried.
+const MICRO_BATCHES: usize = 8;
+/// How many subsets of modules are tried.
+const SUBSETS: usize = 24;
+/// The same where much else is combined with them.
+const FEW_SUBSETS: usize = 6;
+
+/// All cells of a group.
+pub fn cells(
+    bench: &Workbench<'_>,
+    start: &Setup,
+    effect: Effect,
+    max_batch: Option<MaxBatch>,
+    control: &Control,
+) -> Vec<Cell> {
+    let mut setups: Vec<Setup> = Vec::new();
+    match effect {
+        Effect::None => {
+            let checkpoints = checkpoints(bench, start, SUBSETS, control);
+            for micro in thinned(with(bench, "gradient accumulation", start), MICRO_BATCHES) {
+                setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
+            }
+        }
+        Effect::Rounding => {
+            for precise in precisions(bench, start) {
+                let checkpoints = checkpoints(bench, &precise, FEW_SUBSETS, control);
+                for micro in thinned(with(bench, "gradient accumulation", &precise), MICRO_BATCHES) {
+                    setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
+                }
+            }
+        }
+        Effect::Training => {
+            let mut bases = vec![start.clone()];
+            bases.extend(precisions(bench, start).into_iter().next());
+            for base in bases {
+                let checkpoints = checkpoints(bench, &base, FEW_SUBSETS, control);
+                for changed in other_trainings(bench, &base, max_batch) {
+                    setups.extend(checkpoints.iter().map(|choice| checkpointed(&changed, choice)));
+                }
+            }
+        }
+    }
+    let mut cells: Vec<Cell> = Vec::new();
+    for setup in setups {
+        let changes = differences(bench, start, &setup).len();
+        cells.push(Cell { setup, changes, is_hopeless: OnceLock::new() });
+    }
+    cells
+}
+
+/// The start, then what the trick of this name makes of it.
+fn with(bench: &Workbench<'_>, name: &str, start: &Setup) -> Vec<Setup> {
+    let trick = TRICKS.into_iter().find(|trick: &&dyn Trick| trick.name() == name);
+    let mut setups = vec![start.clone()];
+    setups.extend(trick.and_then(|trick| trick.alternatives(bench, start).ok()).unwrap_or_default());
+    setups
+}
+
+/// Every other precision.
+fn precisions(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+    let mut setups = with(bench, "mixed precision", start).split_off(1);
+    setups.extend(with(bench, "smaller dtype", start).split_off(1));
+    setups
+}
+
+/// One or two changes of the training itself.
+fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
+    let mut setups = Vec::new();
+    let mut smaller = with(bench, "smaller batch", base);
+    // The largest batch that fits as it is changes the least.
+    if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
+        && bench.batch_of(base).is_some_and(|given| batch < given)
+    {
+        smaller.extend(bench.with_batch(base, batch));
+    }
+    for optimizer in with(bench, "optimizer", base) {
+        for sizes in with(bench, "shorter sequences or smaller images", &optimizer) {
+            for batch in &smaller {
+                let mut setup = sizes.clone();
+                if let Some(number) = bench.batch_of(batch).filter(|number| bench.batch_of(&setup) != Some(*number)) {
+                    let Some(changed) = bench.with_batch(&setup, number) else { continue };
+                    setup = changed;
+                }
+                let count = differences(bench, base, &setup).len();
+                if (1..=2).contains(&count) {
+                    setups.push(setup);
+                }
+            }
+        }
+    }
+    setups
+}
+
+/// What may be checkpointed: nothing new, the cheapest subsets, every block, every second, ….
+fn checkpoints(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Vec<Choice> {
+    let mut choices = vec![setup.training.checkpoint.clone()];
+    choices.extend(family(bench, setup, count, control).into_iter().map(|member| Choice::Modules(member.names)));
+    choices.extend(
+        with(bench, "activation checkpointing", setup).split_off(1).into_iter().map(|setup| setup.training.checkpoint),
+    );
+    let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
+    for choice in choices {
+        if !known.contains(&choice) {
+            known.push(choice);
+        }
+    }
+    known
+}
+
+fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
+    let mut setup = setup.clone();
+    setup.training.checkpoint.clone_from(choice);
+    setup
+}
+
+/// The first half as they are, and of the others as many, spread: near the start a step more or less costs most.
+fn thinned(mut setups: Vec<Setup>, count: usize) -> Vec<Setup> {
+    if setups.len() <= count {
+        return setups;
+    }
+    let others = setups.split_off(count / 2);
+    let wanted = count - setups.len();
+    let last = others.len() - 1;
+    let chosen: Vec<usize> = (1..=wanted).map(|index| index * last / wanted).collect();
+    setups.extend(others.into_iter().enumerate().filter(|(index, _)| chosen.contains(index)).map(|(_, setup)| setup));
+    setups
+}

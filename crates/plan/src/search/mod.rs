@@ -1,0 +1,168 @@
+//! The search: which combination of tricks fits and costs least.
+//!
+//! Candidates are priced first, which takes no simulation, and then simulated in the order of their price: the first
+//! that fits is the cheapest. Three groups, by what a plan does to the training.
+
+mod cells;
+mod frontier;
+mod nothing;
+mod table;
+mod walk;
+
+use vramfit_step::training::Run;
+
+use crate::control::Control;
+use crate::effect::Effect;
+use crate::max_batch::{MaxBatch, max_batch};
+use crate::selective::refine;
+use crate::setup::Setup;
+use crate::tricks::{Change, differences, effect};
+use crate::workbench::{Judged, Peaks, Workbench};
+
+pub use frontier::Point;
+pub use nothing::{GpuThatDoes, Nothing};
+pub use table::{Row, Shown};
+
+/// A combination of changes that fits.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// All settings.
+    pub setup: Setup,
+    /// What differs from the start, one on top of the other.
+    pub changes: Vec<Change>,
+    /// Its run under the cap, with the usual order of addresses.
+    pub run: Run,
+    /// Bytes on the device, the CUDA context included.
+    pub device_used: u64,
+    /// Seconds of a step.
+    pub seconds: f64,
+    /// The time for the same work, by that of the start.
+    pub slowdown: f64,
+    /// What it does to the training.
+    pub effect: Effect,
+}
+
+/// The plans of one effect.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The effect.
+    pub effect: Effect,
+    /// The cheapest plan.
+    pub best: Option<Plan>,
+    /// Plans that need less memory and more time, by growing time.
+    pub others: Vec<Plan>,
+    /// Memory against time: what no other candidate of the group beats in both.
+    pub frontier: Vec<Point>,
+    /// How many combinations there were.
+    pub candidates: usize,
+}
+
+/// All that was found.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What was asked.
+    pub start: Setup,
+    /// Whether it fits as it is.
+    pub judged: Judged,
+    /// Its peaks on a GPU without end.
+    pub peaks: Peaks,
+    /// Seconds of a step.
+    pub seconds: f64,
+    /// The largest batch with the given settings; `None` where the model has no batch to choose.
+    pub max_batch: Option<MaxBatch>,
+    /// One for each effect.
+    pub groups: Vec<Group>,
+    /// What each trick does alone.
+    pub tricks: Vec<Row>,
+    /// Where nothing fits: what is missing.
+    pub nothing: Option<Nothing>,
+    /// Whether the search was stopped.
+    pub is_cut_short: bool,
+    /// How many candidates were simulated.
+    pub simulated: u64,
+}
+
+impl Answer {
+    /// The plans, group by group, the cheapest first.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.groups.iter().flat_map(|group| group.best.iter().chain(&group.others))
+    }
+}
+
+/// Why there is no answer at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswerable(pub String);
+
+/// Searches. `gpus` are those among which one is looked for where nothing fits.
+///
+/// # Errors
+/// The start cannot be simulated.
+pub fn plan<'m>(
+    bench: &Workbench<'m>,
+    start: &Setup,
+    others: &[vramfit_step::judgement::Device<'m>],
+    control: &Control,
+) -> Result<Answer, Unanswerable> {
+    let fail = |what: &str| Unanswerable(what.to_owned());
+    let judged = bench.judge(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
+    let peaks = bench.peaks(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
+    let seconds = bench.seconds(start).ok_or_else(|| fail("the model cannot be priced at these settings"))?;
+    let max_batch = max_batch(bench, start, control);
+    let mut groups = Vec::new();
+    let mut leanest = None;
+    for effect in Effect::ALL {
+        let cells = cells::cells(bench, start, effect, max_batch, control);
+        let walked = walk::walk(bench, start, &cells, control);
+        let best = walked.best.map(|found| refine(bench, start, found, control));
+        let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
+        let seen = frontier::frontier(bench, start, &cells, best.as_ref(), control);
+        leanest = nothing::leaner(leanest, seen.leanest);
+        let others = seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
+        groups.push(Group { effect, best, others, frontier: seen.points, candidates: walked.candidates });
+    }
+    let fits = groups.iter().any(|group| group.best.is_some());
+    let nothing = if fits { None } else { nothing::nothing(bench, start, leanest, others, control) };
+    let tricks = table::table(bench, start, peaks, control);
+    Ok(Answer {
+        start: start.clone(),
+        judged,
+        peaks,
+        seconds,
+        max_batch,
+        groups,
+        tricks,
+        nothing,
+        is_cut_short: control.is_stopped(),
+        simulated: control.simulated(),
+    })
+}
+
+/// A plan with all that is told about it.
+fn make(bench: &Workbench<'_>, start: &Setup, setup: Setup, run: Run, control: &Control) -> Option<Plan> {
+    let mut before = start.clone();
+    let mut reserved = bench.peaks(start, control)?.reserved as i64;
+    let mut changes = Vec::new();
+    for (trick, after) in differences(bench, start, &setup) {
+        // On a GPU without end: what a cap makes PyTorch give back is no saving of the trick's.
+        let now = bench.peaks(&after, control)?.reserved as i64;
+        changes.push(Change {
+            trick: trick.name(),
+            effect: trick.effect(),
+            before: trick.state(bench, &before),
+            after: trick.state(bench, &after),
+            warning: trick.warning(bench, &after),
+            saving: reserved - now,
+            slowdown: bench.slowdown(&before, &after)?,
+        });
+        (reserved, before) = (now, after);
+    }
+    Some(Plan {
+        device_used: run.peak_reserved + bench.device.context_bytes(run.libraries),
+        seconds: bench.seconds(&setup)?,
+        slowdown: bench.slowdown(start, &setup)?,
+        effect: effect(bench, start, &setup),
+        changes,
+        run,
+        setup,
+    })
+}

@@ -1,0 +1,70 @@
+//! Gradient accumulation: micro-batches with the same effective batch.
+
+use super::Trick;
+use crate::effect::Effect;
+use crate::selective::batch_norms;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// See the module.
+pub struct Accumulation;
+
+impl Trick for Accumulation {
+    fn name(&self) -> &'static str {
+        "gradient accumulation"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::None
+    }
+
+    fn conflicts(&self) -> &'static str {
+        "batch norm sees micro-batches; losses that are no mean over equal parts must be weighted by hand"
+    }
+
+    fn written(&self) -> &'static str {
+        "(loss / n).backward() for n micro-batches, then optimizer.step()"
+    }
+
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        let batch = bench.batch_of(start).ok_or("the model was captured without a batch size to choose")?;
+        if batch == 1 {
+            return Err("the batch is one sample already".to_owned());
+        }
+        // Only what divides the batch keeps the effective batch.
+        let setups: Vec<Setup> = (1..batch)
+            .rev()
+            .filter(|micro| batch % micro == 0)
+            .filter_map(|micro| {
+                let mut setup = bench.with_batch(start, micro)?;
+                setup.training.accumulate = start.training.accumulate.checked_mul(u32::try_from(batch / micro).ok()?)?;
+                Some(setup)
+            })
+            .collect();
+        if setups.is_empty() { Err("the model was not captured for smaller batches".to_owned()) } else { Ok(setups) }
+    }
+
+    fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        if setup.training.accumulate != from.training.accumulate
+            && let Some(batch) = bench.batch_of(from)
+            && let Some(changed) = bench.with_batch(setup, batch)
+        {
+            *setup = changed;
+            setup.training.accumulate = from.training.accumulate;
+        }
+    }
+
+    fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
+        let batch = bench.batch_of(setup).unwrap_or(0);
+        match setup.training.accumulate {
+            1 => format!("one batch of {batch}"),
+            count => format!("{count} micro-batches of {batch}"),
+        }
+    }
+
+    fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
+        let count = batch_norms(&*bench.bind(setup)?);
+        let batch = bench.batch_of(setup)?;
+        (count > 0).then(|| format!("{count} batch norms take their statistics over {batch} samples instead of all"))
+    }
+}

@@ -1,0 +1,65 @@
+//! Mixed precision: autocast, with a GradScaler for fp16.
+
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::select::select_variant;
+
+use super::Trick;
+use crate::effect::Effect;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// See the module.
+pub struct MixedPrecision;
+
+impl Trick for MixedPrecision {
+    fn name(&self) -> &'static str {
+        "mixed precision"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Rounding
+    }
+
+    fn conflicts(&self) -> &'static str {
+        "a model that is cast as a whole"
+    }
+
+    fn written(&self) -> &'static str {
+        "with torch.autocast(\"cuda\", dtype=torch.bfloat16): …  # fp16 brings torch.amp.GradScaler"
+    }
+
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        if start.variant.amp.is_some() {
+            return Err("autocast is on already".to_owned());
+        }
+        let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
+        let types = [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
+        let mut reason = String::new();
+        let setups: Vec<Setup> = types
+            .filter_map(|dtype| {
+                let mut setup = start.clone();
+                setup.variant.amp = Some(dtype);
+                match select_variant(bench.model, setup.variant) {
+                    Ok(_) => Some(setup),
+                    Err(error) => {
+                        reason = error.to_string();
+                        None
+                    }
+                }
+            })
+            .collect();
+        if setups.is_empty() { Err(reason) } else { Ok(setups) }
+    }
+
+    fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        setup.variant.amp = from.variant.amp;
+    }
+
+    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+        match setup.variant.amp {
+            None => "no autocast".to_owned(),
+            Some(Dtype::Float16) => "autocast fp16 with a GradScaler".to_owned(),
+            Some(dtype) => format!("autocast {}", dtype.short_name()),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Another optimizer: Adam keeps two numbers a weight, momentum one, SGD and Adafactor almost none.
+
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+
+use super::Trick;
+use crate::effect::Effect;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// See the module.
+pub struct OtherOptimizer;
+
+const LEANER: [Kind; 3] = [Kind::Momentum, Kind::Sgd, Kind::Adafactor];
+
+impl Trick for OtherOptimizer {
+    fn name(&self) -> &'static str {
+        "optimizer"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Training
+    }
+
+    fn conflicts(&self) -> &'static str {
+        "learning rates: another optimizer wants another one"
+    }
+
+    fn written(&self) -> &'static str {
+        "torch.optim.Adafactor(model.parameters())  # or SGD, with momentum or without"
+    }
+
+    fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        let kind = start.training.optimizer.kind;
+        if matches!(kind, Kind::None | Kind::Sgd) {
+            return Err(format!("{} keeps nothing", kind.name()));
+        }
+        let leaner = LEANER.into_iter().filter(|&leaner| leaner != kind);
+        Ok(leaner
+            .map(|kind| {
+                let mut setup = start.clone();
+                let recipe = Recipe { kind, ..start.training.optimizer };
+                let implementation = if recipe.exists() { recipe.implementation } else { Implementation::Default };
+                setup.training.optimizer = Recipe { implementation, ..recipe };
+                setup
+            })
+            .collect())
+    }
+
+    fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        if setup.training.optimizer.kind != from.training.optimizer.kind {
+            setup.training.optimizer = from.training.optimizer;
+        }
+    }
+
+    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+        format!("optimizer {}", setup.training.optimizer.kind.name())
+    }
+}

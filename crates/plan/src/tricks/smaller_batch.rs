@@ -1,0 +1,49 @@
+//! A smaller batch, without micro-batches that would make up for it.
+
+use super::Trick;
+use crate::effect::Effect;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// See the module.
+pub struct SmallerBatch;
+
+impl Trick for SmallerBatch {
+    fn name(&self) -> &'static str {
+        "smaller batch"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Training
+    }
+
+    fn conflicts(&self) -> &'static str {
+        "learning rate and schedule, which were chosen for the larger batch"
+    }
+
+    fn written(&self) -> &'static str {
+        "DataLoader(dataset, batch_size=…)"
+    }
+
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        let batch = bench.batch_of(start).ok_or("the model was captured without a batch size to choose")?;
+        let mut smaller: Vec<i64> = (1..=6).map(|halvings| batch >> halvings).filter(|&batch| batch > 0).collect();
+        smaller.dedup();
+        let setups: Vec<Setup> = smaller.into_iter().filter_map(|batch| bench.with_batch(start, batch)).collect();
+        if setups.is_empty() { Err("the batch is one sample already".to_owned()) } else { Ok(setups) }
+    }
+
+    fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        if setup.training.accumulate == from.training.accumulate
+            && let Some(batch) = bench.batch_of(from)
+            && bench.batch_of(setup) != Some(batch)
+            && let Some(changed) = bench.with_batch(setup, batch)
+        {
+            *setup = changed;
+        }
+    }
+
+    fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
+        format!("batch {}", bench.batch_of(setup).unwrap_or(0))
+    }
+}

@@ -1,0 +1,85 @@
+//! A smaller type for the whole model: weights, gradients and optimizer state too.
+
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::Precision;
+use vramfit_graph::select::select_variant;
+
+use super::Trick;
+use crate::effect::Effect;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// See the module.
+pub struct SmallerDtype;
+
+impl Trick for SmallerDtype {
+    fn name(&self) -> &'static str {
+        "smaller dtype"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Rounding
+    }
+
+    fn conflicts(&self) -> &'static str {
+        "autocast, which wants single-precision weights"
+    }
+
+    fn written(&self) -> &'static str {
+        "model = model.to(torch.bfloat16)"
+    }
+
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        if start.variant.amp.is_some() {
+            return Err("autocast is on, which wants single-precision weights".to_owned());
+        }
+        let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
+        let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
+        let types = [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
+        let mut reason = "it is as small already".to_owned();
+        let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
+        if matches!(bench.model.variants[given].precision, Precision::Cast(dtype) if is_small(dtype)) {
+            return Err(reason);
+        }
+        let setups: Vec<Setup> = types
+            .filter_map(|dtype| {
+                let mut setup = start.clone();
+                setup.variant.dtype = Some(dtype);
+                match select_variant(bench.model, setup.variant) {
+                    Ok(found) if found != given => Some(setup),
+                    Ok(_) => None,
+                    Err(error) => {
+                        reason = error.to_string();
+                        None
+                    }
+                }
+            })
+            .collect();
+        if setups.is_empty() { Err(reason) } else { Ok(setups) }
+    }
+
+    fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        setup.variant.dtype = from.variant.dtype;
+    }
+
+    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+        match setup.variant.dtype {
+            None => "weights as built".to_owned(),
+            Some(dtype) => format!("the whole model in {}", dtype.short_name()),
+        }
+    }
+
+    fn warning(&self, _bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
+        match setup.variant.dtype {
+            Some(Dtype::Float16) => Some(
+                "pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train so"
+                    .to_owned(),
+            ),
+            Some(Dtype::Bfloat16) => Some(
+                "with 8 bits of precision small updates are lost: an update below 1/256 of a weight changes nothing"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}

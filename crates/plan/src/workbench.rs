@@ -1,0 +1,247 @@
+//! Where setups are simulated and priced, all on one GPU.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::model::Model;
+use vramfit_graph::select::{Sizes, select_variant};
+use vramfit_price::{Clock, Timetable};
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
+use vramfit_step::optimizer::Recipe;
+use vramfit_step::training::{Loop, Machine, Program, Run, ZeroGrad, record};
+
+use crate::control::Control;
+use crate::setup::Setup;
+
+/// A model on a GPU.
+pub struct Workbench<'m> {
+    /// The model as captured.
+    pub model: &'m Model,
+    /// The same with activations in place, where any may be.
+    pub in_place: Option<&'m Model>,
+    /// The GPU.
+    pub device: Device<'m>,
+    /// The symbols of the batch.
+    pub batch: Vec<usize>,
+    /// The symbols of the sequence.
+    pub sequence: Vec<usize>,
+    bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
+    clock: Clock,
+    timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
+    prices: Mutex<HashMap<PriceKey, f64>>,
+}
+
+/// Variant, sizes, and whether activations are in place.
+type BoundKey = (usize, Vec<i64>, bool);
+/// That, and what of the loop takes time.
+type PriceKey = (BoundKey, Recipe, u32, Choice, [bool; 3], ZeroGrad);
+
+/// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at. A plan is
+/// simulated with all of them.
+const MICRO_BATCHES: u32 = 4;
+
+/// The loop with fewer micro-batches, where it has many.
+fn shortened(training: &Loop) -> Loop {
+    Loop { accumulate: training.accumulate.min(MICRO_BATCHES), ..training.clone() }
+}
+
+/// The peaks of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// The most that was allocated.
+    pub allocated: u64,
+    /// The most that was reserved.
+    pub reserved: u64,
+}
+
+/// A setup that was judged.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// Whether it fits.
+    pub verdict: Verdict,
+    /// The run under the usual order of addresses and the cap.
+    pub run: Run,
+}
+
+impl<'m> Workbench<'m> {
+    /// For a model on a GPU; `in_place` is what [`crate::tricks::in_place::rewrite`] made of it.
+    pub fn new(model: &'m Model, in_place: Option<&'m Model>, device: Device<'m>) -> Workbench<'m> {
+        Workbench {
+            model,
+            in_place,
+            device,
+            batch: Sizes::batch_symbols(model),
+            sequence: Sizes::sequence_symbols(model),
+            bounds: Mutex::default(),
+            clock: Clock::new(device.gpu),
+            timetables: Mutex::default(),
+            prices: Mutex::default(),
+        }
+    }
+
+    /// The same model on another GPU.
+    pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
+        Workbench::new(self.model, self.in_place, device)
+    }
+
+    /// Its GPU, as far as the step's memory depends on it.
+    pub fn machine(&self) -> Machine {
+        self.device.gpu.into()
+    }
+
+    /// The model at a setup's sizes, in its precision; `None` where it was not captured for that.
+    pub fn bind(&self, setup: &Setup) -> Option<Arc<Bound<'m>>> {
+        let key = self.key(setup)?;
+        let lock = |bench: &Workbench<'m>| -> Option<Arc<Bound<'m>>> {
+            bench.bounds.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+        };
+        if let Some(found) = lock(self) {
+            return Some(found);
+        }
+        let model = if key.2 { self.in_place? } else { self.model };
+        let bound = Arc::new(bind(model, key.0, &setup.sizes).ok()?);
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&bound));
+        Some(bound)
+    }
+
+    fn key(&self, setup: &Setup) -> Option<BoundKey> {
+        let variant = select_variant(self.model, setup.variant).ok()?;
+        Some((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+    }
+
+    /// Seconds of a step.
+    pub fn seconds(&self, setup: &Setup) -> Option<f64> {
+        let training = &setup.training;
+        let flags = [training.clips_gradients, training.has_fresh_inputs, training.sets_to_none];
+        let key = self.key(setup)?;
+        let price = (
+            key.clone(),
+            training.optimizer,
+            training.accumulate,
+            training.checkpoint.clone(),
+            flags,
+            training.zero_grad,
+        );
+        if let Some(&found) = self.prices.lock().unwrap_or_else(PoisonError::into_inner).get(&price) {
+            return Some(found);
+        }
+        let bound = self.bind(setup)?;
+        let found = self.timetables.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let timetable = found.unwrap_or_else(|| {
+            let made = Arc::new(self.clock.timetable(&bound));
+            self.timetables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+            made
+        });
+        let seconds = timetable.step_time(&bound, training).ok()?.seconds;
+        self.prices.lock().unwrap_or_else(PoisonError::into_inner).insert(price, seconds);
+        Some(seconds)
+    }
+
+    /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
+    pub fn slowdown(&self, start: &Setup, setup: &Setup) -> Option<f64> {
+        let rate = |setup: &Setup| Some(self.seconds(setup)? / self.elements(setup));
+        Some(rate(setup)? / rate(start)?)
+    }
+
+    /// What a step trains on: samples times their sizes.
+    fn elements(&self, setup: &Setup) -> f64 {
+        let sizes: f64 = setup.sizes.as_slice().iter().map(|&size| size as f64).product();
+        sizes * f64::from(setup.training.accumulate)
+    }
+
+    /// The batch of one forward pass; `None` where the model has no size of that name.
+    pub fn batch_of(&self, setup: &Setup) -> Option<i64> {
+        self.batch.first().map(|&symbol| setup.sizes.as_slice()[symbol])
+    }
+
+    /// The same with another batch; `None` where the model was not made for it.
+    pub fn with_batch(&self, setup: &Setup, batch: i64) -> Option<Setup> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        Some(Setup { sizes: setup.sizes.replacing(self.model, &self.batch, batch)?, ..setup.clone() })
+    }
+
+    /// The allocator's settings on this GPU; `None` where PyTorch would refuse them.
+    pub fn settings(&self, setup: &Setup) -> Option<Settings> {
+        Some(self.device.settings(Settings::parse(&setup.alloc_conf).ok()?))
+    }
+
+    /// What the setup asks for.
+    pub fn programs(&self, setup: &Setup) -> Option<Vec<Program>> {
+        programs(&*self.bind(setup)?, &setup.training, self.machine()).ok()
+    }
+
+    /// The least that any allocator needs for a setup, and the most that PyTorch may reserve for it.
+    pub fn least_bytes(&self, setup: &Setup, control: &Control) -> Option<(u64, u64)> {
+        control.note_simulated();
+        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
+        Some((program.least_bytes(), self.cap_of(&program)))
+    }
+
+    /// The usual run on a GPU without end; of many micro-batches only the first.
+    pub fn run_free(&self, setup: &Setup, control: &Control) -> Option<Run> {
+        control.note_simulated();
+        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
+        let settings = Settings::parse(&setup.alloc_conf).ok()?;
+        Some(program.run(settings, SimulatedDriver::in_process(u64::MAX)))
+    }
+
+    /// The peaks of that run.
+    pub fn peaks(&self, setup: &Setup, control: &Control) -> Option<Peaks> {
+        self.run_free(setup, control).map(|run| Peaks::of(&run))
+    }
+
+    /// The least that PyTorch must reserve for what a program holds, whatever its settings.
+    pub fn cap_of(&self, program: &Program) -> u64 {
+        self.device.cap(program.libraries).unwrap_or(u64::MAX)
+    }
+
+    /// The run of a setup that fits for certain; `None` for any other. What is held at once decides first: it is the
+    /// least that any allocator needs.
+    pub fn fitting(&self, setup: &Setup, control: &Control) -> Option<Run> {
+        let short = Setup { training: shortened(&setup.training), ..setup.clone() };
+        let run = self.fitting_programs(&self.programs(&short)?, &short, control)?;
+        if short.training == setup.training {
+            return Some(run);
+        }
+        self.fitting_programs(&self.programs(setup)?, setup, control)
+    }
+
+    /// The same for programs that are known already.
+    pub fn fitting_programs(&self, programs: &[Program], setup: &Setup, control: &Control) -> Option<Run> {
+        control.note_simulated();
+        let first = programs.first()?;
+        if first.least_bytes() > self.cap_of(first) {
+            return None;
+        }
+        fitting(programs, &self.device, &self.settings(setup)?)
+    }
+
+    /// Whether a setup fits that will not be asked for again; `None` where it cannot be bound.
+    pub fn fitting_once(&self, setup: &Setup, control: &Control) -> Option<bool> {
+        let key = self.key(setup)?;
+        let bound = bind(if key.2 { self.in_place? } else { self.model }, key.0, &setup.sizes).ok()?;
+        let programs = programs(&bound, &setup.training, self.machine()).ok()?;
+        Some(self.fitting_programs(&programs, setup, control).is_some())
+    }
+
+    /// Whether a setup fits, as `vramfit estimate` says it.
+    pub fn judge(&self, setup: &Setup, control: &Control) -> Option<Judged> {
+        control.note_simulated();
+        let programs = self.programs(setup)?;
+        let mut runs = answer(&programs, &self.device, &self.settings(setup)?, false);
+        let verdict = self.device.verdict(&runs)?;
+        Some(Judged { verdict, run: runs.swap_remove(0) })
+    }
+}
+
+impl Peaks {
+    /// Of a run, building not counted.
+    pub fn of(run: &Run) -> Peaks {
+        Peaks { allocated: run.peak().map_or(0, |phase| phase.peak.allocated), reserved: run.peak_reserved }
+    }
+}

@@ -1,0 +1,42 @@
+//! Models, GPUs and setups for the tests.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::path::Path;
+
+use vramfit_catalogue::{Catalogue, Gpu};
+use vramfit_graph::model::Model;
+use vramfit_graph::read::read_file;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
+use vramfit_plan::Setup;
+use vramfit_step::judgement::Device;
+use vramfit_step::training::Loop;
+
+pub fn model(name: &str) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
+    read_file(folder.join(format!("{name}.vramfit"))).unwrap()
+}
+
+pub fn gpu(name: &str) -> Gpu {
+    Catalogue::built_in().unwrap().find(name).unwrap().clone()
+}
+
+/// So much that PyTorch may reserve on a GPU.
+pub fn capped(gpu: &Gpu, vram: u64) -> Device<'_> {
+    let context = Catalogue::built_in().unwrap().find("H200").unwrap().context.unwrap();
+    Device { gpu, context, is_asked: false, vram: Some(vram) }
+}
+
+pub fn setup(model: &Model, batch: i64, sequence: Option<i64>) -> Setup {
+    let flags = SizeFlags { batch: Some(batch), sequence, sizes: Vec::new() };
+    Setup {
+        sizes: Sizes::select(model, &flags).unwrap(),
+        variant: VariantFlags::default(),
+        training: Loop::default(),
+        alloc_conf: String::new(),
+        is_in_place: false,
+    }
+}
+
+pub const GIB: u64 = 1 << 30;
+pub const MIB: u64 = 1 << 20;

@@ -1,0 +1,68 @@
+//! Selective checkpointing beside every block, and beside the optimum that trying all subsets finds.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{GIB, capped, gpu, model, setup};
+use vramfit_plan::selective::cheapest;
+use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_step::checkpoint::{Choice, block_names};
+
+const CASES: [(&str, i64, Option<i64>); 4] =
+    [("residual", 20_000, None), ("encoder-features", 48, Some(512)), ("bert-small", 48, Some(256)), ("llama-no-cache", 8, Some(256))];
+
+fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
+    let mut setup = start.clone();
+    setup.training.checkpoint = if names.is_empty() { Choice::Nothing } else { Choice::Modules(names) };
+    setup
+}
+
+#[test]
+fn it_beats_every_block_at_the_same_budget() {
+    let (gpu, control) = (gpu("H200"), Control::default());
+    for (name, batch, sequence) in CASES {
+        let model = model(name);
+        let start = setup(&model, batch, sequence);
+        let free = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
+        let every = checkpointed(&start, block_names(&free.bind(&start).unwrap()));
+        let budget = free.peaks(&every, &control).unwrap().reserved;
+        let bench = Workbench::new(&model, None, capped(&gpu, budget));
+        assert!(bench.fitting(&start, &control).is_none(), "{name} fits without");
+        let (found, run) = cheapest(&bench, &start, 48, &control).unwrap_or_else(|| panic!("{name}: nothing found"));
+        assert!(run.peak_reserved <= budget);
+        let (ours, theirs) = (bench.seconds(&found).unwrap(), bench.seconds(&every).unwrap());
+        assert!(ours < theirs, "{name}: {ours} against {theirs}");
+    }
+}
+
+#[test]
+fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
+    let (gpu, control) = (gpu("H200"), Control::default());
+    for (name, batch, sequence) in CASES {
+        let model = model(name);
+        let start = setup(&model, batch, sequence);
+        let free = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
+        let blocks = block_names(&free.bind(&start).unwrap());
+        assert!(blocks.len() <= 8);
+        let most = free.peaks(&start, &control).unwrap().reserved;
+        let least = free.peaks(&checkpointed(&start, blocks.clone()), &control).unwrap().reserved;
+        for tenths in [3, 6, 9] {
+            let budget = most - (most - least) / 10 * tenths;
+            let bench = Workbench::new(&model, None, capped(&gpu, budget));
+            let subsets = (0..1_u32 << blocks.len()).map(|mask| {
+                let names = blocks.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1).map(|(_, name)| name.clone());
+                checkpointed(&start, names.collect())
+            });
+            let subsets: Vec<Setup> = subsets.collect();
+            let fitting = control.map(&subsets, |setup| {
+                bench.fitting(setup, &control)?;
+                bench.seconds(setup)
+            });
+            let optimum = fitting.into_iter().flatten().flatten().fold(f64::INFINITY, f64::min);
+            let (found, _) = cheapest(&bench, &start, 48, &control).unwrap_or_else(|| panic!("{name} {tenths}"));
+            let ours = bench.seconds(&found).unwrap();
+            assert!(ours <= optimum * 1.01, "{name} at {tenths} tenths: {ours} against {optimum}");
+        }
+    }
+}

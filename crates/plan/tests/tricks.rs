@@ -1,0 +1,289 @@
+//! Each trick on small models: where it applies, why not where it does not, what it saves.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{GIB, capped, gpu, model, setup};
+use vramfit_graph::dtype::Dtype;
+use vramfit_plan::tricks::{FREE, TRICKS, Trick, differences, effect, in_place};
+use vramfit_plan::{Control, Effect, Setup, Workbench};
+use vramfit_step::checkpoint::Choice;
+use vramfit_step::optimizer::Kind;
+use vramfit_step::training::ZeroGrad;
+
+fn trick(name: &str) -> &'static dyn Trick {
+    TRICKS.into_iter().find(|trick| trick.name() == name).unwrap()
+}
+
+/// Bytes that a setup reserves less than another at its peak.
+fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
+    let control = Control::default();
+    let reserved = |setup: &Setup| bench.peaks(setup, &control).unwrap().reserved as i64;
+    reserved(start) - reserved(setup)
+}
+
+#[test]
+fn every_trick_of_the_table_is_there_once() {
+    let mut names: Vec<&str> = TRICKS.iter().map(|trick| trick.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 15);
+    assert!(TRICKS.iter().all(|trick| !trick.written().is_empty()));
+}
+
+#[test]
+fn early_zero_grad_applies_where_gradients_lie_there_during_the_forward_pass() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 16, Some(128));
+    assert!(trick("zero_grad").alternatives(&bench, &start).unwrap_err().contains("already"));
+    let mut late = start.clone();
+    late.training.zero_grad = ZeroGrad::BeforeBackward;
+    late.training.sets_to_none = false;
+    let found = trick("zero_grad").alternatives(&bench, &late).unwrap();
+    assert_eq!(found, [start.clone()]);
+    assert!(saving(&bench, &late, &start) > 0);
+}
+
+#[test]
+fn letting_go_of_outputs_saves_the_logits_of_a_language_model() {
+    let (model, gpu) = (model("gpt2-no-cache"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 8, Some(256));
+    let found = trick("letting go of outputs").alternatives(&bench, &start).unwrap();
+    // One copy of the logits: 8 × 256 × 50257 numbers.
+    assert!(saving(&bench, &start, &found[0]) >= 8 * 256 * 50257 * 4 / 2, "{}", saving(&bench, &start, &found[0]));
+}
+
+#[test]
+fn a_kept_graph_costs_what_a_forward_pass_leaves_behind() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let (start, control) = (setup(&model, 16, Some(128)), Control::default());
+    let found = trick("loss.item()").findings(&bench, &start, &control);
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[0].bytes, Some(512_000));
+    let graph = found[2].bytes.unwrap() as u64;
+    let peak = bench.peaks(&start, &control).unwrap().allocated;
+    assert!(graph > peak / 4 && graph < peak, "{graph} of {peak}");
+}
+
+#[test]
+fn activations_are_in_place_only_where_nothing_else_needs_their_input() {
+    let perceptron = model("mlp-relu");
+    assert_eq!(in_place::candidates(&perceptron).len(), 2);
+    // Their gradient needs the input (GELU, Softplus) or they have no such attribute (Tanh).
+    assert!(in_place::candidates(&model("mlp-odd")).is_empty());
+    // In place already, as torchvision builds it.
+    let (resnet, gpu) = (model("resnet18"), gpu("H200"));
+    assert!(in_place::rewrite(&resnet).is_none());
+    let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
+    let reason = trick("in-place activations").alternatives(&bench, &setup(&resnet, 8, None)).unwrap_err();
+    assert!(reason.contains("none of which may"), "{reason}");
+}
+
+#[test]
+fn activations_in_place_ask_for_fewer_tensors_and_hold_no_more() {
+    let (model, gpu) = (model("mlp-relu"), gpu("H200"));
+    let rewritten = in_place::rewrite(&model).unwrap();
+    let bench = Workbench::new(&model, Some(&rewritten), capped(&gpu, GIB));
+    let start = setup(&model, 8192, None);
+    let changed = trick("in-place activations").alternatives(&bench, &start).unwrap().remove(0);
+    let requests = |setup: &Setup| bench.programs(setup).unwrap()[0].allocation_count();
+    assert_eq!(requests(&start) - requests(&changed), 3 * 2);
+    assert!(saving(&bench, &start, &changed) >= 0);
+    assert_eq!(effect(&bench, &start, &changed), Effect::None);
+}
+
+#[test]
+fn a_fused_optimizer_saves_the_lists_of_foreach() {
+    let (model, gpu) = (model("bert-base"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 1, Some(16));
+    let found = trick("optimizer implementation").alternatives(&bench, &start).unwrap();
+    assert_eq!(found.len(), 2);
+    // foreach peaks one size of the weights above the end of the step.
+    let weights = model.parameter_count().unwrap() as i64 * 4;
+    let saved = saving(&bench, &start, &found[0]);
+    assert!(saved > weights * 8 / 10 && saved < weights * 12 / 10, "{saved} of {weights}");
+    let mut none = start;
+    none.training.optimizer.kind = Kind::None;
+    assert!(trick("optimizer implementation").alternatives(&bench, &none).is_err());
+}
+
+#[test]
+fn allocator_settings_are_added_to_those_that_are_given() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let mut start = setup(&model, 16, Some(128));
+    start.alloc_conf = "max_split_size_mb:64".to_owned();
+    let found = trick("allocator settings").alternatives(&bench, &start).unwrap();
+    assert_eq!(found[0].alloc_conf, "max_split_size_mb:64,expandable_segments:True");
+    assert!(found.iter().all(|setup| bench.settings(setup).is_some() && setup.alloc_conf.starts_with("max_split_size_mb:64,")));
+}
+
+#[test]
+fn a_module_that_keeps_a_cache_is_not_checkpointed() {
+    let (with_cache, without, gpu) = (model("gpt2-small"), model("gpt2-no-cache"), gpu("H200"));
+    let bench = Workbench::new(&with_cache, None, capped(&gpu, GIB));
+    let reason = trick("activation checkpointing").alternatives(&bench, &setup(&with_cache, 4, Some(64)));
+    assert!(!reason.as_ref().is_ok_and(|found| found.iter().any(|setup| blocks_of(setup) > 0)), "{reason:?}");
+    let bench = Workbench::new(&without, None, capped(&gpu, GIB));
+    let found = trick("activation checkpointing").alternatives(&bench, &setup(&without, 4, Some(64))).unwrap();
+    assert_eq!(found.iter().map(blocks_of).collect::<Vec<_>>(), [4, 2, 2]);
+}
+
+fn blocks_of(setup: &Setup) -> usize {
+    match &setup.training.checkpoint {
+        Choice::Modules(names) => names.len(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn accumulation_keeps_the_effective_batch_and_warns_of_batch_norm() {
+    let (bert, resnet, gpu) = (model("bert-small"), model("resnet18"), gpu("H200"));
+    let bench = Workbench::new(&bert, None, capped(&gpu, GIB));
+    let start = setup(&bert, 12, Some(64));
+    let found = trick("gradient accumulation").alternatives(&bench, &start).unwrap();
+    let micro: Vec<i64> = found.iter().map(|setup| bench.batch_of(setup).unwrap()).collect();
+    assert_eq!(micro, [6, 4, 3, 2, 1]);
+    assert!(found.iter().all(|setup| bench.batch_of(setup).unwrap() * i64::from(setup.training.accumulate) == 12));
+    assert!(found.iter().all(|setup| effect(&bench, &start, setup) == Effect::None));
+    assert!(trick("gradient accumulation").warning(&bench, &found[0]).is_none());
+    let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
+    let found = trick("gradient accumulation").alternatives(&bench, &setup(&resnet, 8, None)).unwrap();
+    assert!(trick("gradient accumulation").warning(&bench, &found[0]).unwrap().contains("batch norms"));
+}
+
+#[test]
+fn mixed_precision_needs_a_gpu_that_has_the_type() {
+    let (model, new, old) = (model("bert-small"), gpu("H200"), gpu("GTX 1080"));
+    let types = |bench: &Workbench<'_>| -> Vec<Option<Dtype>> {
+        let found = trick("mixed precision").alternatives(bench, &setup(&model, 4, Some(64))).unwrap();
+        found.iter().map(|setup| setup.variant.amp).collect()
+    };
+    assert_eq!(types(&Workbench::new(&model, None, capped(&new, GIB))), [Some(Dtype::Bfloat16), Some(Dtype::Float16)]);
+    assert_eq!(types(&Workbench::new(&model, None, capped(&old, GIB))), [Some(Dtype::Float16)]);
+}
+
+#[test]
+fn a_smaller_dtype_halves_weights_and_warns_of_pure_fp16() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 16, Some(128));
+    let found = trick("smaller dtype").alternatives(&bench, &start).unwrap();
+    assert_eq!(effect(&bench, &start, &found[1]), Effect::Rounding);
+    assert!(trick("smaller dtype").warning(&bench, &found[1]).unwrap().contains("65,504"));
+    let weights = model.parameter_count().unwrap() as i64 * 4;
+    assert!(saving(&bench, &start, &found[0]) > weights);
+    // Autocast wants single-precision weights.
+    let mut mixed = start;
+    mixed.variant.amp = Some(Dtype::Bfloat16);
+    assert!(trick("smaller dtype").alternatives(&bench, &mixed).is_err());
+}
+
+#[test]
+fn leaner_optimizers_save_their_state() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 16, Some(128));
+    let found = trick("optimizer").alternatives(&bench, &start).unwrap();
+    let kinds: Vec<Kind> = found.iter().map(|setup| setup.training.optimizer.kind).collect();
+    assert_eq!(kinds, [Kind::Momentum, Kind::Sgd, Kind::Adafactor]);
+    let savings: Vec<i64> = found.iter().map(|setup| saving(&bench, &start, setup)).collect();
+    assert!(savings[0] > 0 && savings[1] > savings[0], "{savings:?}");
+    assert!(trick("optimizer").alternatives(&bench, &found[1]).unwrap_err().contains("keeps nothing"));
+}
+
+#[test]
+fn sizes_shrink_only_where_there_are_any() {
+    let (bert, resnet, gpu) = (model("bert-small"), model("resnet18"), gpu("H200"));
+    let bench = Workbench::new(&bert, None, capped(&gpu, GIB));
+    let found = trick("shorter sequences or smaller images").alternatives(&bench, &setup(&bert, 4, Some(128))).unwrap();
+    let lengths: Vec<String> =
+        found.iter().map(|setup| trick("shorter sequences or smaller images").state(&bench, setup)).collect();
+    assert_eq!(lengths, ["seq 96", "seq 64", "seq 32"]);
+    let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
+    let reason = trick("shorter sequences or smaller images").alternatives(&bench, &setup(&resnet, 4, None)).unwrap_err();
+    assert!(reason.contains("no size to choose"), "{reason}");
+    let halves = trick("smaller batch").alternatives(&bench, &setup(&resnet, 9, None)).unwrap();
+    assert_eq!(halves.iter().map(|setup| bench.batch_of(setup).unwrap()).collect::<Vec<_>>(), [4, 2, 1]);
+    assert!(trick("smaller batch").alternatives(&bench, &setup(&resnet, 1, None)).is_err());
+}
+
+#[test]
+fn evaluation_may_take_a_larger_batch_than_training() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let (start, control) = (setup(&model, 16, Some(128)), Control::default());
+    let found = trick("evaluation").findings(&bench, &start, &control);
+    let batch: i64 = found[0].what.split(' ').nth(3).unwrap().parse().unwrap();
+    assert!(batch >= 32 && batch % 16 == 0, "{}", found[0].what);
+}
+
+#[test]
+fn a_block_fewer_saves_its_weights_and_activations() {
+    let (model, gpu) = (model("bert-base"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let (start, control) = (setup(&model, 16, Some(128)), Control::default());
+    let found = trick("slimmer model").findings(&bench, &start, &control);
+    assert!(found[0].what.starts_with("1 of 12 blocks fewer (bert.encoder.layer.11 on)"), "{found:?}");
+    let (one, half) = (found[0].bytes.unwrap(), found[1].bytes.unwrap());
+    // A layer of BERT has 7,087,872 weights, with gradients and two moments.
+    assert!(one > 7_087_872 * 16 && one < 7_087_872 * 16 * 3, "{one}");
+    assert!(half > 5 * one && half < 7 * one, "{half} of {one}");
+    assert!(found.iter().any(|finding| finding.what.contains("half as wide")));
+}
+
+#[test]
+fn free_tricks_together_hold_the_least_of_all_their_combinations() {
+    let gpu = gpu("H200");
+    for (name, batch, sequence) in [("bert-small", 16, Some(64)), ("mlp-relu", 4096, None), ("resnet18", 8, None)] {
+        let model = model(name);
+        let rewritten = in_place::rewrite(&model);
+        let bench = Workbench::new(&model, rewritten.as_ref(), capped(&gpu, GIB));
+        let mut start = setup(&model, batch, sequence);
+        start.training.zero_grad = ZeroGrad::BeforeBackward;
+        let least = |setup: &Setup| bench.programs(setup).unwrap()[0].least_bytes();
+        let mut all = start.clone();
+        let mut partial = vec![start.clone()];
+        for trick in FREE {
+            let alternatives = trick.alternatives(&bench, &start).unwrap_or_default();
+            let mut more = Vec::new();
+            for setup in &partial {
+                for alternative in &alternatives {
+                    let mut with = setup.clone();
+                    trick.adopt(&bench, &mut with, alternative);
+                    more.push(with);
+                }
+            }
+            partial.extend(more);
+            if let Some(first) = alternatives.first().filter(|_| trick.name() != "allocator settings") {
+                trick.adopt(&bench, &mut all, first);
+            }
+        }
+        let counters = 512 * model.parameters.len() as u64;
+        let floor = least(&all).saturating_sub(counters);
+        for setup in &partial {
+            assert!(least(setup) >= floor, "{name}: {:?}", differences(&bench, &start, setup).len());
+        }
+    }
+}
+
+#[test]
+fn micro_batches_after_the_fourth_add_nothing_to_the_peak() {
+    let gpu = gpu("H200");
+    for (name, batch, sequence) in [("bert-small", 2, Some(64)), ("gpt2-no-cache", 1, Some(128)), ("resnet18", 4, None)] {
+        let model = model(name);
+        let bench = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
+        let mut few = setup(&model, batch, sequence);
+        few.training.accumulate = 4;
+        let mut many = few.clone();
+        many.training.accumulate = 16;
+        let control = Control::default();
+        let reserved = |setup: &Setup| bench.judge(setup, &control).unwrap().run.peak_reserved;
+        assert_eq!(reserved(&few), reserved(&many), "{name}");
+    }
+}

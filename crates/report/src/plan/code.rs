@@ -1,0 +1,243 @@
+//! A plan as a training loop in PyTorch, complete but for the model and the data.
+
+use vramfit_graph::bind::BoundStep;
+use vramfit_graph::dtype::Dtype;
+use vramfit_plan::tricks::in_place;
+use vramfit_plan::{Setup, Workbench};
+use vramfit_step::checkpoint::{Choice, module_names};
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_step::training::{AddedLoss, ZeroGrad};
+
+/// Lines with their indentation.
+struct Script(String);
+
+impl Script {
+    fn line(&mut self, indent: usize, text: &str) {
+        if !text.is_empty() {
+            self.0 += &"    ".repeat(indent);
+            self.0 += text;
+        }
+        self.0.push('\n');
+    }
+}
+
+/// Where the loss comes from.
+enum Loss {
+    Given,
+    Returned,
+    CrossEntropy,
+    Mean,
+    None,
+}
+
+/// The code of a setup.
+pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
+    let Some(bound) = bench.bind(setup) else { return String::new() };
+    let has_function = bound.steps.iter().any(|step| matches!(step, BoundStep::Loss));
+    let loss = match setup.training.loss {
+        _ if has_function => Loss::Given,
+        _ if bound.variant.loss.is_some() => Loss::Returned,
+        AddedLoss::CrossEntropy => Loss::CrossEntropy,
+        AddedLoss::Mean => Loss::Mean,
+        AddedLoss::None => Loss::None,
+    };
+    let has_targets = !bench.model.targets.is_empty() || matches!(loss, Loss::CrossEntropy);
+    let modules = module_names(&bound, &setup.training.checkpoint);
+    let in_place = if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() };
+    let mut script = Script(String::new());
+    head(&mut script, setup, !modules.is_empty());
+    yours(&mut script, bench, setup, &loss, has_targets);
+    prepare(&mut script, setup, &modules, &in_place);
+    steps(&mut script, setup, &loss, has_targets);
+    script.0
+}
+
+fn head(script: &mut Script, setup: &Setup, checkpoints: bool) {
+    if !setup.alloc_conf.is_empty() {
+        script.line(0, "import os");
+        script.line(0, "");
+        script.line(0, "# Before torch is imported, or in the shell.");
+        script.line(0, &format!("os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{}\"", setup.alloc_conf));
+        script.line(0, "");
+    }
+    let sequential = matches!(setup.training.checkpoint, Choice::Sequential(_));
+    if checkpoints {
+        script.line(0, "import functools");
+        script.line(0, "");
+    }
+    script.line(0, "import torch");
+    if checkpoints {
+        script.line(0, "from torch.utils.checkpoint import checkpoint");
+    }
+    if sequential {
+        script.line(0, "from torch.utils.checkpoint import checkpoint_sequential");
+    }
+    script.line(0, "");
+}
+
+/// What the script takes as given.
+fn yours(script: &mut Script, bench: &Workbench<'_>, setup: &Setup, loss: &Loss, has_targets: bool) {
+    let batch = bench.batch_of(setup).map_or_else(String::new, |batch| format!(" of {batch} samples"));
+    let place = if setup.training.has_fresh_inputs { "on the CPU" } else { "on the GPU" };
+    let each = if has_targets { "(inputs, targets)" } else { "inputs" };
+    script.line(0, "# Yours: `model`, as you build it, on the CPU;");
+    script.line(0, &format!("# `batches`, which gives {each}{batch} each, {place};"));
+    script.line(0, "# inputs are a dict of the model's arguments;");
+    if matches!(loss, Loss::Given) {
+        script.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
+    }
+    script.line(0, "# the optimizer's own arguments, such as lr.");
+    script.line(0, "device = \"cuda\"");
+}
+
+fn dtype_name(dtype: Dtype) -> String {
+    format!("torch.{}", dtype.name())
+}
+
+fn prepare(script: &mut Script, setup: &Setup, modules: &[String], in_place: &[String]) {
+    let cast = setup.variant.dtype.map_or_else(String::new, |dtype| format!(".to({})", dtype_name(dtype)));
+    script.line(0, &format!("model = model{cast}.to(device).train()"));
+    if !modules.is_empty() {
+        list(script, "checkpointed", modules);
+        script.line(0, "for name in checkpointed:");
+        script.line(1, "module = model.get_submodule(name)");
+        script.line(1, "module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+    }
+    if let Choice::Sequential(segments) = setup.training.checkpoint {
+        script.line(0, "sequential = next(part for part in model.modules() if isinstance(part, torch.nn.Sequential))");
+        script.line(0, "parts = list(sequential.children())");
+        script.line(
+            0,
+            &format!("sequential.forward = lambda input: checkpoint_sequential(parts, {segments}, input, use_reentrant=False)"),
+        );
+    }
+    if !in_place.is_empty() {
+        list(script, "in_place", in_place);
+        script.line(0, "for name in in_place:");
+        script.line(1, "model.get_submodule(name).inplace = True");
+    }
+    if let Some(optimizer) = optimizer(setup.training.optimizer) {
+        script.line(0, &optimizer);
+    }
+    if setup.variant.amp == Some(Dtype::Float16) {
+        script.line(0, "scaler = torch.amp.GradScaler(device)");
+    }
+    script.line(0, "");
+}
+
+/// A list of names, one a line where there are many.
+fn list(script: &mut Script, name: &str, names: &[String]) {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    let short = format!("{name} = [{}]", quoted.join(", "));
+    if short.len() <= 80 {
+        script.line(0, &short);
+        return;
+    }
+    script.line(0, &format!("{name} = ["));
+    for quoted in quoted {
+        script.line(1, &format!("{quoted},"));
+    }
+    script.line(0, "]");
+}
+
+fn optimizer(recipe: Recipe) -> Option<String> {
+    let (class, arguments) = match recipe.kind {
+        Kind::AdamW => ("AdamW", ""),
+        Kind::Adam => ("Adam", ""),
+        Kind::Amsgrad => ("Adam", ", amsgrad=True"),
+        Kind::Sgd => ("SGD", ""),
+        Kind::Momentum => ("SGD", ", momentum=0.9"),
+        Kind::Nesterov => ("SGD", ", momentum=0.9, nesterov=True"),
+        Kind::RmsProp => ("RMSprop", ""),
+        Kind::Adagrad => ("Adagrad", ""),
+        Kind::Adadelta => ("Adadelta", ""),
+        Kind::Adamax => ("Adamax", ""),
+        Kind::NAdam => ("NAdam", ""),
+        Kind::RAdam => ("RAdam", ""),
+        Kind::Adafactor => ("Adafactor", ""),
+        Kind::None => return None,
+    };
+    let how = match recipe.implementation {
+        Implementation::Default => "",
+        Implementation::Foreach => ", foreach=True",
+        Implementation::Fused => ", fused=True",
+        Implementation::ForLoop => ", foreach=False",
+    };
+    Some(format!("optimizer = torch.optim.{class}(model.parameters(){arguments}{how})"))
+}
+
+fn steps(script: &mut Script, setup: &Setup, loss: &Loss, has_targets: bool) {
+    let training = &setup.training;
+    let has_optimizer = training.optimizer.kind != Kind::None;
+    let count = training.accumulate;
+    let each = if has_targets { "inputs, targets" } else { "inputs" };
+    match (count, has_targets) {
+        (1, _) => script.line(0, &format!("for {each} in batches:")),
+        (_, true) => script.line(0, &format!("for number, ({each}) in enumerate(batches):")),
+        (_, false) => script.line(0, &format!("for number, {each} in enumerate(batches):")),
+    }
+    let zero = format!("optimizer.zero_grad(set_to_none={})", if training.sets_to_none { "True" } else { "False" });
+    let zero = if has_optimizer { zero } else { "model.zero_grad(set_to_none=True)".to_owned() };
+    let zero_grad = |script: &mut Script| {
+        if count == 1 {
+            script.line(1, &zero);
+        } else {
+            script.line(1, &format!("if number % {count} == 0:"));
+            script.line(2, &zero);
+        }
+    };
+    if training.zero_grad == ZeroGrad::BeforeForward {
+        zero_grad(script);
+    }
+    let mut names = ("inputs", "targets");
+    if training.has_fresh_inputs {
+        names = ("on_gpu", "targets_on_gpu");
+        script.line(1, "on_gpu = {name: tensor.to(device) for name, tensor in inputs.items()}");
+        if has_targets {
+            script.line(1, "targets_on_gpu = targets.to(device)");
+        }
+    }
+    let mut indent = 1;
+    if let Some(dtype) = setup.variant.amp {
+        script.line(1, &format!("with torch.autocast(device, dtype={}):", dtype_name(dtype)));
+        indent = 2;
+    }
+    script.line(indent, &format!("outputs = model(**{})", names.0));
+    let divided = if count == 1 { String::new() } else { format!(" / {count}") };
+    let value = match loss {
+        Loss::Given => format!("compute_loss(outputs, {})", names.1),
+        Loss::Returned => "outputs.loss".to_owned(),
+        Loss::CrossEntropy => format!("torch.nn.functional.cross_entropy(outputs, {})", names.1),
+        Loss::Mean => "outputs.mean()".to_owned(),
+        Loss::None => return,
+    };
+    script.line(indent, &format!("loss = {value}{divided}"));
+    if training.zero_grad == ZeroGrad::BeforeBackward {
+        zero_grad(script);
+    }
+    if training.lets_go {
+        script.line(1, "del outputs");
+    }
+    let has_scaler = setup.variant.amp == Some(Dtype::Float16);
+    script.line(1, if has_scaler { "scaler.scale(loss).backward()" } else { "loss.backward()" });
+    if training.lets_go {
+        script.line(1, "del loss  # take loss.item() before, for the log");
+    }
+    let mut indent = 1;
+    if count > 1 {
+        script.line(1, &format!("if number % {count} == {}:", count - 1));
+        indent = 2;
+    }
+    if training.clips_gradients {
+        if has_scaler {
+            script.line(indent, "scaler.unscale_(optimizer)");
+        }
+        script.line(indent, "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)");
+    }
+    if has_scaler {
+        script.line(indent, "scaler.step(optimizer)");
+        script.line(indent, "scaler.update()");
+    } else if has_optimizer {
+        script.line(indent, "optimizer.step()");
+    }
+}

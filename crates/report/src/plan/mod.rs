@@ -1,0 +1,83 @@
+//! What `vramfit plan` and `vramfit max-batch` show.
+
+mod code;
+mod html;
+mod json;
+mod plot;
+mod text;
+
+use vramfit_graph::bind::Bound;
+use vramfit_plan::search::Plan;
+use vramfit_plan::{Answer, Workbench};
+use vramfit_step::memory::Category;
+use vramfit_step::training::{Phase, Run};
+
+use crate::estimate::{CATEGORIES, Places};
+use crate::size::human;
+
+pub use html::page;
+
+/// What was asked and what was found.
+pub struct PlanReport<'a, 'm> {
+    /// The model's name or file.
+    pub model: &'a str,
+    /// Where it was simulated.
+    pub bench: &'a Workbench<'m>,
+    /// What was found.
+    pub answer: &'a Answer,
+    /// What else to tell.
+    pub notes: Vec<String>,
+}
+
+impl PlanReport<'_, '_> {
+    /// Whether some plan fits.
+    pub fn fits(&self) -> bool {
+        self.answer.plans().next().is_some()
+    }
+
+    /// The training step of a plan in PyTorch.
+    pub fn code(&self, plan: &Plan) -> String {
+        code::code(self.bench, &plan.setup)
+    }
+
+    /// Why the peak of a run is what it is: where it stands, what it is made of, and what comes next.
+    fn why(&self, bound: &Bound<'_>, run: &Run) -> String {
+        let Some(top) = run.peak() else { return "it dies while the model is moved to the GPU".to_owned() };
+        let places = Places::new(bound);
+        let place = match top.phase {
+            Phase::Step => "the optimizer's step".to_owned(),
+            phase => {
+                let module = places.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
+                format!("the {} pass{module}", phase.name())
+            }
+        };
+        let mut parts: Vec<(&str, u64)> = CATEGORIES
+            .iter()
+            .map(|&(name, category): &(&str, Category)| (name, top.peak.account.requested[category as usize]))
+            .collect();
+        parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let largest: Vec<String> =
+            parts.iter().take(3).filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| format!("{name} {}", human(*bytes))).collect();
+        let mut text = format!("the peak is {} in {place}: {}", human(top.peak.allocated), largest.join(", "));
+        let others = run.phases.iter().filter(|phase| phase.phase != Phase::Build && phase.phase != top.phase);
+        if let Some(second) = others.max_by_key(|phase| phase.peak.allocated) {
+            let name = if second.phase == Phase::Step { "the optimizer's step" } else { second.phase.name() };
+            text += &format!("; next is {} with {}", name, human(second.peak.allocated));
+        }
+        text
+    }
+}
+
+/// `1.18 times the time`, or `0.5 times`.
+fn times(slowdown: f64) -> String {
+    format!("×{slowdown:.2}")
+}
+
+/// Bytes with a sign, where they are saved.
+fn saved(bytes: i64) -> String {
+    match bytes {
+        0 => "saves 0 B".to_owned(),
+        bytes if bytes > 0 => format!("saves {}", human(bytes.unsigned_abs())),
+        bytes => format!("takes {} more", human(bytes.unsigned_abs())),
+    }
+}

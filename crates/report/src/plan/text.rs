@@ -1,0 +1,185 @@
+//! The plan for a terminal or a log file: 80 columns, and nothing that needs colour.
+
+use anstyle::{AnsiColor, Style};
+use vramfit_plan::Effect;
+use vramfit_plan::search::{Group, Plan, Row};
+use vramfit_step::judgement::Verdict;
+
+use super::plot::plot;
+use super::{PlanReport, saved, times};
+use crate::estimate::{CATEGORIES, wrapped};
+use crate::size::human;
+
+impl PlanReport<'_, '_> {
+    /// The report for a terminal.
+    pub fn text(&self) -> String {
+        let mut text = self.verdict_text();
+        for group in &self.answer.groups {
+            text += &self.group_text(group);
+        }
+        text += &self.nothing_text();
+        if let Some(plan) = self.answer.plans().next() {
+            text += &self.code_text(plan);
+        }
+        text += &self.tricks_text();
+        if self.answer.is_cut_short {
+            text += "\nstopped early: the best that was found until then\n";
+        }
+        for note in &self.notes {
+            text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
+        }
+        text
+    }
+
+    fn verdict_text(&self) -> String {
+        let bold = Style::new().bold();
+        let answer = self.answer;
+        let (style, verdict) = match answer.judged.verdict {
+            Verdict::Fits => (AnsiColor::Green.on_default().bold(), "fits as it is"),
+            Verdict::TooClose => (AnsiColor::Red.on_default().bold(), "too close to tell"),
+            Verdict::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
+        };
+        let device = &self.bench.device;
+        let capacity = device.capacity().map_or(0, |capacity| capacity.low);
+        let place = match device.vram {
+            None => format!("on the {}, which has {} for it", device.gpu.name, human(capacity)),
+            Some(_) => format!("in {}", human(capacity)),
+        };
+        let needed = match device.vram {
+            None => answer.peaks.reserved + device.context_bytes(answer.judged.run.libraries),
+            Some(_) => answer.peaks.reserved,
+        };
+        let mut text = format!(
+            "{bold}{}{bold:#}: {style}{verdict}{style:#} {place}; it would take {}\n",
+            self.model,
+            human(needed)
+        );
+        if let Some(found) = answer.max_batch {
+            let more = if found.is_final { "" } else { " or more" };
+            text += &format!("largest batch with these settings: {}{more}\n", found.batch);
+        }
+        text
+    }
+
+    fn group_text(&self, group: &Group) -> String {
+        let bold = Style::new().bold();
+        let title = match group.effect {
+            Effect::None => "Without any effect on the training",
+            Effect::Rounding => "With another rounding",
+            Effect::Training => "With another training",
+        };
+        let mut text = format!("\n{bold}{title}{bold:#}\n");
+        let Some(best) = &group.best else {
+            return text + &format!("  nothing fits, of {} combinations\n", group.candidates);
+        };
+        text += &self.plan_text(best);
+        if !group.others.is_empty() {
+            text += "  less memory for more time:\n";
+            for plan in &group.others {
+                let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
+                let line = format!("{} {}: {}", human(self.taken(plan)), times(plan.slowdown), changes.join("; "));
+                text += &wrapped(&line, 4);
+            }
+        }
+        text + &plot(&group.frontier, self.bench.device.capacity().map(|capacity| capacity.low))
+    }
+
+    fn taken(&self, plan: &Plan) -> u64 {
+        self.bench.device.taken(&plan.run)
+    }
+
+    fn plan_text(&self, plan: &Plan) -> String {
+        let (gone, new) = (AnsiColor::Red.on_default(), AnsiColor::Green.on_default());
+        let mut text = String::new();
+        if plan.changes.is_empty() {
+            text += "  nothing needs to change\n";
+        }
+        for change in &plan.changes {
+            text += &coloured(gone, &wrapped(&format!("- {}", change.before), 2));
+            text += &coloured(new, &wrapped(&format!("+ {}", change.after), 2));
+            text += &format!("      {}, time {}\n", saved(change.saving), times(change.slowdown));
+            if let Some(warning) = &change.warning {
+                text += &wrapped(&format!("mind: {warning}"), 6);
+            }
+        }
+        let bold = Style::new().bold();
+        text += &format!(
+            "  {bold}= {}{bold:#} at the peak, {} on the device, time {}\n",
+            human(plan.run.peak_reserved),
+            human(plan.device_used),
+            times(plan.slowdown)
+        );
+        if let Some(bound) = self.bench.bind(&plan.setup) {
+            text += &wrapped(&self.why(&bound, &plan.run), 4);
+        }
+        text
+    }
+
+    fn nothing_text(&self) -> String {
+        let Some(nothing) = &self.answer.nothing else { return String::new() };
+        let bad = AnsiColor::Red.on_default().bold();
+        let mut text = format!(
+            "\n{bad}Nothing fits{bad:#}: {} are missing for what needs the least, {}\n",
+            human(nothing.missing),
+            human(nothing.leanest.taken)
+        );
+        text += "  its floor:\n";
+        if let Some(phase) = nothing.leanest.run.peak() {
+            for (name, category) in CATEGORIES {
+                let bytes = phase.peak.account.requested[category as usize];
+                if bytes > 0 {
+                    text += &format!("    {name:12}{:>10}\n", human(bytes));
+                }
+            }
+        }
+        let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| match gpu {
+            Some(gpu) => format!("{} ({})", gpu.name, human(gpu.capacity)),
+            None => "none in the catalogue".to_owned(),
+        };
+        text += &wrapped(&format!("the smallest GPU that would do: {}", gpu(&nothing.gpu)), 2);
+        text + &wrapped(&format!("without any change: {}", gpu(&nothing.gpu_for_start)), 2)
+    }
+
+    fn code_text(&self, plan: &Plan) -> String {
+        let bold = Style::new().bold();
+        let mut text = format!("\n{bold}The code of the first plan{bold:#}\n\n");
+        for line in self.code(plan).lines() {
+            text += format!("    {line}").trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    fn tricks_text(&self) -> String {
+        let bold = Style::new().bold();
+        let mut text = format!("\n{bold}Each trick alone{bold:#}\n");
+        for row in &self.answer.tricks {
+            text += &row_text(row);
+        }
+        text
+    }
+}
+
+fn row_text(row: &Row) -> String {
+    let effect = match row.effect {
+        Effect::None => String::new(),
+        effect => format!(" (effect: {})", effect.name()),
+    };
+    let mut text = format!("  {}{effect}\n", row.name);
+    if let Some(reason) = &row.reason {
+        text += &wrapped(reason, 4);
+    }
+    for shown in &row.shown {
+        text += &wrapped(&format!("{}: {}, time {}", shown.what, saved(shown.saving), times(shown.slowdown)), 4);
+    }
+    for finding in &row.findings {
+        let bytes = finding.bytes.map_or_else(String::new, |bytes| format!(": {}", human(bytes.unsigned_abs())));
+        text += &wrapped(&format!("{}{bytes}", finding.what), 4);
+    }
+    text
+}
+
+/// Text in a colour, line by line.
+fn coloured(style: Style, text: &str) -> String {
+    text.lines().map(|line| format!("{style}{line}{style:#}\n")).collect()
+}

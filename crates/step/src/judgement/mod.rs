@@ -1,0 +1,75 @@
+//! What is asked of a simulation: the runs that answer for a GPU, and whether they fit there.
+
+mod device;
+
+pub use device::{Device, Verdict};
+
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::Bound;
+
+use crate::checkpoint::UnknownModule;
+use crate::training::{Guess, Loop, Machine, Program, Run, address_orders, record};
+
+/// What a run asks for; where operators have no rule, also the least and the most it may ask for.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<Program>, UnknownModule> {
+    let program = |guess: Guess| record(bound, &Loop { guess, ..training.clone() }, machine);
+    let usual = program(Guess::Usual)?;
+    if usual.missing.is_empty() && usual.guessed.is_empty() {
+        return Ok(vec![usual]);
+    }
+    Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
+}
+
+/// Every program under every order of addresses, the usual one first; that one keeps its journal where `keeps_journal`
+/// says so. `settings` are those of [`Device::settings`].
+pub fn answer(programs: &[Program], device: &Device<'_>, settings: &Settings, keeps_journal: bool) -> Vec<Run> {
+    let runs = simulate(programs, settings, keeps_journal);
+    // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
+    // reaches changes nothing.
+    match device.cap(runs[0].libraries) {
+        Some(cap)
+            if settings.cap.is_none()
+                && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
+        {
+            simulate(programs, &Settings { cap: Some(cap), ..settings.clone() }, keeps_journal)
+        }
+        _ => runs,
+    }
+}
+
+fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> Vec<Run> {
+    let mut runs = Vec::with_capacity(3 * programs.len());
+    for program in programs {
+        for driver in address_orders() {
+            let keeps = keeps_journal && runs.is_empty();
+            runs.push(program.run_keeping(settings.clone(), driver, keeps));
+        }
+    }
+    runs
+}
+
+/// The usual run, where all runs fit as [`Device::verdict`] means it; the first that does not ends the search.
+pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -> Option<Run> {
+    // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
+    if settings.garbage_collection_threshold > 0.0 {
+        let mut runs = answer(programs, device, settings, false);
+        return (device.verdict(&runs) == Some(Verdict::Fits)).then(|| runs.swap_remove(0));
+    }
+    let capacity = device.capacity()?.low;
+    let cap = settings.cap.or_else(|| device.cap(programs.first()?.libraries));
+    let settings = Settings { cap, ..settings.clone() };
+    let mut usual = None;
+    for program in programs {
+        for driver in address_orders() {
+            let run = program.run(settings.clone(), driver);
+            if run.failure.is_some() || device.taken(&run) > capacity {
+                return None;
+            }
+            usual.get_or_insert(run);
+        }
+    }
+    usual
+}

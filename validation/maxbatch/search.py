@@ -1,0 +1,192 @@
+"""The largest batch that runs three steps under a cap, found by trying, each trial in a process of its own.
+
+    python3 validation/maxbatch/search.py --out "$OUT/maxbatch.json" --jobs 12
+
+A search doubles the batch until a run dies, halves the distance between what ran and what died, and then tries the
+batches around the boundary one by one: four above it and three below. Every trial is written down. Searches run side by
+side; a cap on what PyTorch may reserve makes them independent of one another. `--device cpu --tiny` only shows that the
+script has no error: there, a batch above nine is said to die.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "measure"))
+
+import fork_pool  # noqa: E402
+
+fork_pool.prepare_environment()
+
+MIB = 1024 * 1024
+ABOVE, BELOW = 4, 3
+MOST = 1 << 14
+TINY_LIMIT = 9
+
+# case of validation/cases: cap in MiB
+PAIRS = [
+    ("bert-small", 1200),
+    ("bert-small", 2000),
+    ("bert-small-odd", 700),
+    ("bert-small-amp-bf16", 900),
+    ("bert-small-checkpoint", 800),
+    ("bert-small-accumulate-amp", 800),
+    ("gpt2-small", 3000),
+    ("gpt2-small-amp-bf16", 2600),
+    ("gpt2-checkpoint-amp", 2200),
+    ("llama-small", 2600),
+    ("llama-small-bf16", 1500),
+    ("llama-checkpoint-bf16", 1300),
+    ("t5", 2400),
+    ("distilbert", 900),
+    ("electra", 700),
+    ("encoder-post", 500),
+    ("qwen3-bf16", 600),
+    ("residual-adam", 620),
+    ("residual-adam-fused", 640),
+    ("mixed", 300),
+    ("mlp-odd", 96),
+    ("resnet18", 1000),
+    ("resnet18-bf16", 900),
+    ("resnet50-amp", 1600),
+    ("unet", 600),
+    ("lstm", 320),
+    ("gru", 400),
+    ("convnext-tiny", 1200),
+]
+
+
+def trial(case_name, batch, cap, device="cuda", tiny=False):
+    """One run at this batch: whether it died, and its peaks."""
+    import measure
+    import torch
+    from meter import Meter
+
+    from cases import CASES, MODELS
+    from dataclasses import replace
+
+    torch.set_num_threads(1)
+    case = replace(CASES[case_name], batch=batch)
+    if tiny:
+        case = replace(case, seq=8 if case.seq else None)
+    result = {"batch": batch, "died": None}
+    if device == "cuda":
+        torch.cuda.init()
+        measure.set_cap(cap)
+    phase = Meter(device)
+    try:
+        if device == "cpu" and batch > TINY_LIMIT:
+            raise RuntimeError("out of memory, for a test")
+        measure.run(case, MODELS[case.model], device, tiny, "plain", phase, 3)
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        result["died"] = {"text": str(error)[:300], "phase": len(phase.phases)}
+    if device == "cuda":
+        stats = torch.cuda.memory_stats()
+        result["retries"] = stats.get("num_alloc_retries")
+    return {**result, **phase.peaks()}
+
+
+class Search:
+    def __init__(self, case, cap, device, tiny, deadline):
+        self.case, self.cap, self.device, self.tiny, self.deadline = case, cap, device, tiny, deadline
+        self.trials = {}
+
+    def runs(self, batch):
+        """Whether a batch runs; None where time is up or the trial failed for another reason."""
+        if batch not in self.trials:
+            if time.time() > self.deadline:
+                return None
+            arguments = {"case_name": self.case, "batch": batch, "cap": self.cap, "device": self.device, "tiny": self.tiny}
+            job = {"name": "trial", "call": "search:trial", "arguments": arguments}
+            self.trials[batch] = fork_pool.run([job], 1, 60, self.device)["trial"]
+        found = self.trials[batch]
+        return None if "error" in found else found["died"] is None
+
+    def boundary(self):
+        """A batch that runs beside the next one, which dies; None where time is up."""
+        low, high = 0, 1
+        while (does := self.runs(high)) and high < MOST:
+            low, high = high, 2 * high
+        if does is not False:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            does = self.runs(middle)
+            if does is None:
+                return None
+            low, high = (middle, high) if does else (low, middle)
+        return low
+
+    def answer(self):
+        found = self.boundary()
+        if found is None:
+            return None
+        for batch in range(found + 2, found + ABOVE + 1):
+            self.runs(batch)
+        batch = found - 1
+        # Where a smaller one dies, what counts is below it.
+        while batch > max(found - BELOW - 1, 0):
+            does = self.runs(batch)
+            if does is False:
+                found = batch - 1
+            batch -= 1
+        return found
+
+
+def search(case, cap, device, tiny, deadline, batches=None):
+    """With `batches` only these are tried: where a prediction says that one dies below the boundary."""
+    one = Search(case, cap, device, tiny, deadline)
+    found = None
+    if batches:
+        for batch in batches:
+            one.runs(batch)
+    else:
+        found = one.answer()
+    return {"case": case, "cap": cap, "max_batch": found, "trials": [one.trials[batch] for batch in sorted(one.trials)]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=12)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--only", default="", help="cases with commas between")
+    parser.add_argument("--batches", help="CASE@MIB:N,N,… with spaces between: only these batches")
+    parser.add_argument("--deadline", type=int, default=260, help="seconds after which no trial is begun")
+    given = parser.parse_args()
+    from measure import environment, imports  # noqa: F401
+
+    imports()
+    began = time.time()
+    asked = {"name": "environment", "call": "measure:environment", "arguments": {"device": given.device}}
+    result = {"environment": fork_pool.run([asked], 1, 60, given.device)["environment"], "searches": []}
+    jobs = []
+    wanted = {}
+    for text in (given.batches or "").split():
+        pair, batches = text.split(":")
+        case, cap = pair.split("@")
+        wanted[case, int(cap)] = [int(batch) for batch in batches.split(",")]
+    for case, cap in wanted or PAIRS:
+        if given.only and case not in given.only.split(","):
+            continue
+        arguments = {"case": case, "cap": cap * MIB, "device": given.device, "tiny": given.tiny}
+        arguments["deadline"] = began + given.deadline
+        arguments["batches"] = wanted.get((case, cap))
+        jobs.append({"name": f"{case}@{cap}", "call": "search:search", "arguments": arguments})
+
+    def report(name, answer, done, total):
+        text = answer.get("error") or f"{answer['max_batch']} in {len(answer['trials'])} trials"
+        print(f"{time.time() - began:.0f} s {done}/{total} {name}: {text}", flush=True)
+        result["searches"].append({"name": name, **answer})
+        given.out.write_text(json.dumps(result, separators=(",", ":")))
+
+    fork_pool.run(jobs, given.jobs, given.deadline + 60, given.device, report, began + given.deadline)
+
+
+if __name__ == "__main__":
+    main()

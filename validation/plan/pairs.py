@@ -1,0 +1,57 @@
+"""Which trainings are planned, under which caps: none of them fits as it is."""
+
+from dataclasses import dataclass, field
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model of validation/cases at a batch, and what PyTorch may reserve."""
+
+    model: str
+    batch: int
+    seq: int | None
+    cap: float  # GiB
+    flags: dict = field(default_factory=dict)  # of `vramfit plan`, beside these
+
+    @property
+    def name(self):
+        return f"{self.model}-{self.batch}-{self.cap:g}"
+
+    @property
+    def bytes(self):
+        return int(self.cap * GIB)
+
+    def arguments(self):
+        """The command's flags."""
+        given = ["--batch", str(self.batch), "--vram", f"{self.bytes}B"]
+        if self.seq:
+            given += ["--seq", str(self.seq)]
+        for flag, value in self.flags.items():
+            given += [f"--{flag}", value]
+        return given
+
+
+# Those with a batch of 1 leave no room for micro-batches.
+PAIRS = [
+    Pair("bert-small", 256, 128, 2),
+    Pair("encoder-features", 96, 512, 2),
+    Pair("distilbert-base", 96, 128, 4),
+    Pair("llama-160m", 1, 2048, 5),
+    Pair("bert-base", 64, 128, 6, {"optimizer": "adam"}),
+    Pair("t5-small", 48, 256, 6),
+    Pair("bert-large", 1, 512, 5.5),
+    Pair("resnet50", 192, None, 6, {"optimizer": "momentum"}),
+    Pair("gpt2-medium", 1, 1024, 6.5),
+    Pair("vit-b-16", 96, None, 8),
+    Pair("roberta-base", 48, 256, 8),
+    Pair("opt-125m", 16, 512, 8),
+    Pair("mistral-window", 1, 2048, 4),
+    Pair("pythia-160m", 16, 512, 10),
+    Pair("qwen2-0.5b", 1, 1024, 11),
+    Pair("bert-large", 24, 384, 12),
+    Pair("qwen2-0.5b", 8, 256, 12),
+    Pair("gpt2-medium", 12, 512, 16),
+    Pair("llama-1b", 4, 512, 24),
+]
