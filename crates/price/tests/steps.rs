@@ -16,7 +16,7 @@ use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::Loop;
 
 fn model(name: &str) -> Model {
-    read_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()
+    read_file(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()
 }
 
 fn bound(model: &Model, batch: i64, amp: Option<Dtype>) -> Bound<'_> {
