@@ -64,7 +64,9 @@ fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
 #[test]
 fn every_batch_up_to_the_largest_fits_and_the_next_does_not() {
     let gpu = gpu("H200");
-    for (name, sequence, vram) in [("bert-small", Some(64), 700 * MIB), ("mlp-no-bias", None, 1300 * MIB), ("resnet18", None, 700 * MIB)] {
+    for (name, sequence, vram) in
+        [("bert-small", Some(64), 700 * MIB), ("mlp-no-bias", None, 1300 * MIB), ("resnet18", None, 700 * MIB)]
+    {
         let model = model(name);
         let bench = Workbench::new(&model, None, capped(&gpu, vram));
         let start = setup(&model, 4, sequence);

@@ -9,8 +9,12 @@ use vramfit_plan::selective::cheapest;
 use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_step::checkpoint::{Choice, block_names};
 
-const CASES: [(&str, i64, Option<i64>); 4] =
-    [("residual", 20_000, None), ("encoder-features", 48, Some(512)), ("bert-small", 48, Some(256)), ("llama-no-cache", 8, Some(256))];
+const CASES: [(&str, i64, Option<i64>); 4] = [
+    ("residual", 20_000, None),
+    ("encoder-features", 48, Some(512)),
+    ("bert-small", 48, Some(256)),
+    ("llama-no-cache", 8, Some(256)),
+];
 
 fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
     let mut setup = start.clone();
@@ -58,7 +62,8 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
             let budget = most - (most - least) / 10 * tenths;
             let bench = Workbench::new(&model, None, capped(&gpu, budget));
             let subsets = (0..1_u32 << blocks.len()).map(|mask| {
-                let names = blocks.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1).map(|(_, name)| name.clone());
+                let names =
+                    blocks.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1).map(|(_, name)| name.clone());
                 checkpointed(&start, names.collect())
             });
             let subsets: Vec<Setup> = subsets.collect();

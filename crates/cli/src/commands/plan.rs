@@ -6,8 +6,8 @@ use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::VariantFlags;
-use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
 use vramfit_plan::tricks::in_place;
+use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
 use vramfit_report::plan::{PlanReport, page};
 use vramfit_step::judgement::Device;
 

@@ -117,7 +117,8 @@ pub fn plan<'m>(
         let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
         let seen = frontier::frontier(bench, start, &cells, best.as_ref(), control);
         leanest = nothing::leaner(leanest, seen.leanest);
-        let others = seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
+        let others =
+            seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
         groups.push(Group { effect, best, others, frontier: seen.points, candidates: walked.candidates });
     }
     let fits = groups.iter().any(|group| group.best.is_some());

@@ -52,7 +52,9 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
 
 fn spinner() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} candidates simulated, {elapsed}; Ctrl-C gives the best so far") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{spinner} {pos} candidates simulated, {elapsed}; Ctrl-C gives the best so far")
+    {
         bar.set_style(style);
     }
     bar
