@@ -82,8 +82,9 @@ fn autocast_is_faster_where_the_gpu_decides() {
 fn an_optimizer_that_goes_weight_by_weight_costs_the_cpu_more_and_a_fused_one_less() {
     let model = model("bert-base");
     let bound = bound(&model, 8, None);
-    let of =
-        |implementation| time(&bound, &Loop { optimizer: Recipe::new(Kind::AdamW, implementation), ..Loop::default() });
+    let of = |implementation| {
+        time(&bound, &Loop { optimizer: Recipe::new(Kind::AdamW, implementation), ..Loop::default() })
+    };
     let (lists, fused, one_by_one) =
         (of(Implementation::Foreach), of(Implementation::Fused), of(Implementation::ForLoop));
     assert!(fused.cpu < lists.cpu && lists.cpu < one_by_one.cpu);

@@ -130,8 +130,7 @@ impl Copy {
             if at == optimizer.entry {
                 return;
             }
-            let next =
-                [rebindings.peek().map(|it| it.entry), left.peek().map(|it| it.at), marks.peek().map(|it| it.end)];
+            let next = [rebindings.peek().map(|it| it.entry), left.peek().map(|it| it.at), marks.peek().map(|it| it.end)];
             let stop = next.into_iter().flatten().fold(optimizer.entry, usize::min);
             self.entries(script, &entries[at - first.start.entry..stop - first.start.entry]);
             at = stop;
