@@ -154,7 +154,7 @@ impl Lives {
                         }
                         saves |= bound.tensor(*id).requires_grad;
                         // Written in place: what was there before is gone when the module runs again.
-                        if !is_inside && id.0 as usize >= given {
+                        if !is_inside && id.0 as usize >= given && is_in_place(bound.operator_name(call)) {
                             return Some(
                                 "modules write into what they are given: running them again would start from that",
                             );
@@ -177,6 +177,11 @@ fn each_tensor(value: &Value, look: &mut impl FnMut(TensorId)) {
         Value::List(values) => values.iter().for_each(|value| each_tensor(value, look)),
         _ => {}
     }
+}
+
+/// Whether an operator writes into its first argument; others may return it where there is nothing to do.
+fn is_in_place(name: &str) -> bool {
+    name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
 }
 
 /// Whether an operator is a batch norm.
