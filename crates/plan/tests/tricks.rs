@@ -42,7 +42,7 @@ fn early_zero_grad_applies_where_gradients_lie_there_during_the_forward_pass() {
     late.training.zero_grad = ZeroGrad::BeforeBackward;
     late.training.sets_to_none = false;
     let found = trick("zero_grad").alternatives(&bench, &late).unwrap();
-    assert_eq!(found, [start.clone()]);
+    assert_eq!(found, std::slice::from_ref(&start));
     let allocated = |setup: &Setup| bench.peaks(setup, &Control::default()).unwrap().allocated;
     let gradients = model.parameter_count().unwrap() * 4;
     assert!(allocated(&late) - allocated(&start) > gradients / 2);
