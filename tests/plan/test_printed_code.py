@@ -108,7 +108,7 @@ def plain(captures):
     """The gradients of the plain loop."""
     found = {}
     for name in MODELS:
-        start = plan(captures, name, "--vram", "100GiB")["start"]
+        start = plan(captures, name, "--vram", "1GiB")["start"]
         found[name], _ = gradients(name, start["code"], start["settings"])
     return found
 
@@ -130,7 +130,7 @@ WITHOUT_EFFECT = [
 
 @pytest.mark.parametrize("flags", WITHOUT_EFFECT, ids=" ".join)
 def test_settings_without_effect_give_the_same_gradients(captures, plain, flags):
-    start = plan(captures, "blocks", "--vram", "100GiB", *flags)["start"]
+    start = plan(captures, "blocks", "--vram", "1GiB", *flags)["start"]
     found, _ = gradients("blocks", start["code"], start["settings"])
     assert_same(found, plain["blocks"])
 
@@ -140,14 +140,14 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "momentum", "nesterov", "amsgrad", "rmspro
 
 @pytest.mark.parametrize("name", (*OPTIMIZERS, "nadam", "radam", "adafactor", "none"))
 def test_every_optimizer_is_written_as_torch_takes_it(captures, plain, name):
-    start = plan(captures, "blocks", "--vram", "100GiB", "--optimizer", name)["start"]
+    start = plan(captures, "blocks", "--vram", "1GiB", "--optimizer", name)["start"]
     found, names = gradients("blocks", start["code"], start["settings"])
     assert ("optimizer" in names) == (name != "none")
     assert_same(found, plain["blocks"])
 
 
 def test_clipped_gradients_have_at_most_length_one(captures):
-    start = plan(captures, "blocks", "--vram", "100GiB", "--clip-grad")["start"]
+    start = plan(captures, "blocks", "--vram", "1GiB", "--clip-grad")["start"]
     found, _ = gradients("blocks", start["code"], start["settings"])
     length = torch.sqrt(sum((value**2).sum() for value in found.values()))
     assert length <= 1.001
@@ -155,7 +155,7 @@ def test_clipped_gradients_have_at_most_length_one(captures):
 
 @pytest.mark.parametrize("flags", [("--amp", "bf16"), ("--amp", "fp16", "--clip-grad"), ("--dtype", "bf16")], ids=" ".join)
 def test_other_precisions_run(captures, flags):
-    start = plan(captures, "blocks", "--vram", "100GiB", *flags)["start"]
+    start = plan(captures, "blocks", "--vram", "1GiB", *flags)["start"]
     found, names = gradients("blocks", start["code"], start["settings"])
     assert all(torch.isfinite(value).all() for value in found.values())
     assert ("scaler" in names) == ("fp16" in flags)
@@ -164,7 +164,7 @@ def test_other_precisions_run(captures, flags):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("share", [0.9, 0.75, 0.6])
 def test_plans_without_effect_give_the_same_gradients(captures, plain, name, share):
-    needed = plan(captures, name, "--vram", "100GiB")["start"]["peak_reserved"]
+    needed = plan(captures, name, "--vram", "1GiB")["start"]["peak_reserved"]
     answer = plan(captures, name, "--vram", f"{int(needed * share)}B")
     assert answer["start"]["verdict"] == "does-not-fit"
     for found in answer["plans"]:
@@ -178,6 +178,6 @@ def test_plans_without_effect_give_the_same_gradients(captures, plain, name, sha
 
 
 def test_only_activations_whose_input_nobody_needs_are_in_place(captures, plain):
-    answer = plan(captures, "images", "--vram", "100GiB")
+    answer = plan(captures, "images", "--vram", "1GiB")
     row = next(row for row in answer["tricks"] if row["trick"] == "in-place activations")
     assert row["applies"] and "2 activations" in row["options"][0]["what"], row

@@ -43,7 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let free = Workbench::new(&model, None, device(u64::MAX));
         let mut every = start.clone();
         every.training.checkpoint = Choice::Modules(block_names(&*free.bind(&start).ok_or("it cannot be bound")?));
-        let budget = free.peaks(&every, &control).ok_or("it cannot be simulated")?.reserved;
+        // Other orders of addresses may need a little more than the usual one.
+        let needed = free.peaks(&every, &control).ok_or("it cannot be simulated")?.reserved;
+        let fits = |vram: &u64| Workbench::new(&model, None, device(*vram)).fitting(&every, &control).is_some();
+        let budget = (needed..2 * needed).step_by(2 << 20).find(fits).ok_or("it does not fit")?;
         let bench = Workbench::new(&model, None, device(budget));
         let (found, _) = cheapest(&bench, &start, 64, &control).ok_or("nothing fits")?;
         let seconds = |setup: &Setup| bench.seconds(setup).unwrap_or(0.0);

@@ -17,17 +17,17 @@ pub const LIMIT: i64 = 1 << 30;
 pub struct MaxBatch {
     /// The largest batch such that every batch up to it fits; 0 where not even one sample does.
     pub batch: i64,
-    /// Whether the next one does not fit; false where the search was stopped, or everything fits.
+    /// Whether the next one does not fit; false where the search was stopped, or all up to the limit fit.
     pub is_final: bool,
 }
 
-/// Tries batches from 1 on. `None` where the model has no batch to choose.
-pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<MaxBatch> {
+/// Tries batches from 1 up to `limit`. `None` where the model has no batch to choose.
+pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, limit: i64, control: &Control) -> Option<MaxBatch> {
     bench.batch_of(setup)?;
     let mut batch = 0;
     let round = ROUND * cores() as i64;
-    while batch < LIMIT {
-        let next: Vec<i64> = (batch + 1..=batch + round).collect();
+    while batch < limit {
+        let next: Vec<i64> = (batch + 1..=limit.min(batch + round)).collect();
         let fits = control.map(&next, |&batch| {
             let setup = bench.with_batch(setup, batch)?;
             // A batch is asked for once: there is no use in keeping it.

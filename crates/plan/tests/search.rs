@@ -64,12 +64,14 @@ fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
 #[test]
 fn every_batch_up_to_the_largest_fits_and_the_next_does_not() {
     let gpu = gpu("H200");
-    for (name, sequence, vram) in [("bert-small", Some(64), 700 * MIB), ("mlp-no-bias", None, 1300 * MIB), ("resnet18", None, 700 * MIB)] {
+    for (name, sequence, vram) in
+        [("bert-small", Some(64), 700 * MIB), ("mlp-no-bias", None, 1300 * MIB), ("resnet18", None, 700 * MIB)]
+    {
         let model = model(name);
         let bench = Workbench::new(&model, None, capped(&gpu, vram));
         let start = setup(&model, 4, sequence);
         let control = Control::default();
-        let found = max_batch(&bench, &start, &control).unwrap();
+        let found = max_batch(&bench, &start, 10_000, &control).unwrap();
         assert!(found.is_final && found.batch > 4, "{name}: {found:?}");
         let fits = |batch: i64| {
             let setup = bench.with_batch(&start, batch).unwrap();
@@ -89,6 +91,6 @@ fn a_stopped_search_gives_what_it_has() {
     control.stop();
     let answer = plan(&bench, &start, &[], &control).unwrap();
     assert!(answer.is_cut_short && answer.plans().count() == 0);
-    assert_eq!(max_batch(&bench, &start, &control).unwrap().batch, 0);
-    assert!(!max_batch(&bench, &start, &control).unwrap().is_final);
+    assert_eq!(max_batch(&bench, &start, 10_000, &control).unwrap().batch, 0);
+    assert!(!max_batch(&bench, &start, 10_000, &control).unwrap().is_final);
 }

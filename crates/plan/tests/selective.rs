@@ -9,8 +9,12 @@ use vramfit_plan::selective::cheapest;
 use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_step::checkpoint::{Choice, block_names};
 
-const CASES: [(&str, i64, Option<i64>); 4] =
-    [("residual", 20_000, None), ("encoder-features", 48, Some(512)), ("bert-small", 48, Some(256)), ("llama-no-cache", 8, Some(256))];
+const CASES: [(&str, i64, Option<i64>); 4] = [
+    ("residual", 20_000, None),
+    ("encoder-features", 48, Some(512)),
+    ("bert-small", 48, Some(256)),
+    ("llama-no-cache", 8, Some(256)),
+];
 
 fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
     let mut setup = start.clone();
@@ -21,19 +25,26 @@ fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
 #[test]
 fn it_beats_every_block_at_the_same_budget() {
     let (gpu, control) = (gpu("H200"), Control::default());
+    let mut faster = 0;
     for (name, batch, sequence) in CASES {
         let model = model(name);
         let start = setup(&model, batch, sequence);
         let free = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
         let every = checkpointed(&start, block_names(&free.bind(&start).unwrap()));
-        let budget = free.peaks(&every, &control).unwrap().reserved;
+        // Other orders of addresses may need a little more than the usual one.
+        let needed = free.peaks(&every, &control).unwrap().reserved;
+        let fits = |vram: &u64| Workbench::new(&model, None, capped(&gpu, *vram)).fitting(&every, &control).is_some();
+        let budget = (needed..).step_by(2 << 20).find(fits).unwrap();
         let bench = Workbench::new(&model, None, capped(&gpu, budget));
         assert!(bench.fitting(&start, &control).is_none(), "{name} fits without");
         let (found, run) = cheapest(&bench, &start, 48, &control).unwrap_or_else(|| panic!("{name}: nothing found"));
         assert!(run.peak_reserved <= budget);
         let (ours, theirs) = (bench.seconds(&found).unwrap(), bench.seconds(&every).unwrap());
-        assert!(ours < theirs, "{name}: {ours} against {theirs}");
+        assert!(ours <= theirs, "{name}: {ours} against {theirs}");
+        faster += usize::from(ours < theirs);
     }
+    // In the stack of perceptrons every block is needed.
+    assert_eq!(faster, CASES.len() - 1);
 }
 
 #[test]
@@ -51,7 +62,8 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
             let budget = most - (most - least) / 10 * tenths;
             let bench = Workbench::new(&model, None, capped(&gpu, budget));
             let subsets = (0..1_u32 << blocks.len()).map(|mask| {
-                let names = blocks.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1).map(|(_, name)| name.clone());
+                let names =
+                    blocks.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1).map(|(_, name)| name.clone());
                 checkpointed(&start, names.collect())
             });
             let subsets: Vec<Setup> = subsets.collect();
@@ -60,7 +72,10 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
                 bench.seconds(setup)
             });
             let optimum = fitting.into_iter().flatten().flatten().fold(f64::INFINITY, f64::min);
-            let (found, _) = cheapest(&bench, &start, 48, &control).unwrap_or_else(|| panic!("{name} {tenths}"));
+            let Some((found, _)) = cheapest(&bench, &start, 48, &control) else {
+                assert!(optimum.is_infinite(), "{name} at {tenths} tenths: nothing found");
+                continue;
+            };
             let ours = bench.seconds(&found).unwrap();
             assert!(ours <= optimum * 1.01, "{name} at {tenths} tenths: {ours} against {optimum}");
         }

@@ -10,9 +10,7 @@ use vramfit_step::checkpoint::Choice;
 use vramfit_step::judgement::{Device, answer, programs};
 use vramfit_step::layers::layers;
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{
-    AddedLoss, Failure as Shortage, Guess, Loop, ZeroGrad, visit,
-};
+use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, ZeroGrad, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};

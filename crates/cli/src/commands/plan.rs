@@ -6,8 +6,9 @@ use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::VariantFlags;
-use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
+use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
+use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
 use vramfit_report::plan::{PlanReport, page};
 use vramfit_step::judgement::Device;
 
@@ -57,7 +58,7 @@ pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failu
     let options = &given.run;
     with_bench(options, "max-batch", |bench, setup, _| {
         let control = Control::default();
-        let found = watch::watched(&control, || max_batch(bench, setup, &control))?.ok_or_else(|| {
+        let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
             Failure::new(format!("{}: found no size that is the batch, needed one", options.at.model))
                 .with_hint(Some("capture it with a batch size to choose: dim 0 of every input is `batch` by default"))
         })?;

@@ -23,6 +23,10 @@ pub use frontier::Point;
 pub use nothing::{GpuThatDoes, Nothing};
 pub use table::{Row, Shown};
 
+/// The largest batch is looked for up to so many times the start's, and at least so many: nobody trains with more.
+const BEYOND: i64 = 4;
+const BATCHES: i64 = 512;
+
 /// A combination of changes that fits.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -107,7 +111,8 @@ pub fn plan<'m>(
     let judged = bench.judge(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
     let peaks = bench.peaks(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
     let seconds = bench.seconds(start).ok_or_else(|| fail("the model cannot be priced at these settings"))?;
-    let max_batch = max_batch(bench, start, control);
+    let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
+    let max_batch = max_batch(bench, start, limit, control);
     let mut groups = Vec::new();
     let mut leanest = None;
     for effect in Effect::ALL {
@@ -117,7 +122,8 @@ pub fn plan<'m>(
         let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
         let seen = frontier::frontier(bench, start, &cells, best.as_ref(), control);
         leanest = nothing::leaner(leanest, seen.leanest);
-        let others = seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
+        let others =
+            seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
         groups.push(Group { effect, best, others, frontier: seen.points, candidates: walked.candidates });
     }
     let fits = groups.iter().any(|group| group.best.is_some());

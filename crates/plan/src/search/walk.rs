@@ -61,7 +61,8 @@ pub fn walk(bench: &Workbench<'_>, start: &Setup, cells: &[Cell], control: &Cont
         }
         let found = control.map(&next, |candidate| {
             let cell = &cells[candidate.cell];
-            let is_hopeless = *cell.is_hopeless.get_or_init(|| is_hopeless(bench, &leanest(bench, start, &cell.setup), control));
+            let is_hopeless =
+                *cell.is_hopeless.get_or_init(|| is_hopeless(bench, &leanest(bench, start, &cell.setup), control));
             if is_hopeless { None } else { bench.fitting(&candidate.setup, control) }
         });
         for (candidate, run) in next.into_iter().zip(found) {
@@ -97,8 +98,10 @@ fn combinations(bench: &Workbench<'_>, start: &Setup) -> Vec<Combination> {
     for trick in FREE {
         let alternatives = trick.alternatives(bench, start).unwrap_or_default();
         // Rounding sizes up to fewer classes costs memory; it is shown, not searched.
-        let useful = alternatives.into_iter().filter(|setup| !setup.alloc_conf.contains("roundup_power2_divisions")
-            || start.alloc_conf.contains("roundup_power2_divisions"));
+        let useful = alternatives.into_iter().filter(|setup| {
+            !setup.alloc_conf.contains("roundup_power2_divisions")
+                || start.alloc_conf.contains("roundup_power2_divisions")
+        });
         let useful: Vec<Setup> = useful.collect();
         let mut more = Vec::new();
         for combination in &all {

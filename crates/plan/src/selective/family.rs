@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_step::checkpoint::Choice;
+use vramfit_step::checkpoint::{Choice, block_names};
 use vramfit_step::training::{Phase, Run};
 
 use super::tree::{ModuleTree, modules};
@@ -13,6 +13,9 @@ use crate::workbench::Workbench;
 
 /// How many points are kept where subsets are combined.
 const KEPT: usize = 64;
+
+/// So few blocks that all their subsets are tried.
+const FEW_BLOCKS: usize = 4;
 
 /// A subset of modules.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +65,33 @@ pub fn family(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Cont
             Member { names, freed: point.freed, seconds: point.seconds }
         })
         .collect();
+    members.extend(some_blocks(&bound, &tree, &worths));
+    members.sort_by(|one, other| one.freed.cmp(&other.freed).then(one.seconds.total_cmp(&other.seconds)));
     members.dedup_by(|one, other| one.names == other.names);
     members
+}
+
+/// The first blocks, as many as there are; of few blocks all subsets. What is freed alone does not tell what is freed
+/// together, and the first hold least when the backward pass begins.
+fn some_blocks(bound: &Bound<'_>, tree: &ModuleTree, worths: &[Option<Worth>]) -> Vec<Member> {
+    let blocks = block_names(bound);
+    let known: Vec<(String, Worth)> = blocks
+        .into_iter()
+        .filter_map(|name| {
+            let node = tree.nodes.iter().position(|node| node.path == name)?;
+            Some((name, worths[node]?))
+        })
+        .collect();
+    let member = |chosen: Vec<&(String, Worth)>| Member {
+        names: chosen.iter().map(|(name, _)| name.clone()).collect(),
+        freed: chosen.iter().map(|(_, worth)| worth.freed).sum(),
+        seconds: chosen.iter().map(|(_, worth)| worth.seconds).sum(),
+    };
+    if known.len() <= FEW_BLOCKS {
+        let subset = |mask: u32| known.iter().enumerate().filter(move |(index, _)| mask >> index & 1 == 1);
+        return (1..1 << known.len()).map(|mask| member(subset(mask).map(|(_, block)| block).collect())).collect();
+    }
+    (1..=known.len()).map(|count| member(known[..count].iter().collect())).collect()
 }
 
 /// Calls of one kind have the same number: same class, same operators on the same shapes.

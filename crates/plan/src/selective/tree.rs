@@ -73,7 +73,13 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
                         let reason = lives.why_not(bound, steps, results);
                         tree.reason = tree.reason.or(reason);
                         let may = !meets_own && reason.is_none();
-                        tree.nodes.push(Node { path: path.to_owned(), class: known.class.clone(), steps, children, may });
+                        tree.nodes.push(Node {
+                            path: path.to_owned(),
+                            class: known.class.clone(),
+                            steps,
+                            children,
+                            may,
+                        });
                         vec![tree.nodes.len() - 1]
                     }
                     _ => children,
@@ -116,9 +122,11 @@ impl Lives {
                         lives.casts.insert(*id);
                     }
                 }
-                call.arguments.iter().for_each(|value| each_tensor(value, &mut |id| {
-                    lives.used.insert(id, index);
-                }));
+                call.arguments.iter().for_each(|value| {
+                    each_tensor(value, &mut |id| {
+                        lives.used.insert(id, index);
+                    })
+                });
             }
         }
         let variant = bound.variant;
@@ -146,8 +154,10 @@ impl Lives {
                         }
                         saves |= bound.tensor(*id).requires_grad;
                         // Written in place: what was there before is gone when the module runs again.
-                        if !is_inside && id.0 as usize >= given {
-                            return Some("modules write into what they are given: running them again would start from that");
+                        if !is_inside && id.0 as usize >= given && is_in_place(bound.operator_name(call)) {
+                            return Some(
+                                "modules write into what they are given: running them again would start from that",
+                            );
                         }
                     }
                 }
@@ -169,6 +179,11 @@ fn each_tensor(value: &Value, look: &mut impl FnMut(TensorId)) {
     }
 }
 
+/// Whether an operator writes into its first argument; others may return it where there is nothing to do.
+fn is_in_place(name: &str) -> bool {
+    name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
+}
+
 /// Whether an operator is a batch norm.
 fn is_batch_norm(name: &str) -> bool {
     name.starts_with("aten.batch_norm") || name.starts_with("aten.instance_norm")
@@ -176,7 +191,8 @@ fn is_batch_norm(name: &str) -> bool {
 
 /// How many batch norms a pass runs.
 pub fn batch_norms(bound: &Bound<'_>) -> usize {
-    let is_norm = |step: &&BoundStep<'_>| matches!(step, BoundStep::Call(call) if is_batch_norm(bound.operator_name(call)));
+    let is_norm =
+        |step: &&BoundStep<'_>| matches!(step, BoundStep::Call(call) if is_batch_norm(bound.operator_name(call)));
     bound.steps.iter().filter(is_norm).count()
 }
 
@@ -190,5 +206,8 @@ pub fn has_batch_norm(bound: &Bound<'_>, choice: &Choice) -> bool {
         .filter(|(_, step)| matches!(step, BoundStep::Call(call) if is_batch_norm(bound.operator_name(call))))
         .map(|(place, _)| place)
         .collect();
-    regions.iter().filter(|region| region.is_checkpointed).any(|region| places.range(region.first..=region.last).next().is_some())
+    regions
+        .iter()
+        .filter(|region| region.is_checkpointed)
+        .any(|region| places.range(region.first..=region.last).next().is_some())
 }

@@ -37,7 +37,8 @@ impl Trick for Accumulation {
             .filter(|micro| batch % micro == 0)
             .filter_map(|micro| {
                 let mut setup = bench.with_batch(start, micro)?;
-                setup.training.accumulate = start.training.accumulate.checked_mul(u32::try_from(batch / micro).ok()?)?;
+                setup.training.accumulate =
+                    start.training.accumulate.checked_mul(u32::try_from(batch / micro).ok()?)?;
                 Some(setup)
             })
             .collect();

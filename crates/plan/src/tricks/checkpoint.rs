@@ -69,7 +69,8 @@ impl Trick for Checkpointing {
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let bound = bench.bind(setup)?;
         has_batch_norm(&bound, &setup.training.checkpoint).then(|| {
-            "a checkpointed batch norm updates its running statistics twice a step: they follow the data faster".to_owned()
+            "a checkpointed batch norm updates its running statistics twice a step: they follow the data faster"
+                .to_owned()
         })
     }
 }

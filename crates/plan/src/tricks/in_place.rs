@@ -122,8 +122,11 @@ pub fn rewrite(model: &Model) -> Option<Model> {
         let merged = match done.get(&section) {
             Some(merged) => merged.clone(),
             None => {
-                let places: Vec<usize> =
-                    legal(model, &model.variants[index]).into_iter().filter(|(module, _)| is_chosen(*module)).map(|(_, place)| place).collect();
+                let places: Vec<usize> = legal(model, &model.variants[index])
+                    .into_iter()
+                    .filter(|(module, _)| is_chosen(*module))
+                    .map(|(_, place)| place)
+                    .collect();
                 let merged = rewrite_section(&mut changed, section, &places);
                 done.insert(section, merged.clone());
                 merged
@@ -226,7 +229,8 @@ impl<'a> Facts<'a> {
             _ => false,
         });
         let variant = self.variant;
-        let is_held = |id: TensorId| variant.held.contains(&id) || variant.outputs.contains(&id) || variant.loss == Some(id);
+        let is_held =
+            |id: TensorId| variant.held.contains(&id) || variant.outputs.contains(&id) || variant.loss == Some(id);
         input != result
             && is_made_here
             && !variant.constants.contains(&input)

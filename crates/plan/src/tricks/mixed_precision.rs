@@ -33,7 +33,8 @@ impl Trick for MixedPrecision {
             return Err("autocast is on already".to_owned());
         }
         let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
-        let types = [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
+        let types =
+            [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
         let mut reason = String::new();
         let setups: Vec<Setup> = types
             .filter_map(|dtype| {

@@ -42,9 +42,9 @@ impl Trick for OptimizerImplementation {
             return Err("there is no optimizer".to_owned());
         }
         let others = [Implementation::Fused, Implementation::ForLoop, Implementation::Foreach];
-        let known = others.into_iter().filter(|&implementation| {
-            implementation != actual(recipe) && Recipe { implementation, ..recipe }.exists()
-        });
+        let known = others
+            .into_iter()
+            .filter(|&implementation| implementation != actual(recipe) && Recipe { implementation, ..recipe }.exists());
         let mut setups: Vec<Setup> = known
             .map(|implementation| {
                 let mut setup = start.clone();

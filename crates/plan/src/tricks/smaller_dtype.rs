@@ -35,7 +35,8 @@ impl Trick for SmallerDtype {
         }
         let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
         let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
-        let types = [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
+        let types =
+            [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
         let mut reason = "it is as small already".to_owned();
         let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
         if matches!(bench.model.variants[given].precision, Precision::Cast(dtype) if is_small(dtype)) {

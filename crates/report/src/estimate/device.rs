@@ -58,9 +58,8 @@ pub fn notes(device: &Device<'_>, bound: &Bound<'_>, libraries: Libraries) -> Ve
         notes.push(format!("cuDNN's workspaces are those of an H200; on the {name} it may choose others"));
     }
     if device.is_asked && device.gpu.seen_by_cuda.is_none() && device.vram.is_none() {
-        notes.push(format!(
-            "what CUDA sees of the {name}'s memory is not recorded: it lies between 91 % and all of it"
-        ));
+        notes
+            .push(format!("what CUDA sees of the {name}'s memory is not recorded: it lies between 91 % and all of it"));
     }
     let precision = bound.variant.precision;
     let is_brain = matches!(precision, Precision::Cast(Dtype::Bfloat16) | Precision::Autocast(Dtype::Bfloat16));

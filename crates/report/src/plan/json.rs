@@ -27,6 +27,7 @@ impl PlanReport<'_, '_> {
         json!({
             "model": self.model,
             "max_batch": answer.max_batch.map(|found| found.batch),
+            "max_batch_is_final": answer.max_batch.map(|found| found.is_final),
             "plans": answer.plans().map(|plan| self.plan(plan)).collect::<Vec<_>>(),
             "start": {
                 "settings": self.settings(&answer.start),

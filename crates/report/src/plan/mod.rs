@@ -56,8 +56,12 @@ impl PlanReport<'_, '_> {
             .map(|&(name, category): &(&str, Category)| (name, top.peak.account.requested[category as usize]))
             .collect();
         parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let largest: Vec<String> =
-            parts.iter().take(3).filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| format!("{name} {}", human(*bytes))).collect();
+        let largest: Vec<String> = parts
+            .iter()
+            .take(3)
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(name, bytes)| format!("{name} {}", human(*bytes)))
+            .collect();
         let mut text = format!("the peak is {} in {place}: {}", human(top.peak.allocated), largest.join(", "));
         let others = run.phases.iter().filter(|phase| phase.phase != Phase::Build && phase.phase != top.phase);
         if let Some(second) = others.max_by_key(|phase| phase.peak.allocated) {

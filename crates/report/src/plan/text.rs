@@ -50,7 +50,7 @@ impl PlanReport<'_, '_> {
             Some(_) => answer.peaks.reserved,
         };
         let mut text = format!(
-            "{bold}{}{bold:#}: {style}{verdict}{style:#} {place}; it would take {}\n",
+            "{bold}{}{bold:#}\n{style}{verdict}{style:#} {place}; it would take {}\n",
             self.model,
             human(needed)
         );

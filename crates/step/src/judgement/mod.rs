@@ -31,8 +31,7 @@ pub fn answer(programs: &[Program], device: &Device<'_>, settings: &Settings, ke
     // reaches changes nothing.
     match device.cap(runs[0].libraries) {
         Some(cap)
-            if settings.cap.is_none()
-                && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
+            if settings.cap.is_none() && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
         {
             simulate(programs, &Settings { cap: Some(cap), ..settings.clone() }, keeps_journal)
         }

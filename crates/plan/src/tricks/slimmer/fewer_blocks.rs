@@ -36,7 +36,8 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
             }
             (Some(_), Step::Call(call)) => gone.extend(call.results.iter().flatten()),
             (Some((_, input)), Step::Free(list)) => {
-                let kept: Vec<TensorId> = list.iter().filter(|id| !gone.contains(id) && *id != input).copied().collect();
+                let kept: Vec<TensorId> =
+                    list.iter().filter(|id| !gone.contains(id) && *id != input).copied().collect();
                 steps.push(Step::Free(kept));
             }
             (Some(_), _) => {}
@@ -58,10 +59,12 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
         match step {
             Step::Call(call) => {
                 let mut is_whole = true;
-                call.arguments.iter_mut().for_each(|argument| each(argument, &mut |id| {
-                    is_whole &= !gone.contains(id);
-                    *id = root(*id);
-                }));
+                call.arguments.iter_mut().for_each(|argument| {
+                    each(argument, &mut |id| {
+                        is_whole &= !gone.contains(id);
+                        *id = root(*id);
+                    })
+                });
                 if !is_whole {
                     return None;
                 }

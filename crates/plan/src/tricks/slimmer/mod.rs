@@ -94,7 +94,8 @@ fn holders(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, share: f64) 
     let size = bound.model.parameters.first().map_or(4, |weight| bound.tensor(weight.tensor).dtype.bytes());
     let mut kinds: HashMap<(String, String), (u64, u64, u64)> = HashMap::new();
     for layer in layers.iter().filter(|layer| layer.is_leaf) {
-        let parts = layer.path.split('.').map(|part| if part.bytes().all(|byte| byte.is_ascii_digit()) { "*" } else { part });
+        let parts =
+            layer.path.split('.').map(|part| if part.bytes().all(|byte| byte.is_ascii_digit()) { "*" } else { part });
         let pattern = parts.collect::<Vec<_>>().join(".");
         let kind = kinds.entry((layer.class.clone(), pattern)).or_default();
         kind.0 += 1;
@@ -124,14 +125,17 @@ fn holders(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, share: f64) 
 /// A GRU has three gates where an LSTM has four.
 fn recurrent(bound: &Bound<'_>, share: f64) -> Option<Finding> {
     let model = bound.model;
-    let modules = model.modules.iter().filter(|module| module.class == "LSTM").filter_map(|module| module.path.as_deref());
+    let modules =
+        model.modules.iter().filter(|module| module.class == "LSTM").filter_map(|module| module.path.as_deref());
     let paths: Vec<&str> = modules.collect();
     let bytes: u64 = model
         .parameters
         .iter()
         .filter(|weight| {
             weight.names.iter().any(|name| {
-                paths.iter().any(|path| path.is_empty() || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+                paths
+                    .iter()
+                    .any(|path| path.is_empty() || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
             })
         })
         .map(|weight| bound.tensor(weight.tensor).bytes)

@@ -78,7 +78,8 @@ fn group_html(report: &PlanReport<'_, '_>, group: &Group) -> String {
 fn plan_html(report: &PlanReport<'_, '_>, plan: &Plan, is_open: bool) -> String {
     let mut rows = String::new();
     for change in &plan.changes {
-        let warning = change.warning.as_ref().map_or_else(String::new, |text| format!("<small>mind: {}</small>", escape(text)));
+        let warning =
+            change.warning.as_ref().map_or_else(String::new, |text| format!("<small>mind: {}</small>", escape(text)));
         rows += &format!(
             "<tr><td><del>{}</del><ins>{}</ins>{warning}</td><td>{}</td><td>{}</td></tr>",
             escape(&change.before),

@@ -120,10 +120,10 @@ impl Problem {
     /// Steps of a layer before the layer below begins with them.
     fn steps_together(&self) -> i64 {
         let by_batch = match self.batch {
-            1 => 32,
-            ..=8 => 16,
-            ..=16 => 8,
-            ..=96 => 4,
+            ..=1 => 32,
+            2..=8 => 16,
+            9..=16 => 8,
+            17..=96 => 4,
             _ => 2,
         };
         if self.length >= 128 { by_batch.max(8) } else { by_batch }
