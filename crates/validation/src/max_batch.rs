@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
 use vramfit_graph::read::read_file;
-use vramfit_plan::{Control, Setup, Workbench, max_batch};
+use vramfit_plan::max_batch::{LIMIT, max_batch};
+use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_step::judgement::Device;
 
 use crate::estimate::{capture_of, choices};
@@ -97,7 +98,7 @@ pub fn compared() -> Result<Vec<Compared>> {
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
-        let answer = max_batch(&bench, &setup, &control)
+        let answer = max_batch(&bench, &setup, LIMIT, &control)
             .ok_or_else(|| format!("{}: the model has no batch to choose", search.case))?;
         let (mut verdicts, mut peaks) = ((0, 0), (0, 0));
         for trial in &search.trials {
