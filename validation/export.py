@@ -1,7 +1,8 @@
 """Exports the models of the cases with torch.export: python validation/export.py [--device cpu] [NAME…], into
 validation/archives/.
 
-Each model is exported once, in training mode, at the sizes of its first case, with its batch and sequence left open. The
+Each model is exported once, in training mode, at the sizes of its first case, with its batch and sequence left open. NAME-LENGTH
+is a model at the sizes of its case of that length: torch.export fixes the length of what runs through a recurrent layer. The
 archives are what torch.export.save writes, but for three things: the weights' bytes are left out, the rest is compressed,
 and paths are cut to site-packages/…, cases/… or export.py. A model that does not return its loss is exported within a module that
 does. On the meta device an export needs no weights, but its example has no values, which say whether a mask masks
@@ -67,9 +68,16 @@ def dynamic(tensor):
     return {dim: Dim.AUTO for dim, size in enumerate(tensor.shape) if isinstance(size, str)}
 
 
+def model_and_case(name):
+    """The model of this name and its first case, or its case of the length that follows the name."""
+    if name in MODELS:
+        return MODELS[name], next(case for case in CASES.values() if case.model == name)
+    name, _, length = name.rpartition("-")
+    return MODELS[name], next(case for case in CASES.values() if case.model == name and str(case.seq) == length)
+
+
 def exported(name, device):
-    model = MODELS[name]
-    case = next(case for case in CASES.values() if case.model == name)
+    model, case = model_and_case(name)
     inputs, targets = make_inputs(model, case)
     inputs = {key: tensor.to(device) for key, tensor in inputs.items()}
     shapes = {key: dynamic(tensor) for key, tensor in model.inputs.items()}
@@ -106,7 +114,7 @@ def main():
         begun = time.time()
         try:
             buffer = io.BytesIO()
-            device = arguments.device or ("cpu" if "attention_mask" in MODELS[name].inputs else "meta")
+            device = arguments.device or ("cpu" if "attention_mask" in model_and_case(name)[0].inputs else "meta")
             torch.export.save(exported(name, device), buffer)
             packed = without_weights(buffer)
             (arguments.out / f"{name}.pt2").write_bytes(packed)

@@ -1,12 +1,15 @@
 """Holds vramfit lint against TorchFix and torch-preflight in one run: what each finds of the corpus, and the times.
 
-    python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--limit SECONDS]
+    python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--rounds N] [--limit SECONDS]
 
 `--peers` is the bin folder of an environment with `torchfix` and `torch-preflight` (PyPI), `--tree` a tree of Python
-files such as site-packages/torch. Each tool gets the same folders; one that is not done within the limit is stopped, and
-its time is a lower bound. Times are CPU seconds, which a busy machine
-does not distort; vramfit uses all cores, the others one. The corpus is split into one file a case; a case counts as found when the tool says anything on
-a line that the corpus marks, and as wrongly accused when it says anything in a case without a mark.
+files such as site-packages/torch. Each tool gets the same folders, one tool after the other in each round; vramfit runs
+before every other tool, so that all see the same machine. Times are medians, of CPU seconds (user and system, which a
+busy machine distorts least) and of wall seconds. vramfit uses all cores, the others one. A tool that is not done within
+the limit is stopped, and its time is a lower bound.
+
+The corpus is split into one file a case; a case counts as found when the tool says anything on a line that the corpus
+marks, and as wrongly accused when it says anything in a case without a mark.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import os
 import pathlib
 import re
 import resource
+import statistics
 import subprocess
 import tempfile
 import time
@@ -64,7 +68,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", required=True)
     parser.add_argument("--tree", required=True)
-    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--limit", type=float, default=3600)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--vramfit", help="the binary; without it, it is built")
     options = parser.parse_args()
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -77,7 +82,7 @@ def main():
         "TorchFix": lambda path: [str(peers / "torchfix"), "--select=ALL", "-j", "1", path],
         "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", "-f", "github", "-j", "1", path],
     }
-    rows = []
+    rows = {}
     with tempfile.TemporaryDirectory() as folder:
         marked = split(folder)
         for tool, command in tools.items():
@@ -85,15 +90,31 @@ def main():
             found = places(output)
             right = sum(bool(lines & found.get(name, set())) for name, lines in marked.items() if lines)
             wrong = sum(bool(found.get(name)) for name, lines in marked.items() if not lines)
-            _, wall, tree_seconds, is_done = run(command(options.tree), options.limit)
-            rows.append({"tool": tool, "found": right, "of": sum(map(bool, marked.values())), "accused": wrong, "clean": sum(not lines for lines in marked.values()), "corpus_seconds": round(seconds, 2), "tree_seconds": round(tree_seconds, 3), "tree_wall": round(wall, 2), "done": is_done})
-            print(json.dumps(rows[-1]), flush=True)
-    own = rows[0]["tree_seconds"]
-    print("\n| tool | cases found | clean cases accused | corpus | tree | times as long |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for row in rows:
+            rows[tool] = {"found": right, "accused": wrong, "corpus": seconds, "cpu": [], "wall": [], "done": True}
+            print(json.dumps({"tool": tool, **rows[tool]}), flush=True)
+    own, *others = tools
+    for _ in range(options.rounds):
+        for tool in [turn for other in others for turn in (own, other)]:
+            _, wall, cpu, is_done = run(tools[tool](options.tree), options.limit)
+            row = rows[tool]
+            row["cpu"].append(cpu)
+            row["wall"].append(wall)
+            row["done"] &= is_done
+            print(json.dumps({"tool": tool, "cpu": round(cpu, 2), "wall": round(wall, 2), "done": is_done}), flush=True)
+    print(table(rows, sum(map(bool, marked.values())), sum(not lines for lines in marked.values())))
+
+
+def table(rows, to_find, clean):
+    """The rows as Markdown, the first tool against all."""
+    own = next(iter(rows.values()))
+    text = "\n| tool | cases found | clean cases accused | corpus, CPU | tree, CPU | tree, wall | times the CPU | times the wall |\n"
+    text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for tool, row in rows.items():
+        cpu, wall = statistics.median(row["cpu"]), statistics.median(row["wall"])
         more = "" if row["done"] else "> "
-        print(f"| {row['tool']} | {row['found']} of {row['of']} | {row['accused']} of {row['clean']} | {row['corpus_seconds']} s | {more}{row['tree_seconds']} s | {more}{row['tree_seconds'] / own:.0f} |")
+        times = [f"{more}{value / statistics.median(own[kind]):.0f}" for kind, value in (("cpu", cpu), ("wall", wall))]
+        text += f"\n| {tool} | {row['found']} of {to_find} | {row['accused']} of {clean} | {row['corpus']:.2f} s | {more}{cpu:.2f} s | {more}{wall:.1f} s | {times[0]} | {times[1]} |"
+    return text
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Times vramfit against PyTorch's MemTracker under FakeTensorMode: three training steps of BERT-base, in one run.
+"""Times vramfit against PyTorch's MemTracker under FakeTensorMode: three training steps of BERT-base or ResNet-50, in one run.
 
-    python benchmarks/memtracker/compare.py [--batch N] [--seq N] [--repetitions N]
+    python benchmarks/memtracker/compare.py [--model bert-base|resnet50] [--batch N] [--seq N] [--repetitions N]
 
 Both sides get the same model, batch, sequence, Adam and three steps, and take turns. MemTracker
 (torch.distributed._tools) is given fake CPU tensors, since fake CUDA tensors do not run backward without a GPU; building
 the model is not counted on its side. vramfit is timed from a loaded graph, and once more with the capture counted in (all
 precisions and modes, after imports). Python's times are CPU seconds of one thread and vramfit's the fastest of 20
 estimates, so that a busy machine does not count. Exits with 1 where vramfit is less than 10,000 times as fast, or less than 5 times
-with the capture, or where the capture takes a second or more a precision. Needs torch and transformers.
+with the capture, or where the capture takes a second or more a precision. Needs torch, transformers and, for ResNet-50, torchvision.
 """
 
 import argparse
@@ -33,18 +33,55 @@ from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 STEPS = 3
 
 
-def build():
-    return transformers.BertForSequenceClassification(transformers.BertConfig()).train()
+class Bert:
+    name, example = "bert-base", (4, 32)
+
+    @staticmethod
+    def build():
+        return transformers.BertForSequenceClassification(transformers.BertConfig()).train()
+
+    @staticmethod
+    def inputs(batch, seq):
+        return {"input_ids": torch.zeros(batch, seq, dtype=torch.long), "labels": torch.zeros(batch, dtype=torch.long)}
+
+    targets = loss = None
+
+    @staticmethod
+    def step(model, inputs):
+        model(**inputs).loss.backward()
 
 
-def make_inputs(batch, seq):
-    return {"input_ids": torch.zeros(batch, seq, dtype=torch.long), "labels": torch.zeros(batch, dtype=torch.long)}
+class ResNet:
+    name, example = "resnet50", (4, 0)
+
+    @staticmethod
+    def build():
+        import torchvision
+
+        return torchvision.models.resnet50().train()
+
+    @staticmethod
+    def inputs(batch, _):
+        return {"x": torch.zeros(batch, 3, 224, 224)}
+
+    @staticmethod
+    def targets(batch):
+        return torch.zeros(batch, dtype=torch.long)
+
+    loss = staticmethod(torch.nn.functional.cross_entropy)
+
+    @classmethod
+    def step(cls, model, inputs):
+        cls.loss(model(**inputs), cls.targets(len(inputs["x"]))).backward()
 
 
-def memtracker(batch, seq):
+KINDS = {kind.name: kind for kind in (Bert, ResNet)}
+
+
+def memtracker(kind, batch, seq):
     """Seconds of three tracked steps, and the peak MemTracker finds."""
     with FakeTensorMode():
-        model, inputs = build(), make_inputs(batch, seq)
+        model, inputs = kind.build(), kind.inputs(batch, seq)
         optimizer = torch.optim.Adam(model.parameters(), foreach=True)
         tracker = MemTracker()
         tracker.track_external(model, optimizer, *inputs.values())
@@ -52,7 +89,7 @@ def memtracker(batch, seq):
         with tracker:
             for _ in range(STEPS):
                 optimizer.zero_grad()
-                model(**inputs).loss.backward()
+                kind.step(model, inputs)
                 optimizer.step()
                 tracker.reset_mod_stats()  # it takes no second pass otherwise
         seconds = time.process_time() - begun
@@ -60,12 +97,13 @@ def memtracker(batch, seq):
     return seconds, max(parts["Total"] for parts in peaks.values())
 
 
-def capture(path):
+def capture(kind, path):
     """Seconds of a whole capture, and how many precisions it holds."""
     with torch.device("meta"):
-        model = build()
+        model = kind.build()
+    extra = {"targets": kind.targets(kind.example[0]), "loss": kind.loss} if kind.loss else {}
     begun = time.process_time()
-    vramfit.capture(model, make_inputs(4, 32), path)
+    vramfit.capture(model, kind.inputs(*kind.example), path, **extra)
     seconds = time.process_time() - begun
     variants = json.loads(gzip.decompress(path.read_bytes()))["variants"]
     return seconds, len({variant["precision"] for variant in variants})
@@ -81,6 +119,7 @@ def estimate(program, path, batch, seq):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=KINDS, default="bert-base")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--repetitions", type=int, default=3)
@@ -89,14 +128,15 @@ def main():
     subprocess.run(build_command, cwd=ROOT, check=True)
     program = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release/examples/time_estimate"
     torch.set_num_threads(1)
+    kind = KINDS[options.model]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "bert-base.vramfit"
-        capture(path)  # what the first call imports is not counted
+        path = Path(folder) / f"{kind.name}.vramfit"
+        capture(kind, path)  # what the first call imports is not counted
         for _ in range(options.repetitions):
-            captured, precisions = capture(path)
-            estimated, peak = estimate(program, path, options.batch, options.seq)
-            tracked, tracked_peak = memtracker(options.batch, options.seq)
+            captured, precisions = capture(kind, path)
+            estimated, peak = estimate(program, path, options.batch, options.seq if kind is Bert else 0)
+            tracked, tracked_peak = memtracker(kind, options.batch, options.seq)
             rows.append((tracked, estimated, captured, captured / precisions))
             print(
                 f"MemTracker {tracked:.2f} s, vramfit {estimated * 1e3:.3f} ms, capture {captured:.2f} s"

@@ -13,7 +13,7 @@ import standin
 
 #: Read at another moment than the other's; all else must be the same.
 MOVING = {"query_time"}
-FLAGS = ["", "-a", "-cpu", "-c", "-u", "-p", "-F", "-e", "-e enc", "-P", "-P draw", "-P limit", "-acf", "-f", "--no-processes", "--gpuname-width 8", "--gpuname-width 0", "--gpuname-width 40", "--id 0"]
+FLAGS = ["", "-a", "-cpu", "-c", "-u", "-p", "-F", "-e", "-e enc", "-e dec", "-e enc,dec", "-P", "-P draw", "-P limit", "-P limit,draw", "--show-fan", "-cuFe", "-acf", "-f", "--no-processes", "--gpuname-width 8", "--gpuname-width 0", "--gpuname-width 40", "--id 0", "--id 5,2"]
 
 
 def compare(path, ours, theirs, problems):

@@ -137,9 +137,15 @@ class Search:
         return found
 
 
-def search(case, cap, device, tiny, deadline):
+def search(case, cap, device, tiny, deadline, batches=None):
+    """With `batches` only these are tried: where a prediction says that one dies below the boundary."""
     one = Search(case, cap, device, tiny, deadline)
-    found = one.answer()
+    found = None
+    if batches:
+        for batch in batches:
+            one.runs(batch)
+    else:
+        found = one.answer()
     return {"case": case, "cap": cap, "max_batch": found, "trials": [one.trials[batch] for batch in sorted(one.trials)]}
 
 
@@ -150,6 +156,7 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", default="", help="cases with commas between")
+    parser.add_argument("--batches", help="CASE@MIB:N,N,… with spaces between: only these batches")
     parser.add_argument("--deadline", type=int, default=260, help="seconds after which no trial is begun")
     given = parser.parse_args()
     from measure import environment, imports  # noqa: F401
@@ -159,11 +166,17 @@ def main():
     asked = {"name": "environment", "call": "measure:environment", "arguments": {"device": given.device}}
     result = {"environment": fork_pool.run([asked], 1, 60, given.device)["environment"], "searches": []}
     jobs = []
-    for case, cap in PAIRS:
+    wanted = {}
+    for text in (given.batches or "").split():
+        pair, batches = text.split(":")
+        case, cap = pair.split("@")
+        wanted[case, int(cap)] = [int(batch) for batch in batches.split(",")]
+    for case, cap in wanted or PAIRS:
         if given.only and case not in given.only.split(","):
             continue
         arguments = {"case": case, "cap": cap * MIB, "device": given.device, "tiny": given.tiny}
         arguments["deadline"] = began + given.deadline
+        arguments["batches"] = wanted.get((case, cap))
         jobs.append({"name": f"{case}@{cap}", "call": "search:search", "arguments": arguments})
 
     def report(name, answer, done, total):

@@ -30,7 +30,9 @@ HEAD = """# What was timed on an H200, one operator at a time. Made by validatio
 WIDE, NARROW = 32000, 1000
 CLASSES = {"log_softmax": WIDE, "nll_loss": WIDE, "cross_entropy_wide": WIDE, "cross_entropy": NARROW}
 # From `vramfit-validate price-calibration`.
-FACTORS = (2.3, 1.2)
+FACTORS = (1.657, 1.223)
+VIEWS = ("view", "reshape", "flatten", "transpose", "permute", "unsqueeze", "squeeze", "expand", "select", "slice",
+         "contiguous_no_copy", "to_no_copy", "dropout_off")  # fmt: skip
 DTYPES = ("float32", "bfloat16")
 
 
@@ -58,12 +60,101 @@ def kernels(rows):
         yield " ".join(["kernel", *key, *pairs])
 
 
-def dispatches(rows, sink):
-    for row in rows:
-        if row.get("forward") is None or row["op"].startswith(("checkpoint", "copy", "module", "autocast", "read", "all_")):
-            continue
-        backward = max((row.get("backward") or 0.0) - sink * row["leaves"], 0.3) if row.get("backward") else 0.0
-        yield f"dispatch {row['op']} {number(row['forward'])} {number(backward)}"
+class Stacks:
+    """What the CPU does within stacks of layers, which is more than in a loop over one call; see stacks.py."""
+
+    def __init__(self, data):
+        self.rows = {(row["op"], row["autocast"]): row for row in data["stacks"] if "error" not in row}
+        self.loops = {row["op"]: row for row in data["dispatch"] if "forward" in row}
+        self.module = self.rows["identity", False]["forward"]
+        # A second product and a sink more than with a frozen weight.
+        more = self.of("mul_full", side="backward") - self.of("mul_full_frozen", side="backward")
+        self.sink = max(more - self.of("mul_function", side="backward"), 0.5)
+        self.known = self.operators()
+        ratios = [[], []]
+        for name, costs in self.known.items():
+            loop = self.loops.get(name)
+            if not loop or name in VIEWS or not loop["backward"]:
+                continue
+            ratios[0].append(costs[0] / loop["forward"])
+            ratios[1].append(costs[1] / self.loop_backward(loop))
+        self.ratios = [statistics.median(side) for side in ratios]
+        self.view_ratios = [
+            self.known["view"][0] / self.loops["view"]["forward"],
+            self.known["view"][1] / self.loop_backward(self.loops["view"]),
+        ]
+
+    def loop_backward(self, loop):
+        """Without the sinks, which a loop over calls has measured by itself."""
+        return max(loop["backward"] - self.loops_sink() * loop["leaves"], 0.3)
+
+    def loops_sink(self):
+        return self.loops["gradient_sink"]["backward"] if "gradient_sink" in self.loops else 0.0
+
+    def of(self, name, sinks=0, side="forward", autocast=False):
+        """A layer, without the module around it and the sinks of its weights."""
+        row, empty = self.rows[name, autocast], self.rows["identity", False]
+        if side == "forward":
+            return row["forward"] - (0.0 if name.endswith("_function") else empty["forward"])
+        return row["backward"] - empty["backward"] - (sinks * self.sink if sinks else 0.0)
+
+    def both(self, name, sinks=0):
+        return [max(self.of(name), 0.3), max(self.of(name, sinks, "backward"), 0.3)]
+
+    def operators(self):
+        minus = lambda one, *others: [max(one[at] - sum(other[at] for other in others), 0.3) for at in (0, 1)]  # noqa: E731
+        part = lambda one, count: [value / count for value in one]  # noqa: E731
+        view = part(self.both("views_function"), 4)
+        found = {name: self.both(name) for name in ("gelu", "silu", "relu", "tanh", "dropout", "softmax")}
+        found |= {name: self.both(name, 2) for name in ("linear", "layer_norm", "conv2d_bias", "conv_transpose2d")}
+        found |= {name: self.both(name, 2) for name in ("batch_norm", "group_norm")}
+        found |= {name: self.both(name, 1) for name in ("linear_no_bias", "rms_norm", "conv2d", "matmul")}
+        found |= {name: self.both(name) for name in ("max_pool", "avg_pool")}
+        found |= {name: self.both(f"{name}_function") for name in ("add", "neg", "pow")}
+        found |= {"mul_scalar": self.both("mul_function"), "mul": self.both("mul_full", 1)}
+        found |= {"mul_row": self.both("mul_weight", 1), "add_row": self.both("add_weight", 1)}
+        # An addition takes no longer than a product; its forward stack was disturbed in the one run there is.
+        found["add_row"][0] = min(found["add_row"][0], found["mul_row"][0])
+        found |= {"to_half": part(self.both("casts_function"), 2), "to_single": part(self.both("casts_function"), 2)}
+        found |= {"view": view, "reshape": view, "transpose": view, "permute": view, "flatten": view, "expand": view}
+        pair = part(self.both("unsqueeze_function"), 2)
+        found |= {"unsqueeze": pair, "squeeze": pair, "select": pair}
+        found["contiguous"] = minus(self.both("contiguous_function"), view, view, view)
+        found["attention"] = minus(self.both("attention", 2), view, view, view)
+        whole = self.both("cat_function")
+        found["slice"] = minus(part(whole, 2), part(view, 1))
+        found["slice"] = [min(one, 2.5 * other) for one, other in zip(found["slice"], view)]
+        found["cat"] = minus(whole, found["slice"], found["slice"])
+        found["batch_norm_last"], found["max_pool_last"] = found["batch_norm"], found["max_pool"]
+        found["addmm"] = found["linear"]
+        return found
+
+    def cost(self, name):
+        if name in self.known:
+            return self.known[name]
+        loop = self.loops[name]
+        ratios = self.view_ratios if name in VIEWS else self.ratios
+        backward = self.loop_backward(loop) * ratios[1] if loop.get("backward") else 0.0
+        return [loop["forward"] * ratios[0], backward]
+
+    def lines(self):
+        apart = ("checkpoint", "copy", "module", "autocast", "read", "all_", "gradient", "chain", "backward", "no_grad")
+        for name in self.loops:
+            if not name.startswith(apart):
+                yield f"dispatch {name} {number(self.cost(name)[0])} {number(self.cost(name)[1])}"
+
+    def constants(self):
+        casts = [
+            (self.of("linear", 0, side, True) - self.of("linear", 0, side, False)) / 2 for side in ("forward", "backward")
+        ]
+        return {
+            "gradient_sink": self.sink,
+            "gradient_sum": max(self.of("residual_function", 0, "backward") - self.of("add_function", 0, "backward"), 0.5),
+            "autocast": max(self.of("gelu", autocast=True) - self.of("gelu"), 0.0),
+            "cast": max(casts[0], 0.5),
+            "cast_backward": max(casts[1], 0.5),
+            "module": self.module,
+        }
 
 
 def products(rows):
@@ -171,7 +262,9 @@ def points(data):
         yield point(f"recurrent_{row['kind']}", row["dtype"], sizes, row["forward"], row["backward"], units)
 
 
-def optimizers(rows):
+def optimizers(rows, launch):
+    """`launch`: what a launch costs the CPU and the GPU at least. Weight by weight, more launches than the queue of launches
+    holds keep the GPU waiting, so that only the few large weights tell its own time; small ones take what launches take."""
     groups = defaultdict(list)
     for row in rows:
         if "error" not in row:
@@ -187,6 +280,9 @@ def optimizers(rows):
         if name == "scaler":
             gpu_byte = max(large[0]["whole"] - large[0]["without"] - base - large[0]["weights"] * each, 0.0)
             gpu_byte /= 4 * large[0]["elements"]
+        elif implementation == "for-loop":
+            gpu_byte = large[-1]["gpu"] / (4 * large[-1]["elements"])
+            gpu_each = each / launch[0] * launch[1]
         elif len(large) == 2:
             (one, other) = large
             # gpu = each * weights + byte * bytes, from two sizes
@@ -200,11 +296,10 @@ def optimizers(rows):
         yield " ".join(["optimizer", name, implementation, *map(number, (base, each, gpu_each, gpu_byte))])
 
 
-def constants(rows, factors):
+def constants(rows, stacks, factors):
     by_name = {row["op"]: row for row in rows if "op" in row}
     forward = lambda name: by_name[name]["forward"]  # noqa: E731
     backward = lambda name: by_name[name]["backward"]  # noqa: E731
-    autocast = by_name["autocast_linear"]
     # A region of k layers costs base + k * each more than without a checkpoint; what runs again is counted by itself.
     more = {}
     for side, again in (("forward", 0.0), ("backward", 1.0)):
@@ -216,13 +311,9 @@ def constants(rows, factors):
         )
         more[side] = ((large - small) / 7, small - (large - small) / 7)
     values = {
-        "gradient_sink": backward("gradient_sink"),
-        "gradient_sum": forward("no_grad_add"),
+        **stacks.constants(),
         "backward_call": backward("backward_call"),
         "read_number": forward("read_number"),
-        "autocast": max(autocast["forward"], 0.0),
-        "cast": autocast["cast"] - autocast["half"] - max(autocast["forward"], 0.0),
-        "module": forward("module"),
         "forward": factors[0],
         "backward": factors[1],
         "checkpoint_forward": max(more["forward"][1], 0.0),
@@ -244,13 +335,17 @@ def main():
     facts = data["environment"]
     print(HEAD, end="")
     print(f"# {facts['gpu']}, torch {facts['torch']}, CPU {facts['processor']}\n")
-    sink = next(row["backward"] for row in data["dispatch"] if row.get("op") == "gradient_sink")
+    stacks = Stacks(data)
+    launch = (
+        next(row["forward"] for row in data["dispatch"] if row.get("op") == "add_"),
+        min(row["forward"] for row in data["kernels"] if row["op"] == "add_"),
+    )
     copies = [f"{row['bytes']}:{number(row['forward'])}" for row in data["dispatch"] if row.get("op") == "copy_to_gpu"]
     lines = [
-        *constants(data["dispatch"], given.factors),
+        *constants(data["dispatch"], stacks, given.factors),
         " ".join(["copy", *copies]),
-        *dispatches(data["dispatch"], sink),
-        *optimizers(data["optimizers"]),
+        *stacks.lines(),
+        *optimizers(data["optimizers"], launch),
         *products(data["products"]),
         *points(data),
         *kernels(data["kernels"]),

@@ -1,4 +1,4 @@
-"""Joins what grid.py recorded into validation/measured/workspaces.jsonl.gz: python3 gather.py FOLDER… (grid.py's --out)."""
+"""Joins what grid.py recorded into validation/measured/workspaces.jsonl.gz, which is kept: python3 gather.py FOLDER… (grid.py's --out)."""
 
 import gzip
 import json
@@ -10,14 +10,12 @@ TARGET = Path(__file__).resolve().parents[1] / "measured" / "workspaces.jsonl.gz
 
 def main():
     rows = {}
-    for folder in sys.argv[1:]:
-        for name in ("convolution", "kernels"):
-            path = Path(folder) / f"{name}.jsonl.gz"
-            if path.exists():
-                for line in gzip.open(path):
-                    if line.strip():
-                        row = json.loads(line)
-                        rows[json.dumps(row[0])] = row[:4]
+    new = [Path(folder) / f"{name}.jsonl.gz" for folder in sys.argv[1:] for name in ("convolution", "kernels")]
+    for path in (path for path in (TARGET, *new) if path.exists()):
+        for line in gzip.open(path):
+            if line.strip():
+                row = json.loads(line)
+                rows[json.dumps(row[0])] = row[:4]
     lines = [json.dumps(rows[name], separators=(",", ":")) for name in sorted(rows)]
     with gzip.GzipFile(TARGET, "wb", mtime=0) as file:
         file.write(("\n".join(lines) + "\n").encode())

@@ -10,6 +10,8 @@ Worker processes share the GPU; each takes every n-th shape of its list until th
 * `benchmark-*.jsonl`: [shape, forward, forward again, input gradient, again, weight gradient, again], cudnn.benchmark on.
 * `recurrent-*.jsonl`: [settings, weights, events of the forward pass, events of the backward pass].
 * `norm-*.jsonl`: [settings, forward, backward] of batch norm on channels-last images, bytes beyond the results.
+* `pressure-*.jsonl`: [shape, forward, input gradient, weight gradient], each a list: the workspace, the one taken where
+  PyTorch may reserve half of it, the one where it may reserve half of that, and so on.
 """
 
 import argparse
@@ -31,6 +33,8 @@ BATCHES = (1, 2, 3, 4, 5, 6, 8, 8, 10, 12, 16, 16, 16, 20, 24, 32, 32, 32, 33, 4
 SCALES = (64 / 224, 96 / 224, 112 / 224, 128 / 224, 144 / 224, 160 / 224, 192 / 224, 1, 1, 1, 1, 256 / 224, 288 / 224,
           320 / 224, 384 / 224, 512 / 224)
 MOST_BYTES = 1 << 30
+OWN_SEGMENT, PAGE = 24 << 20, 2 << 20
+DENSER = 9  # from this draw on, layers of no model are among the shapes, and other kinds are recorded
 
 
 class Shape:
@@ -107,6 +111,34 @@ def zoo(seed):
         yield Shape(dtype, layout, draw.choice(BATCHES), spatial, inputs, outputs, kernel, stride, padding, dilation, groups)
 
 
+CHANNELS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 96, 96, 112, 128, 128, 128, 144, 160, 192,
+            192, 224, 256, 256, 256, 288, 320, 384, 448, 512, 512, 640, 768, 1024, 1280, 1536, 2048)  # fmt: skip
+SIDES = (4, 7, 8, 12, 14, 16, 20, 24, 28, 28, 32, 32, 36, 40, 48, 56, 56, 64, 64, 72, 80, 96, 112, 112, 128, 128, 144, 160,
+         192, 224, 224, 256, 320, 384, 512)  # fmt: skip
+
+
+def plain(seed):
+    """Layers of no model in particular: channels near one another, odd sizes among the even ones."""
+    draw = random.Random(seed)
+    for _ in range(60_000):
+        inputs = draw.choice(CHANNELS)
+        outputs = draw.choice((inputs, inputs, 2 * inputs, max(1, inputs // 2), 4 * inputs, draw.choice(CHANNELS)))
+        kernel = draw.choice((1, 1, 2, 3, 3, 3, 3, 3, 4, 5, 7))
+        stride = draw.choice((1, 1, 1, 2)) if kernel < 4 else draw.choice((1, 2, kernel))
+        stride = 2 if kernel == 2 else stride
+        dilation = draw.choice((1,) * 14 + (2, 4)) if kernel in (3, 5) and stride == 1 else 1
+        padding = 0 if stride == kernel and kernel > 1 else dilation * (kernel - 1) // 2
+        groups = draw.choice((1,) * 8 + (2, 4, 8, 32)) if kernel > 1 else 1
+        if inputs % groups or outputs % groups:
+            groups = 1
+        sides = [draw.choice(SIDES)] * 2 if draw.random() < 0.9 else [draw.choice(SIDES), draw.choice(SIDES)]
+        dtype, layout = draw.choices(
+            [("fp32", "first"), ("bf16", "first"), ("fp16", "first"), ("fp32", "last"), ("bf16", "last"), ("fp16", "last")],
+            [40, 22, 8, 8, 16, 6])[0]
+        yield Shape(dtype, layout, draw.choice(BATCHES), sides, inputs, outputs, (kernel,) * 2, (stride,) * 2, (padding,) * 2,
+                    (dilation,) * 2, groups)  # fmt: skip
+
+
 BASES = [  # batch, side, inputs, outputs, kernel, stride, padding, dilation, groups
     (16, 56, 64, 64, 3, 1, 1, 1, 1), (16, 28, 128, 128, 3, 1, 1, 1, 1), (16, 14, 256, 256, 3, 1, 1, 1, 1),
     (16, 7, 512, 512, 3, 1, 1, 1, 1), (16, 56, 128, 128, 3, 2, 1, 1, 1), (16, 14, 512, 512, 3, 2, 1, 1, 1),
@@ -150,7 +182,7 @@ def shapes(kind, seed=1):
     if kind == "benchmark":
         found = [shape for shape in zoo(7) if shape.row[0] != "fp16"][:4000]
     else:
-        found = [*(sweeps() if seed == 1 else ()), *zoo(seed)]
+        found = [*(sweeps() if seed == 1 else ()), *zoo(seed), *(plain(seed) if seed >= DENSER else ())]
         random.Random(3).shuffle(found)
     seen, kept = set(), []
     for shape in found:
@@ -201,6 +233,44 @@ def convolution(shape, device):
     for call in shape.calls(device).values():
         row.append(measured(call, device))
     return row if trouble(device) == before else None
+
+
+def under_pressure(call, device):
+    """The workspaces of a call for which there is ever less room, for as long as it and its result are segments of their own."""
+    if device == "cpu":
+        return [[call().numel(), 0]]
+    total, taken, room = torch.cuda.get_device_properties(0).total_memory, [], None
+    while len(taken) < 6:
+        torch.cuda.empty_cache()
+        if room is not None:
+            torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + room) / total)
+        before = trouble(device)
+        try:
+            figure = figures(device)[1]
+            workspace, both = measured(call, device)
+            result = figures(device)[1] - figure - both
+            taken.append([workspace, trouble(device) - before])
+        except torch.OutOfMemoryError:
+            taken.append(None)
+            break
+        if workspace < OWN_SEGMENT or result < OWN_SEGMENT:
+            break
+        room = -(-result // PAGE) * PAGE + -(-workspace // 2 // PAGE) * PAGE
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (7 << 30) / total))
+    return taken
+
+
+def pressure(shape, device):
+    if shape.bytes < OWN_SEGMENT:
+        return None
+    tidy(device)
+    calls = shape.calls(device)
+    return [shape.row, *(under_pressure(lambda call=call: one_of(call()), device) for call in calls.values())]
+
+
+def one_of(result):
+    """The only tensor of a result."""
+    return result if torch.is_tensor(result) else next(tensor for tensor in result if tensor is not None)
 
 
 def benchmark(shape, device):
@@ -279,6 +349,40 @@ def norm(settings, device):
     return [settings, first, second]
 
 
+def recurrent_sweeps():
+    """One number at a time: the lengths, batches and widths at which the workspace changes its form, and projections."""
+    rows = []
+    for kind in ("LSTM", "GRU", "RNN_TANH"):
+        for dtype in ("fp32", "bf16", "fp16"):
+            plain = [kind, dtype, True, 64, 32, 256, 512, 2, False, 0, 0.0]
+            for training in (True, False):
+                base = [*plain[:2], training, *plain[3:]]
+                for length in (1, 3, 12, 24, 40, 48, 63, 65, 72, 80, 90, 96, 97, 101, 112, 127, 129, 160, 255, 257, 300, 384, 511, 513, 600, 768, 1000):
+                    rows.append([*base[:3], length, *base[4:]])
+                    rows.append([*base[:3], length, *base[4:7], 1, *base[8:]])
+                for hidden in (128, 129, 136, 160, 192, 193, 256, 257, 288, 384, 385, 448):
+                    for both in (False, True):
+                        rows.append([*base[:6], hidden, base[7], both, *base[9:]])
+            for batch in (1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 15, 16, 17, 18, 24, 31, 48, 63, 64, 65, 72, 80, 96, 100, 127, 128, 129, 192):
+                for length in (30, 50, 64, 100, 128, 256):
+                    for layers in (2, 3):
+                        rows.append([*plain[:3], length, batch, 300, 400, layers, *plain[8:]])
+        # Persistent kernels of half precision.
+        for batch in (8, 16, 33, 64, 96, 128, 136):
+            for hidden in (256, 512, 640, 1024, 1152):
+                for training in (True, False):
+                    rows.append([kind, "fp16", training, 50, batch, 256, hidden, 1, False, 0, 0.0])
+    draw = random.Random(12)
+    for dtype in ("fp32", "bf16", "fp16"):
+        for _ in range(80):
+            hidden = draw.choice((32, 64, 100, 256, 300, 512, 1024))
+            rows.append(["LSTM", dtype, draw.random() < 0.7, draw.choice((1, 7, 16, 50, 100, 300)), draw.choice((1, 4, 16, 33, 64, 128)),
+                         draw.choice((16, 64, 100, 256, 512, 1024)), hidden, draw.choice((1, 1, 2, 3)), draw.random() < 0.3,
+                         draw.choice((hidden // 2, hidden // 4, hidden - 1)), 0.0])  # fmt: skip
+    draw.shuffle(rows)
+    return rows
+
+
 def recurrent_settings():
     """[kind, dtype, training, length, batch, inputs, hidden, layers, both ways, projection, dropout]."""
     draw = random.Random(11)
@@ -333,7 +437,8 @@ def worker(kind, index, count, out, seconds, device, start, limit, seed):
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, (7 << 30) / total))
     begun = time.monotonic()
-    items = {"recurrent": recurrent_settings, "norm": norm_settings}.get(kind, lambda: shapes(kind, seed))()
+    recurrent_rows = recurrent_sweeps if seed >= DENSER else recurrent_settings
+    items = {"recurrent": recurrent_rows, "norm": norm_settings}.get(kind, lambda: shapes(kind, seed))()
     items = items[index::count][: limit or None]
     step = 24 if kind == "kernels" else 1
     with open(out / f"{kind}-{index}.jsonl", "a") as file, open(out / f"{kind}-{index}.position", "w") as position:
@@ -347,7 +452,8 @@ def worker(kind, index, count, out, seconds, device, start, limit, seed):
                 if kind == "kernels":
                     rows = with_kernels(items[number : number + step], device)
                 else:
-                    function = {"convolution": convolution, "benchmark": benchmark, "recurrent": recurrent, "norm": norm}[kind]
+                    function = {"convolution": convolution, "benchmark": benchmark, "recurrent": recurrent, "norm": norm,
+                                "pressure": pressure}[kind]  # fmt: skip
                     rows = [function(items[number], device)]
             except (RuntimeError, ValueError) as error:
                 print(kind, number, str(error)[:200].replace("\n", " "), file=sys.stderr, flush=True)
@@ -396,6 +502,7 @@ def main():
         return
     deadline = time.monotonic() + arguments.seconds
     others = [("kernels", 3), ("benchmark", 1), ("recurrent", 1)] if arguments.seed == 1 else [("norm", 1)]
+    others = [("recurrent", 3), ("pressure", 2)] if arguments.seed >= DENSER else others
     plan = [("convolution", max(1, arguments.jobs - sum(count for _, count in others))), *others]
     running = [keep_running(arguments, kind, index, count, deadline) for kind, count in plan for index in range(count)]
     processes = {number: next(generator) for number, generator in enumerate(running)}

@@ -317,16 +317,18 @@ impl<D: Driver> Allocator<D> {
         if collects_garbage {
             pool.searches += 1;
         }
+        let limit = self.settings.max_split_size;
+        let most =
+            if search.size < limit { limit } else { search.size.saturating_add(self.settings.max_non_split_rounding) };
+        if self.expandable.is_empty() {
+            return pool.free.take_fit(search.stream, search.size, |size| size < most);
+        }
         let mut found = pool.best_fit_at(search.stream, search.size)?;
         if self.blocks[found.1.1].expandable.is_some() {
             found = self.best_expandable(search.pool, found)?;
         }
         let (position, (key, id)) = found;
-        let limit = self.settings.max_split_size;
-        if search.size < limit && key.1 >= limit {
-            return None;
-        }
-        if search.size >= limit && key.1 >= search.size.saturating_add(self.settings.max_non_split_rounding) {
+        if key.1 >= most {
             return None;
         }
         self.pools[search.pool as usize].free.remove_at(position);
@@ -413,27 +415,23 @@ impl<D: Driver> Allocator<D> {
     }
 
     pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
-        let found = self.blocks[id];
-        let was_split = found.is_split();
+        let found = &mut self.blocks[id];
+        let (was_split, whole, next) = (found.is_split(), found.size, found.next);
         let is_small = self.pools[found.pool as usize].is_small;
         let counts = found.expandable.is_none();
         if is_split {
-            let rest = self.blocks.insert(Block {
-                address: found.address + size,
-                size: found.size - size,
-                requested: 0,
-                ..found
-            });
-            self.blocks[id].size = size;
-            self.blocks.splice(rest, Some(id), found.next);
+            let rest = Block { address: found.address + size, size: whole - size, requested: 0, ..*found };
+            found.size = size;
+            let rest = self.blocks.insert(rest);
+            self.blocks.splice(rest, Some(id), next);
             self.insert_free(rest);
             if counts && was_split {
                 self.statistics.change_split(is_small, 0, -(size as i64));
             } else if counts {
-                self.statistics.change_split(is_small, 1, (found.size - size) as i64);
+                self.statistics.change_split(is_small, 1, (whole - size) as i64);
             }
         } else if counts && was_split {
-            self.statistics.change_split(is_small, -1, -(found.size as i64));
+            self.statistics.change_split(is_small, -1, -(whole as i64));
         }
         let block = &mut self.blocks[id];
         block.usage = Use::Allocated;

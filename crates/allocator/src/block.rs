@@ -1,8 +1,24 @@
 //! Blocks: the pieces into which segments are cut, kept in one table and named by number.
 
+use std::num::NonZeroU32;
+
 /// The number of a block. It stays the block's while the program holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BlockId(pub(crate) u32);
+pub struct BlockId(NonZeroU32);
+
+impl BlockId {
+    /// The block at a place of the table.
+    pub(crate) fn new(index: usize) -> BlockId {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        BlockId(number.expect("fewer than 2^32 blocks"))
+    }
+
+    /// Its place in the table.
+    #[inline]
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// What a block is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +51,7 @@ pub struct Block {
     /// The pool it belongs to.
     pub(crate) pool: u32,
     /// The expandable segment it lies in.
-    pub(crate) expandable: Option<u32>,
+    pub(crate) expandable: Option<NonZeroU32>,
     /// The block before it in its segment.
     pub(crate) previous: Option<BlockId>,
     /// The block after it in its segment.
@@ -64,20 +80,22 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
+    #[inline]
     pub fn insert(&mut self, block: Block) -> BlockId {
         match self.vacant.pop() {
             Some(id) => {
-                self.table[id.0 as usize] = block;
+                self[id] = block;
                 id
             }
             None => {
-                let id = BlockId(u32::try_from(self.table.len()).expect("fewer than 2^32 blocks"));
+                let id = BlockId::new(self.table.len());
                 self.table.push(block);
                 id
             }
         }
     }
 
+    #[inline]
     pub fn delete(&mut self, id: BlockId) {
         self[id].usage = Use::Deleted;
         self.vacant.push(id);
@@ -89,6 +107,7 @@ impl Blocks {
     }
 
     /// Puts `id` between `before` and `after`, which were neighbours.
+    #[inline]
     pub fn splice(&mut self, id: BlockId, before: Option<BlockId>, after: Option<BlockId>) {
         if let Some(before) = before {
             self[before].next = Some(id);
@@ -105,13 +124,13 @@ impl std::ops::Index<BlockId> for Blocks {
     type Output = Block;
     #[inline]
     fn index(&self, id: BlockId) -> &Block {
-        &self.table[id.0 as usize]
+        &self.table[id.index()]
     }
 }
 
 impl std::ops::IndexMut<BlockId> for Blocks {
     #[inline]
     fn index_mut(&mut self, id: BlockId) -> &mut Block {
-        &mut self.table[id.0 as usize]
+        &mut self.table[id.index()]
     }
 }

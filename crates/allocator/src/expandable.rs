@@ -1,5 +1,7 @@
 //! Expandable segments: address space that gets memory page by page, and gives it back the same way.
 
+use std::num::NonZeroU32;
+
 use vramfit_trace::snapshot::Action;
 
 use crate::allocator::{Allocator, ExpandableSegment, Search};
@@ -51,10 +53,15 @@ impl<D: Driver> Allocator<D> {
         self.adopt_address_space(search, base, span.max(search.size.next_multiple_of(page)), page)
     }
 
+    /// The segment of this number, from 1.
+    fn expandable_segment(&self, number: NonZeroU32) -> ExpandableSegment {
+        self.expandable[number.get() as usize - 1]
+    }
+
     /// A new expandable segment without memory, as one unmapped block.
     pub(crate) fn adopt_address_space(&mut self, search: Search, base: u64, span: u64, page: u64) -> BlockId {
-        let number = u32::try_from(self.expandable.len()).expect("fewer than 2^32 expandable segments");
         self.expandable.push(ExpandableSegment { base, page });
+        let number = u32::try_from(self.expandable.len()).ok().and_then(NonZeroU32::new);
         let id = self.blocks.insert(Block {
             address: base,
             size: span,
@@ -62,7 +69,7 @@ impl<D: Driver> Allocator<D> {
             stream: search.stream,
             usage: Use::Unmapped,
             pool: search.pool,
-            expandable: Some(number),
+            expandable: number,
             previous: None,
             next: None,
             cached_at: 0,
@@ -75,7 +82,7 @@ impl<D: Driver> Allocator<D> {
     /// neighbours. `None` where the driver refuses.
     fn map(&mut self, id: BlockId, size: u64) -> Option<()> {
         let block = self.blocks[id];
-        let segment = self.expandable[block.expandable? as usize];
+        let segment = self.expandable_segment(block.expandable?);
         let end = (block.address - segment.base + size).next_multiple_of(segment.page) + segment.base;
         let mapped = end - block.address;
         if !self.driver.map(block.address, mapped) {
@@ -102,7 +109,7 @@ impl<D: Driver> Allocator<D> {
     pub(crate) fn unmap(&mut self, id: BlockId) -> bool {
         let block = self.blocks[id];
         let Some(number) = block.expandable else { return false };
-        let ExpandableSegment { base, page } = self.expandable[number as usize];
+        let ExpandableSegment { base, page } = self.expandable_segment(number);
         let begin = (block.address - base).next_multiple_of(page) + base;
         let end = (block.address + block.size - base) / page * page + base;
         if begin >= end {

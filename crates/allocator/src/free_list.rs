@@ -180,6 +180,21 @@ impl FreeList {
         self.racks[rack].insert(size, address, id);
     }
 
+    /// Takes out the first block of a stream that is not smaller, if `is_fit` says so of its size.
+    #[inline]
+    pub fn take_fit(&mut self, stream: u64, size: u64, is_fit: impl Fn(u64) -> bool) -> Option<BlockId> {
+        let index = self.rack_from(stream);
+        let rack = self.racks.get_mut(index).filter(|rack| rack.stream == stream)?;
+        let from = rack.shelf_from(size);
+        let stock = rack.shelves[from..].iter().position(|shelf| !shelf.is_empty())? + from;
+        if !is_fit(rack.sizes[stock]) {
+            return None;
+        }
+        let (_, id) = *rack.shelves[stock].last()?;
+        rack.remove_at(stock, 0);
+        Some(id)
+    }
+
     /// Takes the block at a place out.
     #[inline]
     pub fn remove_at(&mut self, position: Position) {
@@ -251,8 +266,8 @@ mod tests {
             let grows = (number / 2000) % 2 == 0;
             if grows != (state >> 13).is_multiple_of(3) {
                 if let std::collections::btree_map::Entry::Vacant(vacant) = map.entry(key) {
-                    vacant.insert(BlockId(number));
-                    list.insert(key, BlockId(number));
+                    vacant.insert(BlockId::new(number as usize));
+                    list.insert(key, BlockId::new(number as usize));
                 }
             } else {
                 assert_eq!(list.remove(&key), map.remove(&key));

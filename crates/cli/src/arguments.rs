@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::failure::Failure;
+
 /// Will it fit, where does the memory go, and what is the cheapest change that makes it fit.
 ///
 /// Exit codes: 0 when it is done and fits, is clean, or some plan fits; 1 when it is done and does not fit, is too
@@ -47,7 +49,10 @@ pub enum When {
 
 impl Output {
     /// Tells the streams whether to let colours through.
-    pub fn apply_color(&self) {
+    pub fn apply_color(&self) -> Result<(), Failure> {
+        if self.no_color && self.color == When::Always {
+            return Err(Failure::new("--color and --no-color contradict each other"));
+        }
         let choice = match self.color {
             _ if self.no_color => ColorChoice::Never,
             When::Auto => ColorChoice::Auto,
@@ -55,6 +60,7 @@ impl Output {
             When::Never => ColorChoice::Never,
         };
         choice.write_global();
+        Ok(())
     }
 }
 

@@ -36,3 +36,10 @@ impl Failure {
         }
     }
 }
+
+/// Says on standard error what was not as it should be, though the command goes on.
+pub fn warn(text: &str) {
+    let style = AnsiColor::Yellow.on_default().bold();
+    // Nothing is left to tell where standard error is closed.
+    let _ = writeln!(anstream::stderr().lock(), "{style}warning:{style:#} {text}");
+}

@@ -9,6 +9,7 @@ mod feed;
 mod interrupt;
 mod known_gpus;
 mod snapshot_file;
+mod terminal_kind;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
+use failure::Failure;
 
 /// Half of a simulation is small allocations that live for a moment.
 #[global_allocator]
@@ -23,8 +25,18 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    arguments.output.apply_color();
-    let result = match &arguments.command {
+    let result = arguments.output.apply_color().and_then(|()| run(&arguments));
+    match result {
+        Ok(verdict) => verdict.into(),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         Command::Plan(options) => commands::plan::run(options, &arguments.output),
@@ -38,13 +50,6 @@ fn main() -> ExitCode {
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),
         Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
-    };
-    match result {
-        Ok(verdict) => verdict.into(),
-        Err(failure) => {
-            failure.print();
-            ExitCode::from(2)
-        }
     }
 }
 

@@ -4,8 +4,9 @@ use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
 use ruff_text_size::TextSize;
 
 use crate::analysis::analyse;
+use crate::nesting::too_deep;
 use crate::rules::RULES;
-use crate::suppress::{is_off, is_suppressed};
+use crate::suppress::{Comments, is_off};
 use crate::{Document, Finding, Selection};
 
 /// What came of a document.
@@ -22,11 +23,9 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
     if u32::try_from(document.text.len()).is_err() {
         return Checked { findings: Vec::new(), error: Some((TextSize::new(0), "more than 4 GiB of text".into())) };
     }
-    if is_too_deep(&document.text) {
-        return Checked {
-            findings: Vec::new(),
-            error: Some((TextSize::new(0), format!("brackets nested deeper than {DEPTH}"))),
-        };
+    if let Some((offset, what)) = too_deep(&document.text) {
+        let offset = TextSize::try_from(offset).unwrap_or_default();
+        return Checked { findings: Vec::new(), error: Some((offset, what)) };
     }
     let mode = if document.is_notebook() { Mode::Ipython } else { Mode::Module };
     let parsed = parse_unchecked(&document.text, ParseOptions::from(mode));
@@ -44,6 +43,10 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
             (rule.check)(&facts, &mut findings);
         }
     }
+    if findings.is_empty() {
+        return Checked::default();
+    }
+    let comments = Comments::new(document, parsed.tokens());
     // One place is told once by a rule, however many ways lead there.
     findings.sort_by_key(|finding| (finding.range.start(), finding.code));
     let mut told: Vec<(usize, &str)> = Vec::new();
@@ -51,25 +54,7 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         let key = (document.line_of(finding.range.start()), finding.code);
         let is_new = !told.contains(&key);
         told.push(key);
-        is_new && !is_suppressed(document, finding.range, finding.code)
+        is_new && !comments.switch_off(document, finding.range, finding.code)
     });
     Checked { findings, error: None }
-}
-
-/// Brackets within each other: more than anyone writes, less than a stack holds.
-const DEPTH: usize = 150;
-
-/// Whether the text nests so deep that going through it could exhaust the stack. Brackets in strings count too: the
-/// measure is coarse, and far above what programs need.
-fn is_too_deep(text: &str) -> bool {
-    let (mut depth, mut deepest) = (0usize, 0usize);
-    for letter in text.bytes() {
-        match letter {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest > DEPTH
 }

@@ -22,7 +22,11 @@ pub struct Document {
     lines: Vec<usize>,
     cells: Vec<Cell>,
     notebook: Option<Value>,
+    /// The file before its Python text: a byte order mark, or all of a notebook.
+    original: String,
 }
+
+const MARK: &str = "\u{feff}";
 
 /// A code cell: where its text begins, and which cell of the notebook it is.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +39,21 @@ struct Cell {
 impl Document {
     /// A script.
     pub fn script(text: String) -> Document {
+        let (original, text) = match text.strip_prefix(MARK) {
+            Some(rest) => (MARK.to_string(), rest.to_string()),
+            None => (String::new(), text),
+        };
         let lines = line_starts(&text);
-        Document { text, lines, cells: Vec::new(), notebook: None }
+        Document { text, lines, cells: Vec::new(), notebook: None, original }
     }
 
     /// A notebook; an error says what is wrong with the file.
     pub fn notebook(json: &str) -> Result<Document, String> {
-        let notebook: Value = serde_json::from_str(json).map_err(|error| format!("not a notebook: {error}"))?;
+        let plain = json.strip_prefix(MARK).unwrap_or(json);
+        let notebook: Value = serde_json::from_str(plain).map_err(|error| format!("not a notebook: {error}"))?;
         let cells =
             notebook.get("cells").and_then(Value::as_array).ok_or("not a notebook: it has no list of `cells`")?;
+        let cells = if is_python(&notebook) { &cells[..] } else { &[] };
         let (mut text, mut found) = (String::new(), Vec::new());
         let mut number = 0;
         for (index, cell) in cells.iter().enumerate() {
@@ -68,7 +78,12 @@ impl Document {
         let text = text.replace("\n%%", "\n##");
         let text = if let Some(rest) = text.strip_prefix("%%") { format!("##{rest}") } else { text };
         let lines = line_starts(&text);
-        Ok(Document { text, lines, cells: found, notebook: Some(notebook) })
+        Ok(Document { text, lines, cells: found, notebook: Some(notebook), original: json.to_string() })
+    }
+
+    /// The file as it was read.
+    pub fn original(&self) -> String {
+        if self.is_notebook() { self.original.clone() } else { format!("{}{}", self.original, self.text) }
     }
 
     /// Whether it is a notebook.
@@ -126,7 +141,9 @@ impl Document {
     /// The file with another Python text: the text itself, or the notebook with its cells changed. None when the change
     /// does not stay within cells.
     pub fn with_edits(&self, edits: &[crate::Edit]) -> Option<String> {
-        let Some(notebook) = &self.notebook else { return Some(apply(&self.text, 0, edits)) };
+        let Some(notebook) = &self.notebook else {
+            return Some(format!("{}{}", self.original, apply(&self.text, 0, edits)));
+        };
         let mut notebook = notebook.clone();
         for (position, cell) in self.cells.iter().enumerate() {
             let end = self.cells.get(position + 1).map_or(self.text.len(), |next| next.start);
@@ -141,9 +158,14 @@ impl Document {
             if within.iter().any(|edit| usize::from(edit.range.end()) > end) {
                 return None;
             }
-            let changed = apply(&self.text[cell.start..end], cell.start, &within);
             let stored = notebook.get_mut("cells")?.get_mut(cell.index)?;
-            let had_end = cell_source(stored).ends_with('\n');
+            // As it is stored, for a magic has become a comment in the text.
+            let mut source = cell_source(stored);
+            let had_end = source.ends_with('\n');
+            if !had_end {
+                source.push('\n');
+            }
+            let changed = apply(&source, cell.start, &within);
             let changed = if had_end { changed.as_str() } else { changed.trim_end_matches('\n') };
             let lines: Vec<Value> = changed.split_inclusive('\n').map(|line| Value::String(line.to_string())).collect();
             *stored.get_mut("source")? = Value::Array(lines);
@@ -180,8 +202,24 @@ fn cell_source(cell: &Value) -> String {
     }
 }
 
+/// Whether a notebook says that its cells are in no other language.
+fn is_python(notebook: &Value) -> bool {
+    let said = ["/metadata/language_info/name", "/metadata/kernelspec/language"];
+    let said = said.into_iter().find_map(|place| notebook.pointer(place).and_then(Value::as_str));
+    said.is_none_or(|language| language.to_lowercase().contains("python"))
+}
+
+/// A line ends with a line feed, a carriage return, or both.
 fn line_starts(text: &str) -> Vec<usize> {
-    std::iter::once(0).chain(text.match_indices('\n').map(|(position, _)| position + 1)).collect()
+    let bytes = text.as_bytes();
+    let is_end = |position: usize| match bytes[position] {
+        b'\n' => true,
+        b'\r' => bytes.get(position + 1) != Some(&b'\n'),
+        _ => false,
+    };
+    std::iter::once(0)
+        .chain((0..bytes.len()).filter(|position| is_end(*position)).map(|position| position + 1))
+        .collect()
 }
 
 fn size(offset: usize) -> TextSize {

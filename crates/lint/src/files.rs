@@ -1,6 +1,7 @@
 //! The files to look at: those named, and the Python files and notebooks below the folders named that git does not ignore.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -35,15 +36,15 @@ pub struct Options {
 /// Checks all files, in parallel; the reports are in the order of their paths.
 pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, String> {
     let mut files: Vec<(PathBuf, usize)> = Vec::new();
-    let mut settings = Vec::new();
+    let (mut settings, mut failures) = (Vec::new(), Vec::new());
     for path in paths {
         let metadata = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let own = Settings::find(path)?;
         own.selection(path, options.select.as_deref(), &options.ignore)?;
         if metadata.is_dir() {
-            files.extend(
-                python_files(path).into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())),
-            );
+            let (found, failed) = python_files(path);
+            files.extend(found.into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())));
+            failures.extend(failed);
         } else {
             files.push((path.clone(), settings.len()));
         }
@@ -73,10 +74,11 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, 
         }
     });
     let mut reports = reports.into_inner().map_err(|_| "a thread has died".to_string())?;
-    reports.sort_by(|one: &Report, two: &Report| one.path.cmp(&two.path));
     if reports.len() < files.len() {
         return Err("threads could not be started".into());
     }
+    reports.append(&mut failures);
+    reports.sort_by(|one: &Report, two: &Report| one.path.cmp(&two.path));
     Ok(reports)
 }
 
@@ -92,7 +94,7 @@ pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Opti
             Err(error) => return report(None, Checked::default(), Some(error)),
         }
     } else {
-        Document::script(text.strip_prefix('\u{feff}').unwrap_or(text).to_string())
+        Document::script(text.to_string())
     };
     match settings.selection(path, options.select.as_deref(), &options.ignore) {
         Ok(selection) => {
@@ -104,32 +106,58 @@ pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Opti
 }
 
 fn check_file(path: &Path, settings: &Settings, options: &Options) -> Report {
-    match fs::read(path) {
+    match read(path) {
+        Ok(bytes) if bytes.len() as u64 > LIMIT => unreadable(path, "larger than 1 GiB".into()),
         Ok(bytes) => check_text(path, &bytes, settings, options),
-        Err(error) => Report {
-            path: path.to_path_buf(),
-            document: None,
-            checked: Checked::default(),
-            unreadable: Some(error.to_string()),
-        },
+        Err(error) => unreadable(path, error.to_string()),
     }
 }
 
-fn python_files(folder: &Path) -> Vec<PathBuf> {
+/// More than any source has, and an end for a device that never ends.
+const LIMIT: u64 = 1 << 30;
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, reason: String) -> Report {
+    Report { path: path.to_path_buf(), document: None, checked: Checked::default(), unreadable: Some(reason) }
+}
+
+/// The files to check below a folder, and what could not be looked into.
+fn python_files(folder: &Path) -> (Vec<PathBuf>, Vec<Report>) {
     let (sender, receiver) = mpsc::channel();
     WalkBuilder::new(folder).require_git(false).build_parallel().run(|| {
         let sender = sender.clone();
         Box::new(move |entry| {
-            if let Ok(entry) = entry
-                && entry.file_type().is_some_and(|kind| kind.is_file())
-                && entry.path().extension().is_some_and(|extension| extension == "py" || extension == "ipynb")
-            {
-                // The other end is open until the walk is over.
-                let _ = sender.send(entry.into_path());
+            // The other end is open until the walk is over.
+            match entry {
+                Ok(entry)
+                    if entry.file_type().is_some_and(|kind| kind.is_file())
+                        && entry
+                            .path()
+                            .extension()
+                            .is_some_and(|extension| extension == "py" || extension == "ipynb") =>
+                {
+                    let _ = sender.send(Ok(entry.into_path()));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let _ = sender.send(Err(error.to_string()));
+                }
             }
             ignore::WalkState::Continue
         })
     });
     drop(sender);
-    receiver.into_iter().collect()
+    let (mut files, mut failures) = (Vec::new(), Vec::new());
+    for found in receiver {
+        match found {
+            Ok(file) => files.push(file),
+            Err(reason) => failures.push(unreadable(folder, reason)),
+        }
+    }
+    (files, failures)
 }

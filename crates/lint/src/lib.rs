@@ -9,6 +9,7 @@ pub mod document;
 pub mod files;
 pub mod finding;
 pub mod fix;
+mod nesting;
 pub mod rules;
 pub mod selection;
 pub mod settings;

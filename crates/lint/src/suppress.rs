@@ -1,6 +1,7 @@
 //! `# noqa: VF001`, `# vramfit: ignore[VF001]`, and the same for a whole file.
 
-use ruff_text_size::TextRange;
+use ruff_python_ast::token::{TokenKind, Tokens};
+use ruff_text_size::{Ranged, TextRange};
 
 use crate::Document;
 
@@ -12,15 +13,29 @@ pub fn is_off(document: &Document) -> bool {
         })
 }
 
-/// Whether a comment on the first or last line of the range, or of its statement, switches the rule off there.
-pub fn is_suppressed(document: &Document, range: TextRange, code: &str) -> bool {
-    let (first, last) = (document.line_of(range.start()), document.line_of(range.end()));
-    [first, last].into_iter().any(|line| switches_off(document.line_text(line), code))
+/// The comments that may switch something off, by line: `# noqa` in a string is none.
+pub struct Comments<'a>(Vec<(usize, &'a str)>);
+
+impl<'a> Comments<'a> {
+    /// Finds them.
+    pub fn new(document: &'a Document, tokens: &Tokens) -> Comments<'a> {
+        let comments = tokens.iter().filter(|token| token.kind() == TokenKind::Comment);
+        Comments(comments.map(|token| (document.line_of(token.start()), &document.text[token.range()])).collect())
+    }
+
+    /// Whether one on the first or last line of the range switches the rule off there.
+    pub fn switch_off(&self, document: &Document, range: TextRange, code: &str) -> bool {
+        let (first, last) = (document.line_of(range.start()), document.line_of(range.end()));
+        [first, last].into_iter().any(|line| {
+            let found = self.0.binary_search_by_key(&line, |(line, _)| *line);
+            found.is_ok_and(|found| switches_off(self.0[found].1, code))
+        })
+    }
 }
 
-fn switches_off(line: &str, code: &str) -> bool {
-    line.match_indices('#').any(|(position, _)| {
-        let comment = line[position + 1..].trim_start();
+fn switches_off(comment: &str, code: &str) -> bool {
+    comment.match_indices('#').any(|(position, _)| {
+        let comment = comment[position + 1..].trim_start();
         noqa(comment, code).or_else(|| own(comment, code)).unwrap_or(false)
     })
 }

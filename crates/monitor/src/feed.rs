@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::reading::Missing;
 use crate::sample::Sample;
 use crate::sampler::Sampler;
 
@@ -47,11 +48,19 @@ impl Feed {
         }
     }
 
-    /// Shows these GPUs only.
-    pub fn choose(&mut self, gpus: Vec<usize>) {
+    /// Shows these GPUs only, or all.
+    pub fn choose(&mut self, gpus: Option<Vec<usize>>) {
         match self {
             Feed::Live(sampler) => sampler.choose(gpus),
-            Feed::Recorded(recorded) => recorded.chosen = Some(gpus),
+            Feed::Recorded(recorded) => recorded.chosen = gpus,
+        }
+    }
+
+    /// Why no GPU is known, where that does not mean that there is none.
+    pub fn uncounted(&self) -> Option<&Missing> {
+        match self {
+            Feed::Live(sampler) => sampler.uncounted(),
+            Feed::Recorded(_) => None,
         }
     }
 

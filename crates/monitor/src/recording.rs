@@ -35,14 +35,9 @@ pub enum RecordingError {
         /// What it says.
         found: u32,
     },
-    /// A line is no sample.
-    #[error("line {line}: {error}")]
-    Malformed {
-        /// Where.
-        line: usize,
-        /// Why.
-        error: serde_json::Error,
-    },
+    /// No line is a sample; the first that is none.
+    #[error("no sample in it; {0}")]
+    Malformed(Damage),
     /// There is nothing in it.
     #[error("no samples in it")]
     Empty,
@@ -70,31 +65,168 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// Reads a whole recording. A last line that was cut off in mid-writing is left out.
-pub fn read(mut input: impl BufRead) -> Result<Vec<Sample>, RecordingError> {
-    let mut samples = Vec::new();
-    let mut text = String::new();
+/// A recording that was read.
+#[derive(Debug)]
+pub struct Recording {
+    /// Its samples; there is at least one.
+    pub samples: Vec<Sample>,
+    /// What could not be read and was left out.
+    pub damage: Vec<Damage>,
+}
+
+/// A line that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct Damage {
+    /// Where.
+    pub line: usize,
+    /// Why.
+    pub what: String,
+}
+
+/// Reads a whole recording. Samples do not need each other, so a line that is none is left out and named: the last one
+/// of a recorder that was killed, or one that a full disk has cut short. Only a file without any sample is refused.
+pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
+    let mut recording = Recording { samples: Vec::new(), damage: Vec::new() };
+    let mut text = Vec::new();
     for line in 1.. {
         text.clear();
-        let length = std::io::Read::take(&mut input, LONGEST_LINE)
-            .read_line(&mut text)
-            .map_err(|error| RecordingError::Unreadable { line, error })?;
-        if length == 0 {
-            break;
+        match read_line(&mut input, &mut text) {
+            Ok(0) => break,
+            Ok(_) => {}
+            // Beyond it nothing can be read: a compressed file that was cut off, most likely.
+            Err(error) if !recording.samples.is_empty() => {
+                recording.damage.push(Damage { line, what: format!("{error}; what follows is left out") });
+                break;
+            }
+            Err(error) => return Err(RecordingError::Unreadable { line, error }),
         }
         if line == 1 {
             let header: Header =
-                serde_json::from_str(&text).map_err(|error| RecordingError::NotARecording(error.to_string()))?;
+                serde_json::from_slice(&text).map_err(|error| RecordingError::NotARecording(error.to_string()))?;
             if header.vramfit_recording != VERSION {
                 return Err(RecordingError::Version { found: header.vramfit_recording });
             }
             continue;
         }
-        match serde_json::from_str(&text) {
-            Ok(sample) => samples.push(sample),
-            Err(_) if !text.ends_with('\n') && !samples.is_empty() => break,
-            Err(error) => return Err(RecordingError::Malformed { line, error }),
+        let is_whole = text.last() == Some(&b'\n');
+        let content = text.trim_ascii();
+        // Recordings that were put one after the other are one; each brings its first line.
+        let is_header = || {
+            let header: Option<Header> = serde_json::from_slice(content).ok().filter(|_| content.starts_with(b"{"));
+            header.is_some_and(|header| header.vramfit_recording == VERSION)
+        };
+        if content.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(content) {
+            Ok(sample) => recording.samples.push(sample),
+            Err(_) if is_header() => {}
+            Err(_) if text.len() as u64 >= LONGEST_LINE => {
+                recording.damage.push(Damage { line, what: format!("longer than {} MiB", LONGEST_LINE >> 20) });
+            }
+            Err(_) if !is_whole => {
+                recording.damage.push(Damage { line, what: "cut off, as by a recorder that was killed".to_owned() });
+            }
+            Err(error) => recording.damage.push(Damage { line, what: without_line(&error) }),
         }
     }
-    if samples.is_empty() { Err(RecordingError::Empty) } else { Ok(samples) }
+    match (recording.samples.is_empty(), recording.damage.first()) {
+        (false, _) => Ok(recording),
+        (true, None) => Err(RecordingError::Empty),
+        (true, Some(first)) => Err(RecordingError::Malformed(first.clone())),
+    }
+}
+
+/// Reads a line; of one that is too long the beginning only.
+fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> std::io::Result<usize> {
+    let length = std::io::Read::take(&mut *input, LONGEST_LINE).read_until(b'\n', text)?;
+    if length as u64 == LONGEST_LINE && text.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+    }
+    Ok(length)
+}
+
+/// The parser counts lines within the line it was given.
+fn without_line(error: &serde_json::Error) -> String {
+    error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Missing;
+
+    fn written(count: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut recorder = Recorder::new(&mut out).unwrap();
+        for taken_at in 0..count {
+            recorder
+                .add(&Sample {
+                    taken_at,
+                    took: 0,
+                    hostname: "host".to_owned(),
+                    driver_version: Err(Missing::Lost),
+                    host_memory: Err(Missing::Lost),
+                    gpus: Vec::new(),
+                })
+                .unwrap();
+        }
+        out
+    }
+
+    fn times(recording: &Recording) -> Vec<u64> {
+        recording.samples.iter().map(|sample| sample.taken_at).collect()
+    }
+
+    #[test]
+    fn a_whole_recording_has_no_damage() {
+        let recording = read(written(3).as_slice()).unwrap();
+        assert_eq!((times(&recording), recording.damage), (vec![0, 1, 2], vec![]));
+    }
+
+    #[test]
+    fn wherever_its_last_line_is_cut_off_the_others_are_played_and_it_is_named() {
+        let bytes = written(3);
+        let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+        for end in last + 1..bytes.len() - 1 {
+            let recording = read(&bytes[..end]).unwrap();
+            assert_eq!(times(&recording), [0, 1], "{end}");
+            assert_eq!(recording.damage[0].line, 4, "{end}");
+            assert!(recording.damage[0].what.contains("cut off"), "{end}");
+        }
+        let unfinished = read(&bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!((times(&unfinished), unfinished.damage), (vec![0, 1, 2], vec![]), "only its end of line is missing");
+    }
+
+    #[test]
+    fn a_bad_line_in_the_middle_is_left_out_and_named() {
+        let text = String::from_utf8(written(3)).unwrap();
+        let mut lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
+        for bad in [&b"{\"taken_at\":"[..], b"nonsense", b"\xff\xfe", b"{}", b"[1]", b"{\"vramfit_recording\":2}"] {
+            lines.insert(2, bad);
+            let recording = read(lines.join(&b'\n').as_slice()).unwrap();
+            lines.remove(2);
+            assert_eq!(times(&recording), [0, 1, 2]);
+            assert_eq!(recording.damage.len(), 1);
+            let said = recording.damage[0].to_string();
+            assert!(said.starts_with("line 3: ") && !said.contains("at line"), "{said}");
+        }
+    }
+
+    #[test]
+    fn recordings_one_after_the_other_and_empty_lines_are_one_recording() {
+        let bytes = [written(2), b"\n \n".to_vec(), written(1)].concat();
+        let recording = read(bytes.as_slice()).unwrap();
+        assert_eq!((times(&recording), recording.damage), (vec![0, 1, 0], vec![]));
+    }
+
+    #[test]
+    fn a_file_without_a_sample_is_refused() {
+        assert!(matches!(read(written(0).as_slice()), Err(RecordingError::Empty)));
+        assert!(matches!(read(&b"something else\n"[..]), Err(RecordingError::NotARecording(_))));
+        assert!(matches!(read(&b""[..]), Err(RecordingError::Empty)));
+        let bad = [written(0), b"nonsense\n".to_vec()].concat();
+        assert!(matches!(read(bad.as_slice()), Err(RecordingError::Malformed(Damage { line: 2, .. }))));
+    }
 }

@@ -56,6 +56,8 @@ pub struct Sampler {
     counters: HashMap<u32, Counters>,
     identities: HashMap<usize, Identity>,
     counts: Vec<usize>,
+    /// Why a driver has never told how many GPUs it has.
+    uncounted: Option<Missing>,
     chosen: Option<Vec<usize>>,
 }
 
@@ -112,13 +114,19 @@ impl Sampler {
             counters: HashMap::new(),
             identities: HashMap::new(),
             counts: Vec::new(),
+            uncounted: None,
             chosen: None,
         }
     }
 
-    /// Asks these GPUs only, in this order.
-    pub fn choose(&mut self, gpus: Vec<usize>) {
-        self.chosen = Some(gpus);
+    /// Asks these GPUs only, in this order, or all.
+    pub fn choose(&mut self, gpus: Option<Vec<usize>>) {
+        self.chosen = gpus;
+    }
+
+    /// Why no GPU is known, where that does not mean that there is none.
+    pub fn uncounted(&self) -> Option<&Missing> {
+        self.uncounted.as_ref().filter(|_| self.counts.iter().all(|count| *count == 0))
     }
 
     /// Threads left behind in calls that have not come back.
@@ -166,14 +174,18 @@ impl Sampler {
         let mut told = self.drivers.ask(lanes.collect(), self.limits.call, deadline);
         let mut version = None;
         self.counts.resize(self.shared.sources.len(), 0);
+        self.uncounted = None;
         for source in 0..self.shared.sources.len() {
-            if let Some(Told::Source { count, version: said }) = told.remove(&(source, None)) {
+            let Some(Told::Source { count, version: said }) = told.remove(&(source, None)) else {
+                self.uncounted.get_or_insert(Missing::NoAnswer);
+                continue;
+            };
+            match count {
+                Ok(count) => self.counts[source] = count,
                 // A driver that has just lost its count keeps its rows.
-                if let Ok(count) = count {
-                    self.counts[source] = count;
-                }
-                version.get_or_insert(said);
+                Err(reason) => _ = self.uncounted.get_or_insert(reason),
             }
+            version.get_or_insert(said);
         }
         let all: Vec<(usize, usize)> = self
             .counts

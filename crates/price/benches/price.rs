@@ -22,7 +22,7 @@ fn main() {
 
 fn bert_base() -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit");
-    read_file(&path).expect("the capture is good")
+    read_file(path).expect("the capture is good")
 }
 
 fn bound(model: &Model) -> Bound<'_> {

@@ -24,7 +24,8 @@ pub(crate) struct Known {
     pub operator: Operator,
     /// The kernel that stands for it, and those that a call may ask for instead.
     kernels: [Option<&'static Kernel>; 3],
-    dispatch: Both<f64>,
+    /// What the CPU does, without a bias and with one.
+    dispatch: [Both<f64>; 2],
     /// What the CPU does where nothing is launched.
     view: Both<f64>,
 }
@@ -46,7 +47,12 @@ impl Known {
         Known {
             operator,
             kernels: [operator.kernel, others[0], others[1]].map(|name| tables.kernel(name)),
-            dispatch: tables.dispatch(operator.dispatch).unwrap_or_default(),
+            dispatch: match operator.dispatch {
+                "linear" => ["linear_no_bias", "linear"],
+                "conv2d" => ["conv2d", "conv2d_bias"],
+                other => [other; 2],
+            }
+            .map(|name| tables.dispatch(name).unwrap_or_default()),
             view: tables.dispatch(view_dispatch(name)).unwrap_or_default(),
         }
     }
@@ -61,7 +67,7 @@ pub(crate) struct Pricer<'a> {
     pub bound: &'a Bound<'a>,
     pub scale: Scale,
     is_autocast: bool,
-    cast: f64,
+    cast: Both<f64>,
     autocast: f64,
 }
 
@@ -111,7 +117,7 @@ impl<'a> Pricer<'a> {
             bound,
             scale,
             is_autocast: matches!(bound.variant.precision, Precision::Autocast(_)),
-            cast: TABLES.constant("cast"),
+            cast: [TABLES.constant("cast"), TABLES.constant("cast_backward")],
             autocast: TABLES.constant("autocast"),
         }
     }
@@ -131,9 +137,9 @@ impl<'a> Pricer<'a> {
         if result.is_none_or(|result| result.is_on_host) || self.launches_nothing(&parts, operator) {
             return cpu(known.view, [0.0; 2]);
         }
-        let mut dispatch = known.dispatch;
+        let mut dispatch = known.dispatch[usize::from(parts.tensor(2).is_some())];
         if call.cast != Cast::No {
-            dispatch[0] = self.cast;
+            dispatch = self.cast;
         } else if self.is_autocast && operator.work != Work::Memory {
             dispatch[0] += self.autocast;
         }

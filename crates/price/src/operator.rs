@@ -79,7 +79,15 @@ impl Operator {
         let found = kernel(plain);
         let (kernel, extent) = found.unwrap_or(("add", Extent::Larger));
         let is_assumed = found.is_none() && work == Work::Memory;
-        Operator { work, keeps: keeps(plain), is_in_place, kernel, dispatch: dispatch(plain, kernel), extent, is_assumed }
+        Operator {
+            work,
+            keeps: keeps(plain),
+            is_in_place,
+            kernel,
+            dispatch: dispatch(plain, kernel),
+            extent,
+            is_assumed,
+        }
     }
 }
 
@@ -112,7 +120,11 @@ fn kernel(name: &str) -> Option<(&'static str, Extent)> {
         "log_softmax" => ("log_softmax", Larger),
         "nll_loss" | "nll_loss2d" | "nll_loss_nd" => ("nll_loss", Input),
         "cross_entropy_loss" => ("cross_entropy", Input),
-        "mse_loss" | "l1_loss" | "smooth_l1_loss" | "huber_loss" | "binary_cross_entropy_with_logits"
+        "mse_loss"
+        | "l1_loss"
+        | "smooth_l1_loss"
+        | "huber_loss"
+        | "binary_cross_entropy_with_logits"
         | "binary_cross_entropy" => ("mse_loss", Input),
         "embedding" => ("embedding", Result),
         "gather" | "index" | "index_select" | "take" => ("embedding", Result),
@@ -134,9 +146,9 @@ fn kernel(name: &str) -> Option<(&'static str, Extent)> {
         "zeros" | "ones" | "full" | "arange" | "new_ones" | "new_zeros" | "zeros_like" | "ones_like" | "full_like"
         | "empty" | "empty_like" | "rand" | "randn" | "rand_like" | "randn_like" | "fill" | "zero" | "eye" | "tril"
         | "triu" | "tensor" | "scalar" => ("zeros", Result),
-        "view" | "transpose" | "permute" | "unsqueeze" | "squeeze" | "expand" | "select" | "slice" | "split" | "chunk"
-        | "unbind" | "alias" | "detach" | "unflatten" | "swapaxes" | "movedim" | "broadcast_tensors" | "expand_as"
-        | "view_as" | "t" | "narrow" | "is_nonzero" | "item" => ("contiguous", Result),
+        "view" | "transpose" | "permute" | "unsqueeze" | "squeeze" | "expand" | "select" | "slice" | "split"
+        | "chunk" | "unbind" | "alias" | "detach" | "unflatten" | "swapaxes" | "movedim" | "broadcast_tensors"
+        | "expand_as" | "view_as" | "t" | "narrow" | "is_nonzero" | "item" => ("contiguous", Result),
         _ => return None,
     })
 }

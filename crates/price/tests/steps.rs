@@ -16,7 +16,7 @@ use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::Loop;
 
 fn model(name: &str) -> Model {
-    read_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()
+    read_file(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()
 }
 
 fn bound(model: &Model, batch: i64, amp: Option<Dtype>) -> Bound<'_> {
@@ -82,9 +82,8 @@ fn autocast_is_faster_where_the_gpu_decides() {
 fn an_optimizer_that_goes_weight_by_weight_costs_the_cpu_more_and_a_fused_one_less() {
     let model = model("bert-base");
     let bound = bound(&model, 8, None);
-    let of = |implementation| {
-        time(&bound, &Loop { optimizer: Recipe::new(Kind::AdamW, implementation), ..Loop::default() })
-    };
+    let of =
+        |implementation| time(&bound, &Loop { optimizer: Recipe::new(Kind::AdamW, implementation), ..Loop::default() });
     let (lists, fused, one_by_one) =
         (of(Implementation::Foreach), of(Implementation::Fused), of(Implementation::ForLoop));
     assert!(fused.cpu < lists.cpu && lists.cpu < one_by_one.cpu);

@@ -24,8 +24,12 @@ fn load(path: &Path) -> Model {
     read_file(path).expect("the capture is good")
 }
 
+fn captured(name: &str) -> Model {
+    load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit")))
+}
+
 fn bert_base() -> Model {
-    load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit"))
+    captured("bert-base")
 }
 
 fn bound(model: &Model) -> Bound<'_> {
@@ -44,6 +48,18 @@ fn estimate(model: &Model) -> Run {
 fn estimate_bert_base(bencher: Bencher) {
     let model = bert_base();
     bencher.bench(|| estimate(black_box(&model)));
+}
+
+/// ResNet-50 at its example's sizes: what is asked is less than a millisecond.
+#[divan::bench]
+fn estimate_resnet50(bencher: Bencher) {
+    let model = captured("resnet50");
+    bencher.bench(|| {
+        let sizes = Sizes::example(black_box(&model));
+        let variant = select_variant(&model, VariantFlags::default()).expect("the variant is there");
+        let bound = bind(&model, variant, &sizes).expect("it can be bound");
+        train(&bound, &Loop::default(), Settings::default(), H200, false).expect("nothing is checkpointed")
+    });
 }
 
 #[divan::bench]

@@ -1,5 +1,5 @@
 //! Times estimates of a capture from its loaded graph: `time_estimate FILE BATCH SEQUENCE REPETITIONS` prints each one's
-//! seconds, then the peak in bytes.
+//! seconds, then the peak in bytes. A sequence of 0 is none.
 
 use std::error::Error;
 use std::time::Instant;
@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [path, batch, sequence, repetitions] = arguments.as_slice() else {
         return Err("needed FILE BATCH SEQUENCE REPETITIONS".into());
     };
-    let flags = SizeFlags { batch: Some(batch.parse()?), sequence: Some(sequence.parse()?), sizes: Vec::new() };
+    let sequence = Some(sequence.parse()?).filter(|length| *length > 0);
+    let flags = SizeFlags { batch: Some(batch.parse()?), sequence, sizes: Vec::new() };
     let model = read_file(path)?;
     let options = Loop { optimizer: Recipe::new(Kind::Adam, Implementation::Default), ..Loop::default() };
     let mut peak = 0;

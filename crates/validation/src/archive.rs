@@ -10,9 +10,12 @@ use crate::estimate::{difference_from, simulate, simulate_from};
 use crate::measured::{Case, folder, measured, trace};
 use crate::recordings::Result;
 
-/// The archive of a case's model.
+/// The archive of a case's model: that of its sequence where there is one, for torch.export fixes the length of what runs
+/// through a recurrent layer.
 pub fn archive_of(case: &Case) -> PathBuf {
-    folder().join(format!("archives/{}.pt2", case.model))
+    let folder = folder().join("archives");
+    let of_length = case.settings.seq.map(|length| folder.join(format!("{}-{length}.pt2", case.model)));
+    of_length.filter(|path| path.exists()).unwrap_or_else(|| folder.join(format!("{}.pt2", case.model)))
 }
 
 /// The diff of one case, simulated from its archive, with its recorded trace.
@@ -101,12 +104,9 @@ pub fn page() -> Result<String> {
 }
 
 /// Why archives answer otherwise than captures, where they do by more than the order of addresses.
-pub const EXPLAINED: [(&str, &str); 8] = [
+pub const EXPLAINED: [(&str, &str); 9] = [
     ("encoder-post-eval", "evaluation takes PyTorch's fused encoder layer, which an export for training does not have"),
-    (
-        "t5, t5-gated, t5-bf16, t5-checkpoint",
-        "its position bias is joined with a mask that eager training does not build",
-    ),
+    ("t5*", "its position bias is joined with a mask that eager training does not build"),
     (
         "bert-small*, bert-eager, roberta",
         "eager code first asks whether the mask masks anything; those few bytes shift later blocks",
@@ -121,7 +121,11 @@ pub const EXPLAINED: [(&str, &str); 8] = [
     ),
     ("*-bf16, *-fp16", "casts are told apart by source lines"),
     ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
-    ("opt*", "no archive: torch.export refuses the model, which decides by a mask's values"),
+    ("opt*, whisper*", "no archive: torch.export refuses models that decide by a mask's values or by chance"),
+    (
+        "decoder, densenet121, unet-channels-last-amp",
+        "as from the capture: another plan of cuDNN's than the one foreseen",
+    ),
 ];
 
 /// One line a case.

@@ -67,9 +67,18 @@ pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> 
 /// There is no such file, or it cannot be used with these settings.
 pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
     let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let settings = &case.settings;
-    let flags = size_flags(&model, settings);
-    let sizes = Sizes::select(&model, &flags).map_err(|error| error.to_string())?;
+    let (sizes, flags, options) = choices(&model, &case.settings)?;
+    let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
+    let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
+    Ok(look(&bound, &options))
+}
+
+/// A case's sizes, variant and loop.
+///
+/// # Errors
+/// The model cannot be used with these settings.
+pub fn choices(model: &Model, settings: &CaseSettings) -> Result<(Sizes, VariantFlags, Loop)> {
+    let sizes = Sizes::select(model, &size_flags(model, settings)).map_err(|error| error.to_string())?;
     let amp = half(&settings.amp);
     let flags = VariantFlags {
         dtype: amp.map_or_else(|| half(&settings.dtype), |_| None),
@@ -77,13 +86,11 @@ pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>
         is_eval: settings.mode == "eval",
         has_grad: settings.grad,
     };
-    let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
     let mut options = options(settings)?;
     if let Choice::Modules(names) = &mut options.checkpoint {
-        add_prefix(&model, names);
+        add_prefix(model, names);
     }
-    Ok(look(&bound, &options))
+    Ok((sizes, flags, options))
 }
 
 /// The sizes of a case. A sequence of features is no integer input, which `--seq` looks for: there, it is named.

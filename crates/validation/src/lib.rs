@@ -8,6 +8,7 @@ pub mod archive;
 pub mod caps;
 pub mod difference;
 pub mod estimate;
+pub mod max_batch;
 pub mod measured;
 pub mod price;
 pub mod recordings;

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, caps, estimate, price, segments};
+use vramfit_validation::{allocator, archive, caps, estimate, max_batch, price, segments};
 
-const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price [--write | --check] | estimate PART | \
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|max-batch [--write | --check] | estimate PART | \
                      trace CASE | archive-trace CASE | segments CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
 /// The tables: name, file in `docs/`, and what makes it.
-const TABLES: [(&str, &str, Page); 5] = [
+const TABLES: [(&str, &str, Page); 6] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
     ("archive", "pt2-accuracy.md", archive::page),
     ("caps", "cap-accuracy.md", caps::page),
     ("price", "price-accuracy.md", price::page),
+    ("max-batch", "max-batch-accuracy.md", max_batch::page),
 ];
 
 fn main() -> ExitCode {

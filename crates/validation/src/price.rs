@@ -238,13 +238,7 @@ pub fn calibration() -> Result<String> {
             let _ = writeln!(
                 text,
                 "{model:14} {:5} forward {:7.0} µs, alone {:7.0}: {:.2}   backward {:7.0} µs, alone {:7.0}: {:.2}",
-                row.setting,
-                measured[0],
-                predicted[0],
-                factors[0],
-                measured[1],
-                predicted[1],
-                factors[1],
+                row.setting, measured[0], predicted[0], factors[0], measured[1], predicted[1], factors[1],
             );
             forward.push(factors[0]);
             backward.push(factors[1]);
@@ -312,8 +306,9 @@ fn by_setting(rows: &[Priced]) -> String {
     for row in rows.iter().filter(|row| row.setting != "base") {
         settings.entry(&row.setting).or_default().push(row.error());
     }
-    let mut text = "| setting | models | median error | median of its size | worst |\n| --- | ---: | ---: | ---: | ---: |\n"
-        .to_owned();
+    let mut text =
+        "| setting | models | median error | median of its size | worst |\n| --- | ---: | ---: | ---: | ---: |\n"
+            .to_owned();
     for (setting, errors) in settings {
         let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
         let worst = sizes.iter().copied().fold(0.0, f64::max);

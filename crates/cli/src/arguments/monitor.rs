@@ -1,20 +1,24 @@
 //! The flags of `gpus`, `top` and `serve`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::commands::serve::Listen;
+
+/// More than any terminal shows.
+const WIDEST_NAME: i64 = 4096;
+
 /// Where samples come from.
 #[derive(Args, Debug)]
 pub struct Machine {
-    /// Only these GPUs, by number, with commas between.
+    /// Only these GPUs, by number, with commas between, in this order.
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub id: Vec<usize>,
     /// Play a recorded machine, to try it without a GPU.
     #[arg(long, conflicts_with = "replay")]
     pub demo: bool,
-    /// Play a recording that --record wrote.
+    /// Play a recording that --record wrote. Lines that cannot be read are left out, with a warning.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
     /// Write every sample to a file, for --replay.
@@ -44,7 +48,7 @@ pub struct Gpus {
     #[arg(short = 'F', long, alias = "show-fan")]
     pub show_fan_speed: bool,
     /// Show the use of the video encoder and decoder: enc, dec or enc,dec.
-    #[arg(short = 'e', long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "enc,dec", value_parser = ["", "enc", "dec", "enc,dec"])]
+    #[arg(short = 'e', long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "enc,dec", value_parser = ["", "enc", "dec", "enc,dec", "dec,enc"])]
     pub show_codec: Option<String>,
     /// Show the power drawn and allowed: draw, limit or draw,limit.
     #[arg(short = 'P', long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "draw,limit", value_parser = ["", "draw", "limit", "draw,limit", "limit,draw"])]
@@ -52,8 +56,8 @@ pub struct Gpus {
     /// Show who uses the memory, and what of it is CUDA context.
     #[arg(short = 'm', long)]
     pub memory: bool,
-    /// Go on, every second or so many; with --json an object a line.
-    #[arg(short = 'i', long, visible_alias = "watch", value_name = "SEC", num_args = 0..=1, default_missing_value = "1")]
+    /// Go on, every second or so many (0.1 to 86400; 0 is once); with --json an object a line.
+    #[arg(short = 'i', long, visible_alias = "watch", value_name = "SEC", num_args = 0..=1, default_missing_value = "1", allow_negative_numbers = true)]
     pub interval: Option<f64>,
     /// Leave out the line with host, time and driver.
     #[arg(long)]
@@ -62,10 +66,10 @@ pub struct Gpus {
     #[arg(long)]
     pub no_processes: bool,
     /// The width of GPU names; 0 leaves them out.
-    #[arg(long, value_name = "N")]
-    pub gpuname_width: Option<usize>,
-    /// The same as --color.
-    #[arg(long, conflicts_with = "no_color")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=WIDEST_NAME))]
+    pub gpuname_width: Option<u16>,
+    /// The same as --color; with --no-color it is refused, as gpustat does.
+    #[arg(long)]
     pub force_color: bool,
     /// Say on standard error why values are missing, and how long it took.
     #[arg(long)]
@@ -77,8 +81,8 @@ pub struct Gpus {
 /// `vramfit top`.
 #[derive(Args, Debug)]
 pub struct Top {
-    /// Seconds between samples.
-    #[arg(short = 'i', long, value_name = "SEC", default_value_t = 1.0)]
+    /// Seconds between samples, 0.1 to 86400.
+    #[arg(short = 'i', long, value_name = "SEC", default_value_t = 1.0, allow_negative_numbers = true)]
     pub interval: f64,
     /// Never send signals to processes.
     #[arg(long)]
@@ -93,12 +97,13 @@ pub struct Top {
 /// `vramfit serve`.
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address to listen on; any but this machine's own needs --token-file or --insecure.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub listen: IpAddr,
-    /// The port; 0 takes a free one and says which.
-    #[arg(long, value_name = "N", default_value_t = 9837)]
-    pub port: u16,
+    /// The address or name to listen on, with a port or without: 127.0.0.1, localhost, [::1]:9837, :9837 (everywhere).
+    /// Any that others reach needs --token-file or --insecure.
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = Listen::parse)]
+    pub listen: Listen,
+    /// The port, 9837 if nothing else is said; 0 takes a free one and says which.
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
     /// A file whose first line is the token that clients must send as `Authorization: Bearer TOKEN`. The environment
     /// variable VRAMFIT_TOKEN does the same.
     #[arg(long, value_name = "FILE")]
@@ -109,8 +114,8 @@ pub struct Serve {
     /// Add a series for each process to /metrics.
     #[arg(long)]
     pub per_process: bool,
-    /// Seconds between samples.
-    #[arg(short = 'i', long, value_name = "SEC", default_value_t = 1.0)]
+    /// Seconds between samples, 0.1 to 86400.
+    #[arg(short = 'i', long, value_name = "SEC", default_value_t = 1.0, allow_negative_numbers = true)]
     pub interval: f64,
     #[command(flatten)]
     pub machine: Machine,

@@ -4,17 +4,20 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anstream::ColorChoice;
+use anstream::adapter::strip_str;
+use rustix::process::{Signal, getpid, kill_process};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
-use vramfit_report::gpus::{Columns, document, lines, memory_view};
+use vramfit_report::gpus::{Columns, count_of, document, lines, memory_view};
 
 use crate::Verdict;
-use crate::arguments::Output;
 use crate::arguments::monitor::Gpus;
+use crate::arguments::{Output, When};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
-use crate::feed::{Samples, check_ids, interval};
-use crate::interrupt::Interrupt;
+use crate::feed::{Samples, interval};
+use crate::interrupt::{Asked, Interrupt};
+use crate::terminal_kind;
 
 /// How far apart a process is looked at twice for its processor use.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
@@ -27,17 +30,20 @@ const CLEAR_REST: &str = "\u{1b}[J";
 /// Shows them.
 pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
     if options.force_color {
+        if output.no_color || output.color == When::Never {
+            let other = if output.no_color { "--no-color" } else { "--color=never" };
+            return Err(Failure::new(format!("--force-color and {other} contradict each other")));
+        }
         ColorChoice::AlwaysAnsi.write_global();
     }
     match options.interval {
-        Some(seconds) if seconds > 0.0 || !seconds.is_finite() => watch(options, output, interval(seconds)?),
-        Some(seconds) if seconds < 0.0 => interval(seconds).map(|_| Verdict::Good),
+        // gpustat's `-i 0` is no interval.
+        Some(seconds) if seconds != 0.0 => watch(options, output, interval(seconds)?),
         _ => {
             // Processor use over a moment is worth the moment only where it is shown.
             let cpu = if options.show_full_cmd { Cpu::Twice(CPU_PAUSE) } else { Cpu::SinceLastSample };
             let mut samples = Samples::open(&options.machine, cpu)?;
             let Some(sample) = samples.next()? else { return Ok(Verdict::Good) };
-            check_ids(&options.machine, &sample)?;
             if options.debug {
                 debug(&sample, samples.stuck_count());
             }
@@ -53,34 +59,64 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
 
 fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
-    let interrupt = Interrupt::install()?;
-    let is_screen = !output.json && std::io::stdout().is_terminal();
-    let _screen = is_screen.then(Screen::enter);
+    let is_screen = !output.json && std::io::stdout().is_terminal() && !terminal_kind::is_dumb();
+    let interrupt = if is_screen { Interrupt::with_pauses() } else { Interrupt::install() }?;
+    let mut screen = None;
     let mut next = Instant::now();
     while let Some(sample) = samples.next()? {
-        check_ids(&options.machine, &sample)?;
         if options.debug {
             debug(&sample, samples.stuck_count());
+        }
+        // Started or sent on in the background, the screen waits until it is ours.
+        if is_screen && screen.is_none() && !terminal_kind::is_in_background() {
+            screen = Some(Screen::enter());
         }
         let text = if output.json {
             let line = serde_json::to_string(&document(&sample));
             line.map_err(|error| Failure::new(format!("JSON: {error}")))? + "\n"
         } else if is_screen {
-            let text = text(&sample, options).replace('\n', &format!("{CLEAR_LINE}\r\n"));
-            format!("{HOME}{text}{CLEAR_REST}")
+            let text = fitting(&text(&sample, options), terminal_kind::size());
+            format!("{HOME}{}{CLEAR_LINE}{CLEAR_REST}", text.replace('\n', &format!("{CLEAR_LINE}\r\n")))
         } else {
             text(&sample, options)
         };
-        if !write_through(&text)? {
+        if is_screen == screen.is_some() && !write_through(&text)? {
             break;
         }
         let now = Instant::now();
         next = (next + samples.pause(interval)).max(now);
-        if interrupt.wait_until(next) {
-            break;
+        match interrupt.wait_until(next) {
+            Asked::Nothing => {}
+            Asked::End => break,
+            Asked::Pause => {
+                drop(screen.take());
+                let stopped = kill_process(getpid(), Signal::STOP);
+                stopped.map_err(|error| Failure::new(format!("cannot stop: {error}")))?;
+            }
         }
     }
     Ok(Verdict::Good)
+}
+
+/// As many lines as the screen has room for, counted as they wrap; else its beginning would scroll away.
+fn fitting(text: &str, size: Option<(usize, usize)>) -> String {
+    let Some((columns, rows)) = size else { return text.to_owned() };
+    let lines: Vec<&str> = text.lines().collect();
+    let height = |line: &&str| strip_str(line).to_string().chars().count().div_ceil(columns).max(1);
+    // The cursor stays on the last line, so that nothing scrolls.
+    if lines.iter().map(height).sum::<usize>() <= rows {
+        return lines.join("\n");
+    }
+    let mut left = rows - 1;
+    let shown = lines.iter().take_while(|line| {
+        let fits = height(line) <= left;
+        left = left.saturating_sub(height(line));
+        fits
+    });
+    let shown: Vec<&str> = shown.copied().collect();
+    let rest = format!("… {} more", count_of(lines.len() - shown.len(), "line"));
+    let rest = rest.chars().take(columns).collect::<String>();
+    [shown, vec![&rest]].concat().join("\n")
 }
 
 /// Writes at once; `false` where nobody reads any more.
@@ -116,7 +152,7 @@ fn print_raw(text: &str) {
 }
 
 fn text(sample: &Sample, options: &Gpus) -> String {
-    if options.memory { memory_view(sample) } else { lines(sample, &columns(options)) }
+    if options.memory { memory_view(sample, !options.no_processes) } else { lines(sample, &columns(options)) }
 }
 
 fn columns(options: &Gpus) -> Columns {
@@ -135,7 +171,7 @@ fn columns(options: &Gpus) -> Columns {
         power_limit: power.contains("limit"),
         header: !options.no_header,
         processes: !options.no_processes,
-        name_width: options.gpuname_width,
+        name_width: options.gpuname_width.map(usize::from),
         // The stream takes colours out where they are not wanted.
         color: true,
     }
@@ -156,5 +192,23 @@ fn debug(sample: &Sample, stuck: usize) {
     for (line, count) in reasons {
         anstream::eprintln!("{line} -> Total {count} occurrences.");
     }
-    anstream::eprintln!("{} GPUs in {:.1} ms, {stuck} calls hanging", sample.gpus.len(), sample.took as f64 / 1000.0);
+    let (gpus, calls) = (count_of(sample.gpus.len(), "GPU"), count_of(stuck, "call"));
+    anstream::eprintln!("{gpus} in {:.1} ms, {calls} hanging", sample.took as f64 / 1000.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_on_the_screen_is_counted_instead_of_scrolled() {
+        let text = "\u{1b}[31mhead\u{1b}[0m\none two three\nfour\n";
+        let fit = |columns, rows| fitting(text, Some((columns, rows)));
+        assert_eq!(fit(80, 3), text.trim_end());
+        assert_eq!(fit(80, 2), "\u{1b}[31mhead\u{1b}[0m\n… 2 lines more");
+        assert_eq!(fit(7, 4), text.trim_end(), "escapes take no room, long lines take two");
+        assert_eq!(fit(7, 3), "\u{1b}[31mhead\u{1b}[0m\n… 2 lin");
+        assert_eq!(fit(80, 1), "… 3 lines more");
+        assert_eq!(fitting(text, None), text);
+    }
 }

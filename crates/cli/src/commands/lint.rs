@@ -27,7 +27,8 @@ pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
     let mut reports = if reads_input { vec![standard_input(options)?] } else { check(&options.paths, options)? };
     let format = if output.json { LintFormat::Json } else { options.format };
     if options.diff {
-        return diff(&reports, options);
+        let verdict = diff(&reports, options)?;
+        return tell_errors(&reports).map(|()| verdict);
     }
     if options.fix && !reads_input {
         let changed = mend(&reports, options)?;
@@ -38,16 +39,21 @@ pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
         return mend_input(&reports[0], options);
     }
     show(&reports, format, options)?;
-    let errors = report::errors(&reports);
-    if !errors.is_empty() {
-        // Nothing is left to tell where standard error is closed.
-        let _ = anstream::stderr().lock().write_all(errors.as_bytes());
-        let count =
-            reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
-        return Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())));
-    }
+    tell_errors(&reports)?;
     let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
     Ok(if is_clean { Verdict::Good } else { Verdict::Bad })
+}
+
+/// Files that could not be read or parsed are told one by one, and make it a failure.
+fn tell_errors(reports: &[Report]) -> Result<(), Failure> {
+    let errors = report::errors(reports);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    // Nothing is left to tell where standard error is closed.
+    let _ = anstream::stderr().lock().write_all(errors.as_bytes());
+    let count = reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
+    Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())))
 }
 
 fn wanted(options: &Lint) -> Options {
@@ -64,6 +70,11 @@ fn standard_input(options: &Lint) -> Result<Report, Failure> {
         .lock()
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::new(format!("standard input: {error}")))?;
+    check_bytes(bytes, options)
+}
+
+/// Checks a text under the name of standard input.
+fn check_bytes(bytes: Vec<u8>, options: &Lint) -> Result<Report, Failure> {
     let path = &options.stdin_filename;
     let settings = Settings::find(if path == Path::new("-") { Path::new(".") } else { path }).map_err(Failure::new)?;
     settings.selection(path, options.select.as_deref(), &options.ignore).map_err(Failure::new)?;
@@ -124,30 +135,30 @@ fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
     Ok(changed)
 }
 
-/// `--fix` of standard input prints the mended text.
+/// `--fix` of standard input prints the mended text; what is left to mend by hand is told on standard error.
 fn mend_input(report: &Report, options: &Lint) -> Result<Verdict, Failure> {
     let Some(document) = &report.document else {
-        return Err(Failure::new(report.unreadable.clone().unwrap_or_default()));
+        return tell_errors(std::slice::from_ref(report)).map(|()| Verdict::Good);
     };
-    let text = mended(report, options).unwrap_or_else(|| document.text.clone());
+    let text = mended(report, options).unwrap_or_else(|| document.original());
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
         .map_err(|error| Failure::new(format!("standard output: {error}")))?;
-    Ok(Verdict::Good)
+    let left = [check_bytes(text.into_bytes(), options)?];
+    tell_errors(&left)?;
+    if left[0].checked.findings.is_empty() {
+        return Ok(Verdict::Good);
+    }
+    let _ = anstream::stderr().lock().write_all(report::text(&left).as_bytes());
+    Ok(Verdict::Bad)
 }
 
 fn diff(reports: &[Report], options: &Lint) -> Result<Verdict, Failure> {
     let mut all = String::new();
     for report in reports {
         if let (Some(new), Some(document)) = (mended(report, options), &report.document) {
-            let old = if document.is_notebook() {
-                std::fs::read_to_string(&report.path)
-                    .map_err(|error| Failure::new(format!("{}: {error}", report.path.display())))?
-            } else {
-                document.text.clone()
-            };
-            all += &report::diff(&report.path.display().to_string(), &old, &new);
+            all += &report::diff(&report.path.display().to_string(), &document.original(), &new);
         }
     }
     print(&all)?;

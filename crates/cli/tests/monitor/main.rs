@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod faults;
+mod flags;
+mod http;
 mod ordinary;
 mod serve;
 mod standin;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::standin::{MIB, Machine};
 
-struct Server {
-    child: Child,
-    address: SocketAddr,
+pub struct Server {
+    pub child: Child,
+    pub address: SocketAddr,
 }
 
 impl Server {
-    fn start(machine: &Machine, arguments: &[&str]) -> Server {
+    pub fn start(machine: &Machine, arguments: &[&str]) -> Server {
         let mut all = vec!["serve", "--port", "0", "-i", "0.1"];
         all.extend(arguments);
         let mut child = machine.vramfit(&all).stderr(Stdio::piped()).spawn().unwrap();
@@ -27,7 +27,7 @@ impl Server {
         server
     }
 
-    fn exchange(&self, request: &str) -> (u16, String, String) {
+    pub fn exchange(&self, request: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -38,7 +38,7 @@ impl Server {
         (code, head.to_owned(), body.to_owned())
     }
 
-    fn get(&self, path: &str, headers: &str) -> (u16, String, String) {
+    pub fn get(&self, path: &str, headers: &str) -> (u16, String, String) {
         self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.address))
     }
 }
@@ -123,37 +123,6 @@ fn with_a_token_only_the_empty_page_is_open() {
     std::fs::write(&path, "short\n").unwrap();
     let weak = Machine::with_gpus(1).run(&["serve", "--token-file", path.to_str().unwrap()]);
     assert_eq!(weak.status.code(), Some(2));
-}
-
-#[test]
-fn large_slow_and_malformed_requests_end() {
-    let machine = Machine::with_gpus(1);
-    let server = Server::start(&machine, &[]);
-    let large = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(40_000));
-    assert_eq!(server.exchange(&large).0, 431);
-    assert_eq!(server.exchange("nonsense\r\n\r\n").0, 400);
-    let start = Instant::now();
-    assert_eq!(server.exchange("GET / HTTP/1.1\r\n").0, 408);
-    assert!(start.elapsed() < Duration::from_secs(8));
-}
-
-#[test]
-fn many_idle_connections_do_not_keep_others_out_for_long() {
-    let machine = Machine::with_gpus(1);
-    let server = Server::start(&machine, &[]);
-    // On a busy machine the first ones may have timed out before the last is there: then once more.
-    let mut idle: Vec<TcpStream> = Vec::new();
-    let is_full = (0..5).any(|_| {
-        idle = (0..64).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-        (0..10).any(|_| server.get("/metrics", "").0 == 503)
-    });
-    assert!(is_full);
-    let start = Instant::now();
-    while server.get("/metrics", "").0 != 200 {
-        assert!(start.elapsed() < Duration::from_secs(10), "idle connections are closed");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    drop(idle);
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(scenario: Value) -> Machine {
+        // Built before any test looks at the clock.
+        library();
         let machine = Machine { folder: tempfile::tempdir().unwrap(), scenario };
         machine.write();
         machine

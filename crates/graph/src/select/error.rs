@@ -102,6 +102,18 @@ pub enum SizeError {
         /// The inputs' shapes.
         present: String,
     },
+    /// A size for an archive in which one of the inputs it is meant for has another for good.
+    #[error("{flag}: the archive was exported with dimension {dim} of input `{input}` fixed at {fixed}")]
+    ExportedFixed {
+        /// What asked for it.
+        flag: String,
+        /// The input.
+        input: String,
+        /// Its dimension.
+        dim: usize,
+        /// Its size.
+        fixed: i64,
+    },
     /// Two flags that give one symbol different values.
     #[error("{flag} makes symbol `{symbol}` {found}, {other} makes it {other_found}")]
     Conflict {
@@ -129,6 +141,9 @@ impl SizeError {
             }
             NotExported { .. } | ExportedAtOneSize { .. } => {
                 "export again with that size left open: torch.export.export(model, args, dynamic_shapes={\"x\": {0: torch.export.Dim(\"batch\", max=4096)}})"
+            }
+            ExportedFixed { .. } => {
+                "export again with an example of that size; torch.export fixes the length of what runs through a recurrent layer"
             }
             Malformed { .. } => "for example --size seq=128, or --size pixel_values=8x3x224x224",
             NotAnInput { .. } => "give a symbol one number; several numbers are for an input's whole shape",

@@ -189,6 +189,9 @@ impl<'a> Choice<'a> {
         if let (false, Some(symbol)) = (is_found, symbol) {
             return self.set(flag, symbol, value);
         }
+        if is_found && self.model.origin == Origin::Archive {
+            self.check_fixed(flag, place, inputs, value)?;
+        }
         let examples = || inputs.iter().filter_map(|input| input.example.get(place.dim));
         let is_example = examples().next().is_some() && examples().all(|size| *size == value);
         if is_found || is_example {
@@ -198,6 +201,24 @@ impl<'a> Choice<'a> {
             return Err(SizeError::ExportedAtOneSize { flag: flag.to_owned(), present: shapes(self.model) });
         }
         Err(SizeError::NoSymbol { flag: flag.to_owned(), place: place.text, present: present(self.model) })
+    }
+
+    /// Whether an input stays at the example's size where others, as long in the example, change: an exporter fixes a size
+    /// that the program counts with.
+    fn check_fixed(&self, flag: &str, place: Place, inputs: &[&Input], value: i64) -> Result<(), SizeError> {
+        let at = |input: &Input| (input.shape.get(place.dim).copied(), input.example.get(place.dim).copied());
+        let is_open = |input: &Input| at(input).0.is_some_and(|size| bare_symbol(self.model, size).is_some());
+        let example = inputs.iter().find(|input| is_open(input)).and_then(|input| at(input).1);
+        for input in inputs.iter().filter(|input| !is_open(input)) {
+            if let (Some(Size::Known(fixed)), Some(example)) = (at(input).0, example)
+                && fixed == example
+                && fixed != value
+            {
+                let (flag, input) = (flag.to_owned(), input.name.clone());
+                return Err(SizeError::ExportedFixed { flag, input, dim: place.dim, fixed });
+            }
+        }
+        Ok(())
     }
 
     /// Reads one `--size`.

@@ -1,15 +1,14 @@
 //! Which variables of a function go into a backward pass: whatever they were computed by, they carry a graph.
 
-use std::collections::HashSet;
-
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, Stmt};
+use rustc_hash::FxHashSet as HashSet;
 
 use super::names::{is_loss, place};
 
 /// The places that reach `backward()` by name and arithmetic alone. What a training step of a framework returns counts.
 pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
-    let mut collector = Collector { names: HashSet::new(), assignments: Vec::new(), returns_loss };
+    let mut collector = Collector { names: HashSet::default(), assignments: Vec::new(), returns_loss };
     collector.visit_body(body);
     let Collector { mut names, assignments, .. } = collector;
     for _ in 0..4 {
@@ -17,7 +16,7 @@ pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
         for (target, value) in &assignments {
             if names.contains(target) {
                 // A reward or a weight in the sum is no loss.
-                let mut parts = HashSet::new();
+                let mut parts = HashSet::default();
                 operands(value, &mut parts);
                 names.extend(parts.into_iter().filter(|part| is_loss(part)));
             }

@@ -114,7 +114,7 @@ pub enum Kind<'a> {
     /// `torch.load`.
     Load { call: &'a ExprCall, onto: Device, has_location: bool },
     /// A checkpoint loaded there goes into a network or an optimizer.
-    LoadState { from: u32 },
+    LoadState { from: u32, into: Option<String> },
     /// A `DataLoader` is built under a name.
     LoaderBuilt { call: &'a ExprCall, role: Role },
     /// A tensor goes to the GPU.

@@ -1,12 +1,12 @@
 //! What a file declares: imports, functions, classes, constants; found once, before anything is followed.
 
-use std::collections::{HashMap, HashSet};
-
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Decorator, Expr, Number, Operator, Parameters, Stmt};
 use ruff_text_size::TextRange;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::names;
+use super::value::Device;
 
 /// Number of a function in its file.
 pub type FunctionId = usize;
@@ -78,15 +78,19 @@ pub struct Index<'a> {
     /// Names and attributes that are given one number and no other.
     pub constants: HashMap<String, f64>,
     /// Last names of everything that is called.
-    pub called: HashSet<String>,
+    pub called: HashSet<&'a str>,
     /// Places on which a method is called, by method.
     pub methods_called: HashMap<&'a str, HashSet<String>>,
     /// Attributes read in functions that run a backward pass.
     pub read_where_backward: HashSet<String>,
     /// Whether anything says that a GPU is used.
     pub has_gpu: bool,
+    /// Where a loader's batches are, unless more is known of it.
+    pub batches: Device,
     /// Whether the file uses PyTorch at all.
     pub has_torch: bool,
+    /// Whether anything in the file can train, evaluate or load.
+    pub is_worth_following: bool,
     /// Whether the file works on graphs, whose data are needed on the GPU as a whole.
     pub has_graphs: bool,
 }
@@ -115,11 +119,12 @@ impl<'a> Index<'a> {
             index: Index::default(),
             class: None,
             function: None,
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             has_backward: Vec::new(),
+            identifiers: HashSet::default(),
         };
         collector.visit_body(body);
-        let Collector { mut index, numbers, .. } = collector;
+        let Collector { mut index, numbers, identifiers, .. } = collector;
         index.constants = numbers.into_iter().filter_map(|(name, number)| Some((name, number?))).collect();
         let is_framework = |path: &String| FRAMEWORKS.contains(&path.split('.').next().unwrap_or_default());
         index.has_torch = index.imports.values().any(is_framework);
@@ -131,10 +136,41 @@ impl<'a> Index<'a> {
             || source.contains("device=device")
             || source.contains(".device)")
             || source.contains("ccelerator");
+        // A loader gives batches in main memory, unless something has been put around it.
+        let is_wrapped = ["ccelerator", "abric", "refetch", "device_loader"];
+        if !is_wrapped.into_iter().any(|word| source.contains(word)) {
+            index.batches = Device::Cpu;
+        }
         for class in 0..index.classes.len() {
             index.classes[class].kind = index.kind_of(class, 0);
         }
+        index.is_worth_following = index.is_worth_following(&identifiers);
         index
+    }
+
+    /// Without a backward pass, a step, an evaluation, a checkpoint, a loader or a set of data no rule that follows the
+    /// program has anything to say.
+    fn is_worth_following(&self, identifiers: &HashSet<&str>) -> bool {
+        const CALLS: [&str; 8] =
+            ["backward", "manual_backward", "step", "zero_grad", "load_state_dict", "eval", "train", "grad"];
+        let has_hooks =
+            || self.classes.iter().any(|class| matches!(class.kind, ClassKind::Lightning | ClassKind::Trainer));
+        let has_data = || {
+            identifiers.iter().any(|name| {
+                let lower = name.to_lowercase();
+                ["loader", "dataset", "subset", "random_split"].into_iter().any(|word| lower.contains(word))
+                    || names::is_loader(name)
+                    || names::is_dataset(name)
+            })
+        };
+        let moves_sets = || {
+            ["to", "cuda"].into_iter().any(|name| self.called.contains(name))
+                && identifiers
+                    .iter()
+                    .any(|name| names::words(name).iter().any(|word| names::SETS.contains(&word.as_str())))
+        };
+        self.has_torch
+            && (CALLS.into_iter().any(|name| self.called.contains(name)) || has_hooks() || has_data() || moves_sets())
     }
 
     /// The full name of a dotted name, by the imports.
@@ -200,7 +236,8 @@ struct Collector<'a> {
     class: Option<ClassId>,
     function: Option<FunctionId>,
     numbers: HashMap<String, Option<f64>>,
-    has_backward: Vec<(bool, HashSet<String>)>,
+    has_backward: Vec<(bool, HashSet<&'a str>)>,
+    identifiers: HashSet<&'a str>,
 }
 
 impl<'a> Collector<'a> {
@@ -217,6 +254,11 @@ impl<'a> Collector<'a> {
                 }
             })
             .or_insert(value);
+    }
+
+    /// Whether an expression names an imported module.
+    fn is_module(&self, expression: &Expr) -> bool {
+        names::dotted(expression).is_some_and(|name| self.index.resolve(&name).is_some())
     }
 
     fn argument_default(&mut self, arguments: &ruff_python_ast::Arguments) {
@@ -296,11 +338,11 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     None => self.index.by_name.entry(function.name.as_str()).or_default().push(id),
                 }
                 let (class, outer) = (self.class.take(), self.function.replace(id));
-                self.has_backward.push((false, HashSet::new()));
+                self.has_backward.push((false, HashSet::default()));
                 visitor::walk_stmt(self, statement);
                 if let Some((has_backward, read)) = self.has_backward.pop() {
                     if has_backward {
-                        self.index.read_where_backward.extend(read.iter().cloned());
+                        self.index.read_where_backward.extend(read.iter().map(ToString::to_string));
                     }
                     if let Some((outer_has, outer_read)) = self.has_backward.last_mut() {
                         *outer_has |= has_backward;
@@ -320,7 +362,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     name: class.name.as_str(),
                     bases,
                     kind: ClassKind::Other,
-                    methods: HashMap::new(),
+                    methods: HashMap::default(),
                 });
                 self.index.class_by_name.insert(class.name.as_str(), id);
                 let (outer, function) = (self.class.replace(id), self.function.take());
@@ -356,7 +398,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
             Expr::Call(call) => {
                 if let Expr::Attribute(attribute) = &*call.func {
                     let method = attribute.attr.as_str();
-                    self.index.called.insert(method.to_string());
+                    self.index.called.insert(method);
                     if let Some(place) = names::place(&attribute.value) {
                         self.index.methods_called.entry(method).or_default().insert(place);
                     }
@@ -378,14 +420,31 @@ impl<'a> Visitor<'a> for Collector<'a> {
                         }
                         return;
                     }
+                    // A buffer that is sampled from gives a graph twice, which no backward pass survives.
+                    if matches!(method, "sample" | "choices" | "choice") && self.is_module(&attribute.value) {
+                        self.visit_expr(&attribute.value);
+                        for argument in call.arguments.args.iter().filter(|argument| !argument.is_attribute_expr()) {
+                            self.visit_expr(argument);
+                        }
+                        return;
+                    }
                 } else if let Expr::Name(name) = &*call.func {
-                    self.index.called.insert(name.id.to_string());
+                    self.index.called.insert(name.id.as_str());
+                    if name.id.as_str() == "len" {
+                        return;
+                    }
                 }
             }
-            Expr::Attribute(attribute) if attribute.ctx.is_load() => {
-                if let Some((_, read)) = self.has_backward.last_mut() {
-                    read.insert(attribute.attr.to_string());
+            Expr::Attribute(attribute) => {
+                self.identifiers.insert(attribute.attr.as_str());
+                if attribute.ctx.is_load()
+                    && let Some((_, read)) = self.has_backward.last_mut()
+                {
+                    read.insert(attribute.attr.as_str());
                 }
+            }
+            Expr::Name(name) => {
+                self.identifiers.insert(name.id.as_str());
             }
             _ => {}
         }

@@ -196,6 +196,9 @@ pub enum Role {
     Unknown,
 }
 
+/// Words of the names of whole sets of data.
+pub const SETS: [&str; 8] = ["train", "test", "val", "valid", "all", "full", "dataset", "whole"];
+
 /// What data of this name are for.
 pub fn role(name: &str) -> Role {
     if has_word(

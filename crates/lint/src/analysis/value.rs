@@ -33,13 +33,14 @@ impl Known {
 }
 
 /// Where a tensor lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
     /// In main memory.
     Cpu,
     /// On a GPU.
     Gpu,
     /// The program does not show it.
+    #[default]
     Unknown,
 }
 

@@ -3,7 +3,7 @@
 use ruff_python_ast::Expr;
 use ruff_text_size::TextRange;
 
-use crate::analysis::facts::{Event, Facts, Gradients, Iterates, Keeping, Kind, LoopId};
+use crate::analysis::facts::{Event, Facts, Gradients, Iterates, Keeping, Kind, LoopId, ScopeId};
 use crate::analysis::names::{self, Role};
 use crate::analysis::value::{Device, Known, Tensor};
 
@@ -83,7 +83,7 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
     let number = trains.or_else(evaluates).or_else(gathers)?;
     // Emptied now and then, or turned inside out each time.
     let is_emptied = events.iter().any(|other| {
-        matches!(&other.kind, Kind::Delete { name } if name == container || name.strip_suffix("[*]") == Some(container))
+        matches!(&other.kind, Kind::Delete { name } if name.strip_prefix(container.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
             && facts.is_in(other.scope, number)
     });
     if is_emptied {
@@ -92,8 +92,19 @@ fn look<'a>(facts: &Facts<'a>, events: &[Event<'a>], event: &Event<'a>, told: &[
     let has_forward =
         events.iter().any(|other| matches!(other.kind, Kind::Forward { .. }) && facts.is_in(other.scope, number));
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some())?;
+    if what == What::Detached && defined.is_some_and(|defined| is_let_go_each_step(facts, events, defined)) {
+        return None;
+    }
     let is_freed = trains.is_some() && is_freed(facts, events, &tensor, number);
     Some(Kept { what, statement: event.statement, expression, container: container.clone(), how: *how, is_freed })
+}
+
+/// A list made anew for each optimizer step, as for the parts of an accumulated batch, stays short.
+fn is_let_go_each_step(facts: &Facts<'_>, events: &[Event<'_>], defined: ScopeId) -> bool {
+    let Some(around) = facts.loops_around(defined).next() else { return false };
+    events
+        .iter()
+        .any(|event| matches!(event.kind, Kind::Step { .. }) && facts.loops_around(event.scope).next() == Some(around))
 }
 
 fn classify(facts: &Facts<'_>, tensor: &Tensor, how: Keeping, computes: bool) -> Option<What> {

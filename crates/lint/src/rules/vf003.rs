@@ -63,7 +63,7 @@ fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Findin
                     && is_teacher(facts, events, event, module, &modes);
                 let is_evaluation = !is_needed && evaluates(facts, events, event, evaluation, mode);
                 if (is_evaluation || is_teacher) && told.insert(evaluation) {
-                    findings.push(finding(facts, event, module, is_teacher));
+                    findings.push(finding(facts, event, is_teacher));
                 }
             }
             _ => {}
@@ -147,7 +147,9 @@ fn is_teacher(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, module
     others_train && !wants_inputs && is_called_teacher && !is_optimized
 }
 
-fn finding(facts: &Facts<'_>, event: &Event<'_>, module: &str, is_teacher: bool) -> Finding {
+fn finding(facts: &Facts<'_>, event: &Event<'_>, is_teacher: bool) -> Finding {
+    // As it is called there, whatever name it was made under.
+    let module = facts.source[event.range].split('(').next().unwrap_or_default().trim();
     let message = if is_teacher {
         format!("`{module}` is under eval() and not trained, but its graph is recorded")
     } else {

@@ -5,18 +5,31 @@ use ruff_text_size::Ranged;
 
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Kind, LoopId};
+use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
+
+/// What an optimizer is called whose name is not to be seen.
+const UNNAMED: &str = "the optimizer";
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             match &event.kind {
-                Kind::ZeroGrad { owner, keeps_memory: true } => findings.push(in_place(facts, event, owner)),
+                // Who adds to gradients by hand needs them to be there.
+                Kind::ZeroGrad { owner, keeps_memory: true } if !fills_gradients(facts.source) => {
+                    findings.push(in_place(facts, event, owner));
+                }
                 Kind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
                 _ => {}
             }
         }
     }
+}
+
+fn fills_gradients(source: &str) -> bool {
+    [".grad +=", ".grad.add_(", ".grad.copy_(", ".grad[", ".grad.data.copy_("]
+        .into_iter()
+        .any(|way| source.contains(way))
 }
 
 fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
@@ -49,11 +62,10 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
     });
     let zeroed: Vec<&str> = zeroed.collect();
     if !zeroed.is_empty() {
-        let others_only = zeroed.iter().all(|owner| {
-            crate::analysis::names::is_optimizer(owner)
-                && *owner != optimizer
-                && crate::analysis::names::is_optimizer(optimizer)
-        });
+        // Another optimizer is one of another name; the same one may be known under two.
+        let others_only = optimizer != UNNAMED
+            && names::is_optimizer(optimizer)
+            && zeroed.iter().all(|owner| names::is_optimizer(owner) && names::last(owner) != names::last(optimizer));
         let is_mentioned = loop_text(facts, number)
             .is_none_or(|text| text.contains(&format!("{optimizer}.zero_grad")) || text.contains("for "));
         if !others_only || is_mentioned {

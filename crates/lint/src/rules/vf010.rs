@@ -10,8 +10,12 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for event in facts.roots.iter().flatten() {
         let Kind::Load { call, onto, has_location } = &event.kind else { continue };
         let at = call.range().start().to_u32();
-        let goes_into_model =
-            facts.roots.iter().flatten().any(|other| matches!(other.kind, Kind::LoadState { from } if from == at));
+        let goes_into_model = facts.roots.iter().flatten().any(|other| match &other.kind {
+            Kind::LoadState { from, into } => {
+                *from == at && !into.as_deref().is_some_and(|into| is_moved_later(facts.source, into, other.range))
+            }
+            _ => false,
+        });
         let location = call.arguments.find_argument_value("map_location", 1);
         let is_gpu = match onto {
             Device::Gpu => true,
@@ -54,4 +58,15 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(finding);
     }
+}
+
+/// The model was made on the CPU a few lines above and goes to the GPU a few lines below: the checkpoint is gone by then.
+fn is_moved_later(source: &str, model: &str, load: TextRange) -> bool {
+    let (before, after) = (&source[..usize::from(load.start())], &source[usize::from(load.end())..]);
+    let moves = |text: &str| text.contains(".to(") || text.contains(".cuda(");
+    let Some(made) = before.rfind(&format!("{model} = ")) else { return false };
+    let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
+    let below: Vec<&str> = after.lines().take(20).collect();
+    let is_moved = below.iter().any(|line| line.contains(&format!("{model}.")) && moves(line));
+    !is_function_left && !moves(&before[made..]) && is_moved
 }

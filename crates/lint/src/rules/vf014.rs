@@ -1,7 +1,7 @@
 //! VF014: gradient accumulation done wrong.
 
 use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt};
-use ruff_text_size::{Ranged, TextRange};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Iterates, Kind, LoopId, ScopeKind};
@@ -26,14 +26,34 @@ fn check_step(facts: &Facts<'_>, events: &[Event<'_>], step: &Event<'_>, optimiz
     if facts.scopes_around(step.scope).any(|scope| matches!(facts.scopes[scope].kind, ScopeKind::Accumulate)) {
         return;
     }
-    let group = facts
-        .branches(step.scope, Some(number))
-        .into_iter()
-        .find_map(|(test, range)| Some((test?, modulus(test?)?, range)));
-    match group {
-        Some((test, modulus, branch)) => grouped(facts, events, step, number, (test, modulus, branch), findings),
-        None => every_time(facts, events, step, number, optimizer, findings),
+    let named = named_tests(facts, number);
+    let by_branch = facts.branches(step.scope, Some(number)).into_iter().find_map(|(test, range)| {
+        let test = resolved(test?, &named);
+        Some(Group { test, modulus: modulus(test)?, under: Under::Branch(range) })
+    });
+    match by_branch.or_else(|| skipped_before(facts, step, number, &named)) {
+        Some(group) => grouped(facts, events, step, number, &group, findings),
+        None => {
+            every_time(facts, events, step, number, optimizer, findings);
+            micro_batches(facts, events, step, number, findings);
+        }
     }
+}
+
+/// A step once in a group of batches.
+struct Group<'a> {
+    test: &'a Expr,
+    modulus: &'a ExprBinOp,
+    under: Under,
+}
+
+/// What the group's test decides on.
+#[derive(Clone, Copy)]
+enum Under {
+    /// The arm of an `if`.
+    Branch(TextRange),
+    /// All that follows an `if` that ends the turn.
+    After(TextSize),
 }
 
 /// `step % n` in a test.
@@ -47,8 +67,108 @@ fn modulus(test: &Expr) -> Option<&ExprBinOp> {
     }
 }
 
-fn is_under(facts: &Facts<'_>, event: &Event<'_>, branch: TextRange, number: LoopId) -> bool {
-    facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch)
+/// Tests that the loop gives a name first: `is_update = (i + 1) % n == 0`.
+fn named_tests<'a>(facts: &Facts<'a>, number: LoopId) -> Vec<(&'a str, &'a Expr)> {
+    let mut named = Vec::new();
+    crate::walk_statements(loop_body(facts, number), &mut |statement| {
+        if let Stmt::Assign(assign) = statement
+            && let [Expr::Name(target)] = &assign.targets[..]
+            && modulus(&assign.value).is_some()
+        {
+            named.push((target.id.as_str(), &*assign.value));
+        }
+    });
+    named
+}
+
+fn resolved<'a>(test: &'a Expr, named: &[(&'a str, &'a Expr)]) -> &'a Expr {
+    match test {
+        Expr::Name(name) => named.iter().find(|(known, _)| *known == name.id.as_str()).map_or(test, |(_, test)| test),
+        _ => test,
+    }
+}
+
+/// `if (i + 1) % n: continue` before the step.
+fn skipped_before<'a>(
+    facts: &Facts<'a>,
+    step: &Event<'_>,
+    number: LoopId,
+    named: &[(&'a str, &'a Expr)],
+) -> Option<Group<'a>> {
+    loop_body(facts, number).iter().find_map(|statement| match statement {
+        Stmt::If(choice)
+            if choice.range.end() <= step.range.start()
+                && choice.elif_else_clauses.is_empty()
+                && matches!(choice.body.last(), Some(Stmt::Continue(_))) =>
+        {
+            let test = resolved(&choice.test, named);
+            Some(Group { test, modulus: modulus(test)?, under: Under::After(choice.range.end()) })
+        }
+        _ => None,
+    })
+}
+
+fn loop_body<'a>(facts: &Facts<'a>, number: LoopId) -> &'a [Stmt] {
+    match facts.loops[number].statement {
+        Some(Stmt::For(statement)) => &statement.body,
+        Some(Stmt::While(statement)) => &statement.body,
+        _ => &[],
+    }
+}
+
+fn is_under(facts: &Facts<'_>, event: &Event<'_>, under: Under, number: LoopId) -> bool {
+    match under {
+        Under::Branch(branch) => facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch),
+        Under::After(end) => event.range.start() >= end,
+    }
+}
+
+/// Parts of one batch, a backward pass each and one step for all: their losses are means of parts.
+fn micro_batches(
+    facts: &Facts<'_>,
+    events: &[Event<'_>],
+    step: &Event<'_>,
+    number: LoopId,
+    findings: &mut Vec<Finding>,
+) {
+    let own = facts.loops_around(step.scope).next();
+    if own != Some(number) {
+        return;
+    }
+    for backward in events.iter().filter(|event| matches!(event.kind, Kind::Backward { .. })) {
+        let Some(inner) = facts.loops_around(backward.scope).next() else { continue };
+        let is_within = facts.loops[inner].statement.is_some()
+            && facts.loops_around(facts.loops[inner].parent).next() == Some(number);
+        let Some(Stmt::For(statement)) = facts.loops[inner].statement else { continue };
+        let words = names::words(&facts.source[statement.target.range().cover(statement.iter.range())]);
+        let is_split = words.iter().any(|word| {
+            word.starts_with("accum") || word.starts_with("micro") || matches!(word.as_str(), "chunk" | "chunks")
+        });
+        let Some(first) = statement.body.first() else { continue };
+        let text = &facts.source[TextRange::new(first.start(), statement.range.end())];
+        let is_weighed = ["/", "sum", "weight", "len(", "size(", ".shape"].into_iter().any(|sign| text.contains(sign));
+        if is_within
+            && is_split
+            && !is_weighed
+            && !divides_gradients(loop_text(facts, number).unwrap_or_default())
+            && !is_divided(facts, backward, "", text)
+        {
+            findings.push(
+                Finding::new(
+                    "VF014",
+                    backward.range,
+                    "gradients of all parts of the batch are summed, and the loss is not divided by their number",
+                )
+                .costs("no memory: the step is as many times too large as there are parts")
+                .advises("`(loss / parts).backward()`")
+                .rated(Severity::Error),
+            );
+        }
+    }
+}
+
+fn divides_gradients(text: &str) -> bool {
+    ["grad /=", "grad.div_", "grad.mul_", "grad *="].into_iter().any(|division| text.contains(division))
 }
 
 /// A step once in a group of batches.
@@ -57,34 +177,32 @@ fn grouped(
     events: &[Event<'_>],
     step: &Event<'_>,
     number: LoopId,
-    (test, modulus, branch): (&Expr, &ExprBinOp, TextRange),
+    group: &Group<'_>,
     findings: &mut Vec<Finding>,
 ) {
     let in_loop = |event: &&Event<'_>| facts.is_in(event.scope, number);
     let backwards: Vec<&Event<'_>> =
         events.iter().filter(in_loop).filter(|event| matches!(event.kind, Kind::Backward { .. })).collect();
     // A backward pass under the same test, or another optimizer's step without it: a GAN's turns, no accumulation.
-    let has_turns = backwards.iter().any(|event| is_under(facts, event, branch, number))
+    let has_turns = backwards.iter().any(|event| is_under(facts, event, group.under, number))
         || events
             .iter()
             .filter(in_loop)
-            .any(|event| matches!(event.kind, Kind::Step { .. }) && !is_under(facts, event, branch, number));
+            .any(|event| matches!(event.kind, Kind::Step { .. }) && !is_under(facts, event, group.under, number));
     if has_turns {
         return;
     }
     let zeroed_each_time = events.iter().filter(in_loop).any(|event| {
-        matches!(event.kind, Kind::ZeroGrad { .. }) && facts.branches(event.scope, Some(number)).is_empty()
+        matches!(event.kind, Kind::ZeroGrad { .. })
+            && facts.branches(event.scope, Some(number)).is_empty()
+            && !(matches!(group.under, Under::After(_)) && is_under(facts, event, group.under, number))
     });
-    let size = facts.text(&*modulus.right);
+    let size = facts.text(&*group.modulus.right);
     let text = loop_text(facts, number).unwrap_or_default();
-    let divides_gradients = text.contains("grad /=")
-        || text.contains("grad.div_")
-        || text.contains("grad.mul_")
-        || text.contains("grad *=");
     let last = backwards.last();
     if let Some(backward) = last
         && !zeroed_each_time
-        && !divides_gradients
+        && !divides_gradients(text)
         && !is_divided(facts, backward, size, text)
     {
         findings.push(
@@ -98,7 +216,7 @@ fn grouped(
             .rated(Severity::Error),
         );
     }
-    if loses_the_rest(facts, events, number, test) {
+    if loses_the_rest(facts, events, number, group.test) {
         findings.push(
             Finding::new("VF014", step.range, format!("the last group is lost where the batches are no multiple of {size}: its gradients are zeroed before any step"))
                 .costs("no memory: forward and backward passes whose gradients are thrown away, every epoch")

@@ -118,8 +118,7 @@ fn is_sliced_set(facts: &Facts<'_>, event: &Event<'_>, source: &Expr) -> bool {
     let is_set = |name: &str| {
         let words = names::words(name);
         let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));
-        has(&["train", "test", "val", "valid", "all", "full", "dataset", "whole"])
-            && !has(&["loader", "dl", "model", "net", "batch", "loss"])
+        has(&names::SETS) && !has(&["loader", "dl", "model", "net", "batch", "loss"])
     };
     let in_dataset = |name: &str| {
         facts.source.match_indices("TensorDataset(").any(|(position, _)| {

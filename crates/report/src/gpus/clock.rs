@@ -1,5 +1,7 @@
 //! Times as people at this machine read them.
 
+use std::time::SystemTime;
+
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -18,7 +20,24 @@ pub fn clock_time(microseconds: u64) -> String {
     local(microseconds).strftime("%H:%M:%S").to_string()
 }
 
+/// As HTTP's Date header has it: `Sun, 15 Nov 2026 09:13:36 GMT`.
+pub fn http_time(time: SystemTime) -> String {
+    Timestamp::try_from(time).unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
 /// As Python's `datetime.now().isoformat()`.
 pub(super) fn iso_time(microseconds: u64) -> String {
     local(microseconds).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn http_dates_are_those_of_rfc_9110() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        assert_eq!(http_time(time), "Sun, 06 Nov 1994 08:49:37 GMT");
+    }
 }

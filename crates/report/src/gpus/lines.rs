@@ -5,7 +5,7 @@ use vramfit_monitor::reading::{Missing, Reading};
 use vramfit_monitor::sample::{Gpu, Process, Sample};
 
 use super::clock::header_time;
-use super::words::host_size;
+use super::words::{host_size, padded, printable};
 
 /// The width of names where none is known.
 const DEFAULT_NAME_WIDTH: usize = 16;
@@ -89,9 +89,9 @@ pub fn lines(sample: &Sample, columns: &Columns) -> String {
     let width = columns.name_width.unwrap_or(widest);
     let mut text = String::new();
     if columns.header {
-        let padded = if width == 0 { DEFAULT_NAME_WIDTH } else { width } + 3;
-        let version = sample.driver_version.as_deref().unwrap_or("None");
-        let host = paint.over(BOLD_WHITE, format!("{:padded$}", sample.hostname));
+        let width = if width == 0 { DEFAULT_NAME_WIDTH } else { width } + 3;
+        let version = printable(sample.driver_version.as_deref().unwrap_or("None"));
+        let host = paint.over(BOLD_WHITE, padded(&printable(&sample.hostname), width));
         let line = format!("{host}  {}  {}", header_time(sample.taken_at), paint.over(GREY, version));
         text.push_str(line.trim());
         text.push('\n');
@@ -111,7 +111,7 @@ fn name_of(gpu: &Gpu) -> String {
     match (&gpu.unavailable, &gpu.name) {
         (Some(Missing::Failed(_)), _) => "((Unknown Error))".to_owned(),
         (Some(reason), _) => format!("(({reason}))"),
-        (None, Ok(name)) => name.clone(),
+        (None, Ok(name)) => printable(name),
         (None, Err(_)) => "??".to_owned(),
     }
 }
@@ -128,10 +128,9 @@ fn write_gpu(text: &mut String, gpu: &Gpu, width: usize, columns: &Columns, pain
     };
     let mut line = paint.over(CYAN, format!("[{}]", gpu.index)) + " ";
     if columns.name_width != Some(0) {
-        let padded = if width == 0 { DEFAULT_NAME_WIDTH } else { width };
-        let name = shorten_left(&name_of(gpu), width);
+        let name = padded(&shorten_left(&name_of(gpu), width), if width == 0 { DEFAULT_NAME_WIDTH } else { width });
         let color = if gpu.unavailable.is_some() { RED } else { BLUE };
-        line += &paint.over(color, format!("{name:padded$}"));
+        line += &paint.over(color, name);
         line += " |";
     }
     let degrees = format!("{:>3}°C", value(&gpu.temperature, 1));
@@ -180,7 +179,7 @@ fn write_gpu(text: &mut String, gpu: &Gpu, width: usize, columns: &Columns, pain
     text.push_str(&line);
     text.push('\n');
     for device in &gpu.mig {
-        let name = device.name.as_deref().unwrap_or("??");
+        let name = printable(device.name.as_deref().unwrap_or("??"));
         let memory = match &device.memory {
             Ok(memory) => format!("{:>5} / {:>5} MB", memory.used >> 20, memory.total >> 20),
             Err(reason) => reason.to_string(),
@@ -272,11 +271,6 @@ fn full_command(arguments: &[String], paint: &Paint) -> String {
         text.push_str(argument);
     }
     text
-}
-
-/// A command may hold control characters; the terminal must not get them.
-fn printable(text: &str) -> String {
-    text.replace(|letter: char| letter.is_control(), " ")
 }
 
 /// Long names lose their beginning.

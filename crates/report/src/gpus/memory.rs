@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use vramfit_monitor::sample::{Gpu, Sample};
 
-use super::words::{age, mebibytes};
+use super::words::{age, mebibytes, printable};
 
-/// A paragraph a GPU, a line a process, the largest first.
-pub fn memory_view(sample: &Sample) -> String {
+/// A paragraph a GPU, a line a process where they are wanted, the largest first.
+pub fn memory_view(sample: &Sample, with_processes: bool) -> String {
     let mut text = String::new();
     for gpu in &sample.gpus {
-        write_gpu(&mut text, gpu);
+        write_gpu(&mut text, gpu, with_processes);
     }
     if sample.gpus.is_empty() {
         text.push_str("(No GPUs are available)\n");
@@ -18,29 +18,33 @@ pub fn memory_view(sample: &Sample) -> String {
 }
 
 // Writing to a string cannot fail, so its results are of no interest here.
-fn write_gpu(text: &mut String, gpu: &Gpu) {
-    let name = gpu.known_name().unwrap_or("unknown GPU");
-    let memory = match &gpu.memory {
-        Ok(memory) => memory,
-        Err(reason) => {
-            let _ = writeln!(text, "[{}] {name}: memory not known ({reason})", gpu.index);
-            return;
+fn write_gpu(text: &mut String, gpu: &Gpu, with_processes: bool) {
+    let name = printable(gpu.known_name().unwrap_or("unknown GPU"));
+    match &gpu.memory {
+        Ok(memory) => {
+            let [used, total, free] = [memory.used, memory.total, memory.free].map(mebibytes);
+            let _ = writeln!(text, "[{}] {name}: {used} used of {total}, {free} free", gpu.index);
         }
-    };
-    let _ = writeln!(
-        text,
-        "[{}] {name}: {} used of {}, {} free",
-        gpu.index,
-        mebibytes(memory.used),
-        mebibytes(memory.total),
-        mebibytes(memory.free)
-    );
-    let mut listed = 0;
+        Err(reason) => _ = writeln!(text, "[{}] {name}: memory not known ({reason})", gpu.index),
+    }
+    if with_processes && gpu.unavailable.is_none() {
+        write_processes(text, gpu);
+    }
+    if let Ok(memory) = &gpu.memory
+        && memory.reserved > 0
+    {
+        let _ =
+            writeln!(text, "  {:>10}           kept by the driver, beside what is used", mebibytes(memory.reserved));
+    }
+}
+
+fn write_processes(text: &mut String, gpu: &Gpu) {
+    let mut listed = 0u64;
     let mut processes: Vec<_> = gpu.processes.iter().flatten().collect();
     processes.sort_by_key(|process| std::cmp::Reverse(process.gpu_memory.as_ref().copied().unwrap_or(0)));
     for process in processes {
         let bytes = process.gpu_memory.as_ref().map_or_else(ToString::to_string, |bytes| mebibytes(*bytes));
-        listed += process.gpu_memory.as_ref().copied().unwrap_or(0);
+        listed = process.gpu_memory.as_ref().map_or(listed, |bytes| bytes.saturating_add(listed));
         let who = match &process.host {
             Ok(host) => {
                 let command = process.command().unwrap_or("?");
@@ -52,7 +56,7 @@ fn write_gpu(text: &mut String, gpu: &Gpu) {
             }
             Err(reason) => reason.to_string(),
         };
-        let _ = writeln!(text, "  {bytes:>10}  {:>7}  {who}", process.pid);
+        let _ = writeln!(text, "  {bytes:>10}  {:>7}  {}", process.pid, printable(&who));
         let context = process.host.as_ref().ok().and_then(|host| host.context);
         if let (Some(context), Ok(used)) = (context, &process.gpu_memory) {
             let (low, high) = context.rest_of(*used);
@@ -71,11 +75,9 @@ fn write_gpu(text: &mut String, gpu: &Gpu) {
     }
     if let Err(reason) = &gpu.processes {
         let _ = writeln!(text, "              processes not known ({reason})");
-    } else if memory.used > listed {
+    } else if let Ok(memory) = &gpu.memory
+        && memory.used > listed
+    {
         let _ = writeln!(text, "  {:>10}           in no listed process", mebibytes(memory.used - listed));
-    }
-    if memory.reserved > 0 {
-        let _ =
-            writeln!(text, "  {:>10}           kept by the driver, beside what is used", mebibytes(memory.reserved));
     }
 }

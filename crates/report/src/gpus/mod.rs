@@ -8,7 +8,7 @@ mod openmetrics;
 pub mod page;
 mod words;
 
-pub use clock::{clock_time, header_time};
+pub use clock::{clock_time, header_time, http_time};
 pub use json::{document, history};
 pub use lines::{Columns, lines};
 pub use memory::memory_view;

@@ -31,6 +31,17 @@ pub(super) fn host_size(bytes: u64) -> String {
     format!("{value}{}", UNITS[unit])
 }
 
+/// Commands, names and hosts may hold control characters; the terminal must not get them.
+pub(super) fn printable(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control(), " ")
+}
+
+/// At least so many columns. Formatting does the same, but only up to 65,535.
+pub(super) fn padded(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    text.to_owned() + &" ".repeat(missing)
+}
+
 /// `1 GPU`, `3 GPUs`.
 pub fn count_of(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }

@@ -3,6 +3,8 @@
 use vramfit_lint::Severity;
 use vramfit_lint::files::Report;
 
+use super::text::place;
+
 /// A line for each finding.
 pub fn github(reports: &[Report]) -> String {
     let mut text = String::new();
@@ -24,7 +26,7 @@ pub fn github(reports: &[Report]) -> String {
                 start.line,
                 end.line,
                 start.column,
-                data(&format!("{file}:{}:{} {} {}", start.line, start.column, finding.code, finding.message))
+                data(&format!("{} {} {}", place(report, document, finding), finding.code, finding.message))
             );
         }
     }

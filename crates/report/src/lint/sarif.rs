@@ -1,5 +1,7 @@
 //! SARIF 2.1.0, which code hosts and editors read.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use vramfit_lint::Severity;
 use vramfit_lint::files::Report;
@@ -10,7 +12,7 @@ pub fn sarif(reports: &[Report]) -> Value {
     let rules: Vec<Value> = RULES.iter().map(|rule| json!({"id": rule.code, "shortDescription": {"text": rule.summary}, "help": {"text": rule.page, "markdown": rule.page}})).collect();
     let (mut results, mut notifications) = (Vec::new(), Vec::new());
     for report in reports {
-        let uri = report.path.display().to_string().replace('\\', "/");
+        let uri = uri(&report.path);
         if let Some(reason) = report.unreadable.as_ref().or(report.checked.error.as_ref().map(|(_, reason)| reason)) {
             notifications.push(json!({"level": "error", "message": {"text": reason}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}]}));
         }
@@ -22,15 +24,20 @@ pub fn sarif(reports: &[Report]) -> Value {
                 Severity::Warning => "warning",
                 Severity::Note => "note",
             };
+            let mut location = json!({"physicalLocation": {
+                "artifactLocation": {"uri": uri},
+                "region": {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
+            }});
+            // A notebook's lines count within the cell.
+            if let (Some(cell), Some(location)) = (start.cell, location.as_object_mut()) {
+                location.insert("logicalLocations".into(), json!([{"name": format!("cell {cell}")}]));
+            }
             results.push(json!({
                 "ruleId": finding.code,
                 "ruleIndex": RULES.iter().position(|rule| rule.code == finding.code),
                 "level": level,
                 "message": {"text": format!("{}. Costs: {}. {}", finding.message, finding.cost, finding.advice)},
-                "locations": [{"physicalLocation": {
-                    "artifactLocation": {"uri": uri},
-                    "region": {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
-                }}],
+                "locations": [location],
             }));
         }
     }
@@ -44,4 +51,16 @@ pub fn sarif(reports: &[Report]) -> Value {
             "results": results,
         }],
     })
+}
+
+/// A path as a reference to it; a whole path is an address of its own.
+fn uri(path: &Path) -> String {
+    let mut uri = String::from(if path.is_absolute() { "file://" } else { "" });
+    for byte in path.to_string_lossy().replace('\\', "/").bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' => uri.push(byte.into()),
+            _ => uri += &format!("%{byte:02X}"),
+        }
+    }
+    uri
 }

@@ -251,10 +251,11 @@ impl Optimizer {
         context.memory().borrow_mut().set_category(Category::Optimizer);
         let mut items = Vec::with_capacity(parameters.len());
         for (index, parameter) in parameters.iter().enumerate() {
-            let Some(layout) = parameter.gradient_layout() else { continue };
+            let gradient = parameter.gradient.borrow();
+            let Some(layout) = gradient.as_ref().map(Tensor::layout) else { continue };
             let state = &mut self.state[index];
             if state.is_none() {
-                *state = Some(algorithm.make_state(context, &parameter.tensor, &layout));
+                *state = Some(algorithm.make_state(context, &parameter.tensor, layout));
             }
             items.push(Item { index, layout: layout.like(layout.dtype) });
         }

@@ -7,6 +7,8 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
+use vramfit_graph::model::Mode;
+
 use super::held::Name;
 use super::program::{Mark, Position, Repeat};
 use super::report::Phase;
@@ -48,6 +50,7 @@ pub(super) struct First {
 pub(super) fn can_be_told(script: &Script<'_>) -> bool {
     let options = script.options;
     options.steps > 1
+        && script.bound.variant.mode == Mode::Train
         && options.zero_grad == ZeroGrad::BeforeForward
         && options.sets_to_none
         && !options.has_fresh_inputs
@@ -130,7 +133,8 @@ impl Copy {
             if at == optimizer.entry {
                 return;
             }
-            let next = [rebindings.peek().map(|it| it.entry), left.peek().map(|it| it.at), marks.peek().map(|it| it.end)];
+            let next =
+                [rebindings.peek().map(|it| it.entry), left.peek().map(|it| it.at), marks.peek().map(|it| it.end)];
             let stop = next.into_iter().flatten().fold(optimizer.entry, usize::min);
             self.entries(script, &entries[at - first.start.entry..stop - first.start.entry]);
             at = stop;

@@ -72,6 +72,18 @@ impl State {
     /// What the script holds; `None` where something else holds memory too, such as a part of the graph that no backward
     /// pass has gone through, so that this would not be all.
     pub(super) fn of(script: &Script<'_>) -> Option<State> {
+        State::with(script, |found, tensor| Some(found.fresh(tensor)))
+    }
+
+    /// The same, as far as the memory goes: what lies where.
+    pub(super) fn places(script: &Script<'_>) -> Option<State> {
+        State::with(script, |found, tensor| {
+            found.tensor(tensor);
+            None
+        })
+    }
+
+    fn with(script: &Script<'_>, mut see: impl FnMut(&mut Collector, &Tensor) -> Option<Fresh>) -> Option<State> {
         let (next_id, live) = {
             let memory = script.context.memory().borrow();
             (memory.next_id(), memory.live())
@@ -105,19 +117,19 @@ impl State {
         let lasting = found.ids.len();
         let mut fresh = Vec::new();
         for (_, tensor) in held().filter(|(index, _)| is_fresh(index)) {
-            fresh.push(found.fresh(tensor));
+            fresh.extend(see(&mut found, tensor));
         }
         for parameter in &script.parameters {
             let gradient = parameter.gradient.borrow();
             counts.push(usize::from(gradient.is_some()));
-            fresh.extend(gradient.as_ref().map(|gradient| found.fresh(gradient)));
+            fresh.extend(gradient.as_ref().and_then(|gradient| see(&mut found, gradient)));
         }
-        fresh.extend(script.held.all().chain(&script.classes).map(|tensor| found.fresh(tensor)));
+        fresh.extend(script.held.all().chain(&script.classes).filter_map(|tensor| see(&mut found, tensor)));
         counts.extend(script.held.counts());
         counts.push(usize::from(script.classes.is_some()));
         for tensor in script.scaler.iter().flat_map(|scaler| scaler.kept()) {
             counts.push(usize::from(tensor.is_some()));
-            fresh.extend(tensor.map(|tensor| found.fresh(tensor)));
+            fresh.extend(tensor.and_then(|tensor| see(&mut found, tensor)));
         }
         let Collector { ids, handles, .. } = found;
         (ids.len() == live as usize).then_some(State {

@@ -100,14 +100,14 @@ fn record_steps(
             Mode::Eval | Mode::EvalGrad => script.evaluate(step),
         }
         let left = options.steps - step - 1;
+        if let Some(counts) = counts
+            && can_be_told(&script)
+            && let Some(left) = State::places(&script)
+        {
+            let told = tell(&mut script, &First { start, counts, left });
+            return Ok(told.map(|repeat| script.finish(repeat)));
+        }
         let after = if steps != Steps::Simulated && left > 0 { State::of(&script) } else { None };
-        let after = match (after, counts) {
-            (Some(left), Some(counts)) if bound.variant.mode == Mode::Train && can_be_told(&script) => {
-                let told = tell(&mut script, &First { start, counts, left });
-                return Ok(told.map(|repeat| script.finish(repeat)));
-            }
-            (after, _) => after,
-        };
         if let (Some(before), Some(after)) = (&before, &after)
             && before.is_like(after)
             && script.steps_alike(step, options.steps)

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use vramfit_plan::Control;
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 
 /// From then on the progress is shown.
 const QUIET: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            if interrupt.wait(Duration::ZERO) {
+            if interrupt.wait(Duration::ZERO) == Asked::End {
                 control.stop();
             }
             if begun.elapsed() > QUIET {

@@ -1,15 +1,17 @@
 //! `vramfit serve`: metrics, a page and JSON over HTTP. There is nothing to write to.
 
 mod connection;
+mod listen;
 mod request;
 mod routes;
 mod state;
 mod token;
 
+pub use listen::Listen;
+
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use vramfit_monitor::sampler::Cpu;
 
@@ -20,26 +22,31 @@ use crate::Verdict;
 use crate::arguments::monitor::Serve;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 
 /// Listens until it is told to stop.
 pub fn run(options: &Serve) -> Result<Verdict, Failure> {
     let token = token::find(options.token_file.as_deref())?;
-    refuse_open_address(options.listen, token.as_ref(), options.insecure)?;
+    let addresses = options.listen.addresses(options.port)?;
+    refuse_open_address(&addresses, token.as_ref(), options.insecure)?;
     let pause = interval(options.interval)?;
-    let samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
-    let address = SocketAddr::new(options.listen, options.port);
-    let listener = TcpListener::bind(address).map_err(|error| {
-        Failure::new(format!("{address}: {error}")).with_hint(Some("--port chooses another port; 0 takes a free one"))
+    let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
+    let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| {
+        let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        Failure::new(format!("{}: {error}", asked.join(", ")))
+            .with_hint(Some("--port chooses another port; 0 takes a free one"))
     })?;
-    let address = listener.local_addr().unwrap_or(address);
+    let address = listener.local_addr().map_err(|error| Failure::new(format!("the address: {error}")))?;
+    // From the first sample one knows whether the GPUs that were asked for are there.
+    let first = samples.next()?;
     let interrupt = Interrupt::install()?;
     let state = Arc::new(State::default());
-    state::keep_sampling(samples, pause, &state);
+    state::keep_sampling(first, samples, pause, &state);
     let site = Arc::new(Site {
         state,
         token,
-        checks_host: options.listen.is_loopback(),
+        checks_host: address.ip().to_canonical().is_loopback(),
+        own_name: options.listen.name().map(str::to_owned),
         per_process: options.per_process,
         interval: pause,
     });
@@ -48,17 +55,16 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
         anstream::stderr(),
         "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
     );
-    let open = Arc::new(AtomicUsize::new(0));
-    std::thread::spawn(move || connection::accept(&listener, &site, &open));
-    while !interrupt.wait(std::time::Duration::from_secs(3600)) {}
+    std::thread::spawn(move || connection::accept(&listener, &site));
+    while interrupt.wait(std::time::Duration::from_secs(3600)) != Asked::End {}
     Ok(Verdict::Good)
 }
 
 /// Users and commands are nobody's business by default.
-fn refuse_open_address(address: IpAddr, token: Option<&Token>, insecure: bool) -> Result<(), Failure> {
-    if address.is_loopback() || token.is_some() || insecure {
-        return Ok(());
-    }
+fn refuse_open_address(addresses: &[SocketAddr], token: Option<&Token>, insecure: bool) -> Result<(), Failure> {
+    let open = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    let Some(open) = open.filter(|_| token.is_none() && !insecure) else { return Ok(()) };
+    let address = open.ip();
     Err(Failure::new(format!("--listen {address}: others could read users and commands; a token is needed")).with_hint(
         Some("give --token-file FILE (or VRAMFIT_TOKEN) and let clients send it as a bearer token, or say --insecure"),
     ))

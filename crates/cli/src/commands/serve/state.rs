@@ -50,18 +50,25 @@ impl State {
 }
 
 /// Takes samples until the process ends; a request never waits for one. At a recording's end the last one stays.
-pub fn keep_sampling(mut samples: Samples, interval: Duration, state: &Arc<State>) {
+pub fn keep_sampling(first: Option<Sample>, mut samples: Samples, interval: Duration, state: &Arc<State>) {
+    if let Some(first) = first {
+        state.put(first, samples.stuck_count());
+    }
     let state = Arc::clone(state);
     thread::spawn(move || {
         let mut next = Instant::now();
         loop {
+            next = (next + samples.pause(interval)).max(Instant::now());
+            thread::sleep(next.saturating_duration_since(Instant::now()));
             match samples.next() {
                 Ok(Some(sample)) => state.put(sample, samples.stuck_count()),
                 Ok(None) => return,
-                Err(failure) => failure.print(),
+                // A full disk is no reason not to serve; it is said once.
+                Err(failure) => {
+                    failure.print();
+                    samples.stop_recording();
+                }
             }
-            next = (next + samples.pause(interval)).max(Instant::now());
-            thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     });
 }

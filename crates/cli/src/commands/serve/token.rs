@@ -51,12 +51,16 @@ pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
     }
     match std::env::var("VRAMFIT_TOKEN") {
         Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
-        Err(_) => Ok(None),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        // Not to be taken for no token: it would open what was meant to be closed.
+        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new("VRAMFIT_TOKEN: not text")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -68,6 +72,25 @@ mod tests {
         {
             assert!(!token.matches(wrong.as_bytes()), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_comparison_takes_as_long_wherever_the_difference_is() {
+        // Long enough that stopping at the first difference would be thousands of times as fast.
+        let text = "x".repeat(1 << 20);
+        let token = Token::new(&text, "test").unwrap();
+        let time = |wrong: usize| {
+            let mut sent = text.clone().into_bytes();
+            sent[wrong] = b'y';
+            let one = |_| {
+                let start = Instant::now();
+                assert!(!token.matches(black_box(&sent)));
+                start.elapsed()
+            };
+            (0..20).map(one).min().unwrap_or_default()
+        };
+        let (first, last) = (time(0), time((1 << 20) - 1));
+        assert!(first * 4 > last && last * 4 > first, "{first:?} and {last:?}");
     }
 
     #[test]

@@ -17,6 +17,10 @@ use super::state::State;
 const CARD_WIDTH: u16 = 39;
 /// Two lines of text and two graphs of a line each, in a frame.
 const CARD_HEIGHT: u16 = 6;
+/// From here on a line has its temperature and sizes; below it shares only.
+const WIDTH_WITH_SIZES: u16 = 36;
+/// From here on it has a bar too.
+const WIDTH_WITH_BAR: u16 = 46;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Draws them, and says how many lines that took.
@@ -44,7 +48,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) -
         return lines * height;
     }
     let room = area.height.min(count);
-    let is_cut = room < count;
+    // A single line is for a GPU, not for what is missing.
+    let is_cut = room < count && room > 1;
     let shown = usize::from(if is_cut { room - 1 } else { room });
     state.first_gpu = state.first_gpu.min(gpus.len() - shown.min(gpus.len()));
     for (y, gpu) in (area.y..).zip(gpus.iter().skip(state.first_gpu).take(shown)) {
@@ -134,17 +139,24 @@ fn brief(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
         return Line::from(spans);
     }
     let number = |reading: &Reading<u32>| reading.as_ref().map_or("–".to_owned(), ToString::to_string);
-    spans.push(Span::raw(format!("{:>3}°C ", number(&gpu.temperature))));
+    if width >= WIDTH_WITH_SIZES {
+        spans.push(Span::raw(format!("{:>3}°C ", number(&gpu.temperature))));
+    }
     spans.push(Span::styled(format!("{:>3} % ", number(&gpu.utilization)), look.busy()));
     match &gpu.memory {
+        Ok(memory) if width < WIDTH_WITH_SIZES => {
+            let share = share(memory);
+            spans.push(Span::styled(format!("mem {share:>3.0} %"), look.memory(share)));
+        }
         Ok(memory) => {
             let share = share(memory);
-            let filled = (share / 10.0).round() as usize;
-            spans.push(Span::styled(
-                format!("{}{}", "█".repeat(filled.min(10)), "░".repeat(10 - filled.min(10))),
-                look.memory(share),
-            ));
-            spans.push(Span::raw(format!(" {}/{} MiB", memory.used >> 20, memory.total >> 20)));
+            if width >= WIDTH_WITH_BAR {
+                let filled = ((share / 10.0).round() as usize).min(10);
+                let bar = "█".repeat(filled) + &"░".repeat(10 - filled) + " ";
+                spans.push(Span::styled(bar, look.memory(share)));
+            }
+            let sizes = format!("{}/{} MiB", memory.used >> 20, memory.total >> 20);
+            spans.push(Span::styled(sizes, look.memory(share)));
         }
         Err(reason) => spans.push(Span::styled(reason.to_string(), look.faint())),
     }

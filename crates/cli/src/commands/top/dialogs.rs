@@ -39,9 +39,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
         Some(Dialog::Confirm(target)) => {
             let text = Text::from(vec![
                 Line::raw(format!("Send {} to process {}?", target.signal_name(), target.pid)),
-                Line::raw(target.who.replace(|letter: char| letter.is_control(), " ")),
-                Line::default(),
+                // Before what may be cut off on a small screen.
                 Line::raw("y sends it, any other key does not"),
+                Line::default(),
+                Line::raw(target.who.replace(|letter: char| letter.is_control(), " ")),
             ]);
             boxed(frame, " Confirm ", text, look.alarm(), 7);
         }

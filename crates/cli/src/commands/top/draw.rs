@@ -4,31 +4,42 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
-use vramfit_report::gpus::clock_time;
+use vramfit_report::gpus::{clock_time, count_of};
 
 use super::look::Look;
 use super::state::State;
 use super::{cards, dialogs, table};
 
+/// Below it there are lines about GPUs only.
+const LEAST_HEIGHT: u16 = 4;
+/// Below it nothing makes sense.
+const LEAST_WIDTH: u16 = 20;
+/// From here on all keys fit into the last line.
+const WIDTH_OF_KEYS: u16 = 63;
 /// The least a table of processes needs.
 const LEAST_TABLE: u16 = 5;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, look: &Look) {
     let area = frame.area();
-    if area.height < 4 || area.width < 20 {
-        frame.render_widget(Paragraph::new("too small"), area);
+    if area.height < LEAST_HEIGHT || area.width < LEAST_WIDTH {
+        match area.width < LEAST_WIDTH {
+            true => frame.render_widget(Paragraph::new("too small"), area),
+            false => _ = cards::draw(frame, area, state, look),
+        }
         return;
     }
     let line = |y: u16| Rect { x: area.x, y, width: area.width, height: 1 };
     frame.render_widget(header(state, look, area.width), line(area.y));
     let room = area.height - 2;
-    let most = room.saturating_sub(LEAST_TABLE).max(1);
+    let count = state.sample.as_ref().map_or(0, |sample| sample.gpus.len());
+    let half = (room / 2).min(u16::try_from(count).unwrap_or(u16::MAX));
+    let most = room.saturating_sub(LEAST_TABLE).max(half).max(1);
     let gpus = Rect { x: area.x, y: area.y + 1, width: area.width, height: most };
     let used = cards::draw(frame, gpus, state, look);
     let rest = Rect { x: area.x, y: area.y + 1 + used, width: area.width, height: room.saturating_sub(used) };
     table::draw(frame, rest, state, look);
-    frame.render_widget(footer(state, look), line(area.y + area.height - 1));
+    frame.render_widget(footer(state, look, area.width), line(area.y + area.height - 1));
     dialogs::draw(frame, state, look);
 }
 
@@ -52,12 +63,13 @@ fn header(state: &State, look: &Look, width: u16) -> Line<'static> {
         spans.push(Span::styled(format!("  no sample for {seconds} s"), look.alarm()));
     }
     if state.stuck > 0 {
-        spans.push(Span::styled(format!("  {} calls hang", state.stuck), look.alarm()));
+        let hang = if state.stuck == 1 { "hangs" } else { "hang" };
+        spans.push(Span::styled(format!("  {} {hang}", count_of(state.stuck, "call")), look.alarm()));
     }
     Line::from(spans)
 }
 
-fn footer(state: &State, look: &Look) -> Line<'static> {
+fn footer(state: &State, look: &Look, width: u16) -> Line<'static> {
     if state.is_typing {
         return Line::from(vec![Span::styled("/", look.title()), Span::raw(format!("{}▏", state.filter))]);
     }
@@ -71,10 +83,10 @@ fn footer(state: &State, look: &Look) -> Line<'static> {
     if let Some(user) = &state.only_user {
         spans.push(Span::styled(format!("only {user}  "), look.title()));
     }
-    let keys = if state.may_kill {
-        "? help  / filter  T tree  Enter details  k TERM  K KILL  q quit"
-    } else {
-        "? help  / filter  T tree  Enter details  q quit"
+    let keys = match state.may_kill {
+        _ if width < WIDTH_OF_KEYS => "? help  q quit",
+        true => "? help  / filter  T tree  Enter details  k TERM  K KILL  q quit",
+        false => "? help  / filter  T tree  Enter details  q quit",
     };
     spans.push(Span::styled(keys, look.faint()));
     Line::from(spans)

@@ -1,5 +1,6 @@
 //! Colours, or bold and reverse where there are none.
 
+use ratatui::crossterm::style::force_color_output;
 use ratatui::style::{Color, Modifier, Style};
 
 /// How things look.
@@ -13,6 +14,10 @@ impl Look {
     pub fn new(is_refused: bool, is_forced: bool) -> Look {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let has_none = set("NO_COLOR").is_some() || set("TERM").is_none_or(|term| term == "dumb" || term == "vt100");
+        if is_forced {
+            // The terminal's library looks at NO_COLOR too.
+            force_color_output(true);
+        }
         Look { is_colored: is_forced || !(is_refused || has_none) }
     }
 

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
@@ -31,7 +31,7 @@ use crate::Verdict;
 use crate::arguments::monitor::Top;
 use crate::arguments::{Output, When};
 use crate::failure::Failure;
-use crate::feed::{Samples, check_ids, interval};
+use crate::feed::{Samples, interval};
 
 /// What the screen reacts to.
 enum Message {
@@ -52,7 +52,6 @@ pub fn run(options: &Top, output: &Output) -> Result<Verdict, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
     // The first sample comes before the screen, so that what is wrong is said in plain text.
     let Some(first) = samples.next()? else { return Ok(Verdict::Good) };
-    check_ids(&options.machine, &first)?;
     let may_kill = !options.readonly && samples.is_live();
     let mut state = State::new(pause, may_kill, options.mine, samples.is_live());
     state.add(first, samples.stuck_count());
@@ -80,7 +79,8 @@ fn show(screen: &mut Screen, state: &mut State, look: &Look, received: &Receiver
                 Message::Sample(sample, stuck) => state.add(*sample, stuck),
                 Message::End => state.is_over = true,
                 Message::Failed(failure) => return Err(failure),
-                Message::Signal(SIGCONT) => screen.resume()?,
+                Message::Signal(SIGCONT) => screen.resume(),
+                Message::Signal(SIGTSTP) => screen.suspend()?,
                 Message::Signal(_) => return Ok(Verdict::Good),
                 Message::Event(event) => match input::handle(&event, state) {
                     Wish::Nothing => {}
@@ -122,7 +122,7 @@ fn read_events(sender: Sender<Message>) {
 }
 
 fn watch_signals(sender: &Sender<Message>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])
         .map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))?;
     let sender = sender.clone();
     thread::spawn(move || {

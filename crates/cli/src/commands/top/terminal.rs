@@ -11,13 +11,17 @@ use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::layout::{Position, Rect};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::failure::Failure;
+use crate::terminal_kind;
 
 /// The screen; dropped, the terminal is as it was.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Others may have had the terminal meanwhile: it must be taken anew before anything is drawn.
+    is_away: bool,
 }
 
 impl Screen {
@@ -27,11 +31,20 @@ impl Screen {
             return Err(Failure::new("top needs a terminal")
                 .with_hint(Some("`vramfit gpus -i` prints to anything, `vramfit serve` shows a page")));
         }
+        if terminal_kind::is_dumb() {
+            let term = std::env::var("TERM").unwrap_or_default();
+            return Err(Failure::new(format!("top needs a terminal with a cursor; TERM is {term:?}"))
+                .with_hint(Some("`vramfit gpus -i` prints one answer after the other; or set TERM, as to xterm")));
+        }
+        if terminal_kind::is_in_background() {
+            return Err(Failure::new("top runs in the background, where it cannot have the terminal")
+                .with_hint(Some("start it in the foreground; under timeout with `timeout --foreground`")));
+        }
         restore_on_panic();
         take().map_err(failure)?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         match terminal {
-            Ok(terminal) => Ok(Screen { terminal }),
+            Ok(terminal) => Ok(Screen { terminal, is_away: false }),
             Err(error) => {
                 give_back();
                 Err(failure(error))
@@ -41,19 +54,36 @@ impl Screen {
 
     /// Draws a frame.
     pub fn draw(&mut self, frame: impl FnOnce(&mut ratatui::Frame<'_>)) -> Result<(), Failure> {
+        if self.is_away {
+            if terminal_kind::is_in_background() {
+                return Ok(());
+            }
+            // Whoever had it may have changed its settings.
+            let _ = disable_raw_mode();
+            take().and_then(|()| self.clear()).map_err(failure)?;
+            self.is_away = false;
+        }
         self.terminal.draw(frame).map(|_| ()).map_err(failure)
+    }
+
+    /// All is drawn anew. The library's own way asks the terminal where its cursor is, and the thread that reads keys
+    /// would get the answer.
+    fn clear(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     /// Ctrl-Z: gives the terminal back and stops until the shell goes on with it.
     pub fn suspend(&mut self) -> Result<(), Failure> {
         give_back();
+        self.is_away = true;
         let stopped = kill_process(getpid(), Signal::STOP);
         stopped.map_err(|error| failure(error.into()))
     }
 
-    /// Takes the terminal again after a stop.
-    pub fn resume(&mut self) -> Result<(), Failure> {
-        take().and_then(|()| self.terminal.clear()).map_err(failure)
+    /// The program goes on after a stop, perhaps one that nobody announced.
+    pub fn resume(&mut self) {
+        self.is_away = true;
     }
 }
 
@@ -68,8 +98,12 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide)
 }
 
-/// Nothing is left to tell where the terminal has gone.
+/// Nothing is left to tell where the terminal has gone. In the background it is not ours to give, and asking would stop
+/// this program for good.
 fn give_back() {
+    if terminal_kind::is_in_background() {
+        return;
+    }
     let mut out = io::stdout();
     let _ = execute!(out, DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

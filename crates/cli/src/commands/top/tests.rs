@@ -178,3 +178,48 @@ fn paused_the_screen_stays_as_it_is() {
     assert!(screen(&mut state, 80, 24).starts_with("host"));
     assert!(screen(&mut state, 80, 24).contains("paused"));
 }
+
+#[test]
+fn the_smallest_screens_show_gpus() {
+    let mut state = state((0..4).map(|index| gpu(index, vec![process(std::process::id(), 1 << 30)])).collect(), true);
+    for (width, height, count) in [(20, 5, 1), (20, 1, 1), (20, 3, 2), (35, 8, 2), (40, 12, 4)] {
+        let text = screen(&mut state, width, height);
+        let shown = text.lines().filter(|line| line.starts_with('[') && line.contains("70 %")).count();
+        assert_eq!(shown, count, "{width}×{height}:\n{text}");
+        assert!(text.contains(if width < 36 { "mem  50 %" } else { "40960/81920 MiB" }), "{width}×{height}:\n{text}");
+    }
+    press(&mut state, KeyCode::Char(']'));
+    assert!(screen(&mut state, 20, 5).contains("[1]"), "the others can be reached");
+    assert!(screen(&mut state, 20, 5).contains("q quit"));
+}
+
+/// Run by the test below, in a terminal of its own.
+#[test]
+#[ignore = "it panics on purpose"]
+fn panics_on_the_screen() {
+    let _screen = super::terminal::Screen::enter().unwrap();
+    panic!("on purpose");
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_is_reported() {
+    let own = std::env::current_exe().unwrap();
+    let inner = format!(
+        "stty -g; {} --ignored --exact --nocapture commands::top::tests::panics_on_the_screen; stty -g",
+        own.display()
+    );
+    let mut command = Command::new("script");
+    command.args(["-qec", &inner, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: there is no `script` to make a terminal with");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let settings: Vec<&str> = text.lines().filter(|line| line.matches(':').count() > 30).map(str::trim).collect();
+    assert_eq!(settings.len(), 2, "{text}");
+    assert_eq!(settings[0], settings[1], "the terminal's settings are what they were");
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} is missing: {text:?}"));
+    assert!(at("\u{1b}[?1049h") < at("\u{1b}[?1049l"), "{text:?}");
+    assert!(at("\u{1b}[?1049l") < at("on purpose"), "the report is on the screen that stays: {text:?}");
+    assert!(at("\u{1b}[?1000l") < at("on purpose") && at("\u{1b}[?25h") < at("on purpose"), "{text:?}");
+}

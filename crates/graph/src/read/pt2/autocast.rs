@@ -47,7 +47,7 @@ const LOWER: [&str; 31] = [
     "scaled_dot_product_attention",
 ];
 
-const SINGLE: [&str; 55] = [
+const SINGLE: [&str; 70] = [
     "acos",
     "asin",
     "cosh",
@@ -95,14 +95,29 @@ const SINGLE: [&str; 55] = [
     "renorm",
     "logsumexp",
     "upsample_nearest1d",
+    "upsample_nearest1d.vec",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact1d.vec",
     "upsample_nearest2d",
+    "upsample_nearest2d.vec",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact2d.vec",
     "upsample_nearest3d",
+    "upsample_nearest3d.vec",
+    "_upsample_nearest_exact3d",
+    "_upsample_nearest_exact3d.vec",
     "upsample_linear1d",
+    "upsample_linear1d.vec",
     "upsample_bilinear2d",
+    "upsample_bilinear2d.vec",
     "_upsample_bilinear2d_aa",
+    "_upsample_bilinear2d_aa.vec",
     "upsample_trilinear3d",
+    "upsample_trilinear3d.vec",
     "upsample_bicubic2d",
+    "upsample_bicubic2d.vec",
     "_upsample_bicubic2d_aa",
+    "_upsample_bicubic2d_aa.vec",
 ];
 
 const SINGLE_BY_DTYPE: [&str; 11] = [

@@ -6,7 +6,7 @@ use crate::dtype::Dtype;
 use crate::model::{Argument, Size, TensorId};
 
 /// Tensors of more numbers than this are not worked out.
-const ELEMENT_LIMIT: usize = 4096;
+const ELEMENT_LIMIT: usize = 1 << 17;
 
 /// A tensor's numbers, in row-major order; truth values are 0 and 1.
 #[derive(Clone, Debug, PartialEq)]

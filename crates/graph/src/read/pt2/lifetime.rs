@@ -61,10 +61,17 @@ pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places, boundar
 struct Statement {
     line: u32,
     text: String,
-    /// The module call it is in or was in last.
-    child: Option<u32>,
+    /// The module calls it was in, the last of which it may be in still.
+    children: Vec<u32>,
     /// What it has made so far.
     made: Vec<TensorId>,
+}
+
+impl Statement {
+    fn new(line: &Line, child: Option<u32>) -> Statement {
+        let children = child.into_iter().collect();
+        Statement { line: line.number, text: line.text.clone(), children, made: Vec::new() }
+    }
 }
 
 /// A running forward function.
@@ -162,27 +169,28 @@ impl<'a> Walk<'a> {
             let is_other = match &frame.statement {
                 None => true,
                 Some(statement) => {
-                    let is_next = match (statement.child, child) {
-                        (Some(first), Some(second)) if first != second => self.places.are_in_a_loop(first, second),
-                        _ => false,
-                    };
+                    // A loop of one line may call modules of several lists.
+                    let is_next = child.is_some_and(|second| {
+                        let mut others = statement.children.iter().filter(|first| **first != second);
+                        others.any(|first| self.places.are_in_a_loop(*first, second))
+                    });
                     statement.line != line.number || is_next
                 }
             };
             if is_other {
                 self.end_statement(same - 1);
-                let statement = Statement { line: line.number, text: line.text.clone(), child, made: Vec::new() };
-                self.frames[same - 1].statement = Some(statement);
-            } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
-                statement.child = Some(child);
+                self.frames[same - 1].statement = Some(Statement::new(line, child));
+            } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child)
+                && !statement.children.contains(&child)
+            {
+                statement.children.push(child);
             }
         }
         for depth in same..calls.len() {
             self.enter(calls[depth]);
             if let Some(line) = lines.get(depth) {
                 let child = calls.get(depth + 1).copied();
-                let statement = Statement { line: line.number, text: line.text.clone(), child, made: Vec::new() };
-                self.frames[depth].statement = Some(statement);
+                self.frames[depth].statement = Some(Statement::new(line, child));
             }
         }
     }

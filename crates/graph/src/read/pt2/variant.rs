@@ -137,6 +137,7 @@ impl<'a> Builder<'a> {
         if self.mode != Mode::Train {
             self.turn_off(&mut call);
         }
+        self.enable_cudnn(&mut call);
         self.cast_whole(&mut call, original);
         if self.is_without_effect(&call) {
             self.pass_through(&call);
@@ -339,6 +340,14 @@ impl<'a> Builder<'a> {
         if call.arguments[at] != off {
             self.calls.has_turned_off = true;
             call.arguments[at] = off;
+        }
+    }
+
+    /// A torch without CUDA says that cuDNN is off, and the tracer writes it down; training has it on.
+    fn enable_cudnn(&mut self, call: &mut FlatCall) {
+        let at = self.operators.argument(call.operator, "cudnn_enabled");
+        if let Some(argument) = at.and_then(|at| call.arguments.get_mut(at)) {
+            *argument = Argument::Bool(true);
         }
     }
 

@@ -28,15 +28,25 @@ impl<'a> Interpreter<'a> {
         let Some(name) = place(target) else { return false };
         match value {
             Expr::BinOp(operation) if operation.op == Operator::Add => {
-                let is_self = |side: &Expr| place(side).is_some_and(|side| side == name);
-                let other = match (is_self(&operation.left), is_self(&operation.right)) {
-                    (true, false) => &*operation.right,
-                    (false, true) => &*operation.left,
-                    _ => return false,
-                };
-                let added = self.quietly(|this| this.eval(other));
-                let how = if matches!(other, Expr::List(_)) { Keeping::Append } else { Keeping::Add };
-                self.keep(&name, added, other, how)
+                let mut terms = Vec::new();
+                summands(value, &mut terms);
+                let (own, others): (Vec<&Expr>, Vec<&Expr>) =
+                    terms.into_iter().partition(|term| is_multiple_of(term, &name));
+                if own.is_empty() {
+                    return false;
+                }
+                let mut is_kept = false;
+                for other in others {
+                    let added = self.quietly(|this| this.eval(other));
+                    let how = if matches!(other, Expr::List(_)) { Keeping::Append } else { Keeping::Add };
+                    is_kept |= self.keep(&name, added, other, how);
+                }
+                is_kept
+            }
+            // The first turn has nothing to add to.
+            Expr::If(choice) => {
+                self.kept_by_assignment(target, &choice.body, result)
+                    || self.kept_by_assignment(target, &choice.orelse, result)
             }
             Expr::Call(call) => {
                 let function = names::dotted(&call.func).unwrap_or_default();
@@ -135,6 +145,11 @@ impl<'a> Interpreter<'a> {
     /// Writes down that a container keeps a value, and lets the container carry where that happened.
     pub(super) fn keep(&mut self, container: &str, value: Value, expression: &'a Expr, how: Keeping) -> bool {
         let at = self.statement.start().to_u32();
+        let value = match (how, value) {
+            (Keeping::Add | Keeping::Concatenate, Value::Tensor(tensor)) => Value::Tensor(self.recorded(tensor)),
+            (Keeping::Add | Keeping::Concatenate, Value::Structure(tensor)) => Value::Structure(self.recorded(tensor)),
+            (_, value) => value,
+        };
         let known = self.lookup(container).cloned();
         // A number or an unbounded list may grow; a deque with a length lets go by itself.
         if let Some(Binding { value: Value::List(_, true), .. }) = known {
@@ -276,6 +291,10 @@ impl<'a> Interpreter<'a> {
                     }
                 }
                 self.forget_parts(&name);
+                match self.gradients {
+                    Gradients::Off => self.without_gradients.insert(name.clone()),
+                    _ => self.without_gradients.remove(&name),
+                };
                 self.store(name, value);
             }
         }
@@ -314,7 +333,11 @@ impl<'a> Interpreter<'a> {
                 self.loss_made(name, &tensor);
                 Value::Structure(tensor)
             }
-            Value::Unknown(trace) if self.gradients != Gradients::Off && is_computed(expression) => {
+            Value::Unknown(trace)
+                if self.gradients != Gradients::Off
+                    && is_computed(expression)
+                    && !expression.is_some_and(|expression| self.is_made_without_gradients(expression)) =>
+            {
                 if self.names_into_backward().contains(name) {
                     let at = expression.map_or(self.statement.start(), |expression| expression.range().start());
                     let own = Some(Rc::new(Trace { forwards: vec![at.to_u32()], keeps: Vec::new() }));
@@ -343,6 +366,16 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    /// A part of something that was computed where autograd does not record.
+    fn is_made_without_gradients(&self, expression: &Expr) -> bool {
+        match expression {
+            Expr::Attribute(attribute) => self.is_made_without_gradients(&attribute.value),
+            Expr::Subscript(subscript) => self.is_made_without_gradients(&subscript.value),
+            Expr::Name(name) => self.without_gradients.contains(name.id.as_str()),
+            _ => false,
+        }
+    }
+
     fn loss_made(&mut self, name: &str, tensor: &Tensor) {
         if tensor.graph != Known::No && self.names_into_backward().contains(name) {
             self.record(Kind::LossMade { name: name.to_string() }, self.statement);
@@ -355,6 +388,28 @@ impl<'a> Interpreter<'a> {
         let result = evaluate(self);
         self.silent -= 1;
         result
+    }
+}
+
+/// What an expression adds up.
+fn summands<'a>(expression: &'a Expr, terms: &mut Vec<&'a Expr>) {
+    match expression {
+        Expr::BinOp(operation) if operation.op == Operator::Add && terms.len() < 16 => {
+            summands(&operation.left, terms);
+            summands(&operation.right, terms);
+        }
+        other => terms.push(other),
+    }
+}
+
+/// `total`, `0.9 * total`, `total / 2`.
+fn is_multiple_of(term: &Expr, name: &str) -> bool {
+    match term {
+        Expr::BinOp(operation) if operation.op == Operator::Mult => {
+            is_multiple_of(&operation.left, name) || is_multiple_of(&operation.right, name)
+        }
+        Expr::BinOp(operation) if operation.op == Operator::Div => is_multiple_of(&operation.left, name),
+        other => place(other).is_some_and(|place| place == name),
     }
 }
 

@@ -73,7 +73,10 @@ impl<'a> Interpreter<'a> {
             Value::Module(module) => self.forward(&module, call, &arguments),
             Value::Instance(class, name) => match self.facts.index.classes[class].kind {
                 ClassKind::Criterion => loss_of(&arguments),
-                ClassKind::Module | ClassKind::Lightning => self.forward(&name, call, &arguments),
+                ClassKind::Module | ClassKind::Lightning => {
+                    let value = self.forward(&name, call, &arguments);
+                    self.parts_of_forward(class, call, &arguments, value)
+                }
                 _ => match self.facts.index.method(class, "__call__") {
                     Some(method) => self.follow(method, Some(class), call, &arguments),
                     None => Value::Unknown(arguments.trace()),
@@ -107,7 +110,8 @@ impl<'a> Interpreter<'a> {
         let mut tensor = self.forward_tensor(call);
         if let Some(given) = given {
             tensor.trace = merge(&tensor.trace, &given.trace);
-            tensor.device = given.device;
+            // A batch that nobody is seen to move may be moved inside.
+            tensor.device = if given.is_data && given.device == Device::Cpu { Device::Unknown } else { given.device };
             if is_frozen && tensor.graph == Known::Yes {
                 tensor.graph = given.graph;
             }
@@ -118,6 +122,33 @@ impl<'a> Interpreter<'a> {
             tensor.device = Device::Gpu;
         }
         Value::Structure(tensor)
+    }
+
+    /// What a network of the file returns: where that is several things, some may be plain numbers.
+    fn parts_of_forward(
+        &mut self,
+        class: ClassId,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+        value: Value,
+    ) -> Value {
+        let (Some(forward), Value::Structure(tensor)) = (self.facts.index.method(class, "forward"), &value) else {
+            return value;
+        };
+        let (visited, scopes) = (self.visited[forward], self.facts.consumed.len());
+        let returned = self.quietly(|this| this.follow(forward, Some(class), call, arguments));
+        self.visited[forward] = visited;
+        self.facts.consumed.truncate(scopes);
+        match returned {
+            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
+                let part = |item: &Value| match item {
+                    Value::Plain => Value::Plain,
+                    _ => Value::Structure(tensor.clone()),
+                };
+                Value::Tuple(Rc::new(items.iter().map(part).collect()))
+            }
+            _ => value,
+        }
     }
 
     /// Goes into a function of the file as this call would.
@@ -140,7 +171,7 @@ impl<'a> Interpreter<'a> {
             .iter()
             .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
         let is_forward = declared.name == "forward" && declared.class.is_some();
-        if is_forward {
+        if is_forward && self.silent == 0 {
             return unknown;
         }
         let is_method = declared.class.is_some() && !is_static;
@@ -218,7 +249,9 @@ impl<'a> Interpreter<'a> {
         {
             self.follow(constructor, Some(class), call, arguments);
         }
+        let is_tuple = self.facts.index.classes[class].bases.iter().any(|base| names::last(base) == "NamedTuple");
         match kind {
+            ClassKind::Other if is_tuple => Value::Tuple(Rc::new(arguments.all().cloned().collect())),
             ClassKind::Criterion => Value::Criterion,
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
@@ -306,7 +339,7 @@ impl<'a> Interpreter<'a> {
         if names::is_loader(last) || last.contains("loader") {
             return Value::Loader(crate::analysis::value::Loader {
                 role: self.data_role(call),
-                device: Device::Unknown,
+                device: self.facts.index.batches,
             });
         }
         // Progress bars, prefetchers: what they are given comes out of them.

@@ -6,10 +6,10 @@ use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operato
 use ruff_text_size::Ranged;
 
 use super::{Interpreter, NESTING};
-use crate::analysis::facts::{Keeping, Kind};
+use crate::analysis::facts::{Gradients, Keeping, Kind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role, place};
-use crate::analysis::value::{Device, Known, Tensor, Value, merge};
+use crate::analysis::value::{Device, Known, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// What an expression may be.
@@ -253,6 +253,7 @@ impl<'a> Interpreter<'a> {
                 _ => Value::UNKNOWN,
             },
             Value::Accelerator if name == "device" => Value::Device(Device::Gpu),
+            Value::Unknown(_) if matches!(name, "shape" | "ndim") => Value::Plain,
             other => match place(expression) {
                 Some(place) => match self.guess(&place) {
                     Value::Unknown(_) => Value::Unknown(other.trace()),
@@ -300,13 +301,26 @@ impl<'a> Interpreter<'a> {
             Value::Dataset(_) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Cpu) }),
             Value::Module(module) => Value::Module(module),
             Value::Checkpoint(from) => Value::Checkpoint(from),
+            // `loaders["val"]`: several loaders under one name.
+            Value::Loader(loader) => {
+                let role = match &*subscript.slice {
+                    Expr::StringLiteral(key) => names::role(key.value.to_str()),
+                    _ => Role::Unknown,
+                };
+                Value::Loader(Loader { role, ..loader })
+            }
             other => Value::Unknown(other.trace()),
         }
     }
 
+    /// What an operation on a tensor starts from: where autograd does not record, its result has no graph.
+    pub(super) fn recorded(&self, tensor: Tensor) -> Tensor {
+        if self.gradients == Gradients::Off { tensor.detached() } else { tensor }
+    }
+
     /// What an operator makes of two values.
     pub(super) fn arithmetic(&self, left: &Value, right: &Value) -> Value {
-        match (left.tensor(), right.tensor()) {
+        match (left.tensor().map(|tensor| self.recorded(tensor)), right.tensor().map(|tensor| self.recorded(tensor))) {
             (Some(one), Some(two)) => Value::Tensor(one.with(&two)),
             (Some(tensor), None) | (None, Some(tensor)) => {
                 let other = if left.tensor().is_some() { right } else { left };

@@ -11,6 +11,9 @@ use crate::analysis::facts::Kind;
 use crate::analysis::names::{self, Role};
 use crate::analysis::value::{Device, Known, Loader, Tensor, Value};
 
+/// Stands for a class that `namedtuple` has made.
+const NAMED_TUPLE: &str = "namedtuple()";
+
 impl<'a> Interpreter<'a> {
     /// A call of something imported, by its full name.
     pub(super) fn library(&mut self, path: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
@@ -34,6 +37,9 @@ impl<'a> Interpreter<'a> {
                 return Value::List(Rc::new(Value::UNKNOWN), is_bounded);
             }
             ("collections", "defaultdict" | "OrderedDict") => return Value::List(Rc::new(Value::UNKNOWN), false),
+            // What it gives makes tuples: `Row(step, loss)`.
+            ("collections", "namedtuple") => return Value::Library(NAMED_TUPLE.into()),
+            _ if path == NAMED_TUPLE => return Value::Tuple(Rc::new(arguments.all().cloned().collect())),
             ("copy", "deepcopy" | "copy") => return arguments.first(),
             ("transformers", _) if last.contains("schedule") => return Value::Scheduler,
             ("transformers", "AdamW" | "Adafactor") => return self.optimizer(),
@@ -234,7 +240,10 @@ impl<'a> Interpreter<'a> {
         let location = call.arguments.find_argument_value("map_location", 1);
         let onto = match location {
             None | Some(Expr::NoneLiteral(_)) => Device::Unknown,
-            Some(Expr::Lambda(_)) => Device::Cpu,
+            Some(Expr::Lambda(lambda)) => {
+                let goes_to_gpu = self.facts.source[lambda.body.range()].contains("cuda");
+                if goes_to_gpu { Device::Gpu } else { Device::Cpu }
+            }
             Some(Expr::Dict(_)) => Device::Gpu,
             Some(other) => self.device_of(other),
         };

@@ -26,7 +26,11 @@ impl<'a> Interpreter<'a> {
             return value;
         }
         match &owner {
-            Value::Tensor(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, false),
+            Value::Tensor(tensor) => {
+                let tensor = self.recorded(tensor.clone());
+                self.tensor_method(&tensor, owner_expression, name, call, arguments, false)
+            }
+            // Methods of a structure hand out what is in it.
             Value::Structure(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, true),
             Value::Module(module) => self.module_method(&module.clone(), name, call, arguments),
             Value::Optimizer(_) => match name {
@@ -112,6 +116,10 @@ impl<'a> Interpreter<'a> {
             Value::Plain => Value::Plain,
             Value::Checkpoint(from) => match name {
                 "get" | "pop" | "items" | "values" | "copy" => Value::Checkpoint(*from),
+                // What was saved was a tensor after all.
+                "cuda" | "to" => {
+                    self.tensor_method(&Tensor::plain(Device::Cpu), owner_expression, name, call, arguments, true)
+                }
                 _ => Value::UNKNOWN,
             },
             Value::Unknown(None)
@@ -120,6 +128,8 @@ impl<'a> Interpreter<'a> {
                 let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
+            // A number, whatever it is asked of.
+            _ if matches!(name, "size" | "numel" | "dim" | "item" | "tolist") => Value::Plain,
             _ => {
                 let trace = merge(&owner.trace(), &arguments.trace());
                 if names::is_loss_function(name) && !name.starts_with("get_") {
@@ -187,13 +197,11 @@ impl<'a> Interpreter<'a> {
                     (Value::Optimizer(name), _) => Some((name.to_string(), false)),
                     (Value::Unknown(_) | Value::Module(_), _) => {
                         let place = place.clone().unwrap_or_default();
-                        let is_engine = self
-                            .facts
-                            .index
-                            .methods_called
-                            .get("backward")
-                            .is_some_and(|places| places.contains(&place));
-                        is_engine.then_some((place, true))
+                        let methods = &self.facts.index.methods_called;
+                        let has = |method: &str| methods.get(method).is_some_and(|places| places.contains(&place));
+                        let is_engine = has("backward");
+                        let is_optimizer = names::is_optimizer(&place) && has("zero_grad");
+                        (is_engine || is_optimizer).then_some((place, is_engine))
                     }
                     _ => None,
                 };
@@ -230,13 +238,25 @@ impl<'a> Interpreter<'a> {
                 Some(owner.clone())
             }
             "append" | "appendleft" | "add" | "extend" | "insert" | "put"
-                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..)) =>
+                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..))
+                    || defaulted(expression).is_some() =>
             {
-                let container = place?;
+                let container = place.or_else(|| defaulted(expression))?;
                 let argument = call.arguments.args.last()?;
                 let value = arguments.positional.last()?.clone();
                 self.keep(&container, value, argument, Keeping::Append);
                 Some(Value::None)
+            }
+            "add_" if matches!(owner, Value::Tensor(_)) => {
+                let (container, argument) = (place?, call.arguments.args.first()?);
+                self.keep(&container, arguments.first(), argument, Keeping::Add);
+                Some(owner.clone())
+            }
+            "pop" | "popleft" | "popitem" if matches!(owner, Value::List(..) | Value::Unknown(_)) => {
+                if let Some(name) = place {
+                    self.record(Kind::Delete { name }, range);
+                }
+                None
             }
             "clear" => {
                 if let Some(place) = &place {
@@ -271,7 +291,7 @@ impl<'a> Interpreter<'a> {
                         lower.contains("sched") || lower.contains("scaler")
                     });
                 for from in froms.into_iter().filter(|_| !is_small) {
-                    self.record(Kind::LoadState { from }, range);
+                    self.record(Kind::LoadState { from, into: place.clone() }, range);
                 }
                 Some(Value::Plain)
             }
@@ -410,6 +430,15 @@ impl<'a> Interpreter<'a> {
             }
             _ => Value::Unknown(arguments.trace()),
         }
+    }
+}
+
+/// The container in `table.setdefault(key, [])`.
+fn defaulted(expression: &Expr) -> Option<String> {
+    let Expr::Call(call) = expression else { return None };
+    match &*call.func {
+        Expr::Attribute(method) if method.attr.as_str() == "setdefault" => names::place(&method.value),
+        _ => None,
     }
 }
 

@@ -11,11 +11,12 @@ mod library;
 mod methods;
 mod statements;
 
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use ruff_python_ast::{Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange, TextSize};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::backward_names::backward_names;
 use super::facts::{Event, Facts, Gradients, Iterates, Kind, Loop, LoopId, Scope, ScopeId, ScopeKind};
@@ -56,6 +57,8 @@ struct Interpreter<'a> {
     on_gpu: HashSet<String>,
     scope: ScopeId,
     gradients: Gradients,
+    /// What the module leaves autograd at for whoever calls its functions.
+    left_at: Gradients,
     silent: u32,
     statement: TextRange,
     loop_depth: usize,
@@ -66,13 +69,16 @@ struct Interpreter<'a> {
     backward_names: HashMap<Option<FunctionId>, Rc<HashSet<String>>>,
     /// The name the value under evaluation is going to have.
     target: Option<String>,
+    guesses: RefCell<HashMap<String, Value>>,
+    /// Names that were last bound where autograd does not record.
+    without_gradients: HashSet<String>,
 }
 
 /// Finds out what happens in a file.
 pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
     let index = Index::new(body, source);
     let mut interpreter = Interpreter {
-        attributes: vec![HashMap::new(); index.classes.len()],
+        attributes: vec![HashMap::default(); index.classes.len()],
         visited: vec![false; index.functions.len()],
         facts: Facts {
             index,
@@ -85,21 +91,24 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
         },
         events: Vec::new(),
         frames: Vec::new(),
-        globals: HashMap::new(),
-        frozen: HashSet::new(),
-        on_gpu: HashSet::new(),
+        globals: HashMap::default(),
+        frozen: HashSet::default(),
+        on_gpu: HashSet::default(),
         scope: 0,
         gradients: Gradients::On,
+        left_at: Gradients::On,
         silent: 0,
         statement: TextRange::empty(TextSize::new(0)),
         loop_depth: 0,
         nesting: 0,
         active: Vec::new(),
         budget: BUDGET,
-        backward_names: HashMap::new(),
+        backward_names: HashMap::default(),
         target: None,
+        guesses: RefCell::default(),
+        without_gradients: HashSet::default(),
     };
-    if interpreter.facts.index.has_torch {
+    if interpreter.facts.index.is_worth_following {
         interpreter.run(body);
     }
     interpreter.facts
@@ -135,14 +144,18 @@ impl<'a> Interpreter<'a> {
         if let Some(frame) = self.frames.pop() {
             self.globals = frame.variables;
         }
+        self.left_at = self.gradients;
         self.end_root();
     }
 
     fn root_function(&mut self, function: FunctionId) {
         self.visited[function] = true;
         self.scope = self.new_scope(None, ScopeKind::Root(Some(function)));
-        self.gradients = self.decorated(function).unwrap_or(Gradients::On);
+        self.gradients = self.decorated(function).unwrap_or(self.left_at);
         let hook = self.hook(function);
+        if hook.is_none() && self.gradients == Gradients::On && self.is_left_to_callers(function) {
+            self.gradients = Gradients::Unknown;
+        }
         if let Some((role, gradients)) = hook {
             self.gradients = gradients.unwrap_or(self.gradients);
             let outer = self.scope;
@@ -160,6 +173,9 @@ impl<'a> Interpreter<'a> {
             {
                 value = Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Gpu) });
             }
+            if let (Some(class), "self") = (class, name) {
+                value = Value::Instance(class, "self".into());
+            }
             frame.variables.insert(name.to_string(), Binding { value, scope: self.scope });
         }
         self.frames.push(frame);
@@ -170,8 +186,15 @@ impl<'a> Interpreter<'a> {
         self.end_root();
     }
 
+    /// A method of a network that nobody in the file is seen to call, and that trains nothing itself.
+    fn is_left_to_callers(&self, function: FunctionId) -> bool {
+        let declared = &self.facts.index.functions[function];
+        let is_network = declared.class.is_some_and(|class| self.facts.index.classes[class].kind == ClassKind::Module);
+        is_network && !self.facts.source[declared.range].contains("backward(")
+    }
+
     fn end_root(&mut self) {
-        self.gradients = Gradients::On;
+        self.gradients = self.left_at;
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
             self.facts.roots.push(events);
@@ -341,6 +364,15 @@ impl<'a> Interpreter<'a> {
 
     /// What a name that nothing is known of stands for, going by how it is used and by what it is called.
     fn guess(&self, place: &str) -> Value {
+        if let Some(known) = self.guesses.borrow().get(place) {
+            return known.clone();
+        }
+        let value = self.guess_anew(place);
+        self.guesses.borrow_mut().insert(place.to_string(), value.clone());
+        value
+    }
+
+    fn guess_anew(&self, place: &str) -> Value {
         let index = &self.facts.index;
         let has = |method: &str| index.methods_called.get(method).is_some_and(|places| places.contains(place));
         let lower = names::last(place).to_lowercase();
@@ -360,7 +392,7 @@ impl<'a> Interpreter<'a> {
             return Value::Device(Device::Unknown);
         }
         if names::is_loader(place) {
-            return Value::Loader(Loader { role: names::role(place), device: Device::Unknown });
+            return Value::Loader(Loader { role: names::role(place), device: self.facts.index.batches });
         }
         if names::is_dataset(place) {
             return Value::Dataset(names::role(place));

@@ -1,9 +1,8 @@
 //! Statements, one after the other.
 
-use std::collections::HashMap;
-
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtFor, StmtIf, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
+use rustc_hash::FxHashMap as HashMap;
 
 use super::{Binding, Interpreter, LOOP_DEPTH, NESTING};
 use crate::analysis::facts::{Gradients, Iterates, Kind, ScopeKind};

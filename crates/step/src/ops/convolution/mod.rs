@@ -1,5 +1,6 @@
 //! Convolutions: which library runs them, in which format, and what each pass allocates.
 
+mod classes;
 mod cudnn;
 mod geometry;
 mod problem;

@@ -57,6 +57,18 @@ fn up(number: i64, multiple: i64) -> i64 {
 }
 
 impl Problem {
+    /// Dimensions of the image as it was recorded: rows are recorded as such, though they become images of height one.
+    pub fn rank_seen(&self) -> u8 {
+        let rank = self.stride.len();
+        let is_row = rank == 2 && self.image[2] == 1 && self.weight[2] == 1 && self.image[3] > 1;
+        if is_row { 1 } else { rank as u8 }
+    }
+
+    /// 0 for one group, 1 for some, 2 where each channel is a group.
+    pub fn grouping(&self) -> u8 {
+        if self.groups > 1 { 1 + u8::from(self.groups == self.image[1]) } else { 0 }
+    }
+
     /// Channels are padded to 16 bytes.
     fn multiple(&self) -> i64 {
         16 / self.dtype.bytes().cast_signed().max(1)
@@ -92,6 +104,23 @@ impl Problem {
             Copied::InputsPadded => (outputs, up(inputs, self.multiple())),
         };
         outputs * inputs * self.weight[2..].iter().product::<i64>()
+    }
+
+    /// Bytes of a copy of what the pass makes: the result, or the image's gradient.
+    pub fn produced_copy(&self, copied: Copied) -> i64 {
+        if self.pass == Pass::Forward { self.result_copy(copied) } else { self.image_copy(copied) }
+    }
+
+    /// Bytes of the partial sums of a depthwise weight's gradient, channels last: eight an image.
+    pub fn depthwise_sums(&self) -> i64 {
+        8 * self.image[0] * up(self.image[1], 32) * self.weight[2..].iter().product::<i64>() * 4
+    }
+
+    /// Bytes of image, result and weight as Winograd's tiles, six by six numbers for four by four.
+    pub fn winograd_tiles(&self) -> i64 {
+        let tiles = self.result[0] * self.result[2..].iter().map(|side| up(*side, 4) / 4).product::<i64>();
+        let (inputs, outputs) = (self.image[1], self.result[1]);
+        36 * 4 * (inputs * tiles + outputs * tiles + inputs * outputs)
     }
 
     /// Bytes of all three tensors.

@@ -1,13 +1,15 @@
 //! Workspaces that cuDNN was seen to take, and what they say about convolutions nobody recorded.
 //!
 //! The table is made by `validation/workspace_grid/pack.py` from recordings on an H200 with cuDNN 9.19. An entry reads a
-//! workspace as copies of tensors in the other layout plus partial sums or a few bytes; for a shape that is not in the table,
-//! the nearest entries are applied to its sizes: what most of them say, else the nearest, unless that is far off the middle. `docs/cudnn-workspaces.md` says how often that is right.
+//! workspace as copies of tensors in the other layout and something within them, such as partial sums. For a shape that is not
+//! in the table, [`classes`] say which of these readings cuDNN chooses, and the nearest entry of that class says how many
+//! partial sums there are. `docs/cudnn-workspaces.md` says how often that is right.
 
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
 
-use super::problem::{Copied, Problem};
+use super::classes;
+use super::problem::{Copied, Pass, Problem};
 use crate::format::Format;
 
 static TABLE: &[u8] = include_bytes!("../../../data/cudnn-convolutions.bin");
@@ -16,18 +18,23 @@ const HEADER: usize = 16;
 const GROUP: usize = 16;
 const ENTRY: usize = 40;
 const UNIT: f64 = 1024.0;
-const WEIGHTS: [u32; 7] = [1, 1, 2, 2, 1, 1, 1];
+const WEIGHTS: [u32; 7] = [1, 1, 4, 4, 1, 1, 1];
 const ALIGNMENT: u32 = 2048;
 const FLOAT16: u32 = 204;
-/// A kind of entry: partial sums of the weight's gradient, one an image.
+/// Kinds of readings, as in `readings.py`. Partial sums of the weight in one of three paddings are below, those of what a pass
+/// makes above.
 const BY_IMAGE: u8 = 4;
+const DEPTHWISE: u8 = 7;
+const WINOGRAD: u8 = 8;
 /// Where the input channels stand among the features; entries of a group are in their order.
 const INPUTS: usize = 2;
 /// A kernel or stride that was not recorded is this far away for each step.
 const OTHER_KERNEL: u32 = 8192;
 
-/// How many neighbours are asked.
+/// How many neighbours are asked, whatever their class.
 const NEIGHBOURS: usize = 5;
+/// How many of each class that a tree named.
+const OF_A_CLASS: usize = 3;
 
 /// What is known of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +76,9 @@ fn key(problem: &Problem) -> Option<Key> {
         Dtype::Bfloat16 | Dtype::Float16 => 1,
         _ => return None,
     };
-    let channels = problem.image[1];
-    let grouping = if problem.groups > 1 { 1 + u8::from(problem.groups == channels) } else { 0 };
     let rank = problem.stride.len();
-    // Rows were recorded as images of height one, which is what they become.
-    let is_row = rank == 2 && problem.image[2] == 1 && problem.weight[2] == 1 && problem.image[3] > 1;
-    let rank_seen = if is_row { 1 } else { rank as u8 };
-    let mut key =
-        [precision, u8::from(problem.format == Format::ChannelsLast), rank_seen, grouping, 1, 1, 1, 1, 1, 1, 0];
+    let is_last = u8::from(problem.format == Format::ChannelsLast);
+    let mut key = [precision, is_last, problem.rank_seen(), problem.grouping(), 1, 1, 1, 1, 1, 1, 0];
     let small = |number: i64| u8::try_from(number).unwrap_or(u8::MAX);
     for dim in 0..rank {
         key[4 + 3 - rank + dim] = small(problem.weight[2 + dim]);
@@ -136,47 +138,72 @@ fn group(index: usize) -> (&'static [u8], &'static [u8]) {
 /// The nearest entries and how far they are, the nearest first.
 type Nearest = SmallVec<[(u32, &'static [u8]); NEIGHBOURS + 1]>;
 
-/// Searches a group from where its input channels are the wanted ones, outwards on both sides for as long as the channels
-/// alone do not make an entry too far.
-fn search(nearest: &mut Nearest, entries: &'static [u8], wanted: &Features, penalty: u32) {
-    let count = entries.len() / ENTRY;
-    let inputs = |index: usize| i32::from(half(entries, index * ENTRY + 2 * INPUTS));
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if inputs(middle) < wanted.numbers[INPUTS] { low = middle + 1 } else { high = middle }
-    }
-    for index in low..count {
-        if !consider(nearest, &entries[index * ENTRY..(index + 1) * ENTRY], wanted, penalty) {
-            break;
+/// What is looked for.
+struct Wanted {
+    features: Features,
+    pass: Pass,
+    /// Of entries, where it matters.
+    class: Option<u16>,
+    count: usize,
+}
+
+impl Wanted {
+    /// Searches a group from where its input channels are the wanted ones, outwards on both sides for as long as the
+    /// channels alone do not make an entry too far.
+    fn search(&self, nearest: &mut Nearest, entries: &'static [u8], penalty: u32) {
+        let count = entries.len() / ENTRY;
+        let inputs = |index: usize| i32::from(half(entries, index * ENTRY + 2 * INPUTS));
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if inputs(middle) < self.features.numbers[INPUTS] { low = middle + 1 } else { high = middle }
+        }
+        for index in low..count {
+            if !self.consider(nearest, &entries[index * ENTRY..(index + 1) * ENTRY], penalty) {
+                break;
+            }
+        }
+        for index in (0..low).rev() {
+            if !self.consider(nearest, &entries[index * ENTRY..(index + 1) * ENTRY], penalty) {
+                break;
+            }
         }
     }
-    for index in (0..low).rev() {
-        if !consider(nearest, &entries[index * ENTRY..(index + 1) * ENTRY], wanted, penalty) {
-            break;
+
+    /// Puts an entry among the nearest if it is one; whether those with other channels may be as well.
+    fn consider(&self, nearest: &mut Nearest, entry: &'static [u8], penalty: u32) -> bool {
+        let worst = nearest.last().filter(|_| nearest.len() == self.count).map_or(u32::MAX, |(far, _)| *far);
+        let channels = i32::from(half(entry, 2 * INPUTS)).abs_diff(self.features.numbers[INPUTS]) * WEIGHTS[INPUTS];
+        if channels.saturating_add(penalty) >= worst {
+            return false;
         }
+        if self.class.is_some_and(|class| class_of(entry, self.pass) != class) {
+            return true;
+        }
+        let far = distance(entry, &self.features).saturating_add(penalty);
+        if far < worst {
+            let place = nearest.iter().position(|(other, _)| *other > far).unwrap_or(nearest.len());
+            nearest.insert(place, (far, entry));
+            nearest.truncate(self.count);
+        }
+        true
     }
 }
 
-/// Puts an entry among the nearest if it is one; whether those with other channels may be as well.
-fn consider(nearest: &mut Nearest, entry: &'static [u8], wanted: &Features, penalty: u32) -> bool {
-    let worst = nearest.last().filter(|_| nearest.len() == NEIGHBOURS).map_or(u32::MAX, |(far, _)| *far);
-    let channels = i32::from(half(entry, 2 * INPUTS)).abs_diff(wanted.numbers[INPUTS]) * WEIGHTS[INPUTS];
-    if channels.saturating_add(penalty) >= worst {
-        return false;
-    }
-    let far = distance(entry, wanted).saturating_add(penalty);
-    if far < worst {
-        let place = nearest.iter().position(|(other, _)| *other > far).unwrap_or(nearest.len());
-        nearest.insert(place, (far, entry));
-        nearest.truncate(NEIGHBOURS);
-    }
-    true
+/// Where an entry's reading for a pass begins.
+fn reading(pass: Pass) -> usize {
+    16 + 8 * pass as usize
+}
+
+/// The class of an entry's reading: copies and kind.
+fn class_of(entry: &[u8], pass: Pass) -> u16 {
+    let at = reading(pass);
+    u16::from(entry[at]) + 36 * u16::from(entry[at + 1])
 }
 
 /// What an entry says of a problem.
 fn applied(entry: &[u8], problem: &Problem) -> u64 {
-    let at = 16 + 8 * problem.pass as usize;
+    let at = reading(problem.pass);
     let (copies, kind) = (entry[at], entry[at + 1]);
     let (rest, value) = (i64::from(half(entry, at + 2)), i64::from(word(entry, at + 4)));
     let copied = |number: u8| match number {
@@ -189,12 +216,15 @@ fn applied(entry: &[u8], problem: &Problem) -> u64 {
     let copies = problem.image_copy(copied(copies % 3))
         + problem.weight_elements(copied(copies / 3 % 4)) * size
         + problem.result_copy(copied(copies / 12));
-    let inner = match kind {
-        0 => value,
+    let bytes = match kind {
         BY_IMAGE => problem.image[0] * problem.weight_elements(Copied::Plain) * 4,
-        padding => value * problem.weight_elements(copied(padding)) * 4 + rest,
+        DEPTHWISE => problem.depthwise_sums(),
+        WINOGRAD => problem.winograd_tiles(),
+        1..BY_IMAGE => copies + value * problem.weight_elements(copied(kind)) * 4 + rest,
+        5..DEPTHWISE => copies + value * problem.produced_copy(copied(kind - BY_IMAGE)) / size * 4 + rest,
+        _ => copies + value,
     };
-    (copies + inner).unsigned_abs()
+    bytes.unsigned_abs()
 }
 
 /// What is made of what the neighbours say, the nearest first.
@@ -206,47 +236,56 @@ fn likeliest(said: &[u64], tensors: u64) -> u64 {
             first = bytes;
         }
     }
-    let mut sorted: SmallVec<[u64; NEIGHBOURS]> = said.into();
+    let mut sorted: SmallVec<[u64; 16]> = said.into();
     sorted.sort_unstable();
     let middle = sorted[sorted.len() / 2];
     if first.abs_diff(middle) > tensors / 4 { middle } else { first }
 }
 
-/// The workspace of a convolution.
-pub fn workspace(problem: &Problem) -> Spread {
-    let everything = problem.all_copies().unsigned_abs();
-    let Some(wanted_key) = key(problem) else {
-        return Spread { expected: 0, least: 0, most: everything };
-    };
-    let wanted = features(problem);
+/// The nearest entries of a class, or of any, and whether shapes of this type, layout, kernel and stride were recorded.
+fn nearest(problem: &Problem, class: Option<u16>, count: usize) -> Option<(Nearest, bool)> {
+    let wanted_key = key(problem)?;
+    let wanted = Wanted { features: features(problem), pass: problem.pass, class, count };
     let mut nearest = Nearest::new();
     let groups = word(TABLE, 8) as usize;
     let known = (0..groups).map(group).find(|(group_key, _)| *group_key == wanted_key);
     if let Some((_, entries)) = known {
-        search(&mut nearest, entries, &wanted, 0);
+        wanted.search(&mut nearest, entries, 0);
     } else {
         for (group_key, entries) in (0..groups).map(group) {
             if group_key[..2] == wanted_key[..2] && group_key[3] == wanted_key[3] {
                 let steps: u32 = (2..11).map(|place| u32::from(group_key[place].abs_diff(wanted_key[place]))).sum();
-                search(&mut nearest, entries, &wanted, steps * OTHER_KERNEL);
+                wanted.search(&mut nearest, entries, steps * OTHER_KERNEL);
             }
         }
     }
-    let Some(&(far, first)) = nearest.first() else {
+    Some((nearest, known.is_some()))
+}
+
+/// The workspace of a convolution.
+pub fn workspace(problem: &Problem) -> Spread {
+    let everything = problem.all_copies().unsigned_abs();
+    let Some((near, is_known)) = nearest(problem, None, NEIGHBOURS) else {
+        return Spread { expected: 0, least: 0, most: everything };
+    };
+    let Some(&(far, first)) = near.first() else {
         return Spread { expected: everything, least: 0, most: everything };
     };
     if far == 0 {
         return Spread::exactly(applied(first, problem));
     }
-    let said: SmallVec<[u64; NEIGHBOURS]> = nearest.iter().map(|(_, entry)| applied(entry, problem)).collect();
-    let expected = likeliest(&said, problem.plain_copies().unsigned_abs());
+    let mut said: SmallVec<[u64; 16]> = near.iter().map(|(_, entry)| applied(entry, problem)).collect();
+    let mut expected = None;
+    for class in classes::votes(problem) {
+        let Some((of_class, _)) = nearest(problem, Some(class), OF_A_CLASS) else { continue };
+        let bytes = of_class.iter().map(|(_, entry)| applied(entry, problem));
+        expected = expected.or_else(|| bytes.clone().next());
+        said.extend(bytes);
+    }
+    let expected = expected.unwrap_or_else(|| likeliest(&said, problem.plain_copies().unsigned_abs()));
     let (least, most) =
         said.iter().fold((expected, expected), |(least, most), &found| (least.min(found), most.max(found)));
-    if known.is_some() {
-        Spread { expected, least, most }
-    } else {
-        Spread { expected, least: 0, most: most.max(everything) }
-    }
+    if is_known { Spread { expected, least, most } } else { Spread { expected, least: 0, most: most.max(everything) } }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The memory cuDNN's convolutions work in.
 
 use super::problem::{Pass, Problem};
-use super::recorded;
+use super::recorded::{self, Spread};
 use crate::forward::Guess;
+use crate::kernels::reduce::Gpu;
 use crate::ops::Context;
 
 /// How PyTorch chooses among cuDNN's plans for a convolution.
@@ -13,6 +14,9 @@ pub struct Plans {
     /// What is assumed of workspaces that nobody recorded.
     pub assumption: Guess,
 }
+
+/// The GPU whose plans were recorded.
+const RECORDED_ON: Gpu = Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 };
 
 /// Takes the workspace for as long as the kernels are launched. Without room for it PyTorch goes on to the next plan, and
 /// the last ones need none.
@@ -35,7 +39,8 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         drop(context.forgoable(kept));
         return;
     }
-    let guess = context.spread(problem, recorded::workspace);
+    let recorded = context.spread(problem, recorded::workspace);
+    let guess = if context.gpu() == RECORDED_ON { recorded } else { elsewhere(problem, recorded) };
     if !guess.is_certain() {
         context.note_guess("workspace of a convolution");
     }
@@ -44,6 +49,11 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         Guess::Least => guess.least,
         Guess::Most => guess.most,
     }));
+}
+
+/// On another GPU cuDNN may choose any plan: one without a workspace, or one that copies everything.
+fn elsewhere(problem: &Problem, recorded: Spread) -> Spread {
+    Spread { expected: recorded.expected, least: 0, most: recorded.most.max(problem.all_copies().unsigned_abs()) }
 }
 
 /// All plans are tried in the largest of their workspaces; where there is no room for it, in less, which is not modelled. Of 249 recorded searches a pass, half

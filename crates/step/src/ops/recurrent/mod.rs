@@ -1,6 +1,7 @@
 //! Recurrent layers through cuDNN: weights in one piece, a reserve that training keeps, a workspace a pass.
 
-mod recorded;
+mod problem;
+mod workspace;
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_graph::dtype::Dtype;
@@ -9,11 +10,11 @@ use super::copy::cast_to;
 use super::linear::only;
 use super::view::permuted_in_graph;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
-use crate::forward::Guess;
 use crate::memory::Category;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
-use recorded::{Kind, Problem};
+use problem::{Kind, Problem};
+use workspace::Pass;
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -33,16 +34,8 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
-fn take_workspace(context: &mut Context, problem: &Problem) {
-    let guess = recorded::workspace(problem);
-    if !guess.is_certain() {
-        context.note_guess("workspace of a recurrent layer");
-    }
-    let workspace = context.scratch(match context.plans().assumption {
-        Guess::Usual => guess.expected,
-        Guess::Least => guess.least,
-        Guess::Most => guess.most,
-    });
+fn take_workspace(context: &mut Context, problem: &Problem, pass: Pass) {
+    let workspace = context.scratch(problem.workspace(pass));
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);
 }
@@ -60,16 +53,17 @@ impl Backward for Recurrent {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None; 1 + self.states + self.weights.len()] };
         let input = node.saved(self.states);
-        let state = node.saved(0).layout().clone();
+        // Saved from the last state on; an LSTM's hidden states are narrower than its cells where they are projected.
+        let layout_of = |output: usize| node.saved(self.states - output).layout().clone();
         let made: SmallVec<[Tensor; 2]> = (1..=self.states)
             .filter(|&output| gradients.get(output).is_none_or(Option::is_none))
-            .map(|_| context.empty(state.clone()))
+            .map(|output| context.empty(layout_of(output)))
             .collect();
         let read = context.contiguous(&input);
         let incoming = context.contiguous(&gradient);
         let result = context.empty_contiguous(input.dtype(), input.shape());
-        let states: SmallVec<[Tensor; 2]> = (0..self.states).map(|_| context.empty(state.clone())).collect();
-        take_workspace(context, &self.problem);
+        let states: SmallVec<[Tensor; 2]> = (1..=self.states).map(|output| context.empty(layout_of(output))).collect();
+        take_workspace(context, &self.problem, Pass::Backward);
         context.release_scratch();
         drop(incoming);
         drop(read);
@@ -78,7 +72,7 @@ impl Backward for Recurrent {
             let read = context.contiguous(&input);
             let whole: i64 = self.weights.iter().map(Layout::elements).sum();
             let whole = context.empty_contiguous(input.dtype(), &[whole]);
-            take_workspace(context, &self.problem);
+            take_workspace(context, &self.problem, Pass::Backward);
             context.release_scratch();
             drop(read);
             whole
@@ -135,8 +129,9 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
     let (is_training, is_both_ways, is_batch_first) = (call.bool(6)?, call.bool(7)?, call.bool(8)?);
     let directions = 1 + i64::from(is_both_ways);
     let of_a_layer = if has_biases { 4 } else { 2 };
-    // Another number of weights is a projection, which is not modelled.
-    if weights.len() as i64 != of_a_layer * layers * directions || call.tensor(0)?.shape().len() != 3 {
+    let is_projected = weights.len() as i64 == (of_a_layer + 1) * layers * directions;
+    let is_plain = weights.len() as i64 == of_a_layer * layers * directions;
+    if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != 3 {
         return Err(Unmodelled);
     }
     let has_dropout = dropout > 0.0 && is_training;
@@ -157,11 +152,26 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
         true => only(permuted_in_graph(context, &tensors.input, &[1, 0, 2]))?,
         false => tensors.input.clone(),
     };
-    let (&[length, batch, inputs], &[.., hidden]) = (input.shape(), tensors.states[0].shape()) else {
+    let last_width = |state: Option<&Tensor>| state.and_then(|state| state.shape().last().copied());
+    let (Some(outputs), Some(hidden)) = (last_width(tensors.states.first()), last_width(tensors.states.last())) else {
         return Err(Unmodelled);
     };
+    let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
+    let projection = if is_projected { outputs } else { 0 };
     let dtype = input.dtype();
-    let problem = Problem { kind, dtype, is_training, has_dropout, layers, directions, length, batch, inputs, hidden };
+    let problem = Problem {
+        kind,
+        dtype,
+        is_training,
+        has_dropout,
+        layers,
+        directions,
+        length,
+        batch,
+        inputs,
+        hidden,
+        projection,
+    };
     let mut outcome = run(context, &problem, &input, &tensors)?;
     drop(input);
     drop(tensors);
@@ -176,7 +186,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
 fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tensors) -> Outcome {
     let (dtype, states) = (problem.dtype, tensors.states.len());
     let read = context.contiguous(input);
-    let shape: Dims = Dims::from([problem.length, problem.batch, problem.hidden * problem.directions]);
+    let shape: Dims = Dims::from([problem.length, problem.batch, problem.outputs() * problem.directions]);
     let result = context.empty_contiguous(dtype, &shape);
     let last: SmallVec<[Tensor; 2]> =
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();
@@ -188,7 +198,7 @@ fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tenso
             Some(context.empty_contiguous(dtype, &[elements]))
         }
     };
-    take_workspace(context, problem);
+    take_workspace(context, problem, Pass::Forward);
     let reserve =
         problem.is_training.then(|| context.empty_contiguous(Dtype::Uint8, &[problem.reserve().cast_signed()]));
     context.release_scratch();

@@ -1,0 +1,164 @@
+//! The largest batch that fits, beside the one found by trying on a GPU.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use vramfit_catalogue::Catalogue;
+use vramfit_graph::read::read_file;
+use vramfit_plan::{Control, Setup, Workbench, max_batch};
+use vramfit_step::judgement::Device;
+
+use crate::estimate::{capture_of, choices};
+use crate::measured::{folder, measured, read_compressed};
+use crate::recordings::Result;
+
+#[derive(Debug, Deserialize)]
+struct Searches {
+    searches: Vec<Search>,
+}
+
+/// A search on a GPU.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Search {
+    /// The measured case whose settings it has.
+    pub case: String,
+    /// What PyTorch may reserve, in bytes.
+    pub cap: u64,
+    /// Every batch that was tried, in rising order.
+    pub trials: Vec<Tried>,
+}
+
+/// One batch that was tried.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Tried {
+    /// The batch.
+    pub batch: i64,
+    /// Whether it died, and how.
+    pub died: Option<serde_json::Value>,
+    /// The most that was reserved, building not counted; absent where it died before its first step had ended.
+    pub peak_reserved: Option<u64>,
+}
+
+impl Search {
+    /// The largest batch that was tried and ran, as did all smaller ones that were tried.
+    fn found(&self) -> i64 {
+        let ran = self.trials.iter().take_while(|trial| trial.died.is_none());
+        ran.last().map_or(0, |trial| trial.batch)
+    }
+}
+
+/// What was tried on the GPU: the searches, and single batches tried afterwards, which belong to the search of their case
+/// and cap.
+fn searches() -> Result<Vec<Search>> {
+    let read = |name: &str| read_compressed::<Searches>(&folder().join("maxbatch").join(name));
+    let mut found = read("measured.json.gz")?.searches;
+    for more in read("holes.json.gz")?.searches {
+        let same = |search: &&mut Search| (&search.case, search.cap) == (&more.case, more.cap);
+        let search =
+            found.iter_mut().find(same).ok_or_else(|| format!("no search for {} under this cap", more.case))?;
+        search.trials.extend(more.trials);
+        search.trials.sort_by_key(|trial| trial.batch);
+        search.trials.dedup_by_key(|trial| trial.batch);
+    }
+    Ok(found)
+}
+
+/// A search beside the answer of `vramfit max-batch`.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// What was found on the GPU.
+    pub search: Search,
+    /// The largest batch that was tried and ran, with all smaller ones that were tried.
+    pub measured: i64,
+    /// The answer.
+    pub predicted: i64,
+    /// Of the batches that were tried: how many were rightly said to fit or not to fit, and how many there are.
+    pub verdicts: (usize, usize),
+    /// Of those that ran: how many have the predicted peak to the byte, and how many there are.
+    pub peaks: (usize, usize),
+}
+
+/// Every search.
+///
+/// # Errors
+/// The measurements cannot be read, or a model cannot be simulated.
+pub fn compared() -> Result<Vec<Compared>> {
+    let cases = measured()?.cases;
+    let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
+    let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
+    let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
+    let mut found = Vec::new();
+    for search in searches()? {
+        let measured = search.found();
+        let case = cases.get(&search.case).ok_or_else(|| format!("no case {} was measured", search.case))?;
+        let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
+        let (sizes, variant, training) = choices(&model, &case.settings)?;
+        let setup = Setup { sizes, variant, training, alloc_conf: String::new(), is_in_place: false };
+        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
+        let bench = Workbench::new(&model, None, device);
+        let control = Control::default();
+        let answer = max_batch(&bench, &setup, &control)
+            .ok_or_else(|| format!("{}: the model has no batch to choose", search.case))?;
+        let (mut verdicts, mut peaks) = ((0, 0), (0, 0));
+        for trial in &search.trials {
+            let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting(&setup, &control));
+            verdicts.0 += usize::from(run.is_some() == trial.died.is_none());
+            verdicts.1 += 1;
+            if let (None, Some(run), Some(reserved)) = (&trial.died, &run, trial.peak_reserved) {
+                peaks.0 += usize::from(run.peak_reserved == reserved);
+                peaks.1 += 1;
+            }
+        }
+        found.push(Compared { search, measured, predicted: answer.batch, verdicts, peaks });
+    }
+    found.sort_by(|one, other| (&one.search.case, one.search.cap).cmp(&(&other.search.case, other.search.cap)));
+    Ok(found)
+}
+
+/// The page `docs/max-batch-accuracy.md`.
+///
+/// # Errors
+/// The measurements cannot be read, or a model cannot be simulated.
+pub fn page() -> Result<String> {
+    let rows = compared()?;
+    let count = |is: fn(&Compared) -> bool| rows.iter().filter(|row| is(row)).count();
+    let (equal, above) = (count(|row| row.predicted == row.measured), count(|row| row.predicted > row.measured));
+    let sum = |of: fn(&Compared) -> (usize, usize)| {
+        rows.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    };
+    let (verdicts, peaks) = (sum(|row| row.verdicts), sum(|row| row.peaks));
+    let mut text = format!(
+        "# The largest batch\n\nMade by `cargo run --release -p vramfit-validation -- max-batch --write`: what `vramfit \
+         max-batch` answers beside what was found by trying on an H200 under `set_per_process_memory_fraction`, three steps a \
+         trial, each in a process of its own (`validation/maxbatch/search.py`). Found is the largest batch such that it and every \
+         smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
+         that died. Where cuDNN's \
+         workspaces are not known for certain, the most that is taken for possible counts, and the answer may be below.\n\n\
+         - {} pairs of case and cap: {equal} equal, {above} above, {} below\n\
+         - {} of {} batches that were tried are rightly said to fit or not to fit\n\
+         - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
+         | case | cap in MiB | found | predicted | tried batches rightly judged | peaks to the byte |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+        rows.len(),
+        rows.len() - equal - above,
+        verdicts.0,
+        verdicts.1,
+        peaks.1,
+        peaks.0,
+    );
+    for row in &rows {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} of {} | {} of {} |",
+            row.search.case,
+            row.search.cap >> 20,
+            row.measured,
+            row.predicted,
+            row.verdicts.0,
+            row.verdicts.1,
+            row.peaks.0,
+            row.peaks.1,
+        );
+    }
+    Ok(text)
+}
