@@ -100,7 +100,9 @@ def gradients(name, code, settings, batch=BATCH):
 def assert_same(one, other):
     assert one.keys() == other.keys()
     for key in one:
-        torch.testing.assert_close(one[key], other[key], rtol=1e-4, atol=1e-6, msg=key)
+        # Sums over many samples in another order: what counts is the distance, not the smallest number.
+        distance = (one[key] - other[key]).norm() / other[key].norm()
+        assert distance < 1e-4, (key, float(distance))
 
 
 @pytest.fixture(scope="module")

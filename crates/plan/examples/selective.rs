@@ -17,7 +17,7 @@ const MODELS: [(&str, i64, Option<i64>); 5] = [
     ("bert-base", 32, Some(256)),
     ("gpt2-medium", 4, Some(512)),
     ("llama-160m", 8, Some(512)),
-    ("t5-small", 16, Some(256)),
+    ("distilbert-base", 32, Some(256)),
     ("vit-b-16", 64, None),
 ];
 
