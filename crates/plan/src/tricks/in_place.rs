@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vramfit_graph::model::{Argument, Call, Model, Operator, Step, Tensor, TensorId, Variant};
+use vramfit_step::checkpoint::Choice;
 
 use super::Trick;
 use crate::effect::Effect;
@@ -53,7 +54,7 @@ impl Trick for InPlace {
     }
 
     fn conflicts(&self) -> &'static str {
-        "hooks and code that read an activation's input later"
+        "checkpointing, hooks, and code that reads an activation's input later"
     }
 
     fn written(&self) -> &'static str {
@@ -64,6 +65,9 @@ impl Trick for InPlace {
         if start.is_in_place {
             return Err("they are in place already".to_owned());
         }
+        if is_checkpointed(start) {
+            return Err("what is checkpointed keeps its input, which an activation in place may overwrite".to_owned());
+        }
         if bench.in_place.is_none() {
             return Err(why_not(bench.model));
         }
@@ -71,7 +75,7 @@ impl Trick for InPlace {
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
-        setup.is_in_place = from.is_in_place;
+        setup.is_in_place = from.is_in_place && !is_checkpointed(setup);
     }
 
     fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
@@ -80,6 +84,11 @@ impl Trick for InPlace {
             true => format!("{} activations in place", candidates(bench.model).len()),
         }
     }
+}
+
+/// A checkpointed region that begins with an activation in place would overwrite the input it is run again from.
+fn is_checkpointed(setup: &Setup) -> bool {
+    setup.training.checkpoint != Choice::Nothing
 }
 
 fn why_not(model: &Model) -> String {
