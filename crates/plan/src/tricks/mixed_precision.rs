@@ -1,9 +1,8 @@
 //! Mixed precision: autocast, with a GradScaler for fp16.
 
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::select::select_variant;
 
-use super::Trick;
+use super::{Trick, half};
 use crate::effect::Effect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -32,24 +31,7 @@ impl Trick for MixedPrecision {
         if start.variant.amp.is_some() {
             return Err("autocast is on already".to_owned());
         }
-        let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
-        let types =
-            [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
-        let mut reason = String::new();
-        let setups: Vec<Setup> = types
-            .filter_map(|dtype| {
-                let mut setup = start.clone();
-                setup.variant.amp = Some(dtype);
-                match select_variant(bench.model, setup.variant) {
-                    Ok(_) => Some(setup),
-                    Err(error) => {
-                        reason = error.to_string();
-                        None
-                    }
-                }
-            })
-            .collect();
-        if setups.is_empty() { Err(reason) } else { Ok(setups) }
+        half::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {

@@ -4,6 +4,7 @@ mod accumulation;
 mod allocator;
 mod checkpoint;
 mod evaluation;
+mod half;
 pub mod in_place;
 mod loss_item;
 mod mixed_precision;

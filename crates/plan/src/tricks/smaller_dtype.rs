@@ -4,7 +4,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
 use vramfit_graph::select::select_variant;
 
-use super::Trick;
+use super::{Trick, half};
 use crate::effect::Effect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -34,29 +34,11 @@ impl Trick for SmallerDtype {
             return Err("autocast is on, which wants single-precision weights".to_owned());
         }
         let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
-        let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
-        let types =
-            [Dtype::Bfloat16, Dtype::Float16].into_iter().filter(|&dtype| dtype != Dtype::Bfloat16 || has_bfloat16);
-        let mut reason = "it is as small already".to_owned();
         let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
         if matches!(bench.model.variants[given].precision, Precision::Cast(dtype) if is_small(dtype)) {
-            return Err(reason);
+            return Err("it is as small already".to_owned());
         }
-        let setups: Vec<Setup> = types
-            .filter_map(|dtype| {
-                let mut setup = start.clone();
-                setup.variant.dtype = Some(dtype);
-                match select_variant(bench.model, setup.variant) {
-                    Ok(found) if found != given => Some(setup),
-                    Ok(_) => None,
-                    Err(error) => {
-                        reason = error.to_string();
-                        None
-                    }
-                }
-            })
-            .collect();
-        if setups.is_empty() { Err(reason) } else { Ok(setups) }
+        half::setups(bench, start, |setup, dtype| setup.variant.dtype = Some(dtype))
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {

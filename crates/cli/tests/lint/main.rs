@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod hostile;
+
 use std::fs;
 use std::path::Path;
 
@@ -11,8 +13,12 @@ use tempfile::TempDir;
 const LEAK: &str = "import torch\ndef train(model, loader, criterion, optimizer):\n    total = 0\n    for x, y in loader:\n        optimizer.zero_grad()\n        loss = criterion(model(x), y)\n        loss.backward()\n        optimizer.step()\n        total += loss\n    return total\n";
 
 fn lint(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output =
-        Command::cargo_bin("vramfit").unwrap().current_dir(folder).arg("lint").args(arguments).output().unwrap();
+    lint_input(folder, arguments, "")
+}
+
+fn lint_input(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("vramfit").unwrap();
+    let output = command.current_dir(folder).arg("lint").args(arguments).write_stdin(input).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

@@ -1,37 +1,9 @@
 //! `vramfit lint` on what nobody expects: odd files, odd notebooks, odd comments, and machines that read its answers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
-
 use std::fs;
-use std::path::Path;
 
-use assert_cmd::Command;
+use super::{LEAK, folder, lint, lint_input};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-const LEAK: &str = "import torch\ndef train(model, loader, criterion, optimizer):\n    total = 0\n    for x, y in loader:\n        optimizer.zero_grad()\n        loss = criterion(model(x), y)\n        loss.backward()\n        optimizer.step()\n        total += loss\n    return total\n";
-
-fn lint(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    lint_input(folder, arguments, "")
-}
-
-fn lint_input(folder: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
-    let mut command = Command::cargo_bin("vramfit").unwrap();
-    let output =
-        command.current_dir(folder).args(["lint", "--no-color"]).args(arguments).write_stdin(input).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = TempDir::new().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    folder
-}
 
 fn notebook(cells: &[&str], metadata: Value) -> String {
     let cells: Vec<Value> = cells
