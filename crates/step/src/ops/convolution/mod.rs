@@ -3,6 +3,7 @@
 mod classes;
 mod cudnn;
 mod geometry;
+mod plan_cache;
 mod problem;
 mod recorded;
 mod workspace;
@@ -15,6 +16,7 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 use geometry::{Backend, Geometry};
 
+pub use plan_cache::{PlanCache, Planned};
 pub use problem::Problem;
 pub use recorded::Spread;
 pub use workspace::Plans;
