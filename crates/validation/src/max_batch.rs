@@ -138,7 +138,8 @@ pub fn trials_of(name: &str) -> Result<String> {
         for trial in &search.trials {
             let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             let reserved = trial.peak_reserved.map_or_else(String::new, |bytes| format!(" {:.0}", mebibytes(bytes)));
-            let _ = write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
+            let _ =
+                write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
             let simulated = bench.with_batch(&setup, trial.batch).and_then(|setup| {
                 let settings = bench.settings(&setup)?;
                 Some(vramfit_step::judgement::answer(&bench.programs(&setup)?, &device, &settings, false))

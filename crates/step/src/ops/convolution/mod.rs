@@ -3,9 +3,11 @@
 mod classes;
 mod cudnn;
 mod geometry;
+mod neighbours;
 mod plan_cache;
 mod problem;
 mod recorded;
+mod table;
 mod workspace;
 
 use smallvec::smallvec;

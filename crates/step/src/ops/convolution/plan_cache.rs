@@ -1,8 +1,6 @@
 //! PyTorch's own caches of cuDNN's plans: each thread has one, and equal convolutions share a plan.
 
-use std::collections::HashMap;
-
-use super::problem::Problem;
+use super::problem::{Problem, ProblemMap};
 use super::recorded::Spread;
 use crate::memory::Plan;
 use crate::ops::Thread;
@@ -13,7 +11,7 @@ const THREADS: u32 = 2;
 /// The plans that have been asked for.
 #[derive(Debug, Default)]
 pub struct PlanCache {
-    known: HashMap<Problem, Known>,
+    known: ProblemMap<Known>,
 }
 
 #[derive(Debug)]
