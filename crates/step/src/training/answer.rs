@@ -1,6 +1,6 @@
 //! An allocator answers a program's requests.
 
-use vramfit_allocator::{Allocator, BlockId, SegmentChange, Settings, SimulatedDriver};
+use vramfit_allocator::{Allocator, Block, BlockId, SegmentChange, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
@@ -47,7 +47,6 @@ impl Program {
 #[derive(Clone, Copy)]
 struct Held {
     block: BlockId,
-    bytes: u64,
     category: Category,
 }
 
@@ -148,7 +147,7 @@ impl Gpu {
                 self.note_segments();
                 let id = number(id);
                 self.make_room(id);
-                self.held[id as usize] = Some(Held { block, bytes, category });
+                self.held[id as usize] = Some(Held { block, category });
                 self.label(id, block, category);
                 self.account.requested[category as usize] += bytes;
                 self.account.rounding += self.allocator.block(block).size - bytes;
@@ -158,9 +157,10 @@ impl Gpu {
                 }
             }
             Entry::Free { id } => {
-                if let Some(Held { block, bytes, category }) = self.held[number(id) as usize].take() {
-                    self.account.requested[category as usize] -= bytes;
-                    self.account.rounding -= self.allocator.block(block).size - bytes;
+                if let Some(Held { block, category }) = self.held[number(id) as usize].take() {
+                    let Block { size, requested, .. } = *self.allocator.block(block);
+                    self.account.requested[category as usize] -= requested;
+                    self.account.rounding -= size - requested;
                     self.allocator.free(block);
                 }
             }
@@ -191,10 +191,11 @@ impl Gpu {
 
     fn recount(&mut self, id: u32, category: Category) {
         if let Some(held) = &mut self.held[id as usize] {
-            self.account.requested[held.category as usize] -= held.bytes;
-            self.account.requested[category as usize] += held.bytes;
-            held.category = category;
             let block = held.block;
+            let bytes = self.allocator.block(block).requested;
+            self.account.requested[held.category as usize] -= bytes;
+            self.account.requested[category as usize] += bytes;
+            held.category = category;
             self.label(id, block, category);
         }
     }
