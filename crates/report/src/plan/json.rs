@@ -52,7 +52,7 @@ impl PlanReport<'_, '_> {
         })
     }
 
-    fn settings(&self, setup: &Setup) -> Value {
+    pub(super) fn settings(&self, setup: &Setup) -> Value {
         let Some(bound) = self.bench.bind(setup) else { return Value::Null };
         let mut settings = estimate::settings(&bound, &setup.training, &self.bench.device, &setup.alloc_conf);
         if let Some(map) = settings.as_object_mut() {

@@ -6,7 +6,7 @@ use vramfit_plan::search::{Group, Plan, Row};
 use vramfit_step::judgement::Verdict;
 
 use super::plot::plot;
-use super::{PlanReport, saved, times};
+use super::{PlanReport, saved, times, title};
 use crate::estimate::{CATEGORIES, wrapped};
 use crate::size::human;
 
@@ -45,14 +45,10 @@ impl PlanReport<'_, '_> {
             None => format!("on the {}, which has {} for it", device.gpu.name, human(capacity)),
             Some(_) => format!("in {}", human(capacity)),
         };
-        let needed = match device.vram {
-            None => answer.peaks.reserved + device.context_bytes(answer.judged.run.libraries),
-            Some(_) => answer.peaks.reserved,
-        };
         let mut text = format!(
             "{bold}{}{bold:#}\n{style}{verdict}{style:#} {place}; it would take {}\n",
             self.model,
-            human(needed)
+            human(self.needed())
         );
         if let Some(found) = answer.max_batch {
             let more = if found.is_final { "" } else { " or more" };
@@ -63,12 +59,7 @@ impl PlanReport<'_, '_> {
 
     fn group_text(&self, group: &Group) -> String {
         let bold = Style::new().bold();
-        let title = match group.effect {
-            Effect::None => "Without any effect on the training",
-            Effect::Rounding => "With another rounding",
-            Effect::Training => "With another training",
-        };
-        let mut text = format!("\n{bold}{title}{bold:#}\n");
+        let mut text = format!("\n{bold}{}{bold:#}\n", title(group.effect));
         let Some(best) = &group.best else {
             return text + &format!("  nothing fits, of {} combinations\n", group.candidates);
         };
@@ -81,11 +72,7 @@ impl PlanReport<'_, '_> {
                 text += &wrapped(&line, 4);
             }
         }
-        text + &plot(&group.frontier, self.bench.device.capacity().map(|capacity| capacity.low))
-    }
-
-    fn taken(&self, plan: &Plan) -> u64 {
-        self.bench.device.taken(&plan.run)
+        text + &plot(&group.frontier, self.capacity())
     }
 
     fn plan_text(&self, plan: &Plan) -> String {
