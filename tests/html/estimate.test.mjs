@@ -31,7 +31,7 @@ test("the simulated run adds up: blocks lie in segments, levels are those of the
     assert.equal(peak, most, "the peak is where the most is allocated");
     assert.equal(await tab.evaluate(`${shown}.recording.steps.length`), 3);
     const phases = await tab.evaluate(`${shown}.recording.phases`);
-    assert.deepEqual(phases.slice(0, 4).map((phase) => phase[2]), ["build", "forward", "backward", "step"]);
+    assert.deepEqual(phases.slice(0, 4).map((phase) => phase[2]), ["build", "forward", "backward", "optimizer"]);
     for (let index = 1; index < phases.length; index += 1) assert.equal(phases[index][0], phases[index - 1][1]);
     assert.equal(await tab.evaluate(`${shown}.recording.phaseAt(${phases[2][0] + 1})`), "backward");
   }));

@@ -45,17 +45,15 @@ class SortableTable {
 // A picture of many pieces is one stop of the Tab key; arrows go from piece to piece, and a tip tells what is there.
 class Pieces {
   constructor(box, tip) {
-    Object.assign(this, { box, tip, pieces: [...box.querySelectorAll("[data-piece]")] });
+    Object.assign(this, { tip, pieces: [...box.querySelectorAll("[data-piece]")] });
     for (const piece of this.pieces) {
       const title = piece.querySelector(":scope > title");
       piece.setAttribute("aria-label", title?.textContent ?? piece.getAttribute("title"));
       title?.remove();
       piece.removeAttribute("title");
       piece.setAttribute("tabindex", "-1");
-      piece.addEventListener("focus", () => this.show(piece));
-      piece.addEventListener("pointerenter", () => this.show(piece));
-      piece.addEventListener("blur", () => this.hide());
-      piece.addEventListener("pointerleave", () => this.hide());
+      for (const event of ["focus", "pointerenter"]) piece.addEventListener(event, () => tip.show(piece));
+      for (const event of ["blur", "pointerleave"]) piece.addEventListener(event, () => tip.hide());
     }
     this.pieces[0]?.setAttribute("tabindex", "0");
     box.addEventListener("keydown", (event) => this.key(event));
@@ -64,26 +62,42 @@ class Pieces {
   key(event) {
     const at = this.pieces.indexOf(document.activeElement);
     const places = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: this.pieces.length - 1 };
-    if (event.key === "Escape") this.hide();
+    if (event.key === "Escape") this.tip.hide();
     if (at < 0 || places[event.key] === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     const next = this.pieces[Math.min(Math.max(places[event.key], 0), this.pieces.length - 1)];
     for (const piece of this.pieces) piece.setAttribute("tabindex", piece === next ? "0" : "-1");
     next.focus();
   }
+}
+
+// What a piece is, beside it; it stays there when the page is scrolled.
+class Tip {
+  constructor() {
+    this.box = element("div", { className: "tip", hidden: true });
+    this.box.setAttribute("aria-hidden", "true");
+    document.body.append(this.box);
+    addEventListener("scroll", () => this.place(), { passive: true, capture: true });
+  }
 
   show(piece) {
-    const { tip } = this;
-    tip.textContent = piece.getAttribute("aria-label");
-    tip.hidden = false;
-    const [bounds, own] = [piece.getBoundingClientRect(), tip.getBoundingClientRect()];
+    this.piece = piece;
+    this.box.textContent = piece.getAttribute("aria-label");
+    this.box.hidden = false;
+    this.place();
+  }
+
+  place() {
+    if (this.box.hidden) return;
+    this.box.style.left = "0";
+    const [bounds, own] = [this.piece.getBoundingClientRect(), this.box.getBoundingClientRect()];
     const room = document.documentElement.clientWidth;
-    tip.style.left = `${Math.max(Math.min(bounds.left + bounds.width / 2 - own.width / 2, room - own.width - 6), 6)}px`;
-    tip.style.top = `${bounds.top - own.height - 6 > 0 ? bounds.top - own.height - 6 : bounds.bottom + 6}px`;
+    this.box.style.left = `${Math.max(Math.min(bounds.left + bounds.width / 2 - own.width / 2, room - own.width - 6), 6)}px`;
+    this.box.style.top = `${bounds.top - own.height - 6 > 0 ? bounds.top - own.height - 6 : bounds.bottom + 6}px`;
   }
 
   hide() {
-    this.tip.hidden = true;
+    this.box.hidden = true;
   }
 }
 
@@ -123,9 +137,6 @@ function openForPrinting() {
 
 for (const table of document.querySelectorAll("table.sortable")) new SortableTable(table);
 for (const box of document.querySelectorAll(".code")) addCopyButton(box);
-const tip = element("div", { className: "tip", hidden: true });
-tip.setAttribute("aria-hidden", "true");
-document.body.append(tip);
+const tip = new Tip();
 for (const box of document.querySelectorAll("[data-pieces]")) new Pieces(box, tip);
-addEventListener("scroll", () => (tip.hidden = true), { passive: true });
 openForPrinting();

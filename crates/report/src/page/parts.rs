@@ -33,10 +33,17 @@ pub fn notes(notes: &[String]) -> String {
     format!("<ul class=\"notes\">{items}</ul>")
 }
 
-/// Text to copy: a program, or a command line, which may be broken where a line ends.
-pub fn code(text: &str, is_wrapped: bool) -> String {
-    let class = if is_wrapped { " class=\"wrapped\"" } else { "" };
-    format!("<div class=\"code\"><pre{class} tabindex=\"0\">{}</pre></div>", escape(text))
+/// A command line to copy; it may be broken between its words.
+pub fn command_line(text: &str) -> String {
+    let words: Vec<String> = text.split(' ').map(|word| format!("<span>{}</span>", escape(word))).collect();
+    format!("<div class=\"code\"><pre class=\"words\" tabindex=\"0\">{}</pre></div>", words.join(" "))
+}
+
+/// A program to copy.
+pub fn code(text: &str) -> String {
+    // Line by line: an end of a line is the one control letter that may stay.
+    let lines: Vec<String> = text.lines().map(escape).collect();
+    format!("<div class=\"code\"><pre tabindex=\"0\">{}</pre></div>", lines.join("\n"))
 }
 
 /// A column of a table.
@@ -93,7 +100,12 @@ pub fn meter(label: &str, shares: &[Share<'_>], limit: Option<u64>, least: u64) 
         );
     }
     if let Some(limit) = limit {
-        let _ = write!(html, "<i style=\"left:calc({:.3}% - 2px)\" title=\"there are {}\"></i>", percent(limit), human(limit));
+        let _ = write!(
+            html,
+            "<i style=\"left:calc({:.3}% - 2px)\" title=\"there are {}\"></i>",
+            percent(limit),
+            human(limit)
+        );
     }
     html + "</div>"
 }
@@ -101,6 +113,12 @@ pub fn meter(label: &str, shares: &[Share<'_>], limit: Option<u64>, least: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_keeps_its_lines_and_stays_text() {
+        let html = code("if a < b:\n    f()\u{7}\n");
+        assert!(html.contains(">if a &lt; b:\n    f()\u{fffd}</pre>"), "{html}");
+    }
 
     #[test]
     fn a_meter_is_as_long_as_what_there_is() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Section;
-use super::parts::code;
+use super::parts::command_line;
 use crate::page::escape;
 use crate::size::human;
 
@@ -46,7 +46,7 @@ impl Origin {
         let body = format!(
             "<p>vramfit {}, in the folder of the file:</p>{}{settings}",
             escape(self.version),
-            code(&self.command, true)
+            command_line(&self.command)
         );
         Section::new("reproduce", "To reproduce", body)
     }
@@ -93,13 +93,11 @@ mod tests {
 
     #[test]
     fn a_command_names_files_without_their_folders_and_can_be_pasted() {
-        let words = ["estimate", "/home/me/a net.vramfit", "--gpu", "RTX 3060", "--html=out/page.html", "--size", "x=1/2"];
+        let words =
+            ["estimate", "/home/me/a net.vramfit", "--gpu", "RTX 3060", "--html=out/page.html", "--size", "x=1/2"];
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let origin = Origin::new(&words, &["/home/me/a net.vramfit", "out/page.html"], "1.2.3");
-        assert_eq!(
-            origin.command,
-            "vramfit estimate 'a net.vramfit' --gpu 'RTX 3060' --html=page.html --size x=1/2"
-        );
+        assert_eq!(origin.command, "vramfit estimate 'a net.vramfit' --gpu 'RTX 3060' --html=page.html --size x=1/2");
     }
 
     #[test]
@@ -115,7 +113,12 @@ mod tests {
         let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             rows,
-            [row("batch", "4"), row("clip grad", "no"), row("vram", "1073741824 B (1.00 GiB)"), row("alloc conf", "none")]
+            [
+                row("batch", "4"),
+                row("clip grad", "no"),
+                row("vram", "1073741824 B (1.00 GiB)"),
+                row("alloc conf", "none")
+            ]
         );
     }
 }

@@ -50,7 +50,7 @@ struct Piece<'a> {
 pub fn choice(owner: &str) -> String {
     let owner = escape(owner);
     format!(
-        "<div class=\"tools\"><fieldset><legend>Group by</legend><label><input type=\"radio\" name=\"treemap\" value=\"kind\" checked> purpose</label><label><input type=\"radio\" name=\"treemap\" value=\"owner\"> {owner}</label></fieldset></div>"
+        "<div class=\"tools\" role=\"radiogroup\" aria-label=\"Group by\">Group by <label><input type=\"radio\" name=\"treemap\" value=\"kind\" checked> purpose</label><label><input type=\"radio\" name=\"treemap\" value=\"owner\"> {owner}</label></div>"
     )
 }
 
@@ -91,8 +91,11 @@ fn picture<'a>(
     let mut groups: Vec<(u64, Vec<Piece<'_>>)> = groups
         .into_values()
         .map(|pieces| {
-            let pieces = pieces.into_iter().map(|((kind, owner), (color, bytes))| {
-                Piece { kind, color, owner: owner.to_owned(), bytes }
+            let pieces = pieces.into_iter().map(|((kind, owner), (color, bytes))| Piece {
+                kind,
+                color,
+                owner: owner.to_owned(),
+                bytes,
             });
             let mut pieces: Vec<Piece<'_>> = pieces.collect();
             pieces.sort_by_key(|piece| std::cmp::Reverse(piece.bytes));
@@ -158,7 +161,7 @@ fn piece_html(piece: &Piece<'_>, all: u64, area: Area) -> String {
 fn style(area: Area) -> String {
     let (across, down) = (100.0 / WIDTH, 100.0 / HEIGHT);
     format!(
-        "left:{:.2}%;top:{:.2}%;width:{:.2}%;height:{:.2}%",
+        "--x:{:.2}%;--y:{:.2}%;--w:{:.2}%;--h:{:.2}%",
         area.x * across,
         area.y * down,
         area.width * across,

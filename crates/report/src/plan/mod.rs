@@ -7,7 +7,7 @@ mod plot;
 mod text;
 
 use vramfit_graph::bind::Bound;
-use vramfit_plan::search::Plan;
+use vramfit_plan::search::{Group, Nothing, Plan};
 use vramfit_plan::{Answer, Effect, Workbench};
 use vramfit_step::memory::Category;
 use vramfit_step::training::{Phase, Run};
@@ -38,6 +38,19 @@ impl PlanReport<'_, '_> {
     /// The training step of a plan in PyTorch.
     pub fn code(&self, plan: &Plan) -> String {
         code::code(self.bench, &plan.setup)
+    }
+
+    /// That nothing fits, which a search that was stopped cannot tell.
+    fn nothing(&self) -> Option<&Nothing> {
+        self.answer.nothing.as_ref().filter(|_| !self.answer.is_cut_short)
+    }
+
+    /// What is told of a group without a plan.
+    fn no_plan(&self, group: &Group) -> String {
+        match self.answer.is_cut_short {
+            true => "none found until it was stopped".to_owned(),
+            false => format!("nothing fits, of {} combinations", group.candidates),
+        }
     }
 
     /// What the start would take of what there is, without a cap.

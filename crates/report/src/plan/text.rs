@@ -23,7 +23,10 @@ impl PlanReport<'_, '_> {
         }
         text += &self.tricks_text();
         if self.answer.is_cut_short {
-            text += "\nstopped early: the best that was found until then\n";
+            text += match self.fits() {
+                true => "\nstopped early: this is the best that was found until then\n",
+                false => "\nstopped early: nothing that fits was found until then, which says nothing of the rest\n",
+            };
         }
         for note in &self.notes {
             text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
@@ -61,7 +64,7 @@ impl PlanReport<'_, '_> {
         let bold = Style::new().bold();
         let mut text = format!("\n{bold}{}{bold:#}\n", title(group.effect));
         let Some(best) = &group.best else {
-            return text + &format!("  nothing fits, of {} combinations\n", group.candidates);
+            return text + &format!("  {}\n", self.no_plan(group));
         };
         text += &self.plan_text(best);
         if !group.others.is_empty() {
@@ -103,7 +106,7 @@ impl PlanReport<'_, '_> {
     }
 
     fn nothing_text(&self) -> String {
-        let Some(nothing) = &self.answer.nothing else { return String::new() };
+        let Some(nothing) = self.nothing() else { return String::new() };
         let bad = AnsiColor::Red.on_default().bold();
         let mut text = format!(
             "\n{bad}Nothing fits{bad:#}: {} are missing for what needs the least, {}\n",

@@ -11,6 +11,7 @@ use vramfit_trace::snapshot::Action;
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};
 use super::super::places::Places;
+use super::peak::phase_name;
 use crate::viewer::columns::Columns;
 use crate::viewer::compress;
 
@@ -134,7 +135,7 @@ fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
     let mut phases: Vec<Value> = Vec::new();
     let (mut start, mut before) = (0, 0);
     for phase in &run.phases {
-        phases.push(json!([before, phase.end, phase.phase.name()]));
+        phases.push(json!([before, phase.end, phase_name(phase.phase.name())]));
         before = phase.end;
         if phase.phase == Phase::Build {
             start = phase.end;

@@ -63,7 +63,11 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
     let step = report.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
     let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
     vec![
-        Number::new("Peak allocated", human(report.peak_allocated), format!("{step}{} {}", word("phase"), word("module"))),
+        Number::new(
+            "Peak allocated",
+            human(report.peak_allocated),
+            format!("{step}{} {}", peak::phase_name(&word("phase")), word("module")),
+        ),
         Number::new(
             "Peak reserved",
             human(report.peak_reserved),

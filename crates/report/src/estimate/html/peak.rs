@@ -43,7 +43,13 @@ pub fn peak(report: &EstimateReport) -> String {
     format!(
         "{}{}<div class=\"halves\"><table><caption>At the peak, of all on the device</caption><tbody>{rows}</tbody></table>{}</div>{}",
         meter(&label, &shares, limit, 0),
-        limit.map_or_else(String::new, |limit| format!("<p class=\"help\">The bar ends at what there is or what is taken; the mark is at {}.</p>", human(limit))),
+        limit.map_or_else(String::new, |limit| {
+            format!(
+                "<p class=\"help\">The mark is at {}, which is what there is{}.</p>",
+                human(limit),
+                if report.vram.is_some() { " with the CUDA context beside it" } else { "" }
+            )
+        }),
         phases(report),
         second_peak(report)
     )
@@ -58,7 +64,7 @@ fn phases(report: &EstimateReport) -> String {
         let micro = micro.map_or_else(String::new, |micro| format!(" {}", micro + 1));
         format!(
             "<tr><th scope=\"row\">{step}{}{micro}</th><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
-            phase["phase"].as_str().unwrap_or(""),
+            phase_name(phase["phase"].as_str().unwrap_or("")),
             number("peak"),
             number("allocated"),
             number("reserved")
@@ -68,6 +74,14 @@ fn phases(report: &EstimateReport) -> String {
     format!(
         "<div class=\"scroll\"><table><caption>Phase by phase</caption><thead><tr><th scope=\"col\">phase</th><th scope=\"col\" class=\"number\">peak</th><th scope=\"col\" class=\"number\">at its end</th><th scope=\"col\" class=\"number\">reserved</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
+}
+
+/// A phase beside its step's number: what PyTorch calls a step is the optimizer's.
+pub fn phase_name(name: &str) -> &str {
+    match name {
+        "step" => "optimizer",
+        name => name,
+    }
 }
 
 fn second_peak(report: &EstimateReport) -> String {

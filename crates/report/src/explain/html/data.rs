@@ -73,15 +73,20 @@ fn head(snapshot: &Snapshot, explanation: &Explanation, tables: &Tables, lowest:
 fn phases(explanation: &Explanation) -> Vec<Value> {
     let events = explanation.history.allocated.len() as u32;
     let mut runs: Vec<(u32, u32, Activity)> = Vec::new();
-    for span in &explanation.phases.spans {
+    let is_known = |activity: Activity| !matches!(activity, Activity::Other | Activity::Unknown);
+    for span in explanation.phases.spans.iter().filter(|span| is_known(span.activity)) {
         let end = if span.end_event == OUTSIDE { events } else { span.end_event };
         match runs.last_mut() {
-            Some((_, last, activity)) if *activity == span.activity => *last = end,
+            // What lies between two parts of one pass, such as the loss, does not part them.
+            Some((first, last, activity))
+                if *activity == span.activity && (span.first_event - *last) * 4 <= end - *first =>
+            {
+                *last = end;
+            }
             _ => runs.push((span.first_event, end, span.activity)),
         }
     }
-    let is_known = |run: &&(u32, u32, Activity)| !matches!(run.2, Activity::Other | Activity::Unknown);
-    runs.iter().filter(is_known).map(|(first, end, doing)| json!([first, end, activity(*doing)])).collect()
+    runs.iter().map(|(first, end, doing)| json!([first, end, activity(*doing)])).collect()
 }
 
 /// Each allocation: when it was made, how long it lived, where it lay, how large it was, whose it is.

@@ -58,11 +58,7 @@ pub fn numbers(explanation: &Explanation) -> Vec<Number> {
     let events = format!("{} events", grouped(explanation.history.allocated.len() as u64));
     vec![
         Number::new("Peak allocated", human(peak.allocated), when),
-        Number::new(
-            "Peak reserved",
-            human(reserved.reserved),
-            format!("{} allocated then", human(reserved.allocated)),
-        ),
+        Number::new("Peak reserved", human(reserved.reserved), format!("{} allocated then", human(reserved.allocated))),
         Number::new("Stranded", human(reserved.stranded()), stranded),
         Number::new("Steps", grouped(explanation.steps.list.len() as u64), events),
     ]

@@ -13,6 +13,8 @@ const LEFT: f64 = 11.0;
 const RIGHT: f64 = 98.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 88.0;
+/// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
+const WIDE: f64 = 4.0;
 
 /// A mark in the picture.
 struct Mark {
@@ -34,9 +36,10 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
     // Far beyond everything the mark of what there is would only press the rest together.
     let limit = Some(capacity).filter(|&capacity| capacity <= most.saturating_mul(2));
     let least = marks.iter().map(|mark| mark.taken).chain(limit).min().unwrap_or(0);
-    let across = Axis::new(least as f64, most.max(limit.unwrap_or(0)) as f64, LEFT, RIGHT);
+    let across = Axis::new(least as f64, most.max(limit.unwrap_or(0)) as f64, LEFT, RIGHT, false);
     let slowdowns = || marks.iter().map(|mark| mark.slowdown);
-    let up = Axis::new(slowdowns().fold(f64::INFINITY, f64::min), slowdowns().fold(0.0, f64::max), BOTTOM, TOP);
+    let (fastest, slowest) = (slowdowns().fold(f64::INFINITY, f64::min), slowdowns().fold(0.0, f64::max));
+    let up = Axis::new(fastest, slowest, BOTTOM, TOP, slowest > WIDE * fastest);
     let mut picture = grid(&across, &up);
     if let Some(limit) = limit {
         let x = across.place(limit as f64);
@@ -51,9 +54,17 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
     for mark in &marks {
         picture += &mark_html(mark, &across, &up);
     }
-    let key: String = Effect::ALL.iter().map(|&effect| {
-        format!("<li class=\"{}\"><svg aria-hidden=\"true\" viewBox=\"-7 -7 14 14\"><path d=\"{}\"/></svg>{}</li>", id(effect), shape(Some(effect)), title(effect))
-    }).collect();
+    let key: String = Effect::ALL
+        .iter()
+        .map(|&effect| {
+            format!(
+                "<li class=\"{}\"><svg aria-hidden=\"true\" viewBox=\"-7 -7 14 14\"><path d=\"{}\"/></svg>{}</li>",
+                id(effect),
+                shape(Some(effect)),
+                title(effect)
+            )
+        })
+        .collect();
     Some(format!(
         "<svg class=\"frontier\" role=\"group\" aria-label=\"Memory against time\" data-pieces>{picture}</svg><ul class=\"key\" aria-label=\"Shapes\">{key}</ul><p class=\"help\">Memory to the right, time upwards. Filled marks are the plans above and lead to them; the others are what no combination of their group beats in both. <kbd>Tab</kbd> into the picture, then arrow keys go from mark to mark.</p>"
     ))
@@ -152,7 +163,12 @@ fn grid(across: &Axis, up: &Axis) -> String {
             human(bytes as u64)
         );
     }
-    for slowdown in up.ticks(decimal_step(up.high - up.low)) {
+    let ticks = if up.is_logarithmic {
+        decades(up.low.exp(), up.high.exp())
+    } else {
+        up.ticks(decimal_step(up.high - up.low)).collect()
+    };
+    for slowdown in ticks {
         let y = up.place(slowdown);
         let _ = write!(
             html,
@@ -163,21 +179,24 @@ fn grid(across: &Axis, up: &Axis) -> String {
     html
 }
 
-/// From numbers to percent of the picture, with some room at both ends.
+/// From numbers to percent of the picture, with some room at both ends; the ends are logarithms on a logarithmic one.
 struct Axis {
     low: f64,
     high: f64,
     from: f64,
     to: f64,
+    is_logarithmic: bool,
 }
 
 impl Axis {
-    fn new(low: f64, high: f64, from: f64, to: f64) -> Axis {
+    fn new(low: f64, high: f64, from: f64, to: f64, is_logarithmic: bool) -> Axis {
+        let (low, high) = if is_logarithmic { (low.ln(), high.ln()) } else { (low, high) };
         let room = ((high - low) * 0.05).max(high.abs() * 0.005);
-        Axis { low: low - room, high: high + room, from, to }
+        Axis { low: low - room, high: high + room, from, to, is_logarithmic }
     }
 
     fn place(&self, value: f64) -> f64 {
+        let value = if self.is_logarithmic { value.ln() } else { value };
         self.from + (value - self.low) / (self.high - self.low).max(f64::MIN_POSITIVE) * (self.to - self.from)
     }
 
@@ -185,6 +204,13 @@ impl Axis {
         let (low, high) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
         (low..=high).map(move |number| number as f64 * step)
     }
+}
+
+/// 1, 2 and 5 times the powers of ten between two numbers.
+fn decades(low: f64, high: f64) -> Vec<f64> {
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let all = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10f64.powi(power)));
+    all.filter(|tick| (low..=high).contains(tick)).collect()
 }
 
 /// A power of two that gives three to six ticks.
@@ -195,7 +221,12 @@ fn binary_step(span: f64) -> f64 {
 /// 1, 2 or 5 times a power of ten that gives few ticks, and not finer than what is shown.
 fn decimal_step(span: f64) -> f64 {
     let power = 10f64.powf((span / 5.0).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= span / 5.0).unwrap_or(1.0).max(0.01)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= span / 5.0)
+        .unwrap_or(1.0)
+        .max(0.01)
 }
 
 #[cfg(test)]
@@ -204,7 +235,7 @@ mod tests {
 
     #[test]
     fn axes_have_a_few_round_ticks_and_keep_their_ends_inside() {
-        let axis = Axis::new(3e9, 12e9, LEFT, RIGHT);
+        let axis = Axis::new(3e9, 12e9, LEFT, RIGHT, false);
         assert!(axis.place(3e9) > LEFT && axis.place(12e9) < RIGHT);
         let ticks: Vec<f64> = axis.ticks(binary_step(axis.high - axis.low)).collect();
         assert!((3..=6).contains(&ticks.len()), "{ticks:?}");
@@ -214,8 +245,16 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_gives_every_factor_the_same_room() {
+        let axis = Axis::new(1.0, 100.0, BOTTOM, TOP, true);
+        let rises = [axis.place(1.0) - axis.place(10.0), axis.place(10.0) - axis.place(100.0)];
+        assert!((rises[0] - rises[1]).abs() < 1e-9 && rises[0] > 0.0, "{rises:?}");
+        assert_eq!(decades(0.9, 60.0), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+    }
+
+    #[test]
     fn an_axis_of_one_value_is_no_division_by_nothing() {
-        let axis = Axis::new(1.0, 1.0, BOTTOM, TOP);
+        let axis = Axis::new(1.0, 1.0, BOTTOM, TOP, false);
         assert!(axis.place(1.0).is_finite() && axis.ticks(0.01).count() <= 3);
     }
 }

@@ -34,7 +34,9 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
                 human(report.taken(best)),
                 times(best.slowdown)
             ),
-            None => format!("<tr><th scope=\"row\">{name}</th><td>nothing fits</td><td></td><td></td></tr>"),
+            None => {
+                format!("<tr><th scope=\"row\">{name}</th><td>{}</td><td></td><td></td></tr>", report.no_plan(group))
+            }
         };
     }
     format!(

@@ -17,7 +17,7 @@ pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> Stri
         Effect::Training => "Other results: another batch, optimizer or size.",
     };
     let Some(best) = &group.best else {
-        return format!("<p class=\"help\">{about}</p><p>Nothing fits, of {} combinations.</p>", group.candidates);
+        return format!("<p class=\"help\">{about}</p><p>{}</p>", report.no_plan(group));
     };
     let others: String = group
         .others
@@ -71,6 +71,6 @@ fn plan_html(report: &PlanReport<'_, '_>, plan: &Plan, place: &str, is_open: boo
         times(plan.slowdown),
         escape(&why),
         if is_open { " open" } else { "" },
-        code(&report.code(plan), false)
+        code(&report.code(plan))
     )
 }

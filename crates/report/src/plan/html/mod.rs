@@ -80,17 +80,18 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
         Some(vram) => format!("in {}", human(vram)),
         None => format!("on the {}", report.bench.device.gpu.name),
     };
-    let as_it_is = match answer.judged.verdict {
-        Judgement::Fits => "Fits as it is",
-        Judgement::TooClose => "Too close to tell as it is",
-        Judgement::DoesNotFit => "Does not fit as it is",
-    };
     let is_fine = answer.judged.verdict == Judgement::Fits;
     let best = answer.plans().next();
+    let as_it_is = match answer.judged.verdict {
+        Judgement::Fits => format!("Fits {place} as it is"),
+        Judgement::TooClose => format!("Too close to tell {place} as it is"),
+        Judgement::DoesNotFit => format!("Does not fit {place} as it is"),
+    };
     let (is_good, title) = match best {
-        Some(_) if is_fine => (true, format!("{as_it_is} {place}")),
-        Some(_) => (true, format!("{as_it_is} {place}, but with changes")),
-        None => (false, format!("{as_it_is} {place}, and nothing makes it fit")),
+        Some(_) if is_fine => (true, as_it_is),
+        Some(_) => (true, format!("{as_it_is}; fits with changes")),
+        None if answer.is_cut_short => (false, format!("{as_it_is}; no plan was found until it was stopped")),
+        None => (false, format!("{as_it_is}, and nothing makes it fit")),
     };
     let mut details = String::new();
     if let Some(best) = best.filter(|_| !is_fine) {
@@ -101,7 +102,7 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
             Effect::Training => "which is another training",
         };
         details += &format!(
-            "<p>The cheapest way, {what}: {}. It then takes {}, and {} the time.</p>",
+            "<p>The cheapest way, {what}: {}. It then takes {} and {} the time.</p>",
             changes.join("; "),
             human(report.taken(best)),
             times(best.slowdown)
@@ -109,7 +110,7 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
     }
     details += &nothing(report);
     if answer.is_cut_short {
-        details += "<p>Stopped early: this is the best that was found until then.</p>";
+        details += "<p>Stopped early: this is what was found until then.</p>";
     }
     details += &notes(&report.notes);
     Verdict { is_good: Some(is_good), title, details }
@@ -117,7 +118,7 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
 
 /// What is missing where nothing fits.
 fn nothing(report: &PlanReport<'_, '_>) -> String {
-    let Some(nothing) = &report.answer.nothing else { return String::new() };
+    let Some(nothing) = report.nothing() else { return String::new() };
     let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| match gpu {
         Some(gpu) => format!("{} ({})", escape(&gpu.name), human(gpu.capacity)),
         None => "none in the catalogue".to_owned(),

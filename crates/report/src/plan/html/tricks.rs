@@ -14,7 +14,7 @@ pub fn tricks(rows: &[Row]) -> String {
         Column::Text("what it does here"),
         Column::Number("memory"),
         Column::Number("time"),
-        Column::Text("effect on the training"),
+        Column::Text("effect"),
     ]);
     let body: String = rows.iter().map(options).collect();
     let written: String = rows
