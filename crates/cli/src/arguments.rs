@@ -13,6 +13,11 @@ use crate::failure::Failure;
 const EXIT_CODES: &str = "Exit codes: 0 when it is done and fits, is clean, or some plan fits; 1 when it is done and \
                           does not fit, is too close, or has findings; 2 for bad usage or bad input.";
 
+/// Under which the flags of a training stand in its help.
+const MODEL: &str = "Model";
+const TRAINING: &str = "Training";
+const GPU: &str = "GPU";
+
 /// Will it fit, where does the memory go, which change makes it fit most cheaply?
 #[derive(Debug, Parser)]
 #[command(name = "vramfit", version, max_term_width = 80, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -288,87 +293,85 @@ pub enum LintFormat {
 
 /// A model at sizes, in a precision and a mode.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Model")]
 pub struct ModelAt {
     /// What vramfit.capture(model, inputs, "model.vramfit") wrote, a .pt2 of torch.export.save, or a name that `vramfit
     /// models` lists.
     #[arg(value_name = "MODEL", value_hint = clap::ValueHint::FilePath)]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub batch: Option<i64>,
     /// The sequence: every symbol that stands in the second dimension of an integer input.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub seq: Option<i64>,
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = MODEL)]
     pub size: Vec<String>,
     /// Cast the whole model; without it, as it was built.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = MODEL)]
     pub dtype: Option<Precision>,
     /// Train under autocast; fp16 brings a GradScaler.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = MODEL)]
     pub amp: Option<HalfPrecision>,
     /// Train, or evaluate under no_grad.
-    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
+    #[arg(long, value_enum, default_value_t = ModeKind::Train, help_heading = MODEL)]
     pub mode: ModeKind,
     /// In evaluation, keep the graph.
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub grad: bool,
 }
 
 /// A training run: the model, what the loop does, the GPU.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Training")]
 pub struct RunSettings {
     #[command(flatten)]
     pub at: ModelAt,
     /// The optimizer, with torch.optim's default arguments.
-    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::optimizers())]
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::optimizers(), help_heading = TRAINING)]
     pub optimizer: crate::commands::estimate::OptimizerName,
     /// How it goes over the weights; default is what torch.optim chooses on CUDA.
-    #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::implementations())]
+    #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::implementations(), help_heading = TRAINING)]
     pub optimizer_impl: crate::commands::estimate::ImplementationName,
     /// Clip gradients with clip_grad_norm_ before the step.
-    #[arg(long)]
+    #[arg(long, help_heading = TRAINING)]
     pub clip_grad: bool,
     /// torch.backends.cudnn.benchmark = True: all plans of a convolution are tried. Widens the range.
-    #[arg(long)]
+    #[arg(long, help_heading = TRAINING)]
     pub cudnn_benchmark: bool,
     /// Whether the inputs are kept on the GPU or copied there each step.
-    #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputsAre::Kept, help_heading = TRAINING)]
     pub inputs: InputsAre,
     /// Whether the script holds the model's outputs and the loss until the next iteration, or lets go of the outputs
     /// before the backward pass and of the loss after it.
-    #[arg(long, value_enum, default_value_t = OutputsAre::Held)]
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = OutputsAre::Held, help_heading = TRAINING)]
     pub outputs: OutputsAre,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
-    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint, help_heading = TRAINING)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
     /// Micro-batches of the given batch in a step.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
     pub accumulate: u32,
     /// Where zero_grad stands.
-    #[arg(long, value_enum, default_value_t = GradientPlace::BeforeForward)]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = GradientPlace::BeforeForward, help_heading = TRAINING)]
     pub zero_grad: GradientPlace,
     /// Whether zero_grad lets go of gradients or makes them zeros.
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, help_heading = TRAINING)]
     pub set_to_none: bool,
     /// The loss to add where the captured step returns none; without it, cross-entropy.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "KIND", help_heading = TRAINING)]
     pub loss: Option<LossKind>,
     /// How many steps.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
     pub steps: u32,
     /// The GPU, such as "RTX 3060" (`vramfit catalogue` lists them): its memory decides whether it fits, its kind what
     /// libraries do there.
-    #[arg(long, value_name = "NAME", help_heading = "GPU")]
+    #[arg(long, value_name = "NAME", help_heading = GPU)]
     pub gpu: Option<String>,
     /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
-    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = "GPU")]
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = GPU)]
     pub vram: Option<u64>,
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
-    #[arg(long, value_name = "STR", help_heading = "GPU")]
+    #[arg(long, value_name = "STR", help_heading = GPU)]
     pub alloc_conf: Option<String>,
 }
 
