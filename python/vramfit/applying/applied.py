@@ -33,10 +33,10 @@ class Applied:
         self.plan = plan
         self.model = model
         self.optimizer = optimizer
-        self.scaler: Optional[Any] = None
         self.outputs: Any = None
         self.loss: Optional[torch.Tensor] = None
         self._loss = loss
+        self._scaler: Optional[Any] = None
         self._undo: List[changes.Undo] = []
         self._moved: Optional[Micro] = None
         self._micro = 0
@@ -71,8 +71,13 @@ class Applied:
             self.optimizer = make(self.model, settings["optimizer"], settings["optimizer_impl"])
         else:
             self._undo += switch(self.optimizer, settings["optimizer"], settings["optimizer_impl"])
-        if parts.amp == "float16":
-            self.scaler = torch.amp.GradScaler(self.device.type)
+
+    @property
+    def scaler(self) -> Optional[Any]:
+        """The GradScaler, made where the model is when it is first needed; None where the plan has none."""
+        if self._scaler is None and self.plan.parts.amp == "float16":
+            self._scaler = torch.amp.GradScaler(self.device.type)
+        return self._scaler
 
     @property
     def device(self) -> torch.device:
