@@ -204,9 +204,9 @@ impl FreeList {
         let (stream, size, _) = key;
         let first = self.rack_from(stream);
         let shelves = move || {
-            self.racks[first..].iter().flat_map(move |rack| {
-                rack.from_shelf(if rack.stream == stream { rack.shelf_from(size) } else { 0 })
-            })
+            self.racks[first..]
+                .iter()
+                .flat_map(move |rack| rack.from_shelf(if rack.stream == stream { rack.shelf_from(size) } else { 0 }))
         };
         let hand = self.hand.filter(|(held, _)| *held >= key);
         // Without one in the hand all come before it.
