@@ -36,6 +36,7 @@ impl Program {
             missing: self.missing.clone(),
             guessed: self.guessed.clone(),
             libraries: self.libraries,
+            guess: self.guess,
             failure: gpu.failure,
             journal: if keeps_journal { self.journal() } else { Vec::new() },
             labels: gpu.labels.unwrap_or_default(),

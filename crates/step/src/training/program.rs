@@ -4,7 +4,7 @@ use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
 
 use super::report::Phase;
-use crate::forward::Missing;
+use crate::forward::{Guess, Missing};
 use crate::memory::{Aside, Entry};
 use crate::ops::{Guessed, LesserPlans, Libraries};
 
@@ -26,6 +26,8 @@ pub struct Program {
     pub guessed: Guessed,
     /// What the process has loaded in the end.
     pub libraries: Libraries,
+    /// What it assumes of what nobody knows.
+    pub guess: Guess,
     /// What cuDNN's plans give way to where there is no room for them.
     pub(super) lesser_plans: LesserPlans,
 }

@@ -227,7 +227,17 @@ impl<'a> Script<'a> {
         let libraries = self.context.libraries();
         let guessed = self.context.guessed().clone();
         let lesser_plans = self.context.lesser_plans();
-        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, guessed, libraries, lesser_plans }
+        Program {
+            entries,
+            asides,
+            marks: self.marks,
+            repeat,
+            missing: self.missing,
+            guessed,
+            libraries,
+            guess: self.options.guess,
+            lesser_plans,
+        }
     }
 
     fn train(&mut self, step: u32) {
