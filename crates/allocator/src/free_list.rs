@@ -11,6 +11,9 @@ pub(crate) type SizeKey = (u64, u64, u64);
 /// Empty shelves that are left, beyond as many as there are others.
 const SPARE: usize = 32;
 
+/// How many sizes it is remembered of where they were found.
+const SLOTS: usize = 128;
+
 /// Cached blocks by [`SizeKey`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeList {
@@ -31,11 +34,13 @@ struct Rack {
     shelves: Vec<Vec<(u64, BlockId)>>,
     /// How many shelves are empty.
     empty: usize,
+    /// Where a size was found last, by [`slot`].
+    hints: [u32; SLOTS],
 }
 
 impl Rack {
     fn new(stream: u64) -> Rack {
-        Rack { stream, sizes: Vec::new(), shelves: Vec::new(), empty: 0 }
+        Rack { stream, sizes: Vec::new(), shelves: Vec::new(), empty: 0, hints: [0; SLOTS] }
     }
 
     /// The first shelf that is not smaller.
@@ -44,9 +49,22 @@ impl Rack {
         self.sizes.partition_point(|&found| found < size)
     }
 
+    /// The same, looked for first where the size was found last.
+    #[inline]
+    fn find_shelf(&mut self, size: u64) -> usize {
+        let hint = &mut self.hints[slot(size)];
+        let at = *hint as usize;
+        let is_there = self.sizes.get(at).is_some_and(|&found| found >= size)
+            && (at == 0 || self.sizes.get(at - 1).is_some_and(|&found| found < size));
+        if !is_there {
+            *hint = self.sizes.partition_point(|&found| found < size) as u32;
+        }
+        *hint as usize
+    }
+
     #[inline]
     fn insert(&mut self, size: u64, address: u64, id: BlockId) {
-        let at = self.shelf_from(size);
+        let at = self.find_shelf(size);
         if self.sizes.get(at) != Some(&size) {
             self.make_shelf(at, size);
         }
@@ -110,8 +128,8 @@ impl Rack {
 
     /// The first shelf with a block on it that is not smaller.
     #[inline]
-    fn best_fit(&self, size: u64) -> Option<usize> {
-        let from = self.shelf_from(size);
+    fn best_fit(&mut self, size: u64) -> Option<usize> {
+        let from = self.find_shelf(size);
         Some(self.shelves[from..].iter().position(|shelf| !shelf.is_empty())? + from)
     }
 }
@@ -185,7 +203,7 @@ impl FreeList {
         let (stream, size, address) = key;
         let index = self.rack_from(*stream);
         let rack = self.racks.get_mut(index).filter(|rack| rack.stream == *stream)?;
-        let place = rack.shelf_from(*size);
+        let place = rack.find_shelf(*size);
         if rack.sizes.get(place) != Some(size) {
             return None;
         }
@@ -230,6 +248,12 @@ impl FreeList {
     pub fn before(&self, key: SizeKey) -> impl Iterator<Item = (SizeKey, BlockId)> {
         self.iter().rev().skip_while(move |(found, _)| *found >= key)
     }
+}
+
+/// The place of a size among the hints.
+#[inline]
+fn slot(size: u64) -> usize {
+    ((size >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 /// How many blocks of a shelf lie below an address.

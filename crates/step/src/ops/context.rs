@@ -400,8 +400,12 @@ impl Context {
         if !self.is_grad_on || !inputs.iter().flatten().any(|input| input.requires_grad()) {
             return None;
         }
-        let next: SmallVec<[Option<Edge>; 3]> =
-            inputs.iter().map(|input| input.and_then(|input| input.edge().cloned())).collect();
+        let mut next: SmallVec<[Option<Edge>; 3]> = SmallVec::new();
+        let mut shapes: SmallVec<[Option<InputShape>; 3]> = SmallVec::new();
+        for input in inputs {
+            next.push(input.and_then(|input| input.edge().cloned()));
+            shapes.push(input.map(input_shape));
+        }
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
         let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
@@ -413,7 +417,7 @@ impl Context {
             sequence: self.sequence,
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
-            inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
+            inputs: shapes,
             next,
             outputs,
             place: self.memory.borrow().place(),
