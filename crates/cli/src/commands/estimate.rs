@@ -74,7 +74,11 @@ fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, shortage: &Shortag
 pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,
-        optimizer: Recipe::new(options.optimizer.0, options.optimizer_impl.0),
+        optimizer: Recipe {
+            // AdamW multiplies the weights themselves.
+            adds_decay: options.weight_decay && options.optimizer.0 != Kind::AdamW,
+            ..Recipe::new(options.optimizer.0, options.optimizer_impl.0)
+        },
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
         zero_grad: match options.zero_grad {

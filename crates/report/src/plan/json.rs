@@ -37,6 +37,7 @@ impl PlanReport<'_, '_> {
                 "device_used": answer.peaks.reserved + self.bench.device.context_bytes(run.libraries),
                 "seconds": answer.seconds,
                 "code": code::code(self.bench, &answer.start),
+                "parts": code::parts(self.bench, &answer.start),
             },
             "fit": {
                 "gpu": self.bench.device.is_asked.then(|| self.bench.device.gpu.name.clone()),
@@ -90,6 +91,7 @@ impl PlanReport<'_, '_> {
             "effect": plan.effect.name(),
             "why": self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
             "code": self.code(plan),
+            "parts": code::parts(self.bench, &plan.setup),
         })
     }
 

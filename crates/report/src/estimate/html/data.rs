@@ -105,7 +105,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     for (index, entry) in run.journal.iter().enumerate() {
         let instant = index as u32 + 1;
         match *entry {
-            Entry::Allocate { id, bytes, place, category } => {
+            Entry::Allocate { id, bytes, place, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);
                 pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });

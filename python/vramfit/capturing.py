@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -50,26 +50,52 @@ class Capture:
 
 def capture(
     model: torch.nn.Module, inputs: Any, path: Any, *, targets: Any = None, loss: Optional[Callable[..., Any]] = None,
-    sizes: Optional[Mapping[str, Sequence[Any]]] = None,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, only: Optional[Collection[Tuple[str, str]]] = None,
 ) -> Capture:
     """Records one training step of ``model`` without its weights and without a GPU, and writes it to ``path``.
 
     ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; ``loss(outputs, targets)`` is needed where the model
     does not return a loss itself. By default dimension 0 of every input and target is ``batch`` and dimension 1 of integer
-    ones ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others.
+    ones ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` names the pairs of precision and mode to
+    record, such as ``{("as-built", "train")}``; without it there are all of them, which takes longer.
     """
     refuse(model)
     with _ONE_AT_A_TIME:
         session = Session(step.__code__)
         recorded = Recorded(model, Inputs(model, inputs, targets, sizes), loss, session)
         with recorded:
-            document = _record_all(recorded, session)
+            document = _record_all(recorded, session, _Wanted(only, _native(recorded)))
         contents = document.contents()
         size = write(path, contents)
     return Capture(str(path), size, contents)
 
 
-def _record_all(recorded: Recorded, session: Session) -> Document:
+class _Wanted:
+    """Which pairs of precision and mode are recorded."""
+
+    def __init__(self, only: Optional[Collection[Tuple[str, str]]], native: Optional[str]) -> None:
+        self.native = native
+        every = {(precision.name, mode) for precision in PRECISIONS for mode in MODES}
+        unknown = [pair for pair in only or () if tuple(pair) not in every]
+        if unknown:
+            raise CaptureError(
+                f"only: found {unknown[0]!r}, which is no pair of a precision and a mode",
+                f"precisions are {', '.join(precision.name for precision in PRECISIONS)}; modes {', '.join(MODES)}",
+            )
+        pairs = every if only is None else {tuple(pair) for pair in only}
+        self._pairs = {(native if native and name == "as-built" else name, mode) for name, mode in pairs}
+        self._may_miss = only is None
+
+    def has(self, precision: str, mode: str) -> bool:
+        """Whether it is recorded."""
+        return (precision, mode) in self._pairs
+
+    def must(self, precision: str, mode: str) -> bool:
+        """Whether a capture without it is none."""
+        return not self._may_miss or (mode == "train" and precision == (self.native or "as-built"))
+
+
+def _record_all(recorded: Recorded, session: Session, wanted: _Wanted) -> Document:
     """All variants with as many symbols as possible."""
     reasons: List[str] = []
     for symbols in _subsets(list(recorded.inputs.examples)):
@@ -78,7 +104,7 @@ def _record_all(recorded: Recorded, session: Session) -> Document:
             recorded.inputs.spread = spread
             for extra in (0, 3):
                 try:
-                    return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons)
+                    return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons, wanted)
                 except Unexpressed as reason:
                     reasons.append(str(reason))
                 except Misaligned as reason:
@@ -100,17 +126,16 @@ def _subsets(symbols: List[str]) -> List[List[str]]:
     return found
 
 
-def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) -> Document:
+def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str], wanted: _Wanted) -> Document:
     expressions = Expressions(plan)
     alignment = Alignment(session, expressions)
     document = Document({})
-    native = _native(recorded)
     missing: List[str] = []
     evaluated: Dict[str, Recording] = {}
     programs: Dict[str, Program] = {}
     for mode in MODES:
         for precision in PRECISIONS:
-            if precision.name == "as-built" and native is not None:
+            if not wanted.has(precision.name, mode):
                 continue
             program: Optional[Program] = None
             try:
@@ -122,7 +147,7 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 if program is None:
                     recordings += [recorded.run(precision, mode, point) for point in plan.points[1:]]
             except CaptureError as problem:
-                if mode == "train" and precision.name == (native or "as-built"):
+                if wanted.must(precision.name, mode):
                     raise
                 _must_fail(recorded, precision, mode)
                 missing.append(f"{precision.name} {mode}: not recorded: {problem.message}")
@@ -130,7 +155,7 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
             if program is None:
                 program = programs[precision.name] = alignment.merge(recordings)
             variant = document.add(precision.name, mode, _autocast_name(precision), program)
-            if precision.name == native:
+            if precision.name == wanted.native:
                 document.repeat("as-built", variant)
     for text in missing:
         session.note(text)
