@@ -137,7 +137,7 @@ class Applied:
         with self.autocast():
             self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
             loss = self._value(self.outputs, self._moved.targets)
-            self.loss = loss if micro.share == 1 else loss / micro.count if micro.is_even else loss * micro.share
+            self.loss = loss if micro.share == 1 else loss / micro.parts if micro.is_even else loss * micro.share
 
     def _value(self, outputs: Any, targets: Any) -> torch.Tensor:
         kind = self.plan.parts.loss

@@ -15,7 +15,7 @@ class Micro(NamedTuple):
     kwargs: Dict[str, Any]
     targets: Any
     share: float
-    count: int
+    parts: int
     is_even: bool
 
     def moved(self, device: torch.device, dtype: Optional[torch.dtype]) -> "Micro":
