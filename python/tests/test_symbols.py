@@ -121,3 +121,31 @@ def test_wrong_sizes_are_refused():
     ):
         with pytest.raises(vramfit.CaptureError, match=word):
             vramfit.capture(nn.Linear(4, 4), torch.randn(2, 4), "/nonexistent/file", sizes=sizes)
+
+
+def ceiling(size):
+    """A convolution of stride 2 with padding."""
+    return (size - 1) // 2 + 1
+
+
+def floor(size):
+    """A pooling of 2."""
+    return size // 2
+
+
+@pytest.mark.parametrize("example", [64, 96, 127, 160, 224, 256, 380, 480])
+@pytest.mark.parametrize("strides, is_told", [
+    ([ceiling] * 5, True), ([floor] * 5, True), ([ceiling] * 2 + [floor] * 3, True), ([ceiling] * 3 + [floor], False),
+    ([ceiling, floor, floor], False), ([floor, floor, ceiling, ceiling, ceiling], False),
+])
+def test_strides_in_a_row_are_exact_at_sizes_that_were_not_recorded_or_not_told(example, strides, is_told):
+    for depth in range(1, len(strides) + 1):
+        def reduced(batch, height):
+            for stride in strides[:depth]:
+                height = stride(height)
+            return height
+
+        found = fitted(reduced, {"batch": 2, "height": example})
+        assert found is not None or not is_told
+        for height in range(max(33, example - 100), example + 100) if found else ():
+            assert evaluate(found, {"batch": 2, "height": height}) == reduced(batch=2, height=height), (found, depth, height)

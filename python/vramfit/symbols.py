@@ -53,8 +53,10 @@ def _values(symbol: str, example: int, extra: int, near: bool) -> List[int]:
         elif not batch and example < 11:
             wanted = [value for value in range(example - 1, 1, -1)] + [example + 1, example + 2, example + 3]
     else:
-        wanted = [example + 32, example + 1, example + 7, example + 18, example + 29, example + 64, example + 46]
-        extra = max(extra, 4)
+        # Strides of 2 in a row begin another output at a multiple of 64, just after it, or a little before.
+        round_size = ((example + 4) // 64 + 1) * 64
+        wanted = [round_size + step for step in (64, 0, 1, -1, -3, -4, 5, 32, 46)]
+        extra = max(extra, 5)
     values = [value for value in wanted if value != example][: 2 + extra]
     return values + [example if example > 1 else max(values) + 1]
 
@@ -84,10 +86,18 @@ class Expressions:
         if not varying:
             return None
         factors = {symbol: self._along(symbol, [values[at] for at in plan.axes[symbol]]) for symbol in varying}
+        found: List[str] = []
         for candidate in self._combined(values, varying, factors):
             if all(evaluate(candidate, point) == value for point, value in zip(plan.points, values)):
-                return candidate
-        return None
+                if "//" not in candidate:
+                    return candidate
+                found.append(candidate)
+        return found[0] if found and self._agree(found) else None
+
+    def _agree(self, candidates: List[str]) -> bool:
+        """Whether forms that give all recorded values give the same elsewhere: where not, any of them would be a guess."""
+        points = [{symbol: size + step for symbol, size in self.plan.points[-1].items()} for step in range(2 * _LARGEST_DIVISOR)]
+        return all(evaluate(candidate, point) == evaluate(candidates[0], point) for candidate in candidates[1:] for point in points)
 
     def _along(self, symbol: str, values: List[int]) -> List[Tuple[str, Fraction]]:
         """Forms that the values along one axis can have, with the factor before each."""
@@ -214,14 +224,21 @@ def _floors(symbol: str, sizes: List[int], values: List[int]) -> List[Tuple[str,
     found = []
     for factor in sorted({scale, 1}, reverse=True) if scale else []:
         reduced = [value // factor for value in values]
-        for divisor in range(2, _LARGEST_DIVISOR + 1):
-            for shift in range(-divisor + 1, 1):
-                offset = reduced[0] - (sizes[0] + shift) // divisor
-                if all((size + shift) // divisor + offset == value for size, value in zip(sizes, reduced)):
-                    inner = f"({symbol}{shift:+d})" if shift else symbol
-                    found.append((f"{inner}//{divisor}" + (f"{offset:+d}" if offset else ""), Fraction(factor)))
+        fitting = [(divisor, shift, reduced[0] - (sizes[0] + shift) // divisor)
+                   for divisor in range(2, _LARGEST_DIVISOR + 1) for shift in range(-divisor + 1, 1)
+                   if _is_floor(sizes, reduced, divisor, shift)]
+        # A few sizes cannot tell 32 from 45, but strides are mostly 2.
+        likely = [form for form in fitting if form[0] & (form[0] - 1) == 0]
+        for divisor, shift, offset in likely or fitting:
+            inner = f"({symbol}{shift:+d})" if shift else symbol
+            found.append((f"{inner}//{divisor}" + (f"{offset:+d}" if offset else ""), Fraction(factor)))
     found.sort(key=lambda item: (len(item[0]), item[0]))
     return found[:8]
+
+
+def _is_floor(sizes: List[int], values: List[int], divisor: int, shift: int) -> bool:
+    offset = values[0] - (sizes[0] + shift) // divisor
+    return all((size + shift) // divisor + offset == value for size, value in zip(sizes, values))
 
 
 def evaluate(text: str, sizes: Point) -> int:

@@ -137,7 +137,7 @@ fn the_largest_batch_is_one_number() {
 }
 
 #[test]
-fn the_page_is_whole_and_needs_no_script() {
+fn the_page_is_whole_and_can_be_read_without_its_script() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.html");
     let model = capture("mlp-relu");
@@ -146,7 +146,14 @@ fn the_page_is_whole_and_needs_no_script() {
     assert!(code < 2, "{err}");
     let page = fs::read_to_string(path).unwrap();
     assert!(page.contains("vramfit plan</title>") && page.ends_with("</html>\n") && !page.contains("{{"));
-    assert!(!page.contains("<script") && page.contains("Each trick alone"));
+    let before_script = &page[..page.find("<script").unwrap()];
+    assert!(before_script.contains("Each trick alone") && before_script.contains("To reproduce"));
+    let folder = folder.path().to_str().unwrap();
+    assert!(
+        !page.contains(folder) && !page.contains(env!("CARGO_MANIFEST_DIR")),
+        "a path of this machine is in the page"
+    );
+    assert!(page.contains("<span>mlp-relu.vramfit</span> <span>--batch</span> <span>20000</span>"));
 }
 
 #[test]

@@ -46,14 +46,14 @@ impl PlanReport<'_, '_> {
             },
             "groups": groups,
             "tricks": self.tricks(),
-            "nothing_fits": self.nothing(),
+            "nothing_fits": self.nothing_json(),
             "cut_short": answer.is_cut_short,
             "simulated": answer.simulated,
             "notes": self.notes,
         })
     }
 
-    fn settings(&self, setup: &Setup) -> Value {
+    pub(super) fn settings(&self, setup: &Setup) -> Value {
         let Some(bound) = self.bench.bind(setup) else { return Value::Null };
         let mut settings = estimate::settings(&bound, &setup.training, &self.bench.device, &setup.alloc_conf);
         if let Some(map) = settings.as_object_mut() {
@@ -117,8 +117,8 @@ impl PlanReport<'_, '_> {
         rows.collect()
     }
 
-    fn nothing(&self) -> Value {
-        let Some(nothing) = &self.answer.nothing else { return Value::Null };
+    fn nothing_json(&self) -> Value {
+        let Some(nothing) = self.nothing() else { return Value::Null };
         let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| {
             gpu.as_ref().map(|gpu| json!({"name": gpu.name, "capacity": gpu.capacity}))
         };

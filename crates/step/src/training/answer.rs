@@ -1,11 +1,11 @@
 //! An allocator answers a program's requests.
 
-use vramfit_allocator::{Allocator, BlockId, SegmentChange, Settings, SimulatedDriver};
+use vramfit_allocator::{Allocator, Block, BlockId, SegmentChange, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
-use crate::memory::{Aside, Category, Entry, Happening};
+use crate::memory::{Aside, Category, Entry, Happening, Plan};
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
@@ -47,7 +47,6 @@ impl Program {
 #[derive(Clone, Copy)]
 struct Held {
     block: BlockId,
-    bytes: u64,
     category: Category,
 }
 
@@ -56,6 +55,8 @@ struct Gpu {
     allocator: Allocator<SimulatedDriver>,
     /// By the requests' numbers.
     held: Vec<Option<Held>>,
+    /// Plans of cuDNN's that PyTorch has gone on from, by their numbers.
+    forgone: Vec<bool>,
     account: Account,
     peak: Peak,
     place: u32,
@@ -71,6 +72,7 @@ impl Gpu {
         Gpu {
             allocator,
             held: Vec::with_capacity(allocations),
+            forgone: Vec::new(),
             account: Account::default(),
             peak: Peak::default(),
             place: 0,
@@ -123,30 +125,30 @@ impl Gpu {
     fn answer(&mut self, entry: &Entry, number: &impl Fn(u32) -> u32) -> bool {
         self.instant += 1;
         match *entry {
-            Entry::Allocate { id, bytes, place, category } => {
+            Entry::Allocate { id, bytes, place, category, plan } => {
                 self.place = place;
+                if plan.is_some_and(|plan| self.is_forgone(plan)) {
+                    self.make_room(number(id));
+                    return true;
+                }
                 let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
                     Ok(block) => block,
-                    Err(_) if category == Category::Workspace => {
-                        self.note_segments();
-                        let id = number(id) as usize;
-                        if self.held.len() <= id {
-                            self.held.resize(id + 1, None);
-                        }
-                        return true;
-                    }
                     Err(error) => {
-                        self.failure = Some(Failure { error, place });
-                        return false;
+                        let Some(plan) = plan else {
+                            self.failure = Some(Failure { error, place });
+                            return false;
+                        };
+                        self.forgo(plan);
+                        self.note_segments();
+                        self.make_room(number(id));
+                        return true;
                     }
                 };
                 self.note_segments();
-                let id = number(id) as usize;
-                if self.held.len() <= id {
-                    self.held.resize(id + 1, None);
-                }
-                self.held[id] = Some(Held { block, bytes, category });
-                self.label(id as u32, block, category);
+                let id = number(id);
+                self.make_room(id);
+                self.held[id as usize] = Some(Held { block, category });
+                self.label(id, block, category);
                 self.account.requested[category as usize] += bytes;
                 self.account.rounding += self.allocator.block(block).size - bytes;
                 let allocated = self.allocator.allocated_bytes();
@@ -155,9 +157,10 @@ impl Gpu {
                 }
             }
             Entry::Free { id } => {
-                if let Some(Held { block, bytes, category }) = self.held[number(id) as usize].take() {
-                    self.account.requested[category as usize] -= bytes;
-                    self.account.rounding -= self.allocator.block(block).size - bytes;
+                if let Some(Held { block, category }) = self.held[number(id) as usize].take() {
+                    let Block { size, requested, .. } = *self.allocator.block(block);
+                    self.account.requested[category as usize] -= requested;
+                    self.account.rounding -= size - requested;
                     self.allocator.free(block);
                 }
             }
@@ -165,12 +168,34 @@ impl Gpu {
         true
     }
 
+    /// Makes `held` long enough for this number.
+    #[inline]
+    fn make_room(&mut self, id: u32) {
+        if self.held.len() <= id as usize {
+            self.held.resize(id as usize + 1, None);
+        }
+    }
+
+    /// Whether PyTorch has gone on from this plan to one that needs no workspace: what it has found, it keeps to.
+    fn is_forgone(&self, plan: Plan) -> bool {
+        self.forgone.get(plan.get() as usize).copied().unwrap_or(false)
+    }
+
+    fn forgo(&mut self, plan: Plan) {
+        let number = plan.get() as usize;
+        if self.forgone.len() <= number {
+            self.forgone.resize(number + 1, false);
+        }
+        self.forgone[number] = true;
+    }
+
     fn recount(&mut self, id: u32, category: Category) {
         if let Some(held) = &mut self.held[id as usize] {
-            self.account.requested[held.category as usize] -= held.bytes;
-            self.account.requested[category as usize] += held.bytes;
-            held.category = category;
             let block = held.block;
+            let bytes = self.allocator.block(block).requested;
+            self.account.requested[held.category as usize] -= bytes;
+            self.account.requested[category as usize] += bytes;
+            held.category = category;
             self.label(id, block, category);
         }
     }

@@ -11,8 +11,9 @@ use vramfit_trace::snapshot::Action;
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};
 use super::super::places::Places;
-use crate::explain::html::columns::Columns;
-use crate::explain::html::compress;
+use super::peak::phase_name;
+use crate::viewer::columns::Columns;
+use crate::viewer::compress;
 
 /// The regions of the simulated address space that are used. They lie so far apart that a browser's numbers, exact up to
 /// 2^53, could not hold the distance: on the page they stand side by side.
@@ -104,7 +105,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     for (index, entry) in run.journal.iter().enumerate() {
         let instant = index as u32 + 1;
         match *entry {
-            Entry::Allocate { id, bytes, place, category } => {
+            Entry::Allocate { id, bytes, place, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);
                 pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });
@@ -131,8 +132,11 @@ fn pieces(run: &Run) -> Vec<Piece> {
 fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
     let peak = run.peak().map_or(0, |phase| phase.peak.instant);
     let mut steps: Vec<[u32; 2]> = Vec::new();
-    let mut start = 0;
+    let mut phases: Vec<Value> = Vec::new();
+    let (mut start, mut before) = (0, 0);
     for phase in &run.phases {
+        phases.push(json!([before, phase.end, phase_name(phase.phase.name())]));
+        before = phase.end;
         if phase.phase == Phase::Build {
             start = phase.end;
         } else if matches!(phase.phase, Phase::Step | Phase::Eval) {
@@ -147,6 +151,7 @@ fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
         "hasFrames": true,
         "isSimulated": true,
         "steps": steps,
+        "phases": phases,
         "unfinished": null,
         "roles": CATEGORY_NAMES,
         "roleOrder": (0..CATEGORY_NAMES.len()).collect::<Vec<_>>(),

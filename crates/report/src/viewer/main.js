@@ -341,10 +341,6 @@ class Page {
   }
 }
 
-function byId(id) {
-  return document.getElementById(id);
-}
-
 function showProblem(error) {
   byId("problem").hidden = false;
   byId("problem").textContent = `The timeline cannot be shown: ${error.message}`;

@@ -1,13 +1,16 @@
 // The stacked timeline. A column of pixels shows the highest instant of its range, so that no peak is ever lost.
 const LEFT = 66;
 const BOTTOM = 22;
-const TOP = 20;
+// Room above the plot for the steps, and for their phases where they are known.
+const STEP_ROW = 20;
+const PHASE_ROW = 16;
 const EDGE_WORK = 1_500_000;
 
 class Timeline {
   constructor(recording, box, area, overlay) {
     Object.assign(this, { recording, box, area, overlay });
     this.axis = "event";
+    this.top = STEP_ROW + (recording.phases.length > 0 ? PHASE_ROW : 0);
     this.view = { from: 0, to: this.span() };
     this.block = -1;
     this.cursor = null;
@@ -44,7 +47,7 @@ class Timeline {
       canvas.height = Math.round(this.height * this.ratio);
     }
     this.plotWidth = this.area.width - Math.round(LEFT * this.ratio);
-    this.plotHeight = this.area.height - Math.round((BOTTOM + TOP) * this.ratio);
+    this.plotHeight = this.area.height - Math.round((BOTTOM + this.top) * this.ratio);
     this.image = this.area.getContext("2d").createImageData(this.plotWidth, this.plotHeight);
     this.words = new Uint32Array(this.image.data.buffer);
     this.instants = new Int32Array(this.plotWidth);
@@ -135,7 +138,7 @@ class Timeline {
     const context = this.area.getContext("2d");
     context.fillStyle = this.ink.panel;
     context.fillRect(0, 0, this.area.width, this.area.height);
-    context.putImageData(this.image, Math.round(LEFT * this.ratio), Math.round(TOP * this.ratio));
+    context.putImageData(this.image, Math.round(LEFT * this.ratio), Math.round(this.top * this.ratio));
   }
 
   // Close up, each block shows its upper edge.
@@ -193,6 +196,7 @@ class Timeline {
     context.clearRect(0, 0, this.width, this.height);
     context.font = "11.5px system-ui, sans-serif";
     this.drawSteps(context);
+    this.drawPhases(context);
     this.drawScale(context);
     this.drawReserved(context);
     this.drawMarks(context);
@@ -201,18 +205,18 @@ class Timeline {
   }
 
   yOf(bytes) {
-    const height = this.height - TOP - BOTTOM;
-    return TOP + height - (bytes / this.topOfScale()) * height;
+    const height = this.height - this.top - BOTTOM;
+    return this.top + height - (bytes / this.topOfScale()) * height;
   }
 
   bytesAt(y) {
-    const height = this.height - TOP - BOTTOM;
-    return ((TOP + height - y) / height) * this.topOfScale();
+    const height = this.height - this.top - BOTTOM;
+    return ((this.top + height - y) / height) * this.topOfScale();
   }
 
   drawScale(context) {
     const top = this.topOfScale();
-    const step = niceStep(top, (this.height - TOP - BOTTOM) / 60, true);
+    const step = niceStep(top, (this.height - this.top - BOTTOM) / 60, true);
     context.textAlign = "right";
     context.textBaseline = "middle";
     for (let bytes = 0; bytes <= top; bytes += step) {
@@ -267,6 +271,28 @@ class Timeline {
     }
   }
 
+  // Under the steps: each phase with its name, or its first letter, and a line where it begins.
+  drawPhases(context) {
+    const { phases } = this.recording;
+    context.textAlign = "center";
+    context.textBaseline = "top";
+    let number = firstWhere(phases.length, (index) => this.unitOf(phases[index][1]) >= this.view.from);
+    for (; number < phases.length; number += 1) {
+      const [first, last, name] = phases[number];
+      const begin = Math.max(this.xOf(this.unitOf(first)), LEFT);
+      const end = Math.min(this.xOf(this.unitOf(last)), this.width);
+      if (begin > this.width) break;
+      if (end - begin < 11) continue;
+      context.globalAlpha = 0.5;
+      context.fillStyle = this.ink.reserved;
+      context.fillRect(Math.round(begin), STEP_ROW, 1, this.height - STEP_ROW - BOTTOM);
+      context.globalAlpha = 1;
+      context.fillStyle = this.ink.quiet;
+      const text = context.measureText(name).width + 6 < end - begin ? name : name[0];
+      context.fillText(text, (begin + end) / 2, STEP_ROW + 1);
+    }
+  }
+
   drawReserved(context) {
     const { recording, instants, plotWidth, ratio } = this;
     context.strokeStyle = this.ink.reserved;
@@ -292,10 +318,10 @@ class Timeline {
       const x = this.xOf(this.unitOf(instant));
       if (x < LEFT || x > this.width) continue;
       context.fillStyle = color;
-      context.fillRect(Math.round(x), TOP, 1, this.height - TOP - BOTTOM);
+      context.fillRect(Math.round(x), this.top, 1, this.height - this.top - BOTTOM);
       const isRight = x + 90 > this.width;
       context.textAlign = isRight ? "right" : "left";
-      const y = TOP + 4;
+      const y = this.top + 4;
       const width = context.measureText(text).width;
       context.globalAlpha = 0.85;
       context.fillStyle = this.ink.panel;
@@ -330,7 +356,7 @@ class Timeline {
     const x = this.xOf(this.unitOf(this.cursor) + (this.axis === "event" ? 0.5 : 0));
     if (x < LEFT || x > this.width) return;
     context.fillStyle = this.ink.cursor;
-    context.fillRect(Math.round(x), TOP, 1, this.height - TOP - BOTTOM);
+    context.fillRect(Math.round(x), this.top, 1, this.height - this.top - BOTTOM);
   }
 
   // The instant shown at a place of the box.

@@ -15,7 +15,7 @@ function showDetails(panel, recording, index) {
   const module = recording.stackModule?.[recording.stack[index]] ?? 0;
   if (module > 0) rows.push(["module", recording.strings[module - 1]]);
   if (recording.stream[index] !== 0) rows.push(["stream", String(recording.stream[index])]);
-  const list = element("dl");
+  const list = element("dl", { className: "facts" });
   for (const [name, value] of rows) list.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
   const frames = element("ol", { className: "stack" });
   for (const frame of recording.stackOf(index)) {
@@ -25,14 +25,14 @@ function showDetails(panel, recording, index) {
     const reason = recording.isSimulated ? "the model did not ask for it itself" : born === 0 ? "it is older than the recording" : recording.hasFrames ? "a thread of autograd made it" : "the recording has none";
     frames.append(element("li", { textContent: `${recording.isSimulated ? "No line" : "No Python frame"}: ${reason}.` }));
   }
-  panel.replaceChildren(element("h3", { textContent: `${bytesText(size)}` }), list, frames);
+  panel.replaceChildren(element("h4", { textContent: `${bytesText(size)}` }), list, frames);
 }
 
 function showHole(panel, recording, segment) {
   const rows = [["size", `${bytesText(segment.size)}`], ["address", addressText(recording, segment.address)]];
-  const list = element("dl");
+  const list = element("dl", { className: "facts" });
   for (const [name, value] of rows) list.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
-  panel.replaceChildren(element("h3", { textContent: "Free memory of a segment" }), list);
+  panel.replaceChildren(element("h4", { textContent: "Free memory of a segment" }), list);
 }
 
 function addressText(recording, offset) {
@@ -44,6 +44,8 @@ function momentText(recording, instant) {
   if (recording.hasClock) parts.push(`after ${timeText(recording.timeAt(instant))}`);
   const step = recording.stepAt(instant);
   if (step !== null) parts.push(`step ${step}`);
+  const phase = recording.phaseAt(instant);
+  if (phase !== null) parts.push(phase);
   return parts.join(", ");
 }
 

@@ -2,6 +2,7 @@
 class Recording {
   constructor({ head, read, readDifferences }) {
     Object.assign(this, head);
+    this.phases ??= [];
     this.born = readDifferences("born");
     this.count = this.born.length;
     const lived = read("lived");
@@ -71,6 +72,12 @@ class Recording {
     this.highest = new Highest(this.allocated);
     this.mostReserved = this.reserved.reduce((most, level) => Math.max(most, level), 0);
     this.mostAllocated = this.allocated.reduce((most, level) => Math.max(most, level), 0);
+  }
+
+  // What the program was doing when it came to an instant, where that is known.
+  phaseAt(instant) {
+    const phase = this.phases[firstWhere(this.phases.length, (index) => this.phases[index][1] >= instant)];
+    return phase && phase[0] < instant ? phase[2] : null;
   }
 
   // Key frames: who is alive, now and then, so that any instant is a few events away from one.
