@@ -47,7 +47,7 @@ fn excerpt(given: &[String], output: &[String]) -> Result<Vec<String>, String> {
         let alike = || output[next..].iter().position(|other| words(other) == words(line));
         let Some(skipped) = same.or_else(alike) else { return Err(line.clone()) };
         // What is left out must be marked.
-        if skipped > 0 && !found.last().is_none_or(|line: &String| line.trim() == "…") {
+        if skipped > 0 && found.last().is_some_and(|line: &String| line.trim() != "…") {
             found.push("…".to_owned());
         }
         if skipped > 0 && found.is_empty() {
