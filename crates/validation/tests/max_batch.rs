@@ -4,8 +4,8 @@
 
 use vramfit_validation::max_batch::compared;
 
-/// Found 600: of 48 batches between 596 and 640 that were tried, 601, 618 and 628 die and larger ones run. Predicted 601: which of
-/// them die, depends on workspaces that are guessed.
+/// Found 600: of 38 batches between 596 and 640 that were tried 601, 618, 628, 632 and 640 die, and those between run. Predicted 601:
+/// which of them die depends on workspaces that are guessed.
 const ABOVE: &str = "vgg16-bn";
 
 #[test]
