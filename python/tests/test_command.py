@@ -142,13 +142,15 @@ def test_everything_else_goes_to_the_binary():
 
 
 def test_the_command_needs_no_torch(tmp_path):
-    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch here', name='torch')")
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(os.path.abspath(vramfit.__file__)))]))
     program = "import vramfit; print(vramfit.estimate('bert-base', batch=4).peak_allocated, len(dir(vramfit)), vramfit.__version__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     done = subprocess.run([sys.executable, "-m", "vramfit", "capture", "x:y"], capture_output=True, text=True, env=environment)
     assert done.returncode == 2 and "pip install torch" in done.stderr
+    done = subprocess.run([sys.executable, "-c", "import vramfit; vramfit.Estimate; vramfit.capture"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and "needs torch: pip install torch" in done.stderr
 
 
 def test_the_binary_is_looked_for_where_it_may_be(monkeypatch, tmp_path):

@@ -42,7 +42,13 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{place}"), name)
+    try:
+        module = importlib.import_module(f"{__name__}.{place}")
+    except ModuleNotFoundError as problem:
+        if problem.name != "torch":
+            raise
+        raise ModuleNotFoundError(f"{__name__}.{name} runs a model's forward and needs torch: pip install torch", name="torch") from None
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .fields import VERDICTS, Fit, Range
-from .html import bars, note_list, page, table
+from .html import bars, note_list, page
 from .question import Question
 from .units import human
 
@@ -150,10 +150,9 @@ class Estimate:
         return f"between {human(self.range.low)} and {human(self.range.high)} allocated{reason}"
 
     def _repr_html_(self) -> str:
-        rows = [("allocated at most", human(self.peak_allocated)), ("reserved", human(self.peak_reserved)), ("on the device", human(self.device_used))]
         verdict = self.fit.verdict if self.fit is not None else None
         where = "" if self.peak is None else f"{self.peak.phase}{f' of {self.peak.module}' if self.peak.module else ''}"
         return page(
-            f"{self.model}: {self.verdict}", verdict, table(rows), bars(self.breakdown.items(), self.peak_allocated),
+            f"{self.model}: {self.verdict}", verdict, bars(self.breakdown.items(), self.peak_allocated),
             note_list([f"peak: {where}" if where else "", self._certainty(), *self.notes]),
         )

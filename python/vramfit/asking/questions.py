@@ -88,7 +88,9 @@ def _named_optimizer(settings: Dict[str, Any], model: Any) -> Tuple[str, ...]:
 def _without_module(*given: Any) -> None:
     for name, value in zip(("inputs", "targets", "loss", "sizes"), given):
         if value is not None and not isinstance(value, str):
-            raise SettingError(f"{name}: found {type(value).__name__} beside the name of a model, which brings its own", f"leave {name} out, or pass the module itself")
+            raise SettingError(
+                f"{name}: found {type(value).__name__} beside the name of a model, which brings its own", f"leave {name} out, or pass the module itself",
+            )
 
 
 def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[Tuple[str, str]]]:
