@@ -6,7 +6,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 /// The numbers of parameters that torchvision's documentation and the published checkpoints have.
-const PUBLISHED: [(&str, u64); 45] = [
+const PUBLISHED: [(&str, u64); 53] = [
     ("resnet18", 11_689_512),
     ("resnet34", 21_797_672),
     ("resnet50", 25_557_032),
@@ -27,11 +27,19 @@ const PUBLISHED: [(&str, u64); 45] = [
     ("deeplab", 42_004_074),
     ("unet", 31_037_698),
     ("bert-base", 109_483_778),
+    ("bert-large", 335_143_938),
     ("roberta-base", 124_647_170),
     ("distilbert", 66_955_010),
     ("gpt2", 124_439_808),
+    ("gpt2-medium", 354_823_168),
+    ("gpt2-large", 774_030_080),
+    ("gpt2-xl", 1_557_611_200),
     ("pythia-160m", 162_322_944),
     ("llama-1b", 1_235_814_400),
+    ("llama-3b", 3_212_749_824),
+    ("llama-7b", 6_738_415_616),
+    ("llama-8b", 8_030_261_248),
+    ("llama-13b", 13_015_864_320),
     ("llama-70b", 70_553_706_496),
     ("mistral-7b", 7_248_023_552),
     ("qwen2-0.5b", 494_032_768),

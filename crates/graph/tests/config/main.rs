@@ -47,7 +47,7 @@ fn bert_is_the_program_that_transformers_runs() {
 
 #[test]
 fn vit_is_the_program_that_transformers_runs() {
-    ["vit-odd", "vit-one-head"].into_iter().for_each(is_as_captured);
+    ["vit-odd", "vit-two-heads"].into_iter().for_each(is_as_captured);
 }
 
 fn refusal(more: &str) -> String {
@@ -81,6 +81,7 @@ fn what_no_template_has_is_refused_by_name_and_value() {
         refusal(", \"num_attention_heads\": 7"),
         "num_attention_heads: found 7, needed a divisor of hidden_size, 4096"
     );
+    assert_eq!(refusal(", \"num_attention_heads\": 1"), "num_attention_heads = 1 is not modelled; what is: 2 or more");
     assert_eq!(refusal(", \"hidden_size\": -1"), "hidden_size: found -1, needed a whole number from 1 on");
 }
 

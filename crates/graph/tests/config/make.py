@@ -27,7 +27,7 @@ CASES = {
                                             "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
                                             "tie_word_embeddings": True}),
     "gpt2-odd": ("GPT2", "LMHeadModel", {"vocab_size": 99, "n_embd": 48, "n_layer": 4, "n_head": 3, "n_positions": 40}),
-    "gpt2-inner": ("GPT2", "LMHeadModel", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 1, "n_positions": 64,
+    "gpt2-inner": ("GPT2", "LMHeadModel", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64,
                                             "n_inner": 100}),
     "bert-labels": ("Bert", "ForSequenceClassification", {"vocab_size": 80, "hidden_size": 36, "num_hidden_layers": 4,
                                                            "num_attention_heads": 3, "intermediate_size": 50,
@@ -39,7 +39,7 @@ CASES = {
     "vit-odd": ("ViT", "ForImageClassification", {"hidden_size": 36, "num_hidden_layers": 4, "num_attention_heads": 3,
                                                    "intermediate_size": 50, "image_size": 40, "patch_size": 8,
                                                    "num_labels": 7}),
-    "vit-one-head": ("ViT", "ForImageClassification", {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 1,
+    "vit-two-heads": ("ViT", "ForImageClassification", {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2,
                                                         "intermediate_size": 90, "image_size": 33, "patch_size": 10}),
 }
 

@@ -179,6 +179,18 @@ impl Config<'_> {
         Ok(layers as u32)
     }
 
+    /// Two heads or more: one alone lies in memory as the whole does, and copies that others need are left out.
+    fn heads(&self, field: &'static str, default: i64) -> Result<i64, ConfigError> {
+        match self.count(field, default)? {
+            1 => Err(ConfigError::NotModelled {
+                field: field.to_owned(),
+                found: "1".to_owned(),
+                known: "2 or more".to_owned(),
+            }),
+            heads => Ok(heads),
+        }
+    }
+
     fn divides(&self, field: &str, divisor: i64, whole: i64, of: &str) -> Result<(), ConfigError> {
         if whole % divisor == 0 { Ok(()) } else { Err(self.wrong(field, &format!("a divisor of {of}, {whole}"))) }
     }
@@ -233,7 +245,7 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
         }
     }
     let hidden = config.count("hidden_size", sizes[1])?;
-    let heads = config.count("num_attention_heads", sizes[3])?;
+    let heads = config.heads("num_attention_heads", sizes[3])?;
     // Where it says nothing, Llama has as many as heads; the others have their own numbers.
     let kv_heads = config.count("num_key_value_heads", if config.family == "llama" { heads } else { sizes[4] })?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
@@ -306,7 +318,7 @@ fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.dropout("hidden_dropout_prob", 0.1)?;
     config.dropout("attention_probs_dropout_prob", 0.1)?;
     let hidden = config.count("hidden_size", 768)?;
-    let heads = config.count("num_attention_heads", 12)?;
+    let heads = config.heads("num_attention_heads", 12)?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
     let mut values = fixed(config, 30522)?;
     let inner = config.count("intermediate_size", 3072)?;
@@ -337,7 +349,7 @@ fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
         config.dropout(field, 0.1)?;
     }
     let hidden = config.count("n_embd", 768)?;
-    let heads = config.count("n_head", 12)?;
+    let heads = config.heads("n_head", 12)?;
     config.divides("n_head", heads, hidden, "n_embd")?;
     let inner = config.count("n_inner", 4 * hidden)?;
     let mut values = fixed(config, 50257)?;
@@ -359,7 +371,7 @@ fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.dropout("hidden_dropout_prob", 0.0)?;
     config.dropout("attention_probs_dropout_prob", 0.0)?;
     let hidden = config.count("hidden_size", 768)?;
-    let heads = config.count("num_attention_heads", 12)?;
+    let heads = config.heads("num_attention_heads", 12)?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
     let (image, patch) = (config.count("image_size", 224)?, config.count("patch_size", 16)?);
     if patch > image {
