@@ -294,8 +294,8 @@ pub enum LintFormat {
 /// A model at sizes, in a precision and a mode.
 #[derive(Args, Debug)]
 pub struct ModelAt {
-    /// What vramfit.capture(model, inputs, "model.vramfit") wrote, a .pt2 of torch.export.save, or a name that `vramfit
-    /// models` lists.
+    /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote; a name that `vramfit models` lists; a .pt2 of
+    /// torch.export.save; a config.json of Hugging Face; a model.toml, which lists layers.
     #[arg(value_name = "MODEL", value_hint = clap::ValueHint::FilePath)]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.

@@ -1,40 +1,42 @@
 //! The models that are compiled in, and models from files.
+//!
+//! `built_in/make.py` captures and packs them: `models.json` has a row a model, `models.bin` the packed models one after
+//! another.
 
 use std::path::Path;
 
 use vramfit_graph::model::Model;
-use vramfit_graph::read::{read_bytes, read_file};
+use vramfit_graph::nearest::nearest;
+use vramfit_graph::packed::unpack;
+use vramfit_graph::read::read_file;
+use vramfit_report::models::Row;
 
 use crate::failure::Failure;
 
+const INDEX: &str = include_str!("../built_in/models.json");
+const DATA: &[u8] = include_bytes!("../built_in/models.bin");
+
 /// A model that is compiled in.
+#[derive(Debug, serde::Deserialize)]
 pub struct BuiltIn {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is.
-    pub description: &'static str,
-    capture: &'static [u8],
+    /// What is shown of it.
+    #[serde(flatten)]
+    pub row: Row,
+    /// Where its packed form begins, and its length.
+    at: (usize, usize),
 }
 
-macro_rules! capture {
-    ($name:literal) => {
-        include_bytes!(concat!("../../../validation/captures/", $name, ".vramfit"))
-    };
+/// All of them, as they are listed.
+pub fn built_in() -> Result<Vec<BuiltIn>, Failure> {
+    serde_json::from_str(INDEX).map_err(|error| Failure::new(format!("the list of built-in models: {error}")))
 }
-
-/// All of them.
-pub const BUILT_IN: [BuiltIn; 5] = [
-    BuiltIn { name: "bert-base", description: "BERT base, sequence classification", capture: capture!("bert-base") },
-    BuiltIn { name: "gpt2", description: "GPT-2 small, language modelling", capture: capture!("gpt2") },
-    BuiltIn { name: "llama-1b", description: "Llama of one billion parameters", capture: capture!("llama-1b") },
-    BuiltIn { name: "resnet50", description: "ResNet-50, image classification", capture: capture!("resnet50") },
-    BuiltIn { name: "vit-b-16", description: "ViT-B/16, image classification", capture: capture!("vit-b-16") },
-];
 
 impl BuiltIn {
-    /// Reads it.
+    /// Unpacks it.
     pub fn model(&self) -> Result<Model, Failure> {
-        read_bytes(self.capture).map_err(|error| Failure::new(format!("{}: {error}", self.name)))
+        let (start, length) = self.at;
+        let packed = DATA.get(start..start + length).unwrap_or_default();
+        unpack(packed).map_err(|error| Failure::new(format!("built-in model {}: {error}", self.row.name)))
     }
 }
 
@@ -43,12 +45,21 @@ pub fn load(name: &str) -> Result<Model, Failure> {
     if Path::new(name).exists() {
         return read_file(name).map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
     }
-    match BUILT_IN.iter().find(|model| model.name == name) {
-        Some(model) => model.model(),
-        None => Err(Failure::new(format!(
-            "{name}: found neither a file nor a built-in model of that name, needed a capture or one of {}",
-            BUILT_IN.map(|model| model.name).join(", ")
-        ))
-        .with_hint(Some("make a capture in Python: vramfit.capture(model, inputs, \"model.vramfit\")"))),
+    let models = built_in()?;
+    if let Some(model) = models.iter().find(|model| model.row.name == name) {
+        return model.model();
     }
+    let looks_like_file =
+        name.contains(['/', '\\']) || [".vramfit", ".pt2", ".json", ".toml"].iter().any(|end| name.ends_with(end));
+    let found = if looks_like_file {
+        "found no such file".to_owned()
+    } else {
+        let near = nearest(name, models.iter().map(|model| model.row.name.as_str()));
+        let near = if near.is_empty() { String::new() } else { format!(", such as {}", near.join(", ")) };
+        format!(
+            "found neither a file nor a built-in model of that name, needed a capture or a name of `vramfit models`{near}"
+        )
+    };
+    Err(Failure::new(format!("{name}: {found}"))
+        .with_hint(Some("make a capture in Python: vramfit.capture(model, inputs, \"model.vramfit\")")))
 }

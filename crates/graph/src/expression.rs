@@ -149,6 +149,19 @@ impl Expression {
         Named::new(self, names)
     }
 
+    /// The expression with numbers for some symbols and other numbers for the rest: `Ok` is a value, `Err` a symbol.
+    pub(crate) fn with(&self, symbols: &[Result<i64, u32>]) -> Expression {
+        let put = |operation: &Operation| match *operation {
+            Operation::Symbol(symbol) => match symbols.get(symbol as usize) {
+                Some(Ok(value)) => Operation::Integer(*value),
+                Some(Err(number)) => Operation::Symbol(*number),
+                None => Operation::Symbol(symbol),
+            },
+            other => other,
+        };
+        Expression { operations: self.operations.iter().map(put).collect() }
+    }
+
     pub(crate) fn operations(&self) -> &[Operation] {
         &self.operations
     }

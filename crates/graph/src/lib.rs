@@ -8,5 +8,7 @@ pub mod dims;
 pub mod dtype;
 pub mod expression;
 pub mod model;
+pub mod nearest;
+pub mod packed;
 pub mod read;
 pub mod select;

@@ -13,6 +13,12 @@ use crate::expression::ParseError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
+    /// The `config.json` asks for what is not modelled.
+    #[error(transparent)]
+    Config(#[from] super::ConfigError),
+    /// The `model.toml` is none.
+    #[error(transparent)]
+    Sketch(#[from] super::SketchError),
     /// The operating system could not give the file's bytes.
     #[error("{0}")]
     Io(#[source] io::Error),
@@ -622,6 +628,10 @@ impl ReadError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ReadError::Io(_) => return None,
+            ReadError::Config(_) => {
+                "capture the model in Python: vramfit.capture(model, inputs, \"model.vramfit\"); docs/config-json.md says what is modelled"
+            }
+            ReadError::Sketch(_) => "docs/model-toml.md shows what a model.toml holds",
             ReadError::InEntry { source, .. } => match **source {
                 ReadError::UnknownSchema { .. } | ReadError::UnknownDtype { .. } => return source.hint(),
                 ReadError::TooManyValues { .. } | ReadError::TooManySymbols { .. } => {

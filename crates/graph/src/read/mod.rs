@@ -10,29 +10,46 @@
 //! with a [`ReadError`] that says where it is not.
 
 mod capture;
+mod config;
 mod error;
 mod input;
 mod json;
 mod pt2;
+mod toml;
 mod zip;
 
 use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
+pub(crate) use capture::check_model as check;
+pub use config::ConfigError;
 pub use error::ReadError;
+pub use toml::SketchError;
 
 use crate::model::Model;
 
 /// The bytes that are read of a file at most, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
 const LENGTH_LIMIT: u64 = 512 << 20;
 
+/// The bytes that are read of a `model.toml` at most.
+const SKETCH_LIMIT: u64 = 1 << 20;
+
+/// The bytes that a `config.json` has at most.
+const CONFIG_LIMIT: usize = 1 << 20;
+
 /// How a zip archive begins.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
 
-/// Reads the model in the file at `path`.
+/// Reads the model in the file at `path`: a sketch where its name ends in `.toml`, else whatever [`read_bytes`] reads.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
-    let mut file = File::open(path).map_err(ReadError::Io)?;
+    let mut file = File::open(&path).map_err(ReadError::Io)?;
+    if path.as_ref().extension().is_some_and(|ending| ending == "toml") {
+        let bytes = input::stored_bytes(file, SKETCH_LIMIT)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| ReadError::NotText { offset: error.utf8_error().valid_up_to() })?;
+        return read_sketch(&text);
+    }
     let mut first = [0; ZIP.len()];
     let is_zip = file.read(&mut first).map_err(ReadError::Io)? == ZIP.len() && first == ZIP;
     // A pipe cannot go back, and a capture may come from one.
@@ -49,10 +66,26 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
 }
 
 /// Reads the model in `bytes`: a capture, as `vramfit.capture` writes it or with its gzip layer taken off, or an archive of
-/// `torch.export.save`.
+/// `torch.export.save`, or the `config.json` of a Hugging Face model.
 pub fn read_bytes(bytes: &[u8]) -> Result<Model, ReadError> {
     if bytes.starts_with(&ZIP) {
         return pt2::read(Cursor::new(bytes), LENGTH_LIMIT);
     }
-    capture::read(&input::text(bytes, LENGTH_LIMIT)?)
+    let text = input::text(bytes, LENGTH_LIMIT)?;
+    if text.len() < CONFIG_LIMIT
+        && text.contains("\"model_type\"")
+        && let Some(fields) = config::found(&text)
+    {
+        let model = config::read(&fields)?;
+        check(&model)?;
+        return Ok(model);
+    }
+    capture::read(&text)
+}
+
+/// Reads the sketch in `text`, as `model.toml` has it.
+pub fn read_sketch(text: &str) -> Result<Model, ReadError> {
+    let model = toml::read(text)?;
+    check(&model)?;
+    Ok(model)
 }

@@ -3,4 +3,5 @@
 mod bind;
 mod captures;
 mod expressions;
+mod packed;
 mod select;

@@ -45,6 +45,12 @@ pub(super) fn read(text: &str) -> Result<Model, ReadError> {
     Ok(model)
 }
 
+/// Makes sure that the references of a model made elsewhere are good.
+pub(crate) fn check_model(model: &Model) -> Result<(), ReadError> {
+    let parsed: Vec<_> = model.expressions.iter().cloned().map(Ok).collect();
+    check::check(model, &check::Expressions { texts: &[], parsed: &parsed })
+}
+
 fn parse(texts: &[Box<str>], symbols: &[Symbol]) -> Vec<Result<Expression, ParseError>> {
     let numbers: HashMap<&str, u32> =
         (0..).zip(symbols).map(|(number, symbol)| (symbol.name.as_str(), number)).collect();

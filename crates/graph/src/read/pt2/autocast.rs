@@ -2,7 +2,7 @@
 
 /// What autocast does with an operator's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(in crate::read) enum Policy {
     /// Casts them to the lower precision.
     Lower,
     /// Casts them to single precision.
@@ -149,7 +149,7 @@ const WIDEST: [&str; 11] = [
 ];
 
 /// What autocast does with an operator such as `aten.linear.default`; `None` where it leaves it alone.
-pub(super) fn policy(name: &str) -> Option<Policy> {
+pub(in crate::read) fn policy(name: &str) -> Option<Policy> {
     let name = name.strip_prefix("aten.")?;
     let name = name.strip_suffix(".default").unwrap_or(name);
     let lists = [

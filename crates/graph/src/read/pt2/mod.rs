@@ -7,7 +7,7 @@
 
 mod argument;
 mod assemble;
-mod autocast;
+pub(super) mod autocast;
 mod document;
 mod fast_path;
 mod flatten;
@@ -19,7 +19,7 @@ mod place;
 mod precision;
 mod renamed;
 mod sample;
-mod signature;
+pub(super) mod signature;
 mod sizes;
 mod sympy;
 mod traced;

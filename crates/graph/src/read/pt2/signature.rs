@@ -7,7 +7,7 @@ const TABLE: &str = include_str!("signatures.txt");
 
 /// What one of an operator's results is to its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alias {
+pub(in crate::read) enum Alias {
     /// Something new.
     New,
     /// The argument with this number, written into.
@@ -18,17 +18,17 @@ pub(super) enum Alias {
 
 /// The arguments of an operator.
 #[derive(Clone, Debug)]
-pub(super) struct Signature {
+pub(in crate::read) struct Signature {
     /// Their names, in order.
-    pub(super) names: Vec<String>,
+    pub(in crate::read) names: Vec<String>,
     /// What they are where nothing is given.
-    pub(super) defaults: Vec<Argument>,
+    pub(in crate::read) defaults: Vec<Argument>,
     /// What the results are.
-    pub(super) aliases: Vec<Alias>,
+    pub(in crate::read) aliases: Vec<Alias>,
 }
 
 /// The signature of an operator such as `linear.default`.
-pub(super) fn find(name: &str) -> Option<Signature> {
+pub(in crate::read) fn find(name: &str) -> Option<Signature> {
     let line = find_line(name)?;
     let mut signature = Signature { names: Vec::new(), defaults: Vec::new(), aliases: Vec::new() };
     for word in line.split(' ').skip(1) {
