@@ -40,6 +40,22 @@ def captures(tmp_path_factory):
     return folder
 
 
+_FOUND = {}
+
+
+def planned(captures, name="blocks", **settings):
+    """Plans, each asked for once."""
+    key = (name, str(settings))
+    if key not in _FOUND:
+        _FOUND[key] = vramfit.plan(captures / name, **{"vram": "1GiB", **settings})
+    return _FOUND[key]
+
+
+def too_small(captures, name):
+    """Plans for less than is needed."""
+    return planned(captures, name, vram=int(planned(captures, name).start.peak_reserved * 0.97))
+
+
 def state_of(model):
     return {name: {key: id(value) for key, value in vars(module).items()} for name, module in model.named_modules()}
 
@@ -54,7 +70,7 @@ WITHOUT_EFFECT = [
 
 @pytest.mark.parametrize("settings", WITHOUT_EFFECT, ids=str)
 def test_settings_without_effect_give_the_same_gradients_and_weights(captures, settings):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", **settings).start
+    start = planned(captures, **settings).start
     model, inputs, targets = blocks()
     reference = copy.deepcopy(model)
     wanted = plain(reference, inputs, targets, steps=3)
@@ -81,8 +97,7 @@ def test_settings_without_effect_give_the_same_gradients_and_weights(captures, s
 
 @pytest.mark.parametrize("name, make", [("blocks", blocks), ("images", images)])
 def test_plans_without_effect_give_the_same_gradients(captures, name, make):
-    needed = vramfit.plan(captures / name, vram="1GiB").start.peak_reserved
-    plans = vramfit.plan(captures / name, vram=int(needed * 0.97)).group("none")
+    plans = too_small(captures, name).group("none")
     assert plans
     for plan in plans:
         model, inputs, targets = make()
@@ -95,7 +110,7 @@ def test_plans_without_effect_give_the_same_gradients(captures, name, make):
 
 
 def test_activations_in_place_are_switched_and_switched_back(captures):
-    start = vramfit.plan(captures / "images", vram="1GiB").start
+    start = planned(captures, "images").start
     names = ("act", "leaky")
     start = vramfit.Plan(**{**vars(start), "parts": Parts((), None, names, None, None, "function")})
     model, inputs, targets = images()
@@ -108,13 +123,12 @@ def test_activations_in_place_are_switched_and_switched_back(captures):
 
 
 def test_the_binary_names_the_activations_that_may_be_in_place(captures):
-    needed = vramfit.plan(captures / "images", vram="1GiB").start.peak_reserved
-    found = [plan for plan in vramfit.plan(captures / "images", vram=int(needed * 0.97)) if plan.parts.in_place]
+    found = [plan for plan in too_small(captures, "images") if plan.parts.in_place]
     assert all(plan.parts.in_place == ("act", "leaky") and plan.settings["in_place"] for plan in found)
 
 
 def test_dropout_is_the_same_when_it_runs_again(captures):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", checkpoint="blocks").start
+    start = planned(captures, checkpoint="blocks").start
     model, inputs, targets = blocks(dropout=0.3)
     reference = copy.deepcopy(model)
     torch.manual_seed(7)
@@ -139,7 +153,7 @@ def test_sequential_segments():
 
 @pytest.mark.parametrize("settings", [dict(amp="bf16"), dict(amp="fp16", clip_grad=True), dict(dtype="bf16")], ids=str)
 def test_other_precisions_are_near(captures, settings):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", **settings).start
+    start = planned(captures, **settings).start
     model, inputs, targets = blocks()
     wanted = plain(copy.deepcopy(model), inputs, targets)
     applied = start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function)
@@ -155,7 +169,7 @@ def test_other_precisions_are_near(captures, settings):
 
 
 def test_a_loop_of_ones_own_uses_the_parts(captures):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", accumulate=4, batch=BATCH // 4).start
+    start = planned(captures, accumulate=4, batch=BATCH // 4).start
     model, inputs, targets = blocks()
     reference = copy.deepcopy(model)
     plain(reference, inputs, targets)
@@ -172,7 +186,7 @@ def test_a_loop_of_ones_own_uses_the_parts(captures):
 
 
 def test_a_batch_that_does_not_divide_is_weighed(captures):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", accumulate=4, batch=8).start
+    start = planned(captures, accumulate=4, batch=8).start
     model, inputs, targets = blocks()
     inputs, targets = inputs[:30], targets[:30]
     wanted = plain(copy.deepcopy(model), inputs, targets)
@@ -181,7 +195,7 @@ def test_a_batch_that_does_not_divide_is_weighed(captures):
 
 
 def test_an_optimizer_with_state_may_be_switched_and_back(captures):
-    start = vramfit.plan(captures / "blocks", vram="1GiB", optimizer_impl="fused").start
+    start = planned(captures, optimizer_impl="fused").start
     model, inputs, targets = blocks()
     reference = copy.deepcopy(model)
     plain(reference, inputs, targets, steps=3)
@@ -199,14 +213,14 @@ def test_an_optimizer_with_state_may_be_switched_and_back(captures):
 
 def test_without_an_optimizer_one_is_made_as_the_printed_code_does(captures):
     model, _, _ = blocks()
-    applied = vramfit.plan(captures / "blocks", vram="1GiB", optimizer="nesterov", optimizer_impl="for-loop").start.apply(model)
+    applied = planned(captures, optimizer="nesterov", optimizer_impl="for-loop").start.apply(model)
     group = applied.optimizer.param_groups[0]
     assert isinstance(applied.optimizer, torch.optim.SGD) and group["nesterov"] and group["foreach"] is False
-    assert vramfit.plan(captures / "blocks", vram="1GiB", optimizer="none").start.apply(model).optimizer is None
+    assert planned(captures, optimizer="none").start.apply(model).optimizer is None
 
 
 def test_what_does_not_belong_together_is_refused_and_nothing_is_left_behind(captures):
-    plan = vramfit.plan(captures / "blocks", vram="1GiB", checkpoint="blocks").start
+    plan = planned(captures, checkpoint="blocks").start
     model, inputs, targets = blocks()
     with pytest.raises(vramfit.PlanError, match="needed adamw"):
         plan.apply(model, torch.optim.SGD(model.parameters()))
@@ -221,11 +235,11 @@ def test_what_does_not_belong_together_is_refused_and_nothing_is_left_behind(cap
     loss_function(model(inputs), targets).backward()
     stepped.step()
     with pytest.raises(vramfit.PlanError, match="before the first step"):
-        vramfit.plan(captures / "blocks", vram="1GiB", dtype="bf16").start.apply(model, stepped)
+        planned(captures, dtype="bf16").start.apply(model, stepped)
 
 
 def test_a_larger_batch_than_planned_is_told(captures):
     model, inputs, targets = blocks()
-    applied = vramfit.plan(captures / "blocks", vram="1GiB", batch=4).start.apply(model, loss=loss_function)
+    applied = planned(captures, batch=4).start.apply(model, loss=loss_function)
     with pytest.warns(UserWarning, match="batch of 4, and found one of 32"):
         applied.step(inputs, targets)

@@ -36,6 +36,18 @@ test("the simulated run adds up: blocks lie in segments, levels are those of the
     assert.equal(await tab.evaluate(`${shown}.recording.phaseAt(${phases[2][0] + 1})`), "backward");
   }));
 
+for (const name of ["estimate-dies", "estimate-dies-early"]) {
+  test(`${name}: the timeline ends where the run does, and the most is held there or before`, () =>
+    opened(name, {}, async (tab) => {
+      assert.match(await tab.evaluate("document.querySelector('.verdict.bad').innerText"), /Does not fit in [^]*CUDA out of memory\. Tried to allocate/);
+      const { born, events, ooms, at, most, reserved, segments } = await tab.evaluate(`(() => { const r = ${shown}.recording; return { born: r.born[r.count - 1], events: r.events, ooms: r.ooms, at: r.allocated[r.peak + 1], most: r.mostAllocated, reserved: r.reserved[r.events], segments: r.segmentsAt(r.events).reduce((sum, s) => sum + s.size, 0) }; })()`);
+      assert.equal(born, events, "the last request that was answered is the last event");
+      assert.deepEqual(ooms.map((oom) => oom[0]), [events]);
+      assert.ok(most > 0 && at === most, "the peak");
+      assert.equal(segments, reserved);
+    }));
+}
+
 test("the timeline can be coloured by module and by line", () =>
   opened("estimate", {}, async (tab) => {
     for (const [mode, name] of [["module", /bert\.embeddings\.word_embeddings/], ["line", /modeling_bert\.py:\d+/]]) {

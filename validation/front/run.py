@@ -141,6 +141,30 @@ def planned(job):
     return result
 
 
+def trained(job):
+    """Hugging Face's Trainer with the callback."""
+    try:
+        import accelerate  # noqa: F401
+    except ImportError:
+        return {"skipped": "no accelerate here"}
+    torch, model, inputs, _, _ = setup(job)
+    import transformers
+    from vramfit.integrations.trainer import VramfitCallback
+
+    samples = [{name: tensor[at % len(tensor)] for name, tensor in inputs.items()} for at in range(job["batch"] * STEPS)]
+    arguments = transformers.TrainingArguments(
+        output_dir=job["folder"], per_device_train_batch_size=job["batch"], max_steps=STEPS, report_to=[], disable_tqdm=True,
+        save_strategy="no", use_cpu=job["device"] == "cpu", dataloader_pin_memory=False, **job["settings"],
+    )
+    callback = VramfitCallback()
+    transformers.Trainer(model=model, args=arguments, train_dataset=samples, callbacks=[callback]).train()
+    expected = callback.estimate
+    return {
+        "said": callback.comparison, "unmodelled": expected.unmodelled, "measured": measured(torch), "verdict": expected.verdict,
+        "expected": {"peak_allocated": expected.peak_allocated, "peak_reserved": expected.peak_reserved},
+    }
+
+
 def cut(tensor, count, sizes, dtype):
     """An input in the plan's sizes and type."""
     tensor = tensor[:count]
@@ -157,6 +181,9 @@ def jobs_of(given):
     for share in (0.5, 0.8):
         html = str(given.out.parent / f"oom-{share}.html") if given.out else None
         jobs.append(dict(common, kind="watched", name=f"gpt2 under {share}", model="gpt2", batch=4, seq=256, optimizer="AdamW", arguments={}, settings={}, share=share, html=html))
+    for name, settings in (("plain", {}), ("bf16", {"bf16": True}), ("accumulate", {"gradient_accumulation_steps": 2, "max_grad_norm": 0.0})):
+        folder = str((given.out.parent if given.out else Path("/tmp")) / "trainer")
+        jobs.append(dict(common, kind="trained", name=f"trainer {name}", model="bert-base", batch=16, seq=128, settings=settings, folder=folder))
     for model, batch, seq in PLANNED:
         for effect, number in ((None, 0), ("none", 0), ("none", 1), ("none", 2), ("rounding", 0), ("training", 0)):
             jobs.append(dict(common, kind="planned", name=f"{model} {effect or 'start'} {number}", model=model, batch=batch, seq=seq, effect=effect, number=number))
@@ -196,7 +223,7 @@ def main():
     given = parser.parse_args()
     if given.one:
         job = json.load(sys.stdin)
-        print(json.dumps({"watched": watched, "planned": planned}[job["kind"]](job)))
+        print(json.dumps({"watched": watched, "planned": planned, "trained": trained}[job["kind"]](job)))
         return 0
     jobs = [job for job in jobs_of(given) if job["name"].startswith(given.only)]
     results = []

@@ -10,8 +10,9 @@ Worker processes share the GPU; each takes every n-th shape of its list until th
 * `benchmark-*.jsonl`: [shape, forward, forward again, input gradient, again, weight gradient, again], cudnn.benchmark on.
 * `recurrent-*.jsonl`: [settings, weights, events of the forward pass, events of the backward pass].
 * `norm-*.jsonl`: [settings, forward, backward] of batch norm on channels-last images, bytes beyond the results.
-* `lists-*.jsonl`: [shape, forward, input gradient, weight gradient], each [the workspace, those of the plans that found no room, in
-  the order of cuDNN's list, the one of the plan that ran], where there is room for the result and nothing else.
+* `lists-*.jsonl`: [shape, forward, input gradient, weight gradient], each [the workspace, how many plans found no room,
+  their workspaces, each size once, in the order of cuDNN's list, the one of the plan that ran], where there is room for the result
+  and nothing else. Shapes for which all plans found room are left out.
 * `pressure-*.jsonl`: [shape, forward, input gradient, weight gradient], each a list: the workspace, the one taken where
   PyTorch may reserve half of it, the one where it may reserve half of that, and so on.
 """
@@ -273,7 +274,7 @@ def pressure(shape, device):
 def without_room(call, device):
     """The workspace of a call; those that were asked for in vain where there is room for the result only; the one that was had."""
     if device == "cpu":
-        return [0, [], call().numel()]
+        return [0, 1, [], call().numel()]
     total, workspace = torch.cuda.get_device_properties(0).total_memory, None
     workspace = measured(call, device)[0]
     size = call().untyped_storage().nbytes()
@@ -291,7 +292,7 @@ def without_room(call, device):
     failed = [event["size"] for event in events if event["action"] == "oom"]
     last = max((number for number, event in enumerate(events) if event["action"] == "oom"), default=-1)
     had = [event["size"] for event in events[last + 1 :] if event["action"] == "alloc"] if failed else []
-    return [workspace, failed, had[0] if had else 0]
+    return [workspace, len(failed), list(dict.fromkeys(failed)), had[0] if had else 0]
 
 
 def lists(shape, device):
@@ -299,7 +300,8 @@ def lists(shape, device):
         return None
     tidy(device)
     calls = shape.calls(device)
-    return [shape.row, *(without_room(lambda call=call: one_of(call()), device) for call in calls.values())]
+    found = [without_room(lambda call=call: one_of(call()), device) for call in calls.values()]
+    return [shape.row, *found] if any(tries for _, tries, _, _ in found) else None
 
 
 def one_of(result):

@@ -120,7 +120,7 @@ impl Rack {
     }
 
     /// The blocks from a shelf on.
-    fn from_shelf(&self, first: usize) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
+    fn shelves_from(&self, first: usize) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
         self.sizes[first..].iter().zip(&self.shelves[first..]).flat_map(move |(&size, shelf)| {
             shelf.iter().rev().map(move |&(address, id)| ((self.stream, size, address), id))
         })
@@ -224,7 +224,7 @@ impl FreeList {
         let shelves = move || {
             self.racks[first..]
                 .iter()
-                .flat_map(move |rack| rack.from_shelf(if rack.stream == stream { rack.shelf_from(size) } else { 0 }))
+                .flat_map(move |rack| rack.shelves_from(if rack.stream == stream { rack.shelf_from(size) } else { 0 }))
         };
         let hand = self.hand.filter(|(held, _)| *held >= key);
         // Without one in the hand all come before it.

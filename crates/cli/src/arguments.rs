@@ -333,7 +333,7 @@ pub struct RunSettings {
     #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::implementations(), help_heading = TRAINING)]
     pub optimizer_impl: crate::commands::estimate::ImplementationName,
     /// The optimizer is given a weight_decay, which is added to the gradients. AdamW's own needs no memory.
-    #[arg(long)]
+    #[arg(long, help_heading = TRAINING)]
     pub weight_decay: bool,
     /// Clip gradients with clip_grad_norm_ before the step.
     #[arg(long, help_heading = TRAINING)]

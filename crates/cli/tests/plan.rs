@@ -105,9 +105,9 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
         assert!(out.contains(part), "{part}\n{out}");
     }
     assert!(out.contains("optimizer = torch.optim.AdamW(model.parameters()") && out.contains("loss.backward()"));
-    let is_code = |line: &str| line.starts_with("    ") || line == model;
-    let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && !is_code(line)).collect();
+    let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && *line != model).collect();
     assert!(long.is_empty(), "{long:?}");
+    assert!(out.contains("\nimport torch\n"), "the code stands at the edge, to be pasted");
 }
 
 #[test]
@@ -175,4 +175,21 @@ fn bad_input_is_one_clear_error() {
     let page = folder.path().join("missing").join("plan.html");
     let unwritten = refusal(&["plan", model, "--vram", "20GiB", "--html", page.to_str().unwrap()]);
     assert!(unwritten.contains("the page could not be written"), "{unwritten}");
+}
+
+#[test]
+fn the_parts_of_a_plan_are_those_of_its_code() {
+    let model = capture("bert-small");
+    let (_, answer) = json(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--json"]);
+    for plan in answer["plans"].as_array().unwrap().iter().chain([&answer["start"]]) {
+        let (code, parts) = (plan["code"].as_str().unwrap(), &plan["parts"]);
+        for name in parts["checkpointed"].as_array().unwrap() {
+            assert!(code.contains(&format!("{name}")), "{name}: {code}");
+        }
+        assert_eq!(code.contains("checkpointed"), !parts["checkpointed"].as_array().unwrap().is_empty());
+        assert_eq!(code.contains("autocast"), !parts["amp"].is_null());
+        let cast = parts["dtype"].as_str().map_or_else(String::new, |dtype| format!("model.to(torch.{dtype})"));
+        assert!(code.contains(&cast) && code.contains("model.to(torch") != cast.is_empty());
+        assert_eq!(parts["loss"], "returned");
+    }
 }

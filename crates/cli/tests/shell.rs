@@ -96,7 +96,7 @@ fn there_is_a_page_for_each_command_and_groff_finds_nothing_wrong_with_them() {
     for name in &names {
         let path = place.join(name);
         let page = std::fs::read_to_string(&path).unwrap();
-        assert!(page.contains(".TH ") && page.contains(name.trim_end_matches(".1")), "{name}");
+        assert!(page.contains(".TH ") && page.contains(&name.trim_end_matches(".1").replace('-', "\\-")), "{name}");
         let words = ["-man", "-Tutf8", "-ww", "-rLL=80n", path.to_str().unwrap()];
         let Some(shown) = asked("groff", &words) else { continue };
         let complaint = String::from_utf8_lossy(&shown.stderr).into_owned();

@@ -145,6 +145,8 @@ class Estimate:
         if self.exact:
             return "exact"
         reason = "".join(f"; {cause}" for cause in [*self.unmodelled, *self.raw.get("guessed", ())])
+        if self.range.low == self.range.high:
+            return f"not exact{reason or ': see the notes'}"
         return f"between {human(self.range.low)} and {human(self.range.high)} allocated{reason}"
 
     def _repr_html_(self) -> str:

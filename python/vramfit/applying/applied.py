@@ -104,8 +104,8 @@ class Applied:
     def step(self, inputs: Any, targets: Any = None) -> torch.Tensor:
         """One training step over a whole batch, which is divided here where the plan accumulates; returns its loss.
 
-        ``inputs`` is a dict of keyword arguments, a tuple, or one tensor. Where the plan holds outputs, ``outputs`` and ``loss``
-        are those of the last micro-batch.
+        ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; what is not where the model is, is copied there, one
+        micro-batch at a time. Where the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
         """
         settings = self.plan.settings
         self._warn_about(inputs)
@@ -115,28 +115,29 @@ class Applied:
         for number, micro in enumerate(micros):
             if number == 0 and settings["zero_grad"] == "before-forward":
                 self.zero_grad()
-            loss = self._forward(micro)
+            self._forward(micro)
             if number == 0 and settings["zero_grad"] == "before-backward":
                 self.zero_grad()
             if settings["outputs"] == "released":
                 self.outputs = None
+            loss = self.loss
+            assert loss is not None
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()
             total = loss.detach() if total is None else total + loss.detach()
-            self.loss = None if settings["outputs"] == "released" else loss
+            if settings["outputs"] == "released":
+                self.loss = None
             del loss
         self._update()
         assert total is not None
         return total
 
-    def _forward(self, micro: Micro) -> torch.Tensor:
-        micro = micro.moved(self.device if self.plan.settings["inputs"] == "fresh" else None, _DTYPES.get(self.plan.parts.dtype or ""))
-        # What was copied for the micro-batch before goes only now, and its outputs only after the forward pass, as when a
-        # loop gives their names to others.
-        self._moved = micro
+    def _forward(self, micro: Micro) -> None:
+        # Each name is bound again only when its new value is there, as in a loop: until then the old one stays.
+        self._moved = micro.moved(self.device, _DTYPES.get(self.plan.parts.dtype or ""))
         with self.autocast():
-            self.outputs = self.model(*micro.args, **micro.kwargs)
-            loss = self._value(self.outputs, micro.targets)
-            return loss if micro.share == 1 else loss / micro.count if micro.is_even else loss * micro.share
+            self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
+            loss = self._value(self.outputs, self._moved.targets)
+            self.loss = loss if micro.share == 1 else loss / micro.parts if micro.is_even else loss * micro.share
 
     def _value(self, outputs: Any, targets: Any) -> torch.Tensor:
         kind = self.plan.parts.loss

@@ -15,14 +15,11 @@ class Micro(NamedTuple):
     kwargs: Dict[str, Any]
     targets: Any
     share: float
-    count: int
+    parts: int
     is_even: bool
 
-    def moved(self, device: Optional[torch.device], dtype: Optional[torch.dtype]) -> "Micro":
+    def moved(self, device: torch.device, dtype: Optional[torch.dtype]) -> "Micro":
         """On another device, and with floating-point tensors in the model's dtype."""
-        if device is None and dtype is None:
-            return self
-
         def move(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
 

@@ -90,7 +90,9 @@ def allocator(settings: str) -> List[Undo]:
 
 
 def _set_allocator(settings: str) -> None:
-    set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
-    if set_settings is None:
-        set_settings = torch._C._cuda_cudaCachingAllocator_set_allocator_settings
-    set_settings(settings)
+    for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
+        change = getattr(torch._C, name, None)
+        if change is not None:
+            change(settings)
+            return
+    raise PlanError(f"torch {torch.__version__} has no way to change the allocator's settings", f"set PYTORCH_CUDA_ALLOC_CONF={settings} in the shell")

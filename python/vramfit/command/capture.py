@@ -60,6 +60,7 @@ def run(arguments: List[str]) -> int:
     targets = _targets(given.target_shape) if given.target_shape else built.targets
     loss = _loss(given.loss, targets is not None and built.loss is None) or built.loss
     path = given.out or given.target.rpartition(":")[2].rpartition(".")[2] + ".vramfit"
+    _refuse_float_indices(built.model)
     try:
         done = capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size))
     except OSError as problem:
@@ -71,6 +72,19 @@ def run(arguments: List[str]) -> int:
         print(f"note: {note}", file=sys.stderr)
     print(f"next: vramfit estimate {path} --gpu \"RTX 3060\"")
     return 0
+
+
+def _refuse_float_indices(model: Any) -> None:
+    """Without weights nobody else would: a shape without a dtype is one of floats."""
+    import torch
+
+    def check(module: Any, arguments: Any) -> None:
+        if arguments and isinstance(arguments[0], torch.Tensor) and arguments[0].is_floating_point():
+            raise TypeError(f"an embedding looks up {str(arguments[0].dtype)[6:]} numbers, needed integers: write --input NAME=SHAPE:int64")
+
+    for part in model.modules():
+        if isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            part.register_forward_pre_hook(check)
 
 
 def _written(texts: List[str]) -> List[Any]:

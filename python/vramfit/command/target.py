@@ -142,8 +142,8 @@ def _empty_weights() -> Iterator[None]:
         if type(parameter) is torch.nn.Parameter and not parameter.is_meta:
             module._parameters[name] = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
 
-    torch.nn.Module.register_parameter = registered  # type: ignore[method-assign]
+    torch.nn.Module.register_parameter = registered  # type: ignore
     try:
         yield
     finally:
-        torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+        torch.nn.Module.register_parameter = register  # type: ignore

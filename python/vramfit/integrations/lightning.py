@@ -10,7 +10,7 @@ import torch
 try:
     from lightning.pytorch import Callback
 except ImportError:
-    from pytorch_lightning import Callback
+    from pytorch_lightning import Callback  # type: ignore
 
 from ..answers.estimate import Estimate
 from ..asking.questions import estimate

@@ -17,17 +17,37 @@ pub struct Page {
 
 /// Part of a page. Numbers of lines count from 0.
 pub enum Piece {
-    Heading { level: usize, text: String, line: usize },
+    Heading {
+        level: usize,
+        text: String,
+        line: usize,
+    },
     /// The lines between the fences.
-    Console { first: usize, lines: Vec<String> },
+    Console {
+        first: usize,
+        lines: Vec<String>,
+    },
     /// A fenced block that stands in a file.
-    Quote { file: String, text: String, first: usize },
+    Quote {
+        file: String,
+        text: String,
+        first: usize,
+    },
     /// Another fenced block.
-    Fence { text: String, first: usize },
+    Fence {
+        text: String,
+        first: usize,
+    },
     Table(Table),
     /// `<!-- from FILE: … -->`.
-    From { file: String, numbers: Vec<String> },
-    Prose { text: String, line: usize },
+    From {
+        file: String,
+        numbers: Vec<String>,
+    },
+    Prose {
+        text: String,
+        line: usize,
+    },
 }
 
 impl Piece {
@@ -115,7 +135,9 @@ impl Page {
             _ => None,
         });
         let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
-        headings.map(|text| text.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+        headings
+            .map(|text| text.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"))
+            .collect()
     }
 }
 

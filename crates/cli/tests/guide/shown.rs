@@ -47,7 +47,7 @@ fn excerpt(given: &[String], output: &[String]) -> Result<Vec<String>, String> {
         let alike = || output[next..].iter().position(|other| words(other) == words(line));
         let Some(skipped) = same.or_else(alike) else { return Err(line.clone()) };
         // What is left out must be marked.
-        if skipped > 0 && !found.last().is_none_or(|line: &String| line.trim() == "…") {
+        if skipped > 0 && found.last().is_some_and(|line: &String| line.trim() != "…") {
             found.push("…".to_owned());
         }
         if skipped > 0 && found.is_empty() {
@@ -67,5 +67,7 @@ fn excerpt(given: &[String], output: &[String]) -> Result<Vec<String>, String> {
 fn words(line: &str) -> Vec<&str> {
     const UNITS: [&str; 8] = ["B", "KiB", "MiB", "GiB", "K", "M", "G", "T"];
     let words = line.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
-    words.filter(|word| !UNITS.contains(word) && !word.chars().next().is_some_and(|letter| letter.is_ascii_digit())).collect()
+    words
+        .filter(|word| !UNITS.contains(word) && !word.chars().next().is_some_and(|letter| letter.is_ascii_digit()))
+        .collect()
 }

@@ -38,6 +38,9 @@ struct Area {
     height: f64,
 }
 
+/// By kind and holder: the colour's number and the bytes.
+type Sums<'a> = BTreeMap<(&'a str, &'a str), (usize, u64)>;
+
 /// A piece before it has a place.
 struct Piece<'a> {
     kind: &'a str,
@@ -83,7 +86,7 @@ fn picture<'a>(
     inner: impl Fn(&Leaf<'a>) -> &'a str,
 ) -> String {
     let all: u64 = leaves.iter().map(|leaf| leaf.bytes).sum();
-    let mut groups: BTreeMap<&str, BTreeMap<(&str, &str), (usize, u64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Sums<'_>> = BTreeMap::new();
     for leaf in leaves {
         let piece = groups.entry(outer(leaf)).or_default().entry((leaf.kind, inner(leaf)));
         piece.or_insert((leaf.color, 0)).1 += leaf.bytes;

@@ -134,15 +134,17 @@ fn prepare(script: &mut Script, setup: &Setup, modules: &[String], in_place: &[S
         list(script, "checkpointed", modules);
         script.line(0, "for name in checkpointed:");
         script.line(1, "module = model.get_submodule(name)");
-        script.line(1, "module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+        script.line(1, "forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+        script.line(1, "module.forward = forward");
     }
     if let Choice::Sequential(segments) = setup.training.checkpoint {
-        script.line(0, "sequential = next(part for part in model.modules() if isinstance(part, torch.nn.Sequential))");
+        script.line(0, "sequential = next(");
+        script.line(1, "part for part in model.modules() if isinstance(part, torch.nn.Sequential)");
+        script.line(0, ")");
         script.line(0, "parts = list(sequential.children())");
-        script.line(
-            0,
-            &format!("sequential.forward = lambda input: checkpoint_sequential(parts, {segments}, input, use_reentrant=False)"),
-        );
+        script.line(0, "sequential.forward = lambda input: checkpoint_sequential(");
+        script.line(1, &format!("parts, {segments}, input, use_reentrant=False"));
+        script.line(0, ")");
     }
     if !in_place.is_empty() {
         list(script, "in_place", in_place);

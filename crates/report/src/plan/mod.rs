@@ -17,6 +17,9 @@ use crate::size::human;
 
 pub use html::page;
 
+/// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
+const WIDE: f64 = 4.0;
+
 /// What was asked and what was found.
 pub struct PlanReport<'a, 'm> {
     /// The model's name or file.

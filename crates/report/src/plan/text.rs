@@ -132,12 +132,8 @@ impl PlanReport<'_, '_> {
 
     fn code_text(&self, plan: &Plan) -> String {
         let bold = Style::new().bold();
-        let mut text = format!("\n{bold}The code of the first plan{bold:#}\n\n");
-        for line in self.code(plan).lines() {
-            text += format!("    {line}").trim_end();
-            text.push('\n');
-        }
-        text
+        // At the edge, so that it can be pasted as it stands.
+        format!("\n{bold}The code of the first plan{bold:#}\n\n{}", self.code(plan))
     }
 
     fn tricks_text(&self) -> String {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
-use super::convolution::{PlanCache, Planned, Plans, Problem, Spread};
+use super::convolution::{LesserPlans, PlanCache, Planned, Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::format::Format;
@@ -200,6 +200,11 @@ impl Context {
     /// What was guessed, with how often.
     pub fn guessed(&self) -> &Guessed {
         &self.guessed
+    }
+
+    /// What cuDNN's plans give way to where there is no room for them.
+    pub(crate) fn lesser_plans(&self) -> LesserPlans {
+        self.plan_cache.lesser()
     }
 
     /// The workspace of a plan of cuDNN's: where there is no room, the program goes on without.

@@ -4,9 +4,9 @@ use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
 
 use super::report::Phase;
-use crate::forward::Missing;
+use crate::forward::{Guess, Missing};
 use crate::memory::{Aside, Entry};
-use crate::ops::{Guessed, Libraries};
+use crate::ops::{Guessed, LesserPlans, Libraries};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
@@ -26,6 +26,10 @@ pub struct Program {
     pub guessed: Guessed,
     /// What the process has loaded in the end.
     pub libraries: Libraries,
+    /// What it assumes of what nobody knows.
+    pub guess: Guess,
+    /// What cuDNN's plans give way to where there is no room for them.
+    pub(super) lesser_plans: LesserPlans,
 }
 
 /// The end of a phase.

@@ -61,13 +61,13 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
     };
     let word = |key: &str| report.peak[key].as_str().unwrap_or("").to_owned();
     let step = report.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
+    let place = match report.peak.is_null() {
+        true => "it dies while the model is moved to the GPU".to_owned(),
+        false => format!("{step}{} {}", peak::phase_name(&word("phase")), word("module")),
+    };
     let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
     vec![
-        Number::new(
-            "Peak allocated",
-            human(report.peak_allocated),
-            format!("{step}{} {}", peak::phase_name(&word("phase")), word("module")),
-        ),
+        Number::new("Peak allocated", human(report.peak_allocated), place),
         Number::new(
             "Peak reserved",
             human(report.peak_reserved),

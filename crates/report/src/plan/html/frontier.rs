@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use vramfit_plan::Effect;
 
-use super::super::{PlanReport, times, title};
+use super::super::{PlanReport, WIDE, times, title};
 use super::{group, id};
 use crate::size::human;
 
@@ -13,8 +13,6 @@ const LEFT: f64 = 11.0;
 const RIGHT: f64 = 98.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 88.0;
-/// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
-const WIDE: f64 = 4.0;
 
 /// A mark in the picture.
 struct Mark {

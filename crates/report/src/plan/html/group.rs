@@ -17,7 +17,7 @@ pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> Stri
         Effect::Training => "Other results: another batch, optimizer or size.",
     };
     let Some(best) = &group.best else {
-        return format!("<p class=\"help\">{about}</p><p>{}</p>", report.no_plan(group));
+        return format!("<p class=\"help\">{about}</p><p class=\"nothing\">{}</p>", report.no_plan(group));
     };
     let others: String = group
         .others

@@ -51,6 +51,7 @@ fn id(effect: Effect) -> &'static str {
 fn numbers(report: &PlanReport<'_, '_>) -> Vec<Number> {
     let answer = report.answer;
     let (batch, note) = match answer.max_batch {
+        Some(found) if found.is_final && found.batch == 0 => ("0".to_owned(), "not even one sample fits as it is"),
         Some(found) if found.is_final => (found.batch.to_string(), "every one up to it fits as it is"),
         Some(found) => (format!("{} or more", found.batch), "larger ones were not tried"),
         None => ("none to choose".to_owned(), "the model has no batch"),

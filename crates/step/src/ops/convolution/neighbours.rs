@@ -147,10 +147,12 @@ impl Found<'_> {
     /// Puts an entry among the nearest if it is one.
     fn consider(&mut self, entry: Entry, penalty: u32) {
         let worst = self.worst();
-        let mut far: u32 = (0..NUMBERS).map(|place| self.apart(entry, place)).sum();
         let differing = entry.flags() ^ self.features.flags;
-        far += (differing & 0xf).count_ones() * ALIGNMENT + u32::from(differing >> 4) * FLOAT16;
-        far = far.saturating_add(penalty);
+        let by_flags = (differing & 0xf).count_ones() * ALIGNMENT + u32::from(differing >> 4) * FLOAT16;
+        let mut far = by_flags.saturating_add(penalty);
+        for place in 0..NUMBERS {
+            far = far.saturating_add(self.apart(entry, place));
+        }
         if far < worst {
             let place = self.nearest.iter().position(|(other, _)| *other > far).unwrap_or(self.nearest.len());
             self.nearest.insert(place, (far, entry));

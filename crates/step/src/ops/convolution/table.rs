@@ -92,7 +92,7 @@ impl Features {
 
 /// One recorded convolution.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry(&'static [u8]);
+pub(super) struct Entry(&'static [u8; ENTRY]);
 
 /// What a workspace of an entry was read as.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,7 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Group {
     pub key: Key,
-    entries: &'static [u8],
+    entries: &'static [[u8; ENTRY]],
     /// By pass, made where somebody asks.
     by_class: [OnceLock<ByClass>; 3],
 }
@@ -150,17 +150,17 @@ struct ByClass {
 /// Entries in the order of their channels: of a group, or of a class in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'g> {
-    bytes: &'static [u8],
+    all: &'static [[u8; ENTRY]],
     places: Option<&'g [u32]>,
 }
 
 impl Group {
     fn len(&self) -> usize {
-        self.entries.len() / ENTRY
+        self.entries.len()
     }
 
     pub fn all(&self) -> Entries<'_> {
-        Entries { bytes: self.entries, places: None }
+        Entries { all: self.entries, places: None }
     }
 
     /// Those that were read as this class in this pass.
@@ -171,7 +171,7 @@ impl Group {
             (Some(&start), Some(&end)) => start as usize..end as usize,
             _ => 0..0,
         };
-        Entries { bytes: self.entries, places: Some(&places[range]) }
+        Entries { all: self.entries, places: Some(&places[range]) }
     }
 
     fn sorted(&self, pass: Pass) -> ByClass {
@@ -204,12 +204,12 @@ impl Group {
 
 impl Entries<'_> {
     pub fn len(self) -> usize {
-        self.places.map_or(self.bytes.len() / ENTRY, <[u32]>::len)
+        self.places.map_or(self.all.len(), <[u32]>::len)
     }
 
     pub fn get(self, index: usize) -> Entry {
         let place = self.places.map_or(index, |places| places[index] as usize);
-        Entry(&self.bytes[place * ENTRY..(place + 1) * ENTRY])
+        Entry(&self.all[place])
     }
 
     /// The first of `range` that is not before; those before come first.
@@ -238,13 +238,12 @@ pub(super) fn group(key: &Key) -> Option<&'static Group> {
 fn read() -> Vec<Group> {
     let (groups, count) = (word(TABLE, 8) as usize, word(TABLE, 12) as usize);
     let first = |index: usize| if index < groups { word(TABLE, HEADER + index * GROUP + 12) as usize } else { count };
-    let entries = HEADER + groups * GROUP;
+    let (entries, _) = TABLE[HEADER + groups * GROUP..].as_chunks::<ENTRY>();
     let read = |index: usize| {
         let mut key = Key::default();
         let length = key.len();
         key.copy_from_slice(&TABLE[HEADER + index * GROUP..][..length]);
-        let entries = &TABLE[entries + first(index) * ENTRY..entries + first(index + 1) * ENTRY];
-        Group { key, entries, by_class: Default::default() }
+        Group { key, entries: &entries[first(index)..first(index + 1)], by_class: Default::default() }
     };
     (0..groups).map(read).collect()
 }

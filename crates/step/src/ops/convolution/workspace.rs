@@ -1,8 +1,11 @@
 //! The memory cuDNN's convolutions work in.
 
+use vramfit_graph::dtype::Dtype;
+
 use super::plan_cache::Planned;
-use super::problem::{Pass, Problem};
+use super::problem::{Copied, Pass, Problem};
 use super::recorded::{self, Spread};
+use crate::format::Format;
 use crate::forward::Guess;
 use crate::kernels::reduce::Gpu;
 use crate::memory::Plan;
@@ -52,6 +55,28 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         Guess::Most => guess.most,
     };
     drop(context.of_plan(bytes, plan));
+}
+
+/// Bytes of the workspace of the plan that is taken where there is no room for a usual one, and room for this. cuDNN's list has such a
+/// plan in 279 of 401 recorded lists for the forward pass of single precision, channels first: one that copies image and weight,
+/// not the result; and in 224 of 275 for the weight's gradient of half precision: one sum in single precision and a number for
+/// every 128 of its elements. For the input's gradient there is none in 1,060 of 1,130, nor elsewhere.
+pub(super) fn lesser_plan(problem: &Problem) -> u64 {
+    let is_single = problem.dtype == Dtype::Float32;
+    let bytes = match problem.pass {
+        _ if problem.format == Format::ChannelsLast || problem.groups > 1 => 0,
+        Pass::Forward if is_single => {
+            problem.image_copy(Copied::Plain)
+                + problem.weight_elements(Copied::Plain) * problem.dtype.bytes().cast_signed()
+                + 16
+        }
+        Pass::WeightGradient if !is_single => {
+            let elements = problem.weight_elements(Copied::Plain);
+            elements * 4 + elements / 128 + 16
+        }
+        _ => 0,
+    };
+    bytes.unsigned_abs()
 }
 
 /// On another GPU cuDNN may choose any plan: one without a workspace, or one that copies everything.
