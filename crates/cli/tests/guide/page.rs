@@ -84,6 +84,11 @@ impl Page {
                 Piece::Table(table) => add(table.first, table.outline()),
                 Piece::From { file, numbers } => add(0, format!("{file}: {}", numbers.join(" "))),
                 Piece::Prose { text, line } => {
+                    if text.starts_with('|') {
+                        add(*line, format!("a row with {} bars", text.matches('|').count()));
+                    } else if is_item(text) {
+                        add(*line, "an item of a list".to_owned());
+                    }
                     for picture in pictures(text) {
                         add(*line, picture);
                     }
@@ -184,6 +189,14 @@ fn pieces(lines: &[String], name: &str) -> Vec<Piece> {
         at += 1;
     }
     pieces
+}
+
+fn is_item(text: &str) -> bool {
+    let text = text.trim_start();
+    let rest = text
+        .strip_prefix('-')
+        .or_else(|| text.trim_start_matches(|letter: char| letter.is_ascii_digit()).strip_prefix('.'));
+    rest.is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// Code without what follows `#` or `//`, which is told in the page's language.
