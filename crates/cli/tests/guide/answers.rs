@@ -31,7 +31,9 @@ fn run(command: &str) -> String {
     let words = words(command);
     let arguments = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["vramfit", rest @ ..] | ["cargo", "run", "--release", "--", rest @ ..] => rest.join("\u{0}"),
-        _ => panic!("found `$ {command}`, needed `$ vramfit …`: what cannot be run here belongs in another kind of block"),
+        _ => panic!(
+            "found `$ {command}`, needed `$ vramfit …`: what cannot be run here belongs in another kind of block"
+        ),
     };
     let folder = tempfile::tempdir().unwrap();
     let mut arguments: Vec<String> = arguments.split('\u{0}').map(str::to_owned).collect();

@@ -181,3 +181,23 @@ fn links_and_pictures_are_there() {
     }
     complain(&complaints);
 }
+
+/// The lines of the tables under each heading: how many there are, and how many have the peak to the byte.
+#[test]
+fn the_readmes_count_the_cases_as_the_tables_have_them() {
+    let tables = fs::read_to_string(root().join("docs/estimate-accuracy.md")).unwrap();
+    let mut counts = Vec::new();
+    for section in tables.split("\n## ").skip(1) {
+        let cases: Vec<&str> =
+            section.lines().filter(|line| line.contains(" peak ") && line.contains(" phases ")).collect();
+        let exact = cases.iter().filter(|line| line.contains("+0.0000 %") || line.contains("-0.0000 %")).count();
+        counts.push(format!("| {} | {exact} |", cases.len()));
+    }
+    assert!(!counts.is_empty());
+    for name in ["README.md", "README.zh-CN.md"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        for count in &counts {
+            assert!(text.contains(count), "{name} has no row with {count}, as docs/estimate-accuracy.md has it");
+        }
+    }
+}

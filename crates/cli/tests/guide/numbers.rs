@@ -73,8 +73,8 @@ fn stands_in(number: &str, text: &str) -> bool {
 pub fn in_prose(page: &Page) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in page.prose() {
-        let text = without_targets(&text);
-        found.extend(of(&text).map(|number| (line, number)).collect::<Vec<_>>());
+        let text = without_arguments(&without_targets(&text));
+        found.extend(of(&text).map(|number| (line, number)));
     }
     found
 }
@@ -87,6 +87,13 @@ fn without_targets(text: &str) -> String {
         kept += part.split_once(')').map_or(part, |(_, rest)| rest);
     }
     kept
+}
+
+/// Text without code such as `--vram 11GiB`, where a number says nothing about the world.
+fn without_arguments(text: &str) -> String {
+    let is_argument = |code: &str| of(code).all(|number| !code.contains(&number));
+    let parts = text.split('`').enumerate();
+    parts.filter(|(at, part)| at % 2 == 0 || !is_argument(part)).map(|(_, part)| part).collect::<Vec<_>>().join("`")
 }
 
 /// Numbers with a unit, as `12.5 MiB`, and numbers that are grouped, as `1,024`.
@@ -108,8 +115,13 @@ pub fn of(text: &str) -> impl Iterator<Item = String> {
         }
         let number: String = letters[begin..at].iter().collect();
         let rest: String = letters[at..].iter().take(5).collect();
-        let rest = rest.strip_prefix(' ').unwrap_or(&rest);
+        let spaced = rest.strip_prefix(' ');
+        let rest = spaced.unwrap_or(&rest);
         let unit = UNITS.iter().find(|unit| {
+            // A "7B model" is not seven bytes large.
+            if **unit == "B" && spaced.is_none() {
+                return false;
+            }
             let after = rest.strip_prefix(**unit).map(|rest| rest.chars().next());
             after.is_some_and(|next| !next.is_some_and(|letter| letter.is_ascii_alphanumeric()))
         });

@@ -17,17 +17,37 @@ pub struct Page {
 
 /// Part of a page. Numbers of lines count from 0.
 pub enum Piece {
-    Heading { level: usize, text: String, line: usize },
+    Heading {
+        level: usize,
+        text: String,
+        line: usize,
+    },
     /// The lines between the fences.
-    Console { first: usize, lines: Vec<String> },
+    Console {
+        first: usize,
+        lines: Vec<String>,
+    },
     /// A fenced block that stands in a file.
-    Quote { file: String, text: String, first: usize },
+    Quote {
+        file: String,
+        text: String,
+        first: usize,
+    },
     /// Another fenced block.
-    Fence { text: String, first: usize },
+    Fence {
+        text: String,
+        first: usize,
+    },
     Table(Table),
     /// `<!-- from FILE: … -->`.
-    From { file: String, numbers: Vec<String> },
-    Prose { text: String, line: usize },
+    From {
+        file: String,
+        numbers: Vec<String>,
+    },
+    Prose {
+        text: String,
+        line: usize,
+    },
 }
 
 impl Piece {
@@ -64,6 +84,11 @@ impl Page {
                 Piece::Table(table) => add(table.first, table.outline()),
                 Piece::From { file, numbers } => add(0, format!("{file}: {}", numbers.join(" "))),
                 Piece::Prose { text, line } => {
+                    if text.starts_with('|') {
+                        add(*line, format!("a row with {} bars", text.matches('|').count()));
+                    } else if is_item(text) {
+                        add(*line, "an item of a list".to_owned());
+                    }
                     for picture in pictures(text) {
                         add(*line, picture);
                     }
@@ -115,7 +140,9 @@ impl Page {
             _ => None,
         });
         let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
-        headings.map(|text| text.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+        headings
+            .map(|text| text.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"))
+            .collect()
     }
 }
 
@@ -162,6 +189,14 @@ fn pieces(lines: &[String], name: &str) -> Vec<Piece> {
         at += 1;
     }
     pieces
+}
+
+fn is_item(text: &str) -> bool {
+    let text = text.trim_start();
+    let rest = text
+        .strip_prefix('-')
+        .or_else(|| text.trim_start_matches(|letter: char| letter.is_ascii_digit()).strip_prefix('.'));
+    rest.is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// Code without what follows `#` or `//`, which is told in the page's language.

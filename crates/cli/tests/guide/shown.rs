@@ -67,5 +67,7 @@ fn excerpt(given: &[String], output: &[String]) -> Result<Vec<String>, String> {
 fn words(line: &str) -> Vec<&str> {
     const UNITS: [&str; 8] = ["B", "KiB", "MiB", "GiB", "K", "M", "G", "T"];
     let words = line.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
-    words.filter(|word| !UNITS.contains(word) && !word.chars().next().is_some_and(|letter| letter.is_ascii_digit())).collect()
+    words
+        .filter(|word| !UNITS.contains(word) && !word.chars().next().is_some_and(|letter| letter.is_ascii_digit()))
+        .collect()
 }

@@ -63,7 +63,8 @@ impl Table {
     pub fn values(&self) -> Vec<String> {
         let rows = self.lines[HEAD..].iter().map(|line| cells(line));
         let is_value = |cell: &usize| self.columns[*cell - 1] != "-";
-        rows.flat_map(|cells| (1..cells.len()).filter(is_value).map(|cell| cells[cell].clone()).collect::<Vec<_>>()).collect()
+        rows.flat_map(|cells| (1..cells.len()).filter(is_value).map(|cell| cells[cell].clone()).collect::<Vec<_>>())
+            .collect()
     }
 
     fn answer(&self, row: &str) -> Value {
