@@ -229,7 +229,8 @@ fn settings_that_cannot_be_are_refused_with_what_can() {
         assert!(error.contains(words), "{arguments:?}: {error}");
     }
     assert!(refusal(&[&capture("mlp-relu"), "--checkpoint", "blocks"]).contains("no list of equal blocks"));
-    assert!(refusal(&["no-such-model"]).contains("bert-base"));
+    assert!(refusal(&["no-such-model"]).contains("neither a file nor a built-in model"));
+    assert!(refusal(&["bert-bse"]).contains("bert-base"));
 }
 
 #[test]

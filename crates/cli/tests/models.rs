@@ -6,7 +6,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 /// The numbers of parameters that torchvision's documentation and the published checkpoints have.
-const PUBLISHED: [(&str, u64); 53] = [
+const PUBLISHED: [(&str, u64); 55] = [
     ("resnet18", 11_689_512),
     ("resnet34", 21_797_672),
     ("resnet50", 25_557_032),
@@ -24,11 +24,13 @@ const PUBLISHED: [(&str, u64); 53] = [
     ("vit-b-16", 86_567_656),
     ("vit-l-16", 304_326_632),
     ("swin-t", 28_288_354),
+    ("swin-b", 87_768_224),
     ("deeplab", 42_004_074),
     ("unet", 31_037_698),
     ("bert-base", 109_483_778),
     ("bert-large", 335_143_938),
     ("roberta-base", 124_647_170),
+    ("roberta-large", 355_361_794),
     ("distilbert", 66_955_010),
     ("gpt2", 124_439_808),
     ("gpt2-medium", 354_823_168),

@@ -168,7 +168,7 @@ fn bad_input_is_one_clear_error() {
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--checkpoint", "nowhere"]).contains("no such module"));
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--batch", "0"]).contains("--batch 0"));
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--alloc-conf", "nothing:1"]).contains("unknown key `nothing`"));
-    assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("neither a file nor a built-in model"));
+    assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("found no such file"));
     let fused = refusal(&["plan", model, "--vram", "2GiB", "--optimizer", "rmsprop", "--optimizer-impl", "fused"]);
     assert!(fused.contains("no such rmsprop"), "{fused}");
     let folder = tempfile::tempdir().unwrap();

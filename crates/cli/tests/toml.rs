@@ -49,10 +49,10 @@ fn the_numbers_are_those_of_a_capture_of_the_same_layers() {
 
 #[test]
 fn layers_plan_and_max_batch_take_a_sketch_too() {
-    let (code, text, err) = vramfit(&["layers", &file("convolutions.toml"), "--depth", "9", "--loss", "mean"]);
+    let (code, text, err) = vramfit(&["layers", &file("convolutions.toml"), "--depth", "9"]);
     assert_eq!(code, 0, "{err}");
-    assert!(text.contains("blocks.0.0.body.3"), "{text}");
-    let (code, text, err) = vramfit(&["max-batch", &file("perceptron.toml"), "--vram", "1GiB", "--loss", "mean"]);
+    assert!(text.contains("\n    body "), "{text}");
+    let (code, text, err) = vramfit(&["max-batch", &file("perceptron.toml"), "--vram", "200MiB", "--loss", "mean"]);
     assert!(code == 0 && text.trim().parse::<u64>().unwrap() > 1000, "{text}{err}");
     let (code, _, err) = vramfit(&["plan", &file("transformer.toml"), "--vram", "2GiB", "--loss", "mean", "--json"]);
     assert_eq!(code, 0, "{err}");
