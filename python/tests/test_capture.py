@@ -119,6 +119,25 @@ def test_what_a_forward_pass_leaves_behind_is_taken_away_and_noted(tmp_path):
     assert any("keeps 1 tensor" in note for note in contents["notes"])
 
 
+class Collecting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.history, self.named = ["before"], {"before": 1}
+
+    def forward(self, x):
+        self.history.append(self.linear(x))
+        self.named["after"] = self.history[-1]
+        return self.history[-1]
+
+
+def test_what_a_module_collects_in_lists_and_dicts_is_taken_out_again(tmp_path):
+    model = Collecting()
+    history = model.history
+    capture(model, torch.randn(2, 4), tmp_path, **LOSS)
+    assert model.history is history == ["before"] and model.named == {"before": 1}
+
+
 def patched():
     """Everything that a capture replaces."""
     import torch.utils.checkpoint

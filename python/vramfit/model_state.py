@@ -33,6 +33,11 @@ class ModelState:
         self._saved: List[Tuple[torch.nn.Module, Dict[str, Any], List[Dict[str, Any]]]] = [
             (module, dict(vars(module)), [dict(vars(module)[name]) for name in _SHARED]) for module in self.modules
         ]
+        # What a module collects, such as the losses so far: contents, for the containers themselves stay.
+        self._contents: List[Tuple[Any, Any]] = [
+            (value, value.copy()) for _, attributes, _ in self._saved for name, value in attributes.items()
+            if type(value) in (list, dict, set) and name not in _SHARED
+        ]
         self.parameters: List[Entry] = []
         self.buffers: List[Entry] = []
         self._assumed: Dict[str, List[str]] = {}
@@ -143,3 +148,9 @@ class ModelState:
             for name, table in zip(_SHARED, tables):
                 own[name].clear()
                 own[name].update(table)
+        for container, contents in self._contents:
+            if isinstance(container, list):
+                container[:] = contents
+            else:
+                container.clear()
+                container.update(contents)

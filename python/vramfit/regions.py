@@ -147,8 +147,12 @@ class Regions:
 
     def _functions(self) -> None:
         """Custom autograd functions: what they compute forward is recorded, what they do backward is theirs."""
-        original = vars(torch.autograd.Function)["apply"].__func__
+        # A classmethod of Python's, or from torch 2.15 on one of C's.
+        bound = vars(torch.autograd.Function)["apply"]
         regions = self
+
+        def original(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            return bound.__get__(None, cls)(*args, **kwargs)
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not regions._mine():

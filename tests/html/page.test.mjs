@@ -1,37 +1,17 @@
 // Looks at the pages of `vramfit explain --html` in a real browser: what is drawn, what the pointer, the wheel, the keys
 // and the links do, that nothing is fetched and nothing of a recording becomes markup, and how long a frame takes.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { Browser, findChromium } from "./browser.mjs";
+import { test } from "node:test";
+import { opener, owed, unreadable } from "./look.mjs";
 
-const folder = process.env.PAGES;
-const page = (name) => join(folder, `${name}.html`);
-let browser;
-before(async () => (browser = await Browser.start(findChromium())));
-after(() => browser.stop());
-
-async function opened(name, options, act) {
-  const tab = await browser.open(page(name), options);
-  await tab.settle();
-  try {
-    await act(tab);
-    assert.deepEqual(tab.errors, [], "errors in the console");
-    const outside = tab.requests.filter((url) => !url.startsWith("file:") || !url.endsWith(`${name}.html`));
-    assert.deepEqual(outside, [], "requests beside the page itself");
-  } finally {
-    if (process.env.SCREENSHOTS) writeFileSync(join(process.env.SCREENSHOTS, `${name}-${options.scheme ?? "light"}-${options.width ?? 1280}.png`), await tab.screenshot());
-    await tab.close();
-  }
-}
+const opened = opener();
 
 const boundsOf = (id) => `(() => { const b = document.getElementById("${id}").getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()`;
 const shown = "window.vramfit.page";
 const colours = (id) => `(() => { const c = document.getElementById("${id}"); const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer); return new Set(d).size; })()`;
 
 for (const scheme of ["light", "dark"]) {
-  for (const width of [1280, 420]) {
+  for (const width of [1280, 380]) {
     test(`timeline, overview and segments are drawn, ${scheme}, ${width} wide`, () =>
       opened("leak", { scheme, width }, async (tab) => {
         assert.ok((await tab.evaluate(colours("area"))) >= 5, "several colours in the timeline");
@@ -41,6 +21,9 @@ for (const scheme of ["light", "dark"]) {
         const legend = await tab.evaluate("document.getElementById('legend').innerText");
         assert.match(legend, /kept over steps/);
         assert.match(legend, /MiB/);
+        assert.ok((await tab.evaluate("document.querySelectorAll('.treemap.by-kind .piece').length")) >= 3, "who holds the peak");
+        assert.deepEqual(await tab.evaluate(unreadable), []);
+        assert.deepEqual(await tab.evaluate(owed), []);
       }));
   }
 }

@@ -165,6 +165,8 @@ def main():
     parser.add_argument("--cap-mib", type=int, help="what PyTorch may reserve")
     parser.add_argument("--alone", action="store_true", help="nothing else runs on the GPU: ask mem_get_info too")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2, help="of PyTorch on the CPU; each leaves its mark on the addresses")
+    parser.add_argument("--here", action="store_true", help="one run in this process, not in a fork that has imported all")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, for a CPU")
     parser.add_argument("--out", type=Path)
@@ -178,10 +180,15 @@ def main():
         "cap": given.cap_mib * MIB if given.cap_mib else None,
         "alone": given.alone,
         "steps": given.steps,
+        "threads": given.threads,
     }
-    imports()
-    jobs = [{"name": str(number), "call": "measure:measure", "arguments": arguments} for number in range(given.runs)]
-    runs = list(fork_pool.run(jobs, 1, 300, given.device).values())
+    job = {"call": "measure:measure", "arguments": arguments}
+    if given.here:
+        runs = [fork_pool.call(job)]
+    else:
+        imports()
+        jobs = [{"name": str(number), **job} for number in range(given.runs)]
+        runs = list(fork_pool.run(jobs, 1, 300, given.device).values())
     result = runs[0] if given.runs == 1 else {"case": given.case, "runs": runs}
     if given.out:
         write_json(result, given.out)

@@ -19,7 +19,7 @@ from probe import FAMILIES, probes_of  # noqa: E402
 from runner import autocast, differentiable, tensors_of  # noqa: E402
 from vramfit import CaptureError  # noqa: E402
 from vramfit.align import Alignment  # noqa: E402
-from vramfit.capture import _head  # noqa: E402
+from vramfit.capturing import _head  # noqa: E402
 from vramfit.file_format import Document, dumps  # noqa: E402
 from vramfit.inputs import Inputs  # noqa: E402
 from vramfit.recording import PRECISIONS, Recorded, step  # noqa: E402

@@ -10,6 +10,9 @@ Worker processes share the GPU; each takes every n-th shape of its list until th
 * `benchmark-*.jsonl`: [shape, forward, forward again, input gradient, again, weight gradient, again], cudnn.benchmark on.
 * `recurrent-*.jsonl`: [settings, weights, events of the forward pass, events of the backward pass].
 * `norm-*.jsonl`: [settings, forward, backward] of batch norm on channels-last images, bytes beyond the results.
+* `lists-*.jsonl`: [shape, forward, input gradient, weight gradient], each [the workspace, how many plans found no room,
+  their workspaces, each size once, in the order of cuDNN's list, the one of the plan that ran], where there is room for the result
+  and nothing else. Shapes for which all plans found room are left out.
 * `pressure-*.jsonl`: [shape, forward, input gradient, weight gradient], each a list: the workspace, the one taken where
   PyTorch may reserve half of it, the one where it may reserve half of that, and so on.
 """
@@ -268,6 +271,39 @@ def pressure(shape, device):
     return [shape.row, *(under_pressure(lambda call=call: one_of(call()), device) for call in calls.values())]
 
 
+def without_room(call, device):
+    """The workspace of a call; those that were asked for in vain where there is room for the result only; the one that was had."""
+    if device == "cpu":
+        return [0, 1, [], call().numel()]
+    total, workspace = torch.cuda.get_device_properties(0).total_memory, None
+    workspace = measured(call, device)[0]
+    size = call().untyped_storage().nbytes()
+    torch.cuda.empty_cache()
+    torch.empty(size, dtype=torch.uint8, device=device)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 0.5) / total)
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=10_000, clear_history=True)
+    try:
+        call()
+    except torch.OutOfMemoryError:
+        pass
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(None)
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (7 << 30) / total))
+    failed = [event["size"] for event in events if event["action"] == "oom"]
+    last = max((number for number, event in enumerate(events) if event["action"] == "oom"), default=-1)
+    had = [event["size"] for event in events[last + 1 :] if event["action"] == "alloc"] if failed else []
+    return [workspace, len(failed), list(dict.fromkeys(failed)), had[0] if had else 0]
+
+
+def lists(shape, device):
+    if shape.bytes < OWN_SEGMENT or shape.row[-1] > 1:
+        return None
+    tidy(device)
+    calls = shape.calls(device)
+    found = [without_room(lambda call=call: one_of(call()), device) for call in calls.values()]
+    return [shape.row, *found] if any(tries for _, tries, _, _ in found) else None
+
+
 def one_of(result):
     """The only tensor of a result."""
     return result if torch.is_tensor(result) else next(tensor for tensor in result if tensor is not None)
@@ -453,7 +489,7 @@ def worker(kind, index, count, out, seconds, device, start, limit, seed):
                     rows = with_kernels(items[number : number + step], device)
                 else:
                     function = {"convolution": convolution, "benchmark": benchmark, "recurrent": recurrent, "norm": norm,
-                                "pressure": pressure}[kind]  # fmt: skip
+                                "pressure": pressure, "lists": lists}[kind]  # fmt: skip
                     rows = [function(items[number], device)]
             except (RuntimeError, ValueError) as error:
                 print(kind, number, str(error)[:200].replace("\n", " "), file=sys.stderr, flush=True)
@@ -489,6 +525,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--limit", type=int, default=0, help="items a worker, for a dry run")
     parser.add_argument("--seed", type=int, default=1, help="which draw of shapes; 1 has the sweeps and the other kinds too")
+    parser.add_argument("--only", help="one kind of worker")
     parser.add_argument("--worker")
     parser.add_argument("--index", type=int)
     parser.add_argument("--count", type=int)
@@ -503,7 +540,9 @@ def main():
     deadline = time.monotonic() + arguments.seconds
     others = [("kernels", 3), ("benchmark", 1), ("recurrent", 1)] if arguments.seed == 1 else [("norm", 1)]
     others = [("recurrent", 3), ("pressure", 2)] if arguments.seed >= DENSER else others
-    plan = [("convolution", max(1, arguments.jobs - sum(count for _, count in others))), *others]
+    if arguments.only:
+        others = []
+    plan = [(arguments.only or "convolution", max(1, arguments.jobs - sum(count for _, count in others))), *others]
     running = [keep_running(arguments, kind, index, count, deadline) for kind, count in plan for index in range(count)]
     processes = {number: next(generator) for number, generator in enumerate(running)}
     while processes:

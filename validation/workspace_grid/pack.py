@@ -19,6 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 DATA = Path(__file__).resolve().parents[2] / "crates" / "step" / "data"
 TREES, SMALLEST_LEAF, TRAITS_A_SPLIT = 6, 2, 0.5
 LEAF = 255
+INPUTS, OUTPUTS = 2, 3  # among the features
 
 
 def forest(traits, classes):
@@ -28,13 +29,13 @@ def forest(traits, classes):
 
 
 def write_table(rows, path):
-    """The shapes by group, those of a group by their input channels: a search starts there and goes outwards."""
+    """The shapes by group, those of a group by their channels: a search starts there and goes outwards."""
     groups = collections.defaultdict(list)
     for shape, found in rows:
         groups[shape.group()].append((shape, found))
     head, entries, count = b"", [], 0
     for group, items in sorted(groups.items()):
-        items.sort(key=lambda item: (item[0].inputs, item[0].features()))
+        items.sort(key=lambda item: (item[0].features()[0][INPUTS], item[0].features()[0][OUTPUTS], item[0].features()))
         head += struct.pack("<11BxI", *group, count)
         for shape, found in items:
             features, flags = shape.features()
@@ -43,7 +44,7 @@ def write_table(rows, path):
                 (image, weight, result), kind, value, rest = reading(shape, workspace, index)
                 entries.append(struct.pack("<BBHI", image + 3 * weight + 12 * result, kind, rest, value))
             count += 1
-    path.write_bytes(b"VFCONV2\0" + struct.pack("<II", len(groups), count) + head + b"".join(entries))
+    path.write_bytes(b"VFCONV3\0" + struct.pack("<II", len(groups), count) + head + b"".join(entries))
     print(f"{count} shapes in {len(groups)} groups, {path.stat().st_size} bytes")
 
 

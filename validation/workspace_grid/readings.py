@@ -10,12 +10,13 @@ padded to 16 bytes, and 3 for a weight whose input channels alone are), and what
 * DEPTHWISE: eight partial sums an image, channels padded to 32 (wgrad2d_c1_k1_nhwc)
 * WINOGRAD: 6 × 6 tiles of image, result and weight (winograd_nonfused, 3 × 3)
 * TILES: partial tiles for the GPU's multiprocessors (segment_k_on): `value` bytes
+* SINGLE: all three tensors in single precision, and `value` bytes (half precision that runs a kernel of single precision)
 * MORE: `value` bytes less than a quarter of the copies; UNREAD: `value` bytes in all
 """
 
 from shapes import product
 
-CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD = 0, 0, 4, 4, 7, 8, 9, 10, 11
+CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD, SINGLE = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12
 NOTHING = (0, 0, 0)
 COPIES = [(1, 1, 1), (2, 2, 2), (2, 3, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (2, 3, 0), (2, 0, 2), (1, 0, 0), (0, 0, 1), (2, 2, 0),
           (0, 2, 2), (0, 1, 0), (2, 0, 0), (2, 2, 1), (1, 3, 1), (0, 3, 0), (0, 3, 1), (0, 2, 0), (0, 0, 2), (2, 0, 1), (1, 0, 2),
@@ -36,6 +37,11 @@ def winograd(shape):
         return 0
     tiles = shape.batch * product(-(-side // 4) for side in shape.after)
     return 144 * (shape.inputs * tiles + shape.outputs * tiles + shape.inputs * shape.outputs)
+
+
+def single(shape):
+    """Bytes of all three tensors in single precision."""
+    return shape.copies((1, 1, 1)) // shape.size * 4
 
 
 def candidates(shape):
@@ -65,6 +71,9 @@ def reading(shape, workspace, index):
         left = workspace - shape.copies(copies)
         if 0 <= left <= 1300 and (left % 16 == 0 or left % 4 == 3):
             return copies, CONSTANT, left, 0
+    left = workspace - single(shape)
+    if shape.size == 2 and 0 <= left <= 200 and (left % 16 == 0 or left % 4 == 3):
+        return NOTHING, SINGLE, left, 0
     tried = candidates(shape)
     if workspace % 4 == 3:
         # 131 bytes of an sm90 kernel are in it; with channels last it reads the tensors as they are.
@@ -99,6 +108,8 @@ def applied(shape, read, index):
         return depthwise(shape)
     if kind == WINOGRAD:
         return winograd(shape)
+    if kind == SINGLE:
+        return single(shape) + value
     bytes = shape.copies(copies)
     if 0 < kind < BY_IMAGE:
         return bytes + value * shape.partial(kind - PARTIAL) + rest

@@ -6,7 +6,6 @@ use vramfit_trace::snapshot::{Action, PoolId};
 
 use crate::block::{Block, BlockId, Blocks, Use};
 use crate::driver::Driver;
-use crate::free_list::{Position, SizeKey};
 use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST, block_size, segment_size};
@@ -72,9 +71,6 @@ pub(crate) struct ExpandableSegment {
     pub base: u64,
     pub page: u64,
 }
-
-/// A cached block and its place in its pool.
-type Found = (Position, (SizeKey, BlockId));
 
 /// A request on its way through the allocator.
 #[derive(Clone, Copy)]
@@ -243,17 +239,21 @@ impl<D: Driver> Allocator<D> {
 
     /// Puts an active block into the cache, joined with its free neighbours.
     pub(crate) fn return_to_cache(&mut self, id: BlockId) {
-        let Block { size, requested, pool, previous, next, expandable, .. } = self.blocks[id];
-        self.blocks[id].usage = Use::Free;
+        let block = &mut self.blocks[id];
+        block.usage = Use::Free;
+        let Block { size, requested, pool, previous, next, expandable, .. } = *block;
         let mut split_blocks = 0i64;
         let mut split_bytes = 0i64;
         for neighbour in [previous, next].into_iter().flatten() {
-            if let Some(joined) = self.merge(id, neighbour) {
+            if self.blocks[neighbour].usage == Use::Free {
                 split_blocks -= 1;
-                split_bytes -= joined as i64;
+                split_bytes -= self.join(id, neighbour) as i64;
             }
         }
         self.insert_free(id);
+        if self.statistics.is_brief {
+            return;
+        }
         let block = &self.blocks[id];
         if block.is_split() {
             split_blocks += 1;
@@ -266,29 +266,43 @@ impl<D: Driver> Allocator<D> {
         self.statistics.come_back(is_small, size, requested);
     }
 
-    /// Joins `other`, a neighbour, to `block` if both are of one kind; the bytes it brought.
-    pub(crate) fn merge(&mut self, block: BlockId, other: BlockId) -> Option<u64> {
-        let neighbour = self.blocks[other];
-        if neighbour.usage != self.blocks[block].usage {
-            return None;
+    /// Joins `other`, a neighbour, to `block` if both are of one kind.
+    pub(crate) fn merge(&mut self, block: BlockId, other: BlockId) {
+        if self.blocks[other].usage == self.blocks[block].usage {
+            self.join(block, other);
         }
-        let pool = &mut self.pools[neighbour.pool as usize];
-        let removed = match neighbour.usage {
-            Use::Free => pool.free.remove(&Pool::size_key(&neighbour)),
-            _ => pool.unmapped.remove(&(neighbour.stream, neighbour.address)),
-        };
-        debug_assert_eq!(removed, Some(other));
-        if self.blocks[block].previous == Some(other) {
-            self.blocks[block].address = neighbour.address;
-            self.blocks.splice(block, neighbour.previous, self.blocks[block].next);
-        } else {
-            self.blocks.splice(block, self.blocks[block].previous, neighbour.next);
-        }
-        self.blocks[block].size += neighbour.size;
-        self.blocks.delete(other);
-        Some(neighbour.size)
     }
 
+    /// Joins `other`, a neighbour of the same kind, to `block`; the bytes it brought.
+    fn join(&mut self, id: BlockId, other: BlockId) -> u64 {
+        let neighbour = &self.blocks[other];
+        let (key, usage, size, previous, next) =
+            (Pool::size_key(neighbour), neighbour.usage, neighbour.size, neighbour.previous, neighbour.next);
+        let pool = &mut self.pools[neighbour.pool as usize];
+        let removed = match usage {
+            Use::Free => pool.free.remove(&key),
+            _ => pool.unmapped.remove(&(key.0, key.2)),
+        };
+        debug_assert_eq!(removed, Some(other));
+        self.blocks.delete(other);
+        let block = &mut self.blocks[id];
+        block.size += size;
+        if block.previous == Some(other) {
+            block.address = key.2;
+            block.previous = previous;
+            if let Some(previous) = previous {
+                self.blocks[previous].next = Some(id);
+            }
+        } else {
+            block.next = next;
+            if let Some(next) = next {
+                self.blocks[next].previous = Some(id);
+            }
+        }
+        size
+    }
+
+    #[inline]
     pub(crate) fn insert_free(&mut self, id: BlockId) {
         let block = &mut self.blocks[id];
         let pool = &mut self.pools[block.pool as usize];
@@ -323,44 +337,34 @@ impl<D: Driver> Allocator<D> {
         if self.expandable.is_empty() {
             return pool.free.take_fit(search.stream, search.size, |size| size < most);
         }
-        let mut found = pool.best_fit_at(search.stream, search.size)?;
-        if self.blocks[found.1.1].expandable.is_some() {
-            found = self.best_expandable(search.pool, found)?;
-        }
-        let (position, (key, id)) = found;
+        let id = self.best_expandable(search)?;
+        let key = Pool::size_key(&self.blocks[id]);
         if key.1 >= most {
             return None;
         }
-        self.pools[search.pool as usize].free.remove_at(position);
-        Some(id)
+        self.pools[search.pool as usize].free.remove(&key)
     }
 
-    /// Which cached block to take when best fit points at one in an expandable segment: there a block counts with what
-    /// it could grow to.
-    fn best_expandable(&self, pool: u32, first: Found) -> Option<Found> {
-        let pool = &self.pools[pool as usize];
+    /// Best fit where there are expandable segments: there a block counts with what it could grow to.
+    fn best_expandable(&self, search: Search) -> Option<BlockId> {
+        let mut fits = self.pools[search.pool as usize].fits(search.stream, search.size).map(|(_, id)| id);
+        let is_expandable = |id: BlockId| self.blocks[id].expandable.is_some();
         if !self.settings.expandable_segments {
-            let mut candidate = first;
-            loop {
-                candidate = pool.after(candidate.0)?;
-                if self.blocks[candidate.1.1].expandable.is_none() {
-                    return Some(candidate);
-                }
-            }
+            return fits.find(|&id| !is_expandable(id));
         }
         let could_grow_to = |id: BlockId| {
             let block = &self.blocks[id];
             let room = block.next.map(|next| &self.blocks[next]).filter(|next| !next.is_mapped());
             block.size + room.map_or(0, |room| room.size)
         };
-        let mut candidate = first;
-        while self.blocks[candidate.1.1].expandable.is_some()
-            && let Some(next) = pool.after(candidate.0)
-            && could_grow_to(next.1.1) < could_grow_to(candidate.1.1)
+        let mut best = fits.next()?;
+        while is_expandable(best)
+            && let Some(next) = fits.next()
+            && could_grow_to(next) < could_grow_to(best)
         {
-            candidate = next;
+            best = next;
         }
-        Some(candidate)
+        Some(best)
     }
 
     /// Asks the driver for a segment, or for more of an expandable one.

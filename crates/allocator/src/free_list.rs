@@ -11,11 +11,17 @@ pub(crate) type SizeKey = (u64, u64, u64);
 /// Empty shelves that are left, beyond as many as there are others.
 const SPARE: usize = 32;
 
+/// How many sizes it is remembered of where they were found.
+const SLOTS: usize = 128;
+
 /// Cached blocks by [`SizeKey`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeList {
     /// In the order of their streams.
     racks: Vec<Rack>,
+    /// The block that came last, on no shelf yet: what is left of a block that was cut, or was joined, is very often the
+    /// next to be cut or joined.
+    hand: Option<(SizeKey, BlockId)>,
 }
 
 /// The cached blocks of one stream.
@@ -28,20 +34,13 @@ struct Rack {
     shelves: Vec<Vec<(u64, BlockId)>>,
     /// How many shelves are empty.
     empty: usize,
-}
-
-/// A place in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    rack: usize,
-    shelf: usize,
-    /// Counted from the lowest address on.
-    at: usize,
+    /// Where a size was found last, by [`slot`].
+    hints: [u32; SLOTS],
 }
 
 impl Rack {
     fn new(stream: u64) -> Rack {
-        Rack { stream, sizes: Vec::new(), shelves: Vec::new(), empty: 0 }
+        Rack { stream, sizes: Vec::new(), shelves: Vec::new(), empty: 0, hints: [0; SLOTS] }
     }
 
     /// The first shelf that is not smaller.
@@ -50,9 +49,22 @@ impl Rack {
         self.sizes.partition_point(|&found| found < size)
     }
 
+    /// The same, looked for first where the size was found last.
+    #[inline]
+    fn find_shelf(&mut self, size: u64) -> usize {
+        let hint = &mut self.hints[slot(size)];
+        let at = *hint as usize;
+        let is_there = self.sizes.get(at).is_some_and(|&found| found >= size)
+            && (at == 0 || self.sizes.get(at - 1).is_some_and(|&found| found < size));
+        if !is_there {
+            *hint = self.sizes.partition_point(|&found| found < size) as u32;
+        }
+        *hint as usize
+    }
+
     #[inline]
     fn insert(&mut self, size: u64, address: u64, id: BlockId) {
-        let at = self.shelf_from(size);
+        let at = self.find_shelf(size);
         if self.sizes.get(at) != Some(&size) {
             self.make_shelf(at, size);
         }
@@ -107,10 +119,18 @@ impl Rack {
         self.empty = 0;
     }
 
-    fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.sizes.iter().zip(&self.shelves).flat_map(move |(&size, shelf)| {
+    /// The blocks from a shelf on.
+    fn shelves_from(&self, first: usize) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
+        self.sizes[first..].iter().zip(&self.shelves[first..]).flat_map(move |(&size, shelf)| {
             shelf.iter().rev().map(move |&(address, id)| ((self.stream, size, address), id))
         })
+    }
+
+    /// The first shelf with a block on it that is not smaller.
+    #[inline]
+    fn best_fit(&mut self, size: u64) -> Option<usize> {
+        let from = self.find_shelf(size);
+        Some(self.shelves[from..].iter().position(|shelf| !shelf.is_empty())? + from)
     }
 }
 
@@ -125,54 +145,17 @@ impl FreeList {
         }
     }
 
-    /// The place of the first block that does not come before `key`.
-    #[inline]
-    pub fn first_from(&self, (stream, size, address): SizeKey) -> Position {
-        let rack = self.rack_from(stream);
-        let (shelf, at) = match self.racks.get(rack) {
-            Some(found) if found.stream == stream => {
-                let shelf = found.shelf_from(size);
-                let is_its_size = address > 0 && found.sizes.get(shelf) == Some(&size);
-                (shelf, if is_its_size { below(&found.shelves[shelf], address) } else { 0 })
-            }
-            _ => (0, 0),
-        };
-        self.settled(Position { rack, shelf, at })
-    }
-
-    /// The place itself where a block lies there, or the next one where one does.
-    #[inline]
-    fn settled(&self, Position { mut rack, mut shelf, mut at }: Position) -> Position {
-        while let Some(found) = self.racks.get(rack) {
-            while let Some(blocks) = found.shelves.get(shelf) {
-                if at < blocks.len() {
-                    return Position { rack, shelf, at };
-                }
-                (shelf, at) = (shelf + 1, 0);
-            }
-            (rack, shelf, at) = (rack + 1, 0, 0);
-        }
-        Position { rack, shelf, at }
-    }
-
-    /// The block at a place.
-    #[inline]
-    pub fn at(&self, position: Position) -> Option<(SizeKey, BlockId)> {
-        let rack = self.racks.get(position.rack)?;
-        let shelf = rack.shelves.get(position.shelf)?;
-        let &(address, id) = shelf.get(shelf.len().checked_sub(position.at + 1)?)?;
-        Some(((rack.stream, rack.sizes[position.shelf], address), id))
-    }
-
-    /// The place after.
-    #[inline]
-    pub fn next(&self, position: Position) -> Position {
-        self.settled(Position { at: position.at + 1, ..position })
-    }
-
     /// Adds a block.
     #[inline]
-    pub fn insert(&mut self, (stream, size, address): SizeKey, id: BlockId) {
+    pub fn insert(&mut self, key: SizeKey, id: BlockId) {
+        if let Some((key, id)) = self.hand.replace((key, id)) {
+            self.put_down(key, id);
+        }
+    }
+
+    /// Puts a block on its shelf.
+    #[inline]
+    fn put_down(&mut self, (stream, size, address): SizeKey, id: BlockId) {
         let rack = self.rack_from(stream);
         if self.racks.get(rack).is_none_or(|found| found.stream != stream) {
             self.racks.insert(rack, Rack::new(stream));
@@ -184,29 +167,43 @@ impl FreeList {
     #[inline]
     pub fn take_fit(&mut self, stream: u64, size: u64, is_fit: impl Fn(u64) -> bool) -> Option<BlockId> {
         let index = self.rack_from(stream);
-        let rack = self.racks.get_mut(index).filter(|rack| rack.stream == stream)?;
-        let from = rack.shelf_from(size);
-        let stock = rack.shelves[from..].iter().position(|shelf| !shelf.is_empty())? + from;
-        if !is_fit(rack.sizes[stock]) {
+        let rack = self.racks.get_mut(index).filter(|rack| rack.stream == stream);
+        let stock = rack.and_then(|rack| {
+            let shelf = rack.best_fit(size)?;
+            Some((shelf, *rack.shelves[shelf].last()?, rack))
+        });
+        if let Some(((of, held, address), id)) = self.hand
+            && of == stream
+            && held >= size
+            && stock.as_ref().is_none_or(|(shelf, (other, _), rack)| (held, address) < (rack.sizes[*shelf], *other))
+        {
+            if !is_fit(held) {
+                return None;
+            }
+            self.hand = None;
+            return Some(id);
+        }
+        let (shelf, (_, id), rack) = stock?;
+        if !is_fit(rack.sizes[shelf]) {
             return None;
         }
-        let (_, id) = *rack.shelves[stock].last()?;
-        rack.remove_at(stock, 0);
+        rack.remove_at(shelf, 0);
         Some(id)
-    }
-
-    /// Takes the block at a place out.
-    #[inline]
-    pub fn remove_at(&mut self, position: Position) {
-        self.racks[position.rack].remove_at(position.shelf, position.at);
     }
 
     /// Takes the block with this key out.
     #[inline]
-    pub fn remove(&mut self, (stream, size, address): &SizeKey) -> Option<BlockId> {
+    pub fn remove(&mut self, key: &SizeKey) -> Option<BlockId> {
+        if let Some((held, id)) = self.hand
+            && held == *key
+        {
+            self.hand = None;
+            return Some(id);
+        }
+        let (stream, size, address) = key;
         let index = self.rack_from(*stream);
         let rack = self.racks.get_mut(index).filter(|rack| rack.stream == *stream)?;
-        let place = rack.shelf_from(*size);
+        let place = rack.find_shelf(*size);
         if rack.sizes.get(place) != Some(size) {
             return None;
         }
@@ -220,25 +217,43 @@ impl FreeList {
         Some(id)
     }
 
+    /// The blocks from this key on, in order.
+    pub fn from(&self, key: SizeKey) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
+        let (stream, size, _) = key;
+        let first = self.rack_from(stream);
+        let shelves = move || {
+            self.racks[first..]
+                .iter()
+                .flat_map(move |rack| rack.shelves_from(if rack.stream == stream { rack.shelf_from(size) } else { 0 }))
+        };
+        let hand = self.hand.filter(|(held, _)| *held >= key);
+        // Without one in the hand all come before it.
+        let divide = hand.map_or((u64::MAX, u64::MAX, u64::MAX), |(held, _)| held);
+        let below = shelves().filter(move |(found, _)| *found >= key && *found <= divide);
+        let above = shelves().filter(move |(found, _)| *found > divide);
+        below.chain(hand).chain(above)
+    }
+
     /// All blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        self.racks.iter().flat_map(Rack::iter)
+        self.from((0, 0, 0))
     }
 
     /// The block with this key.
     pub fn get(&self, key: SizeKey) -> Option<BlockId> {
-        self.at(self.first_from(key)).filter(|(found, _)| *found == key).map(|(_, id)| id)
-    }
-
-    /// The blocks that do not come before `key`, in order.
-    pub fn from(&self, key: SizeKey) -> impl Iterator<Item = (SizeKey, BlockId)> {
-        self.iter().skip_while(move |(found, _)| *found < key)
+        self.from(key).next().filter(|(found, _)| *found == key).map(|(_, id)| id)
     }
 
     /// The blocks before `key`, from the last on.
     pub fn before(&self, key: SizeKey) -> impl Iterator<Item = (SizeKey, BlockId)> {
         self.iter().rev().skip_while(move |(found, _)| *found >= key)
     }
+}
+
+/// The place of a size among the hints.
+#[inline]
+fn slot(size: u64) -> usize {
+    ((size >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 /// How many blocks of a shelf lie below an address.
@@ -272,15 +287,17 @@ mod tests {
             } else {
                 assert_eq!(list.remove(&key), map.remove(&key));
             }
-            let position = list.first_from(key);
-            let mut expected = map.range(key..).map(|(key, id)| (*key, *id));
-            assert_eq!(list.at(position), expected.next());
-            if list.at(position).is_some() {
-                assert_eq!(list.at(list.next(position)), expected.next());
+            if number % 5 == 0 {
+                let fit = map.range((key.0, key.1, 0)..(key.0 + 1, 0, 0)).next().map(|(key, id)| (*key, *id));
+                let fit = fit.filter(|(fit, _)| fit.1 < 20);
+                assert_eq!(list.take_fit(key.0, key.1, |size| size < 20), fit.map(|(_, id)| id));
+                fit.and_then(|(fit, _)| map.remove(&fit));
             }
+            assert_eq!(list.get(key), map.get(&key).copied());
             if number % 97 == 0 {
                 assert!(list.iter().eq(map.iter().map(|(key, id)| (*key, *id))));
                 assert!(list.before(key).eq(map.range(..key).rev().map(|(key, id)| (*key, *id))));
+                assert!(list.from(key).eq(map.range(key..).map(|(key, id)| (*key, *id))));
                 assert!(list.racks.is_sorted_by_key(|rack| rack.stream));
                 for rack in &list.racks {
                     assert!(rack.sizes.is_sorted() && rack.sizes.len() == rack.shelves.len());

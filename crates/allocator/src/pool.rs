@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vramfit_trace::snapshot::PoolId;
 
 use crate::block::{Block, BlockId};
-use crate::free_list::{FreeList, Position};
+use crate::free_list::FreeList;
 
 pub(crate) use crate::free_list::SizeKey;
 
@@ -33,25 +33,8 @@ impl Pool {
         (block.stream, block.size, block.address)
     }
 
-    /// The first cached block of `stream` with at least `size` bytes.
-    #[inline]
-    pub fn best_fit(&self, stream: u64, size: u64) -> Option<(SizeKey, BlockId)> {
-        self.best_fit_at(stream, size).map(|(_, found)| found)
-    }
-
-    /// The same, with its place.
-    #[inline]
-    pub fn best_fit_at(&self, stream: u64, size: u64) -> Option<(Position, (SizeKey, BlockId))> {
-        let position = self.free.first_from((stream, size, 0));
-        let found = self.free.at(position)?;
-        (found.0.0 == stream).then_some((position, found))
-    }
-
-    /// The cached block of the same stream that comes after the one at `position`.
-    pub fn after(&self, position: Position) -> Option<(Position, (SizeKey, BlockId))> {
-        let ((stream, ..), _) = self.free.at(position)?;
-        let next = self.free.next(position);
-        let found = self.free.at(next)?;
-        (found.0.0 == stream).then_some((next, found))
+    /// The cached blocks of `stream` with at least `size` bytes, the smallest first.
+    pub fn fits(&self, stream: u64, size: u64) -> impl Iterator<Item = (SizeKey, BlockId)> {
+        self.free.from((stream, size, 0)).take_while(move |(key, _)| key.0 == stream)
     }
 }

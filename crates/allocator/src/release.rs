@@ -81,7 +81,8 @@ impl<D: Driver> Allocator<D> {
         let wanted = search.size.max(limit);
         let is_releasable = |allocator: &Self, id: BlockId| allocator.blocks[id].expandable.is_none();
         let pool = &self.pools[search.pool as usize];
-        if let Some((key, id)) = pool.best_fit(search.stream, wanted)
+        let best = pool.fits(search.stream, wanted).next();
+        if let Some((key, id)) = best
             && is_releasable(self, id)
         {
             self.release_segment(search.pool, key, id);

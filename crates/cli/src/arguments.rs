@@ -9,12 +9,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
 
-/// Will it fit, where does the memory go, and what is the cheapest change that makes it fit.
-///
-/// Exit codes: 0 when it is done and fits, is clean, or some plan fits; 1 when it is done and does not fit, is too
-/// close, or has findings; 2 for bad usage or bad input.
+/// For the manual; `vramfit --help` has them in a line.
+const EXIT_CODES: &str = "Exit codes: 0 when it is done and fits, is clean, or some plan fits; 1 when it is done and \
+                          does not fit, is too close, or has findings; 2 for bad usage or bad input.";
+
+/// Under which the flags of a training stand in its help.
+const MODEL: &str = "Model";
+const TRAINING: &str = "Training";
+const GPU: &str = "GPU";
+
+/// Will it fit, where does the memory go, which change makes it fit most cheaply?
 #[derive(Debug, Parser)]
-#[command(name = "vramfit", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "vramfit", version, max_term_width = 80, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -64,48 +70,86 @@ impl Output {
     }
 }
 
-/// What to do.
+/// What to do. The first line of each is its line in `vramfit --help`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Replay a recorded CUDA memory snapshot through the allocator, and ask what other settings would have done.
-    Replay(Replay),
-    /// Say what a recorded run did with its memory: the peak and who held it, leaks, graphs kept, spikes,
-    /// fragmentation, and why an allocation failed.
+    /// Predict what a training run will take, without a GPU.
     ///
-    /// Exit code 1 when anything is found, a spike included.
-    Explain(Explain),
-    /// Predict what a training run will allocate and reserve, phase by phase, without a GPU.
-    ///
-    /// With torch 2.11, from a capture made with vramfit.capture in Python; as on an H200 unless --gpu names another.
+    /// Three training steps are simulated operator by operator, the allocator block by block: what is allocated and
+    /// reserved in each phase, what the peak is made of and who holds it. As torch 2.11 does on an H200 unless --gpu
+    /// names another.
     Estimate(Box<Estimate>),
-    /// Find the cheapest set of changes that makes a training fit, with the code to paste.
+    /// Find the cheapest changes that make a training fit.
     ///
-    /// Every candidate is simulated as `estimate` does; the flags are the settings to start from.
+    /// Every candidate is simulated as `estimate` does; the flags are the settings to start from. The answer has the
+    /// code to paste. Ctrl-C gives the best that was found until then.
     Plan(Box<Plan>),
-    /// Print the largest batch such that every batch up to it fits with the given settings.
+    /// Print the largest batch such that all up to it fit.
+    ///
+    /// With the given settings; 0 and exit code 1 where not even a batch of 1 fits.
     MaxBatch(Box<MaxBatch>),
-    /// Show what is on the GPUs now: gpustat's lines, flags and JSON, in milliseconds.
-    Gpus(monitor::Gpus),
-    /// Watch the GPUs and their processes full screen.
-    Top(monitor::Top),
-    /// Serve Prometheus metrics, a page and JSON about the GPUs over HTTP.
-    Serve(monitor::Serve),
-    /// Find the habits that waste or leak GPU memory in Python sources.
+    /// Show a model module by module: sizes, weights, FLOPs.
     ///
-    /// Exit code 1 when anything is found, 2 when a file could not be read or parsed.
-    Lint(Lint),
-    /// Show a model module by module: output shape, weights, bytes, what is saved for backward, FLOPs.
-    ///
-    /// FLOPs are counted as torch.utils.flop_counter.FlopCounterMode counts them.
+    /// Output shape, weights, bytes of the output, bytes saved for backward, FLOPs as
+    /// torch.utils.flop_counter.FlopCounterMode counts them.
     Layers(Layers),
     /// List the models that need no file.
     Models,
-    /// List the known GPUs: memory, bandwidth, FLOP/s, what of PyTorch runs there.
-    Catalogue,
-    /// Measure this machine's GPU, so that estimates for it are exact: its CUDA context and cuBLAS's workspaces.
+    /// List the known GPUs and what they have.
     ///
-    /// Runs a short Python script with torch.
+    /// Memory, bandwidth, FLOP/s, what of PyTorch runs there.
+    Catalogue,
+    /// Say what a recorded run did with its memory, and why.
+    ///
+    /// The peak and who held it, leaks, graphs kept, spikes, fragmentation, and why an allocation failed. Exit code 1
+    /// when anything is found, a spike included.
+    Explain(Explain),
+    /// Replay a recorded run under other allocator settings.
+    ///
+    /// Without other settings it shows whether the allocator explains the recording block for block.
+    Replay(Replay),
+    /// Show what is on the GPUs now, as gpustat does.
+    ///
+    /// gpustat's lines, flags and JSON, in milliseconds.
+    Gpus(monitor::Gpus),
+    /// Watch the GPUs and their processes full screen.
+    Top(monitor::Top),
+    /// Serve metrics and a page about the GPUs over HTTP.
+    ///
+    /// Prometheus metrics at /metrics, JSON at /api/gpus and /api/history.
+    Serve(monitor::Serve),
+    /// Measure this machine's GPU for exact estimates.
+    ///
+    /// Its CUDA context and cuBLAS's workspaces, by a short Python script with torch.
     Calibrate(Calibrate),
+    /// Find habits that waste GPU memory in Python sources.
+    ///
+    /// Exit code 1 when anything is found, 2 when a file could not be read or parsed.
+    Lint(Lint),
+    /// Print the completions for a shell.
+    ///
+    /// For bash: vramfit completions bash > ~/.local/share/bash-completion/completions/vramfit
+    Completions(Completions),
+    /// Print the manual, or write a page for each command.
+    ///
+    /// To read a page: vramfit man | man -l -
+    Man(Man),
+}
+
+/// `vramfit completions`.
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `vramfit man`.
+#[derive(Args, Debug)]
+pub struct Man {
+    /// Where to write vramfit.1 and a page for each command, such as ~/.local/share/man/man1; it is made if it is not
+    /// there.
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub folder: Option<PathBuf>,
 }
 
 /// `vramfit layers`.
@@ -117,7 +161,7 @@ pub struct Layers {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub depth: usize,
     /// The optimizer of the rule of thumb that is shown beside the simulated peak.
-    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::optimizers())]
     pub optimizer: crate::commands::estimate::OptimizerName,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
@@ -189,7 +233,7 @@ pub enum SummaryAt {
 pub struct Explain {
     #[command(flatten)]
     pub snapshot: SnapshotFile,
-    /// Write a page with the memory's timeline, its segments and the findings; it needs no network.
+    /// Write one page to mail: findings, timeline, segments, who holds the peak; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// The most PyTorch could reserve, such as 11GiB: a snapshot does not tell it, and an out-of-memory error is judged
@@ -252,28 +296,28 @@ pub enum LintFormat {
 pub struct ModelAt {
     /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote; a name that `vramfit models` lists; a .pt2 of
     /// torch.export.save; a config.json of Hugging Face; a model.toml, which lists layers.
-    #[arg(value_name = "MODEL")]
+    #[arg(value_name = "MODEL", value_hint = clap::ValueHint::FilePath)]
     pub model: String,
     /// The batch: every symbol that stands in the first dimension of an input or target.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub batch: Option<i64>,
     /// The sequence: every symbol that stands in the second dimension of an integer input.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub seq: Option<i64>,
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = MODEL)]
     pub size: Vec<String>,
     /// Cast the whole model; without it, as it was built.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = MODEL)]
     pub dtype: Option<Precision>,
     /// Train under autocast; fp16 brings a GradScaler.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = MODEL)]
     pub amp: Option<HalfPrecision>,
     /// Train, or evaluate under no_grad.
-    #[arg(long, value_enum, default_value_t = ModeKind::Train)]
+    #[arg(long, value_enum, default_value_t = ModeKind::Train, help_heading = MODEL)]
     pub mode: ModeKind,
     /// In evaluation, keep the graph.
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub grad: bool,
 }
 
@@ -283,51 +327,54 @@ pub struct RunSettings {
     #[command(flatten)]
     pub at: ModelAt,
     /// The optimizer, with torch.optim's default arguments.
-    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::parse_optimizer)]
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = crate::commands::estimate::optimizers(), help_heading = TRAINING)]
     pub optimizer: crate::commands::estimate::OptimizerName,
-    /// How it goes over the weights: default (what torch.optim chooses on CUDA), foreach, fused or for-loop.
-    #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::parse_implementation)]
+    /// How it goes over the weights; default is what torch.optim chooses on CUDA.
+    #[arg(long, value_name = "HOW", default_value = "default", value_parser = crate::commands::estimate::implementations(), help_heading = TRAINING)]
     pub optimizer_impl: crate::commands::estimate::ImplementationName,
+    /// The optimizer is given a weight_decay, which is added to the gradients. AdamW's own needs no memory.
+    #[arg(long, help_heading = TRAINING)]
+    pub weight_decay: bool,
     /// Clip gradients with clip_grad_norm_ before the step.
-    #[arg(long)]
+    #[arg(long, help_heading = TRAINING)]
     pub clip_grad: bool,
     /// torch.backends.cudnn.benchmark = True: all plans of a convolution are tried. Widens the range.
-    #[arg(long)]
+    #[arg(long, help_heading = TRAINING)]
     pub cudnn_benchmark: bool,
     /// Whether the inputs are kept on the GPU or copied there each step.
-    #[arg(long, value_enum, default_value_t = InputsAre::Kept)]
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputsAre::Kept, help_heading = TRAINING)]
     pub inputs: InputsAre,
     /// Whether the script holds the model's outputs and the loss until the next iteration, or lets go of the outputs
     /// before the backward pass and of the loss after it.
-    #[arg(long, value_enum, default_value_t = OutputsAre::Held)]
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = OutputsAre::Held, help_heading = TRAINING)]
     pub outputs: OutputsAre,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
-    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint, help_heading = TRAINING)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
     /// Micro-batches of the given batch in a step.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
     pub accumulate: u32,
     /// Where zero_grad stands.
-    #[arg(long, value_enum, default_value_t = GradientPlace::BeforeForward)]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = GradientPlace::BeforeForward, help_heading = TRAINING)]
     pub zero_grad: GradientPlace,
     /// Whether zero_grad lets go of gradients or makes them zeros.
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, help_heading = TRAINING)]
     pub set_to_none: bool,
     /// The loss to add where the captured step returns none; without it, cross-entropy.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "KIND", help_heading = TRAINING)]
     pub loss: Option<LossKind>,
     /// How many steps.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
     pub steps: u32,
     /// The GPU, such as "RTX 3060" (`vramfit catalogue` lists them): its memory decides whether it fits, its kind what
     /// libraries do there.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = GPU)]
     pub gpu: Option<String>,
     /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
-    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = GPU)]
     pub vram: Option<u64>,
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
-    #[arg(long, value_name = "STR")]
+    #[arg(long, value_name = "STR", help_heading = GPU)]
     pub alloc_conf: Option<String>,
 }
 
@@ -336,7 +383,7 @@ pub struct RunSettings {
 pub struct Estimate {
     #[command(flatten)]
     pub run: RunSettings,
-    /// Write a page with the step's timeline, the treemap of its peak and the modules; it needs no network.
+    /// Write one page to mail: verdict, timeline, treemap of the peak, modules; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -346,7 +393,7 @@ pub struct Estimate {
 pub struct Plan {
     #[command(flatten)]
     pub run: RunSettings,
-    /// Write a page with the plans, the frontier and the code; it needs no network.
+    /// Write one page to mail: verdict, plans with their code, memory against time; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -6,6 +6,7 @@ mod built_in;
 mod commands;
 mod failure;
 mod feed;
+mod help;
 mod interrupt;
 mod known_gpus;
 mod snapshot_file;
@@ -14,7 +15,7 @@ mod whole_file;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
@@ -24,7 +25,10 @@ use failure::Failure;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::from_arg_matches(&help::command().get_matches()) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
     let result = arguments.output.apply_color().and_then(|()| run(&arguments));
     match result {
         Ok(verdict) => verdict.into(),
@@ -50,6 +54,8 @@ fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),
         Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
+        Command::Completions(options) => commands::completions::run(options),
+        Command::Man(options) => commands::man::run(options),
     }
 }
 

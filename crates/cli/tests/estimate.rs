@@ -229,7 +229,8 @@ fn settings_that_cannot_be_are_refused_with_what_can() {
         assert!(error.contains(words), "{arguments:?}: {error}");
     }
     assert!(refusal(&[&capture("mlp-relu"), "--checkpoint", "blocks"]).contains("no list of equal blocks"));
-    assert!(refusal(&["no-such-model"]).contains("bert-base"));
+    assert!(refusal(&["no-such-model"]).contains("neither a file nor a built-in model"));
+    assert!(refusal(&["bert-bse"]).contains("bert-base"));
 }
 
 #[test]
@@ -295,4 +296,24 @@ fn bad_captures_are_refused_by_node_and_field() {
         let error = refusal(&[path.to_str().unwrap(), "--batch", "8"]);
         assert!(error.contains("changed.vramfit: ") && error.contains(words), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_weight_decay_takes_a_copy_of_the_gradients_in_foreach_steps_and_nothing_in_adamw() {
+    let step = |optimizer: &str, more: &[&str]| {
+        let mut flags = vec!["--batch", "2", "--seq", "16", "--optimizer", optimizer];
+        flags.extend(more);
+        let (_, report) = estimate(&capture("bert-small"), &flags);
+        let phases = report["phases"].as_array().unwrap();
+        phases.iter().filter(|phase| phase["phase"] == "step").filter_map(|phase| phase["peak"].as_u64()).max().unwrap()
+    };
+    let (_, report) = estimate(&capture("bert-small"), &["--optimizer", "sgd", "--weight-decay"]);
+    assert_eq!(report["settings"]["weight_decay"], true);
+    let weights = 4 * report["parameters"].as_u64().unwrap();
+    assert!(step("sgd", &["--weight-decay"]) >= step("sgd", &[]) + weights * 9 / 10);
+    assert_eq!(step("adamw", &["--weight-decay"]), step("adamw", &[]));
+    assert_eq!(
+        step("sgd", &["--weight-decay", "--optimizer-impl", "fused"]),
+        step("sgd", &["--optimizer-impl", "fused"])
+    );
 }

@@ -73,7 +73,7 @@ fn an_estimates_page_is_whole_and_asks_for_nothing_from_outside() {
     let (code, _, err) = vramfit(&["estimate", "bert-base", "--html", path.to_str().unwrap()]);
     assert_eq!(code, 0, "{err}");
     let page = std::fs::read_to_string(&path).unwrap();
-    for part in ["bert-base", "id=\"treemap\"", "class=\"layers\"", "word_embeddings", "id=\"timeline\""] {
+    for part in ["bert-base", "class=\"treemap", "class=\"sortable layers\"", "word_embeddings", "id=\"timeline\""] {
         assert!(page.contains(part), "{part}");
     }
     for word in ["http://", "https://", "src=", "@import", "url(", "{{"] {

@@ -105,9 +105,9 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
         assert!(out.contains(part), "{part}\n{out}");
     }
     assert!(out.contains("optimizer = torch.optim.AdamW(model.parameters()") && out.contains("loss.backward()"));
-    let is_code = |line: &str| line.starts_with("    ") || line == model;
-    let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && !is_code(line)).collect();
+    let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && *line != model).collect();
     assert!(long.is_empty(), "{long:?}");
+    assert!(out.contains("\nimport torch\n"), "the code stands at the edge, to be pasted");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_largest_batch_is_one_number() {
 }
 
 #[test]
-fn the_page_is_whole_and_needs_no_script() {
+fn the_page_is_whole_and_can_be_read_without_its_script() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.html");
     let model = capture("mlp-relu");
@@ -146,7 +146,14 @@ fn the_page_is_whole_and_needs_no_script() {
     assert!(code < 2, "{err}");
     let page = fs::read_to_string(path).unwrap();
     assert!(page.contains("vramfit plan</title>") && page.ends_with("</html>\n") && !page.contains("{{"));
-    assert!(!page.contains("<script") && page.contains("Each trick alone"));
+    let before_script = &page[..page.find("<script").unwrap()];
+    assert!(before_script.contains("Each trick alone") && before_script.contains("To reproduce"));
+    let folder = folder.path().to_str().unwrap();
+    assert!(
+        !page.contains(folder) && !page.contains(env!("CARGO_MANIFEST_DIR")),
+        "a path of this machine is in the page"
+    );
+    assert!(page.contains("<span>mlp-relu.vramfit</span> <span>--batch</span> <span>20000</span>"));
 }
 
 #[test]
@@ -161,11 +168,28 @@ fn bad_input_is_one_clear_error() {
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--checkpoint", "nowhere"]).contains("no such module"));
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--batch", "0"]).contains("--batch 0"));
     assert!(refusal(&["plan", model, "--vram", "2GiB", "--alloc-conf", "nothing:1"]).contains("unknown key `nothing`"));
-    assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("neither a file nor a built-in model"));
+    assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("found no such file"));
     let fused = refusal(&["plan", model, "--vram", "2GiB", "--optimizer", "rmsprop", "--optimizer-impl", "fused"]);
     assert!(fused.contains("no such rmsprop"), "{fused}");
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("missing").join("plan.html");
     let unwritten = refusal(&["plan", model, "--vram", "20GiB", "--html", page.to_str().unwrap()]);
     assert!(unwritten.contains("the page could not be written"), "{unwritten}");
+}
+
+#[test]
+fn the_parts_of_a_plan_are_those_of_its_code() {
+    let model = capture("bert-small");
+    let (_, answer) = json(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--json"]);
+    for plan in answer["plans"].as_array().unwrap().iter().chain([&answer["start"]]) {
+        let (code, parts) = (plan["code"].as_str().unwrap(), &plan["parts"]);
+        for name in parts["checkpointed"].as_array().unwrap() {
+            assert!(code.contains(&format!("{name}")), "{name}: {code}");
+        }
+        assert_eq!(code.contains("checkpointed"), !parts["checkpointed"].as_array().unwrap().is_empty());
+        assert_eq!(code.contains("autocast"), !parts["amp"].is_null());
+        let cast = parts["dtype"].as_str().map_or_else(String::new, |dtype| format!("model.to(torch.{dtype})"));
+        assert!(code.contains(&cast) && code.contains("model.to(torch") != cast.is_empty());
+        assert_eq!(parts["loss"], "returned");
+    }
 }

@@ -1,14 +1,14 @@
 //! How many candidates a second are simulated, on one core: a candidate is bound already, recorded, answered by the
 //! allocator under every order of addresses, and judged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use divan::{Bencher, black_box};
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_plan::{Control, Setup, Workbench, plan};
 use vramfit_step::judgement::Device;
 use vramfit_step::training::Loop;
 
@@ -28,7 +28,10 @@ struct Given {
 
 impl Given {
     fn bert_base() -> Given {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit");
+        Given::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit"))
+    }
+
+    fn read(path: &Path) -> Given {
         let model = read_file(path).expect("the capture is good");
         let gpu = Catalogue::built_in().expect("it is good").find("H200").expect("it is there").clone();
         let flags = SizeFlags { batch: Some(32), sequence: Some(128), sizes: Vec::new() };
@@ -78,4 +81,20 @@ fn price(bencher: Bencher) {
     let given = Given::bert_base();
     let bench = given.bench(100 << 30);
     bencher.bench_local(|| bench.seconds(black_box(&given.start)));
+}
+
+/// A whole answer for BERT with 48 layers, on all cores: it fits on a GPU of 24 GiB, does not on one of 12, and nothing
+/// does on one of 4. `benchmarks/layers/capture.py` makes the capture.
+#[divan::bench(args = [24, 12, 4], sample_count = 5, sample_size = 1, ignore = layers().is_none())]
+fn answer_for_48_layers(bencher: Bencher, gibibytes: u64) {
+    let given = Given::read(&layers().expect("it is there"));
+    bencher.bench_local(|| {
+        let bench = given.bench(gibibytes << 30);
+        plan(&bench, black_box(&given.start), &[], &Control::default()).expect("there is an answer").simulated
+    });
+}
+
+fn layers() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("VRAMFIT_LAYERS")?).join("bert-48.vramfit");
+    path.exists().then_some(path)
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
-use vramfit_graph::select::{Sizes, select_variant};
+use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
-use vramfit_step::optimizer::Recipe;
-use vramfit_step::training::{Loop, Machine, Program, Run, ZeroGrad, record};
+use vramfit_step::training::{Loop, Machine, Program, Run, record};
 
 use crate::control::Control;
+use crate::pricing::Pricing;
 use crate::setup::Setup;
 
 /// A model on a GPU.
@@ -28,20 +28,19 @@ pub struct Workbench<'m> {
     pub batch: Vec<usize>,
     /// The symbols of the sequence.
     pub sequence: Vec<usize>,
+    variants: Mutex<Vec<(VariantFlags, Option<usize>)>>,
     bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
     clock: Clock,
     timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
-    prices: Mutex<HashMap<PriceKey, f64>>,
+    pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
 }
 
 /// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);
-/// That, and what of the loop takes time.
-type PriceKey = (BoundKey, Recipe, u32, Choice, [bool; 3], ZeroGrad);
 
 /// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at. A plan is
 /// simulated with all of them.
-const MICRO_BATCHES: u32 = 4;
+const MICRO_BATCHES: u32 = 2;
 
 /// The loop with fewer micro-batches, where it has many.
 fn shortened(training: &Loop) -> Loop {
@@ -75,10 +74,11 @@ impl<'m> Workbench<'m> {
             device,
             batch: Sizes::batch_symbols(model),
             sequence: Sizes::sequence_symbols(model),
+            variants: Mutex::default(),
             bounds: Mutex::default(),
             clock: Clock::new(device.gpu),
             timetables: Mutex::default(),
-            prices: Mutex::default(),
+            pricings: Mutex::default(),
         }
     }
 
@@ -108,26 +108,34 @@ impl<'m> Workbench<'m> {
     }
 
     fn key(&self, setup: &Setup) -> Option<BoundKey> {
-        let variant = select_variant(self.model, setup.variant).ok()?;
-        Some((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+        Some((self.variant(setup)?, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+    }
+
+    fn variant(&self, setup: &Setup) -> Option<usize> {
+        let mut known = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, variant)) = known.iter().find(|(flags, _)| *flags == setup.variant) {
+            return *variant;
+        }
+        let variant = select_variant(self.model, setup.variant).ok();
+        known.push((setup.variant, variant));
+        variant
     }
 
     /// Seconds of a step.
     pub fn seconds(&self, setup: &Setup) -> Option<f64> {
-        let training = &setup.training;
-        let flags = [training.clips_gradients, training.has_fresh_inputs, training.sets_to_none];
-        let key = self.key(setup)?;
-        let price = (
-            key.clone(),
-            training.optimizer,
-            training.accumulate,
-            training.checkpoint.clone(),
-            flags,
-            training.zero_grad,
-        );
-        if let Some(&found) = self.prices.lock().unwrap_or_else(PoisonError::into_inner).get(&price) {
-            return Some(found);
+        let key = (self.key(setup)?, setup.training.checkpoint.clone());
+        if let Some(pricing) = self.pricings.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&key) {
+            return Some(pricing.seconds(&setup.training));
         }
+        let mut pricing = self.pricing(setup)?;
+        let seconds = pricing.seconds(&setup.training);
+        self.pricings.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pricing);
+        Some(seconds)
+    }
+
+    /// The prices of a setup and of those that differ from it in their loop only, checkpoints aside.
+    pub fn pricing(&self, setup: &Setup) -> Option<Pricing> {
+        let key = self.key(setup)?;
         let bound = self.bind(setup)?;
         let found = self.timetables.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let timetable = found.unwrap_or_else(|| {
@@ -135,15 +143,17 @@ impl<'m> Workbench<'m> {
             self.timetables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
             made
         });
-        let seconds = timetable.step_time(&bound, training).ok()?.seconds;
-        self.prices.lock().unwrap_or_else(PoisonError::into_inner).insert(price, seconds);
-        Some(seconds)
+        Pricing::new(&bound, timetable, &setup.training.checkpoint)
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
     pub fn slowdown(&self, start: &Setup, setup: &Setup) -> Option<f64> {
-        let rate = |setup: &Setup| Some(self.seconds(setup)? / self.elements(setup));
-        Some(rate(setup)? / rate(start)?)
+        Some(self.rate(setup, self.seconds(setup)?) / self.rate(start, self.seconds(start)?))
+    }
+
+    /// Seconds for each element that a setup trains on, where a step takes so many.
+    pub fn rate(&self, setup: &Setup, seconds: f64) -> f64 {
+        seconds / self.elements(setup)
     }
 
     /// What a step trains on: samples times their sizes.

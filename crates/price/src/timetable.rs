@@ -15,6 +15,8 @@ use crate::tables::TABLES;
 
 /// Steps that are played before the one that counts, so that the queue is as full as it gets.
 const WARM_STEPS: u32 = 2;
+/// Steps that differ by less, relatively, take the same time.
+const STEADY: f64 = 1e-6;
 /// Micro-batches that are played; the others take as long as the last of these.
 const PLAYED: u32 = 3;
 
@@ -111,6 +113,11 @@ impl Timetable {
         }
     }
 
+    /// Whether it is of a training.
+    pub fn is_training(&self) -> bool {
+        self.is_training
+    }
+
     /// The operators that nobody has timed, or anything like them: an addition of as many numbers stands for each.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
@@ -141,7 +148,11 @@ impl Timetable {
         let mut queues = Queues::new();
         let mut time = StepTime::default();
         for _ in 0..=WARM_STEPS {
-            time = self.step(&mut queues, &spans, options);
+            let before = std::mem::replace(&mut time, self.step(&mut queues, &spans, options));
+            // A step that takes as long as the one before has found the queue as that did.
+            if (time.seconds - before.seconds).abs() <= STEADY * time.seconds {
+                break;
+            }
         }
         time
     }

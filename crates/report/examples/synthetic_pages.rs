@@ -7,6 +7,7 @@ use vramfit_allocator::Settings;
 use vramfit_explain::explain;
 use vramfit_explain::synthetic::{Kept, Program, Training};
 use vramfit_report::explain::page;
+use vramfit_report::page::Origin;
 use vramfit_trace::snapshot::Snapshot;
 
 fn main() -> ExitCode {
@@ -18,7 +19,8 @@ fn main() -> ExitCode {
     for (name, snapshot) in pages {
         let explanation = explain(&snapshot, 0, &Settings::default(), None);
         let path = Path::new(&folder).join(format!("{name}.html"));
-        let page = page(&snapshot, &explanation, &format!("{name}.pickle"));
+        let file = format!("{name}.pickle");
+        let page = page(&snapshot, &explanation, &file, &Origin::new(&["explain".into(), file.clone()], &[], "0.0.0"));
         if let Err(error) = std::fs::write(&path, page) {
             eprintln!("{}: {error}", path.display());
             return ExitCode::FAILURE;

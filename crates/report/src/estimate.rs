@@ -229,6 +229,7 @@ pub fn settings(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_c
         "grad": bound.variant.has_grad,
         "optimizer": training.optimizer.kind.name(),
         "optimizer_impl": training.optimizer.implementation.name(),
+        "weight_decay": training.optimizer.adds_decay,
         "clip_grad": training.clips_gradients,
         "accumulate": training.accumulate,
         "checkpoint": checkpoint(&training.checkpoint),

@@ -11,6 +11,8 @@ pub mod lint;
 pub mod memory_summary;
 pub mod models;
 pub mod out_of_memory;
+pub mod page;
 pub mod plan;
 pub mod replay;
 pub mod size;
+mod viewer;

@@ -241,5 +241,5 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) 
 
 /// The shape and type a gradient for `tensor` must have.
 pub fn input_shape(tensor: &Tensor) -> InputShape {
-    InputShape { shape: tensor.shape().into(), dtype: tensor.dtype() }
+    InputShape { shape: tensor.layout().shape.clone(), dtype: tensor.dtype() }
 }

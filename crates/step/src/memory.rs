@@ -4,6 +4,7 @@
 //! allocation fails the list simply ends there.
 
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 /// What memory is for.
@@ -44,8 +45,10 @@ pub enum Entry {
         bytes: u64,
         /// What the program was doing: an index given by [`Memory::set_place`].
         place: u32,
-        /// What it is for. What is a workspace from the beginning, the program can do without.
+        /// What it is for.
         category: Category,
+        /// Whose workspace it is, where the program can do without it.
+        plan: Option<Plan>,
     },
     /// Memory was let go of.
     Free {
@@ -53,6 +56,10 @@ pub enum Entry {
         id: u32,
     },
 }
+
+/// A plan of cuDNN's by its number. Without room for its workspace PyTorch goes on to plans that need less, and keeps to what
+/// it has found from then on.
+pub type Plan = NonZeroU32;
 
 /// Something that happens between requests, after the first `at` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,14 +208,14 @@ impl Memory {
         self.is_muted
     }
 
-    fn allocate(&mut self, bytes: u64) -> u32 {
+    fn allocate(&mut self, bytes: u64, plan: Option<Plan>) -> u32 {
         if bytes == 0 || self.is_muted {
             return NOTHING;
         }
         let id = self.next_id;
         self.next_id += 1;
         self.live += 1;
-        self.journal.push(Entry::Allocate { id, bytes, place: self.place, category: self.category });
+        self.journal.push(Entry::Allocate { id, bytes, place: self.place, category: self.category, plan });
         id
     }
 
@@ -225,16 +232,16 @@ impl Storage {
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
-        let id = borrowed.allocate(bytes);
+        let id = borrowed.allocate(bytes, None);
         drop(borrowed);
         Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) })
     }
 
-    /// Asks `memory` for a workspace that the program can do without: where there is no room, it goes on.
-    pub fn forgoable(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
+    /// Asks `memory` for the workspace of a plan of cuDNN's.
+    pub fn of_plan(memory: &SharedMemory, bytes: u64, plan: Plan) -> Rc<Storage> {
         let mut borrowed = memory.borrow_mut();
         let before = std::mem::replace(&mut borrowed.category, Category::Workspace);
-        let id = borrowed.allocate(bytes);
+        let id = borrowed.allocate(bytes, Some(plan));
         borrowed.category = before;
         drop(borrowed);
         Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(Category::Workspace) })

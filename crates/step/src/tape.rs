@@ -30,7 +30,7 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     /// What it saved.
     pub saved: RefCell<Saved>,
     /// What stands for saved tensors that are made again when they are needed.
-    pub packed: RefCell<Option<Packed>>,
+    pub packed: RefCell<Option<Box<Packed>>>,
     /// Where its results go.
     pub next: SmallVec<[Option<Edge>; 3]>,
     /// The shape and type each result must have: a gradient that was broadcast is summed to it.
@@ -84,10 +84,16 @@ impl<Function: Backward + ?Sized> Node<Function> {
     /// Lets go of everything the node holds; nodes that it held come into `nodes`.
     fn release_to(&mut self, nodes: &mut SmallVec<[Rc<Node>; 8]>) {
         for edge in &mut self.next {
-            nodes.extend(edge.take().map(|edge| edge.node));
+            if let Some(edge) = edge.take() {
+                nodes.push(edge.node);
+            }
         }
-        for tensor in self.saved.get_mut().iter_mut().chain(self.buffer.get_mut()) {
-            nodes.extend(tensor.take().and_then(Tensor::into_edge).map(|edge| edge.node));
+        for tensors in [self.saved.get_mut(), self.buffer.get_mut()] {
+            for tensor in tensors {
+                if let Some(edge) = tensor.take().and_then(Tensor::into_edge) {
+                    nodes.push(edge.node);
+                }
+            }
         }
     }
 }

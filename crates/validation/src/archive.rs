@@ -104,8 +104,7 @@ pub fn page() -> Result<String> {
 }
 
 /// Why archives answer otherwise than captures, where they do by more than the order of addresses.
-pub const EXPLAINED: [(&str, &str); 9] = [
-    ("encoder-post-eval", "evaluation takes PyTorch's fused encoder layer, which an export for training does not have"),
+pub const EXPLAINED: [(&str, &str); 8] = [
     ("t5*", "its position bias is joined with a mask that eager training does not build"),
     (
         "bert-small*, bert-eager, roberta",

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_catalogue::{Catalogue, Context};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
@@ -217,12 +218,15 @@ fn phases(case: &Case, run: &Run) -> String {
 /// The measurements cannot be read.
 pub fn overview(part: u32) -> Result<String> {
     let measured = measured()?;
+    let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
+    let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
+    let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
     let mut text = String::new();
     let mut summary = Summary::default();
     for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == part && !case.phases.is_empty()) {
         let recorded = trace(name).ok();
         let line = simulate(case, |_, run| {
-            let row = Row::new(case, run);
+            let row = Row::new(case, run, context);
             let events = recorded.as_ref().map_or((0, 0), |trace| difference::agreement(trace, run));
             let core = recorded.as_ref().map_or((0, 0), |trace| difference::agreement_up_to_workspaces(trace, run));
             let core = if part == 2 { format!("  core {:5}/{:5}", core.0, core.1) } else { String::new() };
@@ -256,10 +260,15 @@ struct Row {
     reserved_error: f64,
     /// Phases that end with the measured bytes, of how many.
     phases: (usize, usize),
+    /// Of what nvidia-smi showed for the process, in MiB, where it was asked.
+    device_error: Option<f64>,
 }
 
+/// A figure of nvidia-smi's is met where it is not further off, in MiB.
+const DEVICE_LIMIT: f64 = 30.0;
+
 impl Row {
-    fn new(case: &Case, run: &Run) -> Row {
+    fn new(case: &Case, run: &Run, context: Context) -> Row {
         let peak = run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max().unwrap_or(0);
         let same = run.phases.iter().zip(&case.phases).filter(|(one, other)| one.allocated == other.allocated).count();
         let percent = |predicted: u64, measured: u64| (predicted as f64 / measured as f64 - 1.0) * 100.0;
@@ -268,6 +277,10 @@ impl Row {
             error: percent(peak, case.peak_allocated),
             reserved_error: percent(run.peak_reserved, case.peak_reserved),
             phases: (same, case.phases.len()),
+            device_error: case.device_used().map(|used| {
+                let predicted = run.peak_reserved + context.bytes(run.libraries.blas, run.libraries.dnn);
+                (predicted as f64 - used as f64) / f64::from(1 << 20)
+            }),
         }
     }
 }
@@ -291,10 +304,17 @@ impl Summary {
             format!("median {median:.2} %, worst {worst:.2} %")
         };
         let (error, reserved) = (spread(|row| row.error), spread(|row| row.reserved_error));
+        let mut devices: Vec<f64> = self.rows.iter().filter_map(|row| row.device_error.map(f64::abs)).collect();
+        devices.sort_by(f64::total_cmp);
+        let near = devices.iter().filter(|error| **error <= DEVICE_LIMIT).count();
         format!(
             "\n{count} cases: the measured peak to the byte in {exact} ({:.1} %)\n  allocated: {error}\n  reserved:  \
-             {reserved}\n  {} of {} phases end with the measured bytes\n",
+             {reserved}\n  device_used: within {DEVICE_LIMIT} MiB of nvidia-smi in {near} of {} cases, median {:.1}, worst {:.1} \
+             MiB\n  {} of {} phases end with the measured bytes\n",
             exact as f64 * 100.0 / count.max(1) as f64,
+            devices.len(),
+            devices.get(devices.len() / 2).copied().unwrap_or(0.0),
+            devices.last().copied().unwrap_or(0.0),
             phases.0,
             phases.1
         )

@@ -116,6 +116,48 @@ pub fn compared() -> Result<Vec<Compared>> {
     Ok(found)
 }
 
+/// What became of every batch of a case that was tried, beside each simulation of it: the requests as expected, the least and
+/// the most, each under every order of addresses.
+///
+/// # Errors
+/// The measurements cannot be read, there is no search for the case, or its model cannot be simulated.
+pub fn trials_of(name: &str) -> Result<String> {
+    let cases = measured()?.cases;
+    let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
+    let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
+    let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
+    let case = cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
+    let model = read_file(capture_of(case)).map_err(|error| format!("{name}: {error}"))?;
+    let (sizes, variant, training) = choices(&model, &case.settings)?;
+    let setup = Setup { sizes, variant, training, alloc_conf: String::new(), is_in_place: false };
+    let mut text = String::new();
+    for search in searches()?.into_iter().filter(|search| search.case == name) {
+        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
+        let bench = Workbench::new(&model, None, device);
+        let _ = writeln!(text, "{name} under {} MiB; peaks in MiB, measured, then simulated", search.cap >> 20);
+        for trial in &search.trials {
+            let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let reserved = trial.peak_reserved.map_or_else(String::new, |bytes| format!(" {:.0}", mebibytes(bytes)));
+            let _ =
+                write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
+            let simulated = bench.with_batch(&setup, trial.batch).and_then(|setup| {
+                let settings = bench.settings(&setup)?;
+                Some(vramfit_step::judgement::answer(&bench.programs(&setup)?, &device, &settings, false))
+            });
+            for (index, run) in simulated.unwrap_or_default().iter().enumerate() {
+                let gap = if index % 3 == 0 { "  " } else { " " };
+                let ending = match (&run.failure, run.phases.last()) {
+                    (Some(_), Some(last)) => format!(" dies {} {:?}", last.step.map_or(0, |step| step + 1), last.phase),
+                    _ => String::new(),
+                };
+                let _ = write!(text, "{gap}{:.0}{ending}", mebibytes(run.peak_reserved));
+            }
+            text.push('\n');
+        }
+    }
+    if text.is_empty() { Err(format!("no search for {name}")) } else { Ok(text) }
+}
+
 /// The page `docs/max-batch-accuracy.md`.
 ///
 /// # Errors

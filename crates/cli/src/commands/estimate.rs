@@ -2,6 +2,7 @@
 
 pub mod conflicts;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
@@ -15,7 +16,7 @@ use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, ZeroGr
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
 use crate::built_in::load;
-use crate::commands::{print, print_json, write_page};
+use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
@@ -46,7 +47,8 @@ pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let report = EstimateReport::new(&question, &runs);
     if let Some(path) = &given.html {
         let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
-        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits)))?;
+        let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
+        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits), &origin))?;
     }
     if output.json {
         print_json(&report)?;
@@ -72,7 +74,11 @@ fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, shortage: &Shortag
 pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,
-        optimizer: Recipe::new(options.optimizer.0, options.optimizer_impl.0),
+        optimizer: Recipe {
+            // AdamW multiplies the weights themselves.
+            adds_decay: options.weight_decay && options.optimizer.0 != Kind::AdamW,
+            ..Recipe::new(options.optimizer.0, options.optimizer_impl.0)
+        },
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
         zero_grad: match options.zero_grad {
@@ -106,15 +112,15 @@ pub struct ImplementationName(pub Implementation);
 pub struct CheckpointChoice(pub Choice);
 
 /// Reads `--optimizer`.
-pub fn parse_optimizer(text: &str) -> Result<OptimizerName, String> {
-    let names = || Kind::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    Kind::named(text).map(OptimizerName).ok_or_else(|| format!("needed one of {}", names()))
+pub fn optimizers() -> impl TypedValueParser<Value = OptimizerName> {
+    PossibleValuesParser::new(Kind::NAMES.map(|(name, _)| name))
+        .try_map(|name| Kind::named(&name).map(OptimizerName).ok_or("no such optimizer"))
 }
 
 /// Reads `--optimizer-impl`.
-pub fn parse_implementation(text: &str) -> Result<ImplementationName, String> {
-    let names = || Implementation::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    Implementation::named(text).map(ImplementationName).ok_or_else(|| format!("needed one of {}", names()))
+pub fn implementations() -> impl TypedValueParser<Value = ImplementationName> {
+    PossibleValuesParser::new(Implementation::NAMES.map(|(name, _)| name))
+        .try_map(|name| Implementation::named(&name).map(ImplementationName).ok_or("no such implementation"))
 }
 
 /// Reads `--checkpoint`.

@@ -6,7 +6,7 @@ use vramfit_report::explain::{ExplainReport, page, text};
 
 use crate::Verdict;
 use crate::arguments::{Explain, Output};
-use crate::commands::{print, print_json, write_page};
+use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::snapshot_file;
 
@@ -18,7 +18,8 @@ pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
     let explanation = explain(&snapshot, number, &settings, options.vram);
     if let Some(path) = &options.html {
         let name = options.snapshot.path.file_name().unwrap_or(options.snapshot.path.as_os_str());
-        write_page(path, &page(&snapshot, &explanation, &name.to_string_lossy()))?;
+        let origin = origin(&[&options.snapshot.path.to_string_lossy(), &path.to_string_lossy()]);
+        write_page(path, &page(&snapshot, &explanation, &name.to_string_lossy(), &origin))?;
     }
     if output.json {
         print_json(&ExplainReport::new(&snapshot, &explanation))?;

@@ -2,11 +2,13 @@
 
 pub mod calibrate;
 pub mod catalogue;
+pub mod completions;
 pub mod estimate;
 pub mod explain;
 pub mod gpus;
 pub mod layers;
 pub mod lint;
+pub mod man;
 pub mod models;
 pub mod plan;
 pub mod replay;
@@ -16,12 +18,23 @@ pub mod top;
 use std::io::{self, Write};
 use std::path::Path;
 
+use vramfit_report::page::Origin;
+
 use crate::failure::Failure;
 use crate::whole_file;
 
 /// Prints a result on standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    match anstream::stdout().lock().write_all(text.as_bytes()) {
+    write_out(&mut anstream::stdout().lock(), text.as_bytes())
+}
+
+/// Writes bytes on standard output as they are.
+pub fn print_raw(bytes: &[u8]) -> Result<(), Failure> {
+    write_out(&mut io::stdout().lock(), bytes)
+}
+
+fn write_out(stream: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
+    match stream.write_all(bytes).and_then(|()| stream.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("standard output: {error}")))
         }
@@ -33,6 +46,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(format!("JSON: {error}")))?;
     print(&(text + "\n"))
+}
+
+/// How a page comes about: this command, with `paths` by their files' names alone.
+pub fn origin(paths: &[&str]) -> Origin {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    Origin::new(&words, paths, env!("CARGO_PKG_VERSION"))
 }
 
 /// Writes a page of HTML, whole or not at all.

@@ -16,7 +16,7 @@ use crate::Verdict;
 use crate::arguments::{MaxBatch, ModeKind, Output, Plan, RunSettings};
 use crate::built_in::load;
 use crate::commands::estimate::{conflicts, training};
-use crate::commands::{print, print_json, write_page};
+use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
@@ -42,7 +42,8 @@ pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
         notes.extend(vramfit_report::estimate::notes(&bench.device, &bound, answer.judged.run.libraries));
         let report = PlanReport { model: &options.at.model, bench, answer: &answer, notes };
         if let Some(path) = &given.html {
-            write_page(path, &page(&report))?;
+            let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
+            write_page(path, &page(&report, &origin))?;
         }
         if output.json {
             print_json(&report.json())?;

@@ -5,7 +5,7 @@ use vramfit_step::training::Run;
 use super::Plan;
 use super::cells::Cell;
 use super::nothing::Lean;
-use super::walk::leanest;
+use super::walk::Free;
 use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -41,26 +41,34 @@ const WORK: usize = 60_000;
 const RUNNERS_UP: usize = 3;
 
 /// Simulates cells with all free tricks, spread over their prices.
-pub fn frontier(bench: &Workbench<'_>, start: &Setup, cells: &[Cell], best: Option<&Plan>, control: &Control) -> Seen {
-    let mut priced: Vec<(f64, Setup)> = cells
-        .iter()
-        .filter_map(|cell| {
-            let setup = leanest(bench, start, &cell.setup);
-            Some((bench.slowdown(start, &setup)?, setup))
-        })
-        .collect();
+pub fn frontier(
+    bench: &Workbench<'_>,
+    free: &Free,
+    cells: &[Cell],
+    slowdowns: &[Option<f64>],
+    best: Option<&Plan>,
+    control: &Control,
+) -> Seen {
+    let mut priced: Vec<(f64, &Cell)> =
+        cells.iter().zip(slowdowns).filter_map(|(cell, slowdown)| Some(((*slowdown)?, cell))).collect();
     priced.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let steps = bench.bind(start).map_or(1, |bound| bound.steps.len());
+    let steps = cells.first().and_then(|cell| bench.bind(&cell.setup)).map_or(1, |bound| bound.steps.len());
     let count = (WORK / steps.max(1)).clamp(LEAST, MOST).min(priced.len());
-    let chosen: Vec<&(f64, Setup)> =
-        (0..count).map(|index| &priced[index * (priced.len() - 1) / (count - 1).max(1)]).collect();
+    let chosen: Vec<(f64, Setup)> = (0..count)
+        .map(|index| priced[index * (priced.len() - 1) / (count - 1).max(1)])
+        .map(|(slowdown, cell)| (slowdown, free.leanest(bench, &cell.setup)))
+        .collect();
     let capacity = bench.device.capacity().map_or(u64::MAX, |capacity| capacity.low);
     let runs = control.map(&chosen, |(slowdown, setup)| {
         let run = bench.run_free(setup, control)?;
         let taken = bench.device.taken(&run);
-        Some((Point { taken, slowdown: *slowdown, fits: taken <= capacity }, setup, run))
+        Some((Point { taken, slowdown: *slowdown, fits: taken <= capacity }, run))
     });
-    let mut seen: Vec<(Point, &Setup, Run)> = runs.into_iter().flatten().flatten().collect();
+    let mut seen: Vec<(Point, &Setup, Run)> = chosen
+        .iter()
+        .zip(runs)
+        .filter_map(|((_, setup), seen)| seen.flatten().map(|(point, run)| (point, setup, run)))
+        .collect();
     let leanest = seen.iter().min_by_key(|(point, ..)| point.taken).map(|(point, setup, run)| Lean {
         setup: (*setup).clone(),
         taken: point.taken,
@@ -82,11 +90,14 @@ pub fn frontier(bench: &Workbench<'_>, start: &Setup, cells: &[Cell], best: Opti
             .filter(|(point, ..)| point.fits && point.taken < taken && point.slowdown > best.slowdown)
             .map(|(_, setup, _)| *setup)
             .collect();
-        let spread = (0..RUNNERS_UP.min(slower.len())).map(|index| {
-            let last = slower.len() - 1;
-            slower[if slower.len() <= RUNNERS_UP { index } else { index * last / (RUNNERS_UP - 1) }]
-        });
-        plans.extend(spread.filter_map(|setup| Some((setup.clone(), bench.fitting(setup, control)?))));
+        let spread: Vec<&Setup> = (0..RUNNERS_UP.min(slower.len()))
+            .map(|index| {
+                let last = slower.len() - 1;
+                slower[if slower.len() <= RUNNERS_UP { index } else { index * last / (RUNNERS_UP - 1) }]
+            })
+            .collect();
+        let fitting = control.map(&spread, |setup| Some(((*setup).clone(), bench.fitting(setup, control)?)));
+        plans.extend(fitting.into_iter().flatten().flatten());
         points.retain(|point| point.slowdown < best.slowdown && !point.fits || point.taken < taken);
         points.push(Point { taken, slowdown: best.slowdown, fits: true });
         points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));

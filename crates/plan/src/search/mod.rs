@@ -113,14 +113,15 @@ pub fn plan<'m>(
     let seconds = bench.seconds(start).ok_or_else(|| fail("the model cannot be priced at these settings"))?;
     let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
     let max_batch = max_batch(bench, start, limit, control);
+    let free = walk::Free::new(bench, start);
     let mut groups = Vec::new();
     let mut leanest = None;
     for effect in Effect::ALL {
         let cells = cells::cells(bench, start, effect, max_batch, control);
-        let walked = walk::walk(bench, start, &cells, control);
+        let walked = walk::walk(bench, start, &free, &cells, control);
         let best = walked.best.map(|found| refine(bench, start, found, control));
         let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
-        let seen = frontier::frontier(bench, start, &cells, best.as_ref(), control);
+        let seen = frontier::frontier(bench, &free, &cells, &walked.slowdowns, best.as_ref(), control);
         leanest = nothing::leaner(leanest, seen.leanest);
         let others =
             seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();

@@ -3,7 +3,7 @@
 use crate::control::Control;
 use crate::effect::Effect;
 use crate::setup::Setup;
-use crate::tricks::{Finding, TRICKS};
+use crate::tricks::{Finding, TRICKS, Trick};
 use crate::workbench::{Peaks, Workbench};
 
 /// A trick on this model.
@@ -42,30 +42,39 @@ pub struct Shown {
 
 /// Every trick alone.
 pub fn table(bench: &Workbench<'_>, start: &Setup, peaks: Peaks, control: &Control) -> Vec<Row> {
-    let rows = TRICKS.into_iter().map(|trick| {
-        let (setups, reason) = match trick.alternatives(bench, start) {
-            Ok(setups) => (setups, None),
-            Err(reason) => (Vec::new(), Some(reason)),
+    let known = TRICKS.map(|trick| (trick, trick.alternatives(bench, start)));
+    let ways: Vec<(usize, &'static dyn Trick, &Setup)> = known
+        .iter()
+        .enumerate()
+        .flat_map(|(row, (trick, setups))| setups.iter().flatten().map(move |setup| (row, *trick, setup)))
+        .collect();
+    let shown = control.map(&ways, |(row, trick, setup)| {
+        let now = bench.peaks(setup, control)?;
+        let shown = Shown {
+            what: trick.state(bench, setup),
+            saving: peaks.reserved as i64 - now.reserved as i64,
+            saving_allocated: peaks.allocated as i64 - now.allocated as i64,
+            slowdown: bench.slowdown(start, setup)?,
+            warning: trick.warning(bench, setup),
         };
-        let shown = control.map(&setups, |setup| {
-            let now = bench.peaks(setup, control)?;
-            Some(Shown {
-                what: trick.state(bench, setup),
-                saving: peaks.reserved as i64 - now.reserved as i64,
-                saving_allocated: peaks.allocated as i64 - now.allocated as i64,
-                slowdown: bench.slowdown(start, setup)?,
-                warning: trick.warning(bench, setup),
-            })
-        });
-        Row {
+        Some((*row, shown))
+    });
+    let findings = control.map(&TRICKS, |trick| trick.findings(bench, start, control));
+    let mut rows: Vec<Row> = known
+        .iter()
+        .zip(findings)
+        .map(|((trick, setups), findings)| Row {
             name: trick.name(),
             effect: trick.effect(),
-            reason,
-            shown: shown.into_iter().flatten().flatten().collect(),
-            findings: if control.is_stopped() { Vec::new() } else { trick.findings(bench, start, control) },
+            reason: setups.as_ref().err().cloned(),
+            shown: Vec::new(),
+            findings: findings.unwrap_or_default(),
             conflicts: trick.conflicts(),
             written: trick.written(),
-        }
-    });
-    rows.collect()
+        })
+        .collect();
+    for (row, shown) in shown.into_iter().flatten().flatten() {
+        rows[row].shown.push(shown);
+    }
+    rows
 }

@@ -1,9 +1,16 @@
 //! Candidates in the order of their price, until one fits.
 
-use vramfit_step::training::Run;
+use std::sync::{Mutex, PoisonError};
+
+use vramfit_graph::select::VariantFlags;
+use vramfit_step::memory::Category;
+use vramfit_step::ops::Libraries;
+use vramfit_step::optimizer::Kind;
+use vramfit_step::training::{Phase, Run};
 
 use super::cells::Cell;
 use crate::control::{Control, cores};
+use crate::pricing::Pricing;
 use crate::setup::Setup;
 use crate::tricks::{FREE, Trick};
 use crate::workbench::Workbench;
@@ -14,35 +21,40 @@ pub struct Walked {
     pub best: Option<(Setup, Run)>,
     /// How many candidates there were.
     pub candidates: usize,
+    /// The time for the same work that each cell takes with all free tricks that let go of something, by that of the
+    /// start.
+    pub slowdowns: Vec<Option<f64>>,
 }
 
-/// A combination of free tricks: each with the setup that has it.
-type Combination = Vec<(&'static dyn Trick, Setup)>;
+/// A free trick with the setup that has it.
+type Adoption = (&'static dyn Trick, Setup);
+
+/// The free tricks on a start.
+pub struct Free {
+    /// Every combination, the empty one first.
+    combinations: Vec<Vec<Adoption>>,
+    /// All that let go of something.
+    leanest: Vec<Adoption>,
+}
 
 /// Candidates whose prices differ by less are equally cheap: then the one with fewer changes is better.
 const STEP: f64 = 0.005;
 /// What a fused optimizer keeps on the GPU beside its state, for each weight: a step counter.
 const COUNTER: u64 = 512;
 
-/// A cell with free tricks.
+/// A cell with a combination of free tricks.
 struct Candidate {
     cell: usize,
-    setup: Setup,
+    combination: usize,
     key: (i64, usize, f64),
 }
 
 /// Simulates candidates from the cheapest on, all cores at once, until one fits.
-pub fn walk(bench: &Workbench<'_>, start: &Setup, cells: &[Cell], control: &Control) -> Walked {
-    let combinations = combinations(bench, start);
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(cells.len() * combinations.len());
-    for (index, cell) in cells.iter().enumerate() {
-        for combination in &combinations {
-            let setup = applied(bench, &cell.setup, combination);
-            let Some(slowdown) = bench.slowdown(start, &setup) else { continue };
-            let key = ((slowdown / STEP).round() as i64, cell.changes + combination.len(), slowdown);
-            candidates.push(Candidate { cell: index, setup, key });
-        }
-    }
+pub fn walk(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Walked {
+    let priced = priced(bench, start, free, cells, control);
+    let slowdowns = priced.iter().map(|cell| cell.leanest).collect();
+    let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|cell| cell.candidates).collect();
+    let floors = Floors::default();
     let order = |one: &Candidate, other: &Candidate| {
         one.key.0.cmp(&other.key.0).then(one.key.1.cmp(&other.key.1)).then(one.key.2.total_cmp(&other.key.2))
     };
@@ -62,63 +74,130 @@ pub fn walk(bench: &Workbench<'_>, start: &Setup, cells: &[Cell], control: &Cont
         let found = control.map(&next, |candidate| {
             let cell = &cells[candidate.cell];
             let is_hopeless =
-                *cell.is_hopeless.get_or_init(|| is_hopeless(bench, &leanest(bench, start, &cell.setup), control));
-            if is_hopeless { None } else { bench.fitting(&candidate.setup, control) }
-        });
-        for (candidate, run) in next.into_iter().zip(found) {
-            if let Some(run) = run.flatten() {
-                return Walked { best: Some((candidate.setup.clone(), run)), candidates: count };
+                *cell.is_hopeless.get_or_init(|| floors.exclude(bench, &free.leanest(bench, &cell.setup), control));
+            if is_hopeless {
+                return None;
             }
-        }
-    }
-    Walked { best: None, candidates: count }
-}
-
-/// A cell with every free trick that lets go of something.
-pub fn leanest(bench: &Workbench<'_>, start: &Setup, cell: &Setup) -> Setup {
-    let mut setup = cell.clone();
-    for trick in FREE.into_iter().filter(|trick| trick.name() != "allocator settings") {
-        // The first alternative is the leanest.
-        if let Some(first) = trick.alternatives(bench, start).ok().and_then(|found| found.into_iter().next()) {
-            trick.adopt(bench, &mut setup, &first);
-        }
-    }
-    setup
-}
-
-/// Whether more is held at once than there is, whatever the allocator does.
-fn is_hopeless(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
-    let Some((least, cap)) = bench.least_bytes(setup, control) else { return true };
-    least.saturating_sub(COUNTER * bench.model.parameters.len() as u64) > cap
-}
-
-/// Every combination of free tricks, the empty one included.
-fn combinations(bench: &Workbench<'_>, start: &Setup) -> Vec<Combination> {
-    let mut all: Vec<Combination> = vec![Vec::new()];
-    for trick in FREE {
-        let alternatives = trick.alternatives(bench, start).unwrap_or_default();
-        // Rounding sizes up to fewer classes costs memory; it is shown, not searched.
-        let useful = alternatives.into_iter().filter(|setup| {
-            !setup.alloc_conf.contains("roundup_power2_divisions")
-                || start.alloc_conf.contains("roundup_power2_divisions")
+            let setup = free.applied(bench, &cell.setup, candidate.combination);
+            bench.fitting(&setup, control).map(|run| (setup, run))
         });
-        let useful: Vec<Setup> = useful.collect();
-        let mut more = Vec::new();
-        for combination in &all {
-            for setup in &useful {
-                let mut with: Combination = combination.clone();
-                with.push((trick, setup.clone()));
-                more.push(with);
-            }
+        if let Some(best) = found.into_iter().flatten().flatten().next() {
+            return Walked { best: Some(best), candidates: count, slowdowns };
         }
-        all.extend(more);
     }
-    all
+    Walked { best: None, candidates: count, slowdowns }
 }
 
-fn applied(bench: &Workbench<'_>, cell: &Setup, combination: &Combination) -> Setup {
+/// A cell's prices.
+#[derive(Default)]
+struct Priced {
+    candidates: Vec<Candidate>,
+    leanest: Option<f64>,
+}
+
+/// Every cell with every combination of free tricks, and its price.
+fn priced(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Vec<Priced> {
+    let Some(seconds) = bench.seconds(start) else { return Vec::new() };
+    let usual = bench.rate(start, seconds);
+    let numbers: Vec<usize> = (0..cells.len()).collect();
+    let priced = control.map(&numbers, |&number| {
+        let cell = &cells[number];
+        // Activations in place are another graph; no other free trick changes more than the loop.
+        let mut pricings: [Option<Option<Pricing>>; 2] = [None, None];
+        let mut slowdown = |setup: &Setup| -> Option<f64> {
+            let pricing = &mut pricings[usize::from(setup.is_in_place)];
+            let pricing = pricing.get_or_insert_with(|| bench.pricing(setup)).as_mut()?;
+            Some(bench.rate(setup, pricing.seconds(&setup.training)) / usual)
+        };
+        let mut candidates = Vec::with_capacity(free.combinations.len());
+        for (combination, adoptions) in free.combinations.iter().enumerate() {
+            let Some(slowdown) = slowdown(&free.applied(bench, &cell.setup, combination)) else { continue };
+            let key = ((slowdown / STEP).round() as i64, cell.changes + adoptions.len(), slowdown);
+            candidates.push(Candidate { cell: number, combination, key });
+        }
+        Priced { candidates, leanest: slowdown(&free.leanest(bench, &cell.setup)) }
+    });
+    priced.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// What weights, their gradients and the optimizer's state take, by precision and optimizer: no cell needs less.
+#[derive(Default)]
+struct Floors(Mutex<Vec<((VariantFlags, Kind), u64)>>);
+
+impl Floors {
+    /// Whether more is held at once than there is, whatever the allocator does.
+    fn exclude(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
+        let counters = COUNTER * bench.model.parameters.len() as u64;
+        let most = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(counters);
+        if self.of(bench, setup, control).is_none_or(|floor| floor > most) {
+            return true;
+        }
+        let Some((least, cap)) = bench.least_bytes(setup, control) else { return true };
+        least.saturating_sub(counters) > cap
+    }
+
+    /// `None` where the setup cannot be simulated.
+    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<u64> {
+        let key = (setup.variant, setup.training.optimizer.kind);
+        let find = |known: &[((VariantFlags, Kind), u64)]| known.iter().find(|(found, _)| *found == key).map(|it| it.1);
+        if let Some(floor) = find(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Some(floor);
+        }
+        let run = bench.run_free(setup, control)?;
+        let floor = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step).map_or(0, |step| {
+            let lasting = [Category::Parameters, Category::Gradients, Category::Optimizer];
+            lasting.into_iter().map(|category| step.peak.account.requested[category as usize]).sum()
+        });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((key, floor));
+        Some(floor)
+    }
+}
+
+impl Free {
+    /// What the free tricks know for a start.
+    pub fn new(bench: &Workbench<'_>, start: &Setup) -> Free {
+        let mut combinations: Vec<Vec<Adoption>> = vec![Vec::new()];
+        let mut leanest = Vec::new();
+        for trick in FREE {
+            let alternatives = trick.alternatives(bench, start).unwrap_or_default();
+            if trick.name() != "allocator settings" {
+                // The first alternative is the leanest.
+                leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
+            }
+            // Rounding sizes up to fewer classes costs memory; it is shown, not searched.
+            let useful: Vec<Setup> = alternatives
+                .into_iter()
+                .filter(|setup| {
+                    !setup.alloc_conf.contains("roundup_power2_divisions")
+                        || start.alloc_conf.contains("roundup_power2_divisions")
+                })
+                .collect();
+            let mut more = Vec::new();
+            for combination in &combinations {
+                for setup in &useful {
+                    let mut with = combination.clone();
+                    with.push((trick, setup.clone()));
+                    more.push(with);
+                }
+            }
+            combinations.extend(more);
+        }
+        Free { combinations, leanest }
+    }
+
+    /// A cell with every free trick that lets go of something.
+    pub fn leanest(&self, bench: &Workbench<'_>, cell: &Setup) -> Setup {
+        adopted(bench, cell, &self.leanest)
+    }
+
+    fn applied(&self, bench: &Workbench<'_>, cell: &Setup, combination: usize) -> Setup {
+        adopted(bench, cell, &self.combinations[combination])
+    }
+}
+
+fn adopted(bench: &Workbench<'_>, cell: &Setup, adoptions: &[Adoption]) -> Setup {
     let mut setup = cell.clone();
-    for (trick, with) in combination {
+    for (trick, with) in adoptions {
         trick.adopt(bench, &mut setup, with);
     }
     setup

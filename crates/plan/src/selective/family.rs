@@ -65,15 +65,16 @@ pub fn family(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Cont
             Member { names, freed: point.freed, seconds: point.seconds }
         })
         .collect();
-    members.extend(some_blocks(&bound, &tree, &worths));
+    members.extend(some_blocks(&bound, &tree, &worths, count));
     members.sort_by(|one, other| one.freed.cmp(&other.freed).then(one.seconds.total_cmp(&other.seconds)));
     members.dedup_by(|one, other| one.names == other.names);
     members
 }
 
-/// The first blocks, as many as there are; of few blocks all subsets. What is freed alone does not tell what is freed
-/// together, and the first hold least when the backward pass begins.
-fn some_blocks(bound: &Bound<'_>, tree: &ModuleTree, worths: &[Option<Worth>]) -> Vec<Member> {
+/// The first blocks, in about `count` numbers up to all there are; of few blocks all subsets. What is freed alone does
+/// not tell what is freed together, and the first hold least when the backward pass begins. A plan with a few blocks more
+/// than it needs loses them again when it is refined.
+fn some_blocks(bound: &Bound<'_>, tree: &ModuleTree, worths: &[Option<Worth>], count: usize) -> Vec<Member> {
     let blocks = block_names(bound);
     let known: Vec<(String, Worth)> = blocks
         .into_iter()
@@ -91,7 +92,8 @@ fn some_blocks(bound: &Bound<'_>, tree: &ModuleTree, worths: &[Option<Worth>]) -
         let subset = |mask: u32| known.iter().enumerate().filter(move |(index, _)| mask >> index & 1 == 1);
         return (1..1 << known.len()).map(|mask| member(subset(mask).map(|(_, block)| block).collect())).collect();
     }
-    (1..=known.len()).map(|count| member(known[..count].iter().collect())).collect()
+    let numbers = count.min(known.len());
+    (1..=numbers).map(|step| member(known[..step * known.len() / numbers].iter().collect())).collect()
 }
 
 /// Calls of one kind have the same number: same class, same operators on the same shapes.
@@ -120,7 +122,10 @@ fn worths(
     kinds: &[usize],
     control: &Control,
 ) -> Vec<Option<Worth>> {
-    let (Some(plain), Some(seconds)) = (bench.run_free(setup, control), bench.seconds(setup)) else {
+    // The first forward pass holds what every other does.
+    let mut setup = setup.clone();
+    setup.training.steps = 1;
+    let (Some(plain), Some(seconds)) = (bench.run_free(&setup, control), bench.seconds(&setup)) else {
         return vec![None; tree.nodes.len()];
     };
     let before = held_after_forward(&plain);

@@ -3,7 +3,7 @@
 use vramfit_step::checkpoint::Choice;
 use vramfit_step::training::Run;
 
-use crate::control::Control;
+use crate::control::{Control, cores};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -31,13 +31,21 @@ pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control
         .filter_map(|(index, name)| Some((bench.seconds(&without(&setup, name))?, index)))
         .collect();
     order.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
-    for (_, index) in order {
-        if control.is_stopped() {
-            break;
-        }
-        let less = without(&setup, &names[index]);
-        if let Some(fits) = bench.fitting(&less, control) {
-            (setup, run) = (less, fits);
+    let mut left = order.as_slice();
+    while !left.is_empty() && !control.is_stopped() {
+        // Most are needed, so that several are asked about at once; where one is not, those after it are asked about again.
+        let wave = &left[..cores().min(left.len())];
+        let tried = control.map(wave, |&(_, index)| {
+            let less = without(&setup, &names[index]);
+            bench.fitting(&less, control).map(|fits| (less, fits))
+        });
+        let first = tried.into_iter().map(Option::flatten).enumerate().find_map(|(at, found)| Some((at, found?)));
+        match first {
+            Some((at, found)) => {
+                (setup, run) = found;
+                left = &left[at + 1..];
+            }
+            None => left = &left[wave.len()..],
         }
     }
     (setup, run)

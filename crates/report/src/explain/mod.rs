@@ -1,6 +1,6 @@
 //! What `vramfit explain` shows: the contract's JSON, text for a terminal, and a page.
 
-pub(crate) mod html;
+mod html;
 mod json;
 mod place;
 mod text;

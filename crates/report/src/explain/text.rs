@@ -104,7 +104,8 @@ fn holders(snapshot: &Snapshot, explanation: &Explanation) -> String {
     text
 }
 
-fn who(snapshot: &Snapshot, holder: &Holder) -> String {
+/// Who holds it: a line of the program, or what is known instead.
+pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
     match (holder.owner, holder.activity) {
         (Some(owner), _) => place(snapshot, owner),
         (None, Some(Activity::Backward)) => "backward pass (no Python frame)".into(),

@@ -4,5 +4,5 @@
 pub const PAGE: &str = include_str!("page/page.html");
 /// Its program.
 pub const SCRIPT: &str = include_str!("page/page.js");
-/// Its looks.
-pub const STYLE: &str = include_str!("page/page.css");
+/// Its looks, in the colours of all pages.
+pub const STYLE: &str = concat!(include_str!("../page/tokens.css"), include_str!("page/page.css"));

@@ -1,6 +1,7 @@
 //! A plan as a training loop in PyTorch, complete but for the model and the data.
 
-use vramfit_graph::bind::BoundStep;
+use serde_json::{Value, json};
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
@@ -30,17 +31,49 @@ enum Loss {
     None,
 }
 
-/// The code of a setup.
-pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
-    let Some(bound) = bench.bind(setup) else { return String::new() };
+impl Loss {
+    fn name(&self) -> &'static str {
+        match self {
+            Loss::Given => "function",
+            Loss::Returned => "returned",
+            Loss::CrossEntropy => "cross-entropy",
+            Loss::Mean => "mean",
+            Loss::None => "none",
+        }
+    }
+}
+
+/// What a program needs to do to a model what the code does.
+pub fn parts(bench: &Workbench<'_>, setup: &Setup) -> Value {
+    let Some(bound) = bench.bind(setup) else { return Value::Null };
+    json!({
+        "checkpointed": module_names(&bound, &setup.training.checkpoint),
+        "segments": match setup.training.checkpoint {
+            Choice::Sequential(segments) => Some(segments),
+            _ => None,
+        },
+        "in_place": if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() },
+        "dtype": setup.variant.dtype.map(Dtype::name),
+        "amp": setup.variant.amp.map(Dtype::name),
+        "loss": loss_of(&bound, setup).name(),
+    })
+}
+
+fn loss_of(bound: &Bound<'_>, setup: &Setup) -> Loss {
     let has_function = bound.steps.iter().any(|step| matches!(step, BoundStep::Loss));
-    let loss = match setup.training.loss {
+    match setup.training.loss {
         _ if has_function => Loss::Given,
         _ if bound.variant.loss.is_some() => Loss::Returned,
         AddedLoss::CrossEntropy => Loss::CrossEntropy,
         AddedLoss::Mean => Loss::Mean,
         AddedLoss::None => Loss::None,
-    };
+    }
+}
+
+/// The code of a setup.
+pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
+    let Some(bound) = bench.bind(setup) else { return String::new() };
+    let loss = loss_of(&bound, setup);
     let has_targets = !bench.model.targets.is_empty() || matches!(loss, Loss::CrossEntropy);
     let modules = module_names(&bound, &setup.training.checkpoint);
     let in_place = if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() };
@@ -101,15 +134,17 @@ fn prepare(script: &mut Script, setup: &Setup, modules: &[String], in_place: &[S
         list(script, "checkpointed", modules);
         script.line(0, "for name in checkpointed:");
         script.line(1, "module = model.get_submodule(name)");
-        script.line(1, "module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+        script.line(1, "forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+        script.line(1, "module.forward = forward");
     }
     if let Choice::Sequential(segments) = setup.training.checkpoint {
-        script.line(0, "sequential = next(part for part in model.modules() if isinstance(part, torch.nn.Sequential))");
+        script.line(0, "sequential = next(");
+        script.line(1, "part for part in model.modules() if isinstance(part, torch.nn.Sequential)");
+        script.line(0, ")");
         script.line(0, "parts = list(sequential.children())");
-        script.line(
-            0,
-            &format!("sequential.forward = lambda input: checkpoint_sequential(parts, {segments}, input, use_reentrant=False)"),
-        );
+        script.line(0, "sequential.forward = lambda input: checkpoint_sequential(");
+        script.line(1, &format!("parts, {segments}, input, use_reentrant=False"));
+        script.line(0, ")");
     }
     if !in_place.is_empty() {
         list(script, "in_place", in_place);

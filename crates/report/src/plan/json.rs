@@ -37,6 +37,7 @@ impl PlanReport<'_, '_> {
                 "device_used": answer.peaks.reserved + self.bench.device.context_bytes(run.libraries),
                 "seconds": answer.seconds,
                 "code": code::code(self.bench, &answer.start),
+                "parts": code::parts(self.bench, &answer.start),
             },
             "fit": {
                 "gpu": self.bench.device.is_asked.then(|| self.bench.device.gpu.name.clone()),
@@ -45,14 +46,14 @@ impl PlanReport<'_, '_> {
             },
             "groups": groups,
             "tricks": self.tricks(),
-            "nothing_fits": self.nothing(),
+            "nothing_fits": self.nothing_json(),
             "cut_short": answer.is_cut_short,
             "simulated": answer.simulated,
             "notes": self.notes,
         })
     }
 
-    fn settings(&self, setup: &Setup) -> Value {
+    pub(super) fn settings(&self, setup: &Setup) -> Value {
         let Some(bound) = self.bench.bind(setup) else { return Value::Null };
         let mut settings = estimate::settings(&bound, &setup.training, &self.bench.device, &setup.alloc_conf);
         if let Some(map) = settings.as_object_mut() {
@@ -90,6 +91,7 @@ impl PlanReport<'_, '_> {
             "effect": plan.effect.name(),
             "why": self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
             "code": self.code(plan),
+            "parts": code::parts(self.bench, &plan.setup),
         })
     }
 
@@ -115,8 +117,8 @@ impl PlanReport<'_, '_> {
         rows.collect()
     }
 
-    fn nothing(&self) -> Value {
-        let Some(nothing) = &self.answer.nothing else { return Value::Null };
+    fn nothing_json(&self) -> Value {
+        let Some(nothing) = self.nothing() else { return Value::Null };
         let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| {
             gpu.as_ref().map(|gpu| json!({"name": gpu.name, "capacity": gpu.capacity}))
         };

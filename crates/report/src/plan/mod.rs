@@ -7,8 +7,8 @@ mod plot;
 mod text;
 
 use vramfit_graph::bind::Bound;
-use vramfit_plan::search::Plan;
-use vramfit_plan::{Answer, Workbench};
+use vramfit_plan::search::{Group, Nothing, Plan};
+use vramfit_plan::{Answer, Effect, Workbench};
 use vramfit_step::memory::Category;
 use vramfit_step::training::{Phase, Run};
 
@@ -16,6 +16,9 @@ use crate::estimate::{CATEGORIES, Places};
 use crate::size::human;
 
 pub use html::page;
+
+/// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
+const WIDE: f64 = 4.0;
 
 /// What was asked and what was found.
 pub struct PlanReport<'a, 'm> {
@@ -38,6 +41,35 @@ impl PlanReport<'_, '_> {
     /// The training step of a plan in PyTorch.
     pub fn code(&self, plan: &Plan) -> String {
         code::code(self.bench, &plan.setup)
+    }
+
+    /// That nothing fits, which a search that was stopped cannot tell.
+    fn nothing(&self) -> Option<&Nothing> {
+        self.answer.nothing.as_ref().filter(|_| !self.answer.is_cut_short)
+    }
+
+    /// What is told of a group without a plan.
+    fn no_plan(&self, group: &Group) -> String {
+        match self.answer.is_cut_short {
+            true => "none found until it was stopped".to_owned(),
+            false => format!("nothing fits, of {} combinations", group.candidates),
+        }
+    }
+
+    /// What the start would take of what there is, without a cap.
+    fn needed(&self) -> u64 {
+        let context = self.bench.device.context_bytes(self.answer.judged.run.libraries);
+        self.answer.peaks.reserved + if self.bench.device.vram.is_none() { context } else { 0 }
+    }
+
+    /// What a plan takes of what there is.
+    fn taken(&self, plan: &Plan) -> u64 {
+        self.bench.device.taken(&plan.run)
+    }
+
+    /// What there is.
+    fn capacity(&self) -> Option<u64> {
+        self.bench.device.capacity().map(|capacity| capacity.low)
     }
 
     /// Why the peak of a run is what it is: where it stands, what it is made of, and what comes next.
@@ -69,6 +101,15 @@ impl PlanReport<'_, '_> {
             text += &format!("; next is {} with {}", name, human(second.peak.allocated));
         }
         text
+    }
+}
+
+/// What a group of plans is called.
+fn title(effect: Effect) -> &'static str {
+    match effect {
+        Effect::None => "Without any effect on the training",
+        Effect::Rounding => "With another rounding",
+        Effect::Training => "With another training",
     }
 }
 

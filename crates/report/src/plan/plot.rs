@@ -2,6 +2,7 @@
 
 use vramfit_plan::search::Point;
 
+use super::WIDE;
 use crate::size::human;
 
 const WIDTH: usize = 56;
@@ -19,7 +20,9 @@ pub fn plot(points: &[Point], capacity: Option<u64>) -> String {
         (low, high) = (low.min(point.slowdown), high.max(point.slowdown));
     }
     let width = (right - left).max(1) as f64;
-    let height = (high - low).max(1e-9);
+    // As the page does it: where times lie far apart, every factor takes the same room.
+    let scaled = |slowdown: f64| if high > WIDE * low { slowdown.ln() } else { slowdown };
+    let height = (scaled(high) - scaled(low)).max(1e-9);
     let column = |bytes: u64| ((bytes.saturating_sub(left)) as f64 / width * (WIDTH - 1) as f64).round() as usize;
     let mut rows = vec![vec![' '; WIDTH]; HEIGHT];
     if let Some(capacity) = capacity.filter(|capacity| (left..=right).contains(capacity)) {
@@ -28,7 +31,7 @@ pub fn plot(points: &[Point], capacity: Option<u64>) -> String {
         }
     }
     for point in points {
-        let row = ((high - point.slowdown) / height * (HEIGHT - 1) as f64).round() as usize;
+        let row = ((scaled(high) - scaled(point.slowdown)) / height * (HEIGHT - 1) as f64).round() as usize;
         rows[row.min(HEIGHT - 1)][column(point.taken).min(WIDTH - 1)] = if point.fits { 'o' } else { 'x' };
     }
     let mut text = String::new();
@@ -50,6 +53,14 @@ pub fn plot(points: &[Point], capacity: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_far_apart_stand_on_a_logarithmic_axis() {
+        let point = |taken: u64, slowdown: f64| Point { taken: taken << 30, slowdown, fits: true };
+        let text = plot(&[point(8, 1.0), point(5, 8.0), point(2, 64.0)], None);
+        let marked: Vec<usize> = (0..HEIGHT).filter(|&row| text.lines().nth(row).unwrap().contains('o')).collect();
+        assert_eq!(marked, [0, 4, 7], "the middle factor stands in the middle: {text}");
+    }
 
     #[test]
     fn points_stand_where_their_memory_and_time_are() {

@@ -6,7 +6,7 @@ use vramfit_plan::search::{Group, Plan, Row};
 use vramfit_step::judgement::Verdict;
 
 use super::plot::plot;
-use super::{PlanReport, saved, times};
+use super::{PlanReport, saved, times, title};
 use crate::estimate::{CATEGORIES, wrapped};
 use crate::size::human;
 
@@ -23,7 +23,10 @@ impl PlanReport<'_, '_> {
         }
         text += &self.tricks_text();
         if self.answer.is_cut_short {
-            text += "\nstopped early: the best that was found until then\n";
+            text += match self.fits() {
+                true => "\nstopped early: this is the best that was found until then\n",
+                false => "\nstopped early: nothing that fits was found until then, which says nothing of the rest\n",
+            };
         }
         for note in &self.notes {
             text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
@@ -45,14 +48,10 @@ impl PlanReport<'_, '_> {
             None => format!("on the {}, which has {} for it", device.gpu.name, human(capacity)),
             Some(_) => format!("in {}", human(capacity)),
         };
-        let needed = match device.vram {
-            None => answer.peaks.reserved + device.context_bytes(answer.judged.run.libraries),
-            Some(_) => answer.peaks.reserved,
-        };
         let mut text = format!(
             "{bold}{}{bold:#}\n{style}{verdict}{style:#} {place}; it would take {}\n",
             self.model,
-            human(needed)
+            human(self.needed())
         );
         if let Some(found) = answer.max_batch {
             let more = if found.is_final { "" } else { " or more" };
@@ -63,14 +62,9 @@ impl PlanReport<'_, '_> {
 
     fn group_text(&self, group: &Group) -> String {
         let bold = Style::new().bold();
-        let title = match group.effect {
-            Effect::None => "Without any effect on the training",
-            Effect::Rounding => "With another rounding",
-            Effect::Training => "With another training",
-        };
-        let mut text = format!("\n{bold}{title}{bold:#}\n");
+        let mut text = format!("\n{bold}{}{bold:#}\n", title(group.effect));
         let Some(best) = &group.best else {
-            return text + &format!("  nothing fits, of {} combinations\n", group.candidates);
+            return text + &format!("  {}\n", self.no_plan(group));
         };
         text += &self.plan_text(best);
         if !group.others.is_empty() {
@@ -81,11 +75,7 @@ impl PlanReport<'_, '_> {
                 text += &wrapped(&line, 4);
             }
         }
-        text + &plot(&group.frontier, self.bench.device.capacity().map(|capacity| capacity.low))
-    }
-
-    fn taken(&self, plan: &Plan) -> u64 {
-        self.bench.device.taken(&plan.run)
+        text + &plot(&group.frontier, self.capacity())
     }
 
     fn plan_text(&self, plan: &Plan) -> String {
@@ -116,7 +106,7 @@ impl PlanReport<'_, '_> {
     }
 
     fn nothing_text(&self) -> String {
-        let Some(nothing) = &self.answer.nothing else { return String::new() };
+        let Some(nothing) = self.nothing() else { return String::new() };
         let bad = AnsiColor::Red.on_default().bold();
         let mut text = format!(
             "\n{bad}Nothing fits{bad:#}: {} are missing for what needs the least, {}\n",
@@ -142,12 +132,8 @@ impl PlanReport<'_, '_> {
 
     fn code_text(&self, plan: &Plan) -> String {
         let bold = Style::new().bold();
-        let mut text = format!("\n{bold}The code of the first plan{bold:#}\n\n");
-        for line in self.code(plan).lines() {
-            text += format!("    {line}").trim_end();
-            text.push('\n');
-        }
-        text
+        // At the edge, so that it can be pasted as it stands.
+        format!("\n{bold}The code of the first plan{bold:#}\n\n{}", self.code(plan))
     }
 
     fn tricks_text(&self) -> String {

@@ -129,7 +129,12 @@ impl Checkpointing {
     }
 
     /// What a new function of the graph saves: tensors, or what stands for them.
-    pub fn pack(&mut self, inputs: &[Option<&Tensor>], saved: Saved, memory: &SharedMemory) -> (Saved, Option<Packed>) {
+    pub fn pack(
+        &mut self,
+        inputs: &[Option<&Tensor>],
+        saved: Saved,
+        memory: &SharedMemory,
+    ) -> (Saved, Option<Box<Packed>>) {
         if matches!(self.state, State::Off) {
             return (saved, None);
         }
@@ -153,7 +158,7 @@ impl Checkpointing {
                     })
                 };
                 let holders = saved.into_iter().map(&mut pack).collect();
-                (Saved::new(), Some(Packed { frame: Rc::clone(frame), holders }))
+                (Saved::new(), Some(Box::new(Packed { frame: Rc::clone(frame), holders })))
             }
             State::Recomputing { frame, filled, is_complete } => {
                 let known = frame.holders.borrow();

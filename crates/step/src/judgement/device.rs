@@ -5,7 +5,7 @@ use vramfit_catalogue::gpu::Capacity;
 use vramfit_catalogue::{Context, Gpu};
 
 use crate::ops::Libraries;
-use crate::training::Run;
+use crate::training::{Guess, Run};
 
 /// The GPU that was asked for, or the measured one that stands for any.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,9 @@ pub struct Device<'a> {
 /// Whether a run fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Under every order of addresses, by the least that the GPU may have.
+    /// Under every order of addresses, with what is expected and with the most that is taken for possible, by the least that the
+    /// GPU may have. What asks for the least may fail where more fits, by where blocks happen to lie: it says how little may be
+    /// needed, no more.
     Fits,
     /// It depends on what is not known.
     TooClose,
@@ -79,13 +81,12 @@ impl Device<'_> {
     /// Whether `runs`, all under the cap, fit; `None` where no capacity is known.
     pub fn verdict(&self, runs: &[Run]) -> Option<Verdict> {
         let capacity = self.capacity()?;
-        let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-        let is_sure = runs.iter().all(|run| self.taken(run) <= capacity.low);
-        Some(match failed {
-            0 if is_sure => Verdict::Fits,
-            count if count == runs.len() => Verdict::DoesNotFit,
-            _ => Verdict::TooClose,
-        })
+        let fits = |run: &Run| run.failure.is_none() && self.taken(run) <= capacity.low;
+        if runs.iter().filter(|run| run.guess != Guess::Least).all(fits) {
+            return Some(Verdict::Fits);
+        }
+        let is_hopeless = runs.iter().all(|run| run.failure.is_some());
+        Some(if is_hopeless { Verdict::DoesNotFit } else { Verdict::TooClose })
     }
 
     /// Whether everything an answer needs to know of the GPU has been measured on one.

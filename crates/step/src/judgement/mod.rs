@@ -61,7 +61,7 @@ pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -
     let cap = settings.cap.or_else(|| device.cap(programs.first()?.libraries));
     let settings = Settings { cap, ..settings.clone() };
     let mut usual = None;
-    for program in programs {
+    for program in programs.iter().filter(|program| program.guess != Guess::Least) {
         for driver in address_orders() {
             let run = program.run(settings.clone(), driver);
             if run.failure.is_some() || device.taken(&run) > capacity {

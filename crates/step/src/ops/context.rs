@@ -1,20 +1,20 @@
 //! What rules work with: memory, the graph being built, libraries' workspaces.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
-use super::convolution::{Plans, Problem, Spread};
+use super::convolution::{LesserPlans, PlanCache, Planned, Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
 use crate::engine::input_shape;
 use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
-use crate::memory::{Category, SharedMemory, Storage};
+use crate::memory::{Category, Plan, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, InputShape, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
 use crate::visits::Visits;
@@ -77,8 +77,7 @@ pub struct Context {
     is_grad_on: bool,
     autocast: Option<Dtype>,
     plans: Plans,
-    spreads: HashMap<Problem, Spread>,
-    searched: [HashSet<Problem>; 2],
+    plan_cache: PlanCache,
     guessed: Guessed,
     pub(crate) checkpointing: Checkpointing,
 }
@@ -100,8 +99,7 @@ impl Context {
             is_grad_on: true,
             autocast: None,
             plans: Plans::default(),
-            spreads: HashMap::new(),
-            searched: [HashSet::new(), HashSet::new()],
+            plan_cache: PlanCache::default(),
             guessed: Guessed::new(),
             checkpointing: Checkpointing::default(),
         }
@@ -186,19 +184,9 @@ impl Context {
         self.plans
     }
 
-    /// The workspace of a convolution, found once.
-    pub(super) fn spread(&mut self, problem: &Problem, find: fn(&Problem) -> Spread) -> Spread {
-        if let Some(spread) = self.spreads.get(problem) {
-            return *spread;
-        }
-        let spread = find(problem);
-        self.spreads.insert(problem.clone(), spread);
-        spread
-    }
-
-    /// Whether a convolution is run for the first time on this thread: each thread has its own cache of plans.
-    pub(super) fn is_first_of_thread(&mut self, problem: &Problem) -> bool {
-        self.searched[self.thread as usize].insert(problem.clone())
+    /// The plan for a convolution and its workspace, found once.
+    pub(super) fn planned(&mut self, problem: &Problem, find: fn(&Problem) -> Spread) -> Planned {
+        self.plan_cache.get(problem, self.thread, find)
     }
 
     /// Writes down that a workspace was guessed.
@@ -214,9 +202,14 @@ impl Context {
         &self.guessed
     }
 
-    /// Memory that the program can do without: where there is no room, it goes on.
-    pub fn forgoable(&self, bytes: u64) -> Rc<Storage> {
-        Storage::forgoable(&self.memory, bytes)
+    /// What cuDNN's plans give way to where there is no room for them.
+    pub(crate) fn lesser_plans(&self) -> LesserPlans {
+        self.plan_cache.lesser()
+    }
+
+    /// The workspace of a plan of cuDNN's: where there is no room, the program goes on without.
+    pub(super) fn of_plan(&self, bytes: u64, plan: Plan) -> Rc<Storage> {
+        Storage::of_plan(&self.memory, bytes, plan)
     }
 
     /// The thread work is issued from, from now on.
@@ -407,8 +400,12 @@ impl Context {
         if !self.is_grad_on || !inputs.iter().flatten().any(|input| input.requires_grad()) {
             return None;
         }
-        let next: SmallVec<[Option<Edge>; 3]> =
-            inputs.iter().map(|input| input.and_then(|input| input.edge().cloned())).collect();
+        let mut next: SmallVec<[Option<Edge>; 3]> = SmallVec::new();
+        let mut shapes: SmallVec<[Option<InputShape>; 3]> = SmallVec::new();
+        for input in inputs {
+            next.push(input.and_then(|input| input.edge().cloned()));
+            shapes.push(input.map(input_shape));
+        }
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
         let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
@@ -420,7 +417,7 @@ impl Context {
             sequence: self.sequence,
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
-            inputs: inputs.iter().map(|input| input.map(input_shape)).collect(),
+            inputs: shapes,
             next,
             outputs,
             place: self.memory.borrow().place(),

@@ -113,12 +113,16 @@ fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![copy.with_edge(edge)])
 }
 
-/// A cast or a move; whether it is one at all shows in the capture, where the result is the argument itself.
+/// A cast or a move; whether it is one at all shows in the capture, where the result is the argument itself. Only a cast that
+/// autocast was taken to make may turn out to be none: cuDNN's recurrent layers have cast already, which a capture cannot see.
 fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let wanted = call.result(0)?;
     if source.is_on_host() {
         return Ok(smallvec![context.empty(wanted)]);
+    }
+    if source.dtype() == wanted.dtype && context.autocast() == Some(wanted.dtype) && call.bool(3) == Ok(false) {
+        return Ok(smallvec![source.clone()]);
     }
     let result = context.empty(source.layout().like(wanted.dtype));
     let edge = match wanted.dtype.is_differentiable() {

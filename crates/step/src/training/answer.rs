@@ -1,11 +1,12 @@
 //! An allocator answers a program's requests.
 
-use vramfit_allocator::{Allocator, BlockId, SegmentChange, Settings, SimulatedDriver};
+use vramfit_allocator::{Allocator, Block, BlockId, OutOfMemory, SegmentChange, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
-use crate::memory::{Aside, Category, Entry, Happening};
+use crate::memory::{Aside, Category, Entry, Happening, Plan};
+use crate::ops::LesserPlans;
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
@@ -15,7 +16,7 @@ impl Program {
 
     /// The same; the requests come with it where `keeps_journal` says so.
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
-        let mut gpu = Gpu::new(Allocator::brief(settings, driver), self.allocation_count());
+        let mut gpu = Gpu::new(Allocator::brief(settings, driver), self.allocation_count(), &self.lesser_plans);
         gpu.labels = keeps_journal.then(Vec::new);
         let mut goes_on = gpu.play(&self.entries, &self.asides, 0, &self.marks, |id| id);
         if goes_on && let Some(repeat) = &self.repeat {
@@ -35,6 +36,7 @@ impl Program {
             missing: self.missing.clone(),
             guessed: self.guessed.clone(),
             libraries: self.libraries,
+            guess: self.guess,
             failure: gpu.failure,
             journal: if keeps_journal { self.journal() } else { Vec::new() },
             labels: gpu.labels.unwrap_or_default(),
@@ -47,15 +49,25 @@ impl Program {
 #[derive(Clone, Copy)]
 struct Held {
     block: BlockId,
-    bytes: u64,
     category: Category,
 }
 
+/// How far PyTorch has gone on in cuDNN's list of plans.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    No,
+    ToLesser,
+    ToNone,
+}
+
 /// A GPU at work.
-struct Gpu {
+struct Gpu<'p> {
     allocator: Allocator<SimulatedDriver>,
     /// By the requests' numbers.
     held: Vec<Option<Held>>,
+    /// How far PyTorch has gone on from plans of cuDNN's, by their numbers.
+    fallbacks: Vec<Fallback>,
+    lesser_plans: &'p LesserPlans,
     account: Account,
     peak: Peak,
     place: u32,
@@ -66,11 +78,13 @@ struct Gpu {
     failure: Option<Failure>,
 }
 
-impl Gpu {
-    fn new(allocator: Allocator<SimulatedDriver>, allocations: usize) -> Gpu {
+impl<'p> Gpu<'p> {
+    fn new(allocator: Allocator<SimulatedDriver>, allocations: usize, lesser_plans: &'p LesserPlans) -> Gpu<'p> {
         Gpu {
             allocator,
             held: Vec::with_capacity(allocations),
+            fallbacks: Vec::new(),
+            lesser_plans,
             account: Account::default(),
             peak: Peak::default(),
             place: 0,
@@ -123,30 +137,24 @@ impl Gpu {
     fn answer(&mut self, entry: &Entry, number: &impl Fn(u32) -> u32) -> bool {
         self.instant += 1;
         match *entry {
-            Entry::Allocate { id, bytes, place, category } => {
+            Entry::Allocate { id, bytes, place, category, plan } => {
                 self.place = place;
-                let block = match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
+                let block = match self.allocate(bytes, plan) {
                     Ok(block) => block,
-                    Err(_) if category == Category::Workspace => {
-                        self.note_segments();
-                        let id = number(id) as usize;
-                        if self.held.len() <= id {
-                            self.held.resize(id + 1, None);
-                        }
-                        return true;
-                    }
                     Err(error) => {
                         self.failure = Some(Failure { error, place });
                         return false;
                     }
                 };
                 self.note_segments();
-                let id = number(id) as usize;
-                if self.held.len() <= id {
-                    self.held.resize(id + 1, None);
+                let id = number(id);
+                if self.held.len() <= id as usize {
+                    self.held.resize(id as usize + 1, None);
                 }
-                self.held[id] = Some(Held { block, bytes, category });
-                self.label(id as u32, block, category);
+                let Some(block) = block else { return true };
+                self.held[id as usize] = Some(Held { block, category });
+                self.label(id, block, category);
+                let bytes = self.allocator.block(block).requested;
                 self.account.requested[category as usize] += bytes;
                 self.account.rounding += self.allocator.block(block).size - bytes;
                 let allocated = self.allocator.allocated_bytes();
@@ -155,9 +163,10 @@ impl Gpu {
                 }
             }
             Entry::Free { id } => {
-                if let Some(Held { block, bytes, category }) = self.held[number(id) as usize].take() {
-                    self.account.requested[category as usize] -= bytes;
-                    self.account.rounding -= self.allocator.block(block).size - bytes;
+                if let Some(Held { block, category }) = self.held[number(id) as usize].take() {
+                    let Block { size, requested, .. } = *self.allocator.block(block);
+                    self.account.requested[category as usize] -= requested;
+                    self.account.rounding -= size - requested;
                     self.allocator.free(block);
                 }
             }
@@ -165,12 +174,36 @@ impl Gpu {
         true
     }
 
+    /// A block; of a plan of cuDNN's, the workspace of the first one for which there is room, from where PyTorch has got to on:
+    /// what it has found, it keeps to. `None` is the last, which needs none.
+    #[inline]
+    fn allocate(&mut self, bytes: u64, plan: Option<Plan>) -> Result<Option<BlockId>, OutOfMemory> {
+        let Some(plan) = plan else { return self.allocator.allocate(bytes, 0, PoolId::DEFAULT).map(Some) };
+        let number = plan.get() as usize;
+        if self.fallbacks.len() <= number {
+            self.fallbacks.resize(number + 1, Fallback::No);
+        }
+        let lesser = self.lesser_plans.instead_of(plan, bytes);
+        loop {
+            let (wanted, next) = match self.fallbacks[number] {
+                Fallback::No => (bytes, Fallback::ToLesser),
+                Fallback::ToLesser => (lesser.unwrap_or(0), Fallback::ToNone),
+                Fallback::ToNone => return Ok(None),
+            };
+            match if wanted > 0 { self.allocator.allocate(wanted, 0, PoolId::DEFAULT).ok() } else { None } {
+                Some(block) => return Ok(Some(block)),
+                None => self.fallbacks[number] = next,
+            }
+        }
+    }
+
     fn recount(&mut self, id: u32, category: Category) {
         if let Some(held) = &mut self.held[id as usize] {
-            self.account.requested[held.category as usize] -= held.bytes;
-            self.account.requested[category as usize] += held.bytes;
-            held.category = category;
             let block = held.block;
+            let bytes = self.allocator.block(block).requested;
+            self.account.requested[held.category as usize] -= bytes;
+            self.account.requested[category as usize] += bytes;
+            held.category = category;
             self.label(id, block, category);
         }
     }

@@ -4,9 +4,9 @@ use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
 
 use super::report::Phase;
-use crate::forward::Missing;
-use crate::memory::{Aside, Category, Entry};
-use crate::ops::{Guessed, Libraries};
+use crate::forward::{Guess, Missing};
+use crate::memory::{Aside, Entry};
+use crate::ops::{Guessed, LesserPlans, Libraries};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
@@ -26,6 +26,10 @@ pub struct Program {
     pub guessed: Guessed,
     /// What the process has loaded in the end.
     pub libraries: Libraries,
+    /// What it assumes of what nobody knows.
+    pub guess: Guess,
+    /// What cuDNN's plans give way to where there is no room for them.
+    pub(super) lesser_plans: LesserPlans,
 }
 
 /// The end of a phase.
@@ -68,8 +72,8 @@ impl Program {
         let mut journal = self.entries.clone();
         self.each_repeat(|_, entries, _, renumber| {
             journal.extend(entries.iter().map(|entry| match *entry {
-                Entry::Allocate { id, bytes, place, category } => {
-                    Entry::Allocate { id: renumber.renumber(id), bytes, place, category }
+                Entry::Allocate { id, bytes, place, category, plan } => {
+                    Entry::Allocate { id: renumber.renumber(id), bytes, place, category, plan }
                 }
                 Entry::Free { id } => Entry::Free { id: renumber.renumber(id) },
             }));
@@ -87,8 +91,8 @@ impl Program {
         // A repeated step holds what the step that it repeats held.
         for entry in &self.entries {
             match *entry {
-                Entry::Allocate { id, bytes, category, .. } => {
-                    let needed = if category == Category::Workspace { 0 } else { block_size(bytes, &plain) };
+                Entry::Allocate { id, bytes, plan, .. } => {
+                    let needed = if plan.is_none() { block_size(bytes, &plain) } else { 0 };
                     let id = id as usize;
                     if held.len() <= id {
                         held.resize(id + 1, 0);

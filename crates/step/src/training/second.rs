@@ -179,11 +179,11 @@ impl Copy {
         for entry in entries {
             match *entry {
                 Entry::Allocate { id, .. } if self.lasts(id) => {}
-                Entry::Allocate { id, bytes, place, category } => {
+                Entry::Allocate { id, bytes, place, category, plan } => {
                     let number = self.next_id;
                     self.numbers[id as usize] = number;
                     self.next_id += 1;
-                    memory.write(Entry::Allocate { id: number, bytes, place, category });
+                    memory.write(Entry::Allocate { id: number, bytes, place, category, plan });
                 }
                 Entry::Free { id } => memory.write(Entry::Free { id: self.numbers[id as usize] }),
             }

@@ -226,7 +226,18 @@ impl<'a> Script<'a> {
         let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
         let guessed = self.context.guessed().clone();
-        Program { entries, asides, marks: self.marks, repeat, missing: self.missing, guessed, libraries }
+        let lesser_plans = self.context.lesser_plans();
+        Program {
+            entries,
+            asides,
+            marks: self.marks,
+            repeat,
+            missing: self.missing,
+            guessed,
+            libraries,
+            guess: self.options.guess,
+            lesser_plans,
+        }
     }
 
     fn train(&mut self, step: u32) {

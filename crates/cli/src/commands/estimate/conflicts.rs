@@ -38,6 +38,7 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
         let asked = [
             ("--optimizer", options.optimizer.0 != Kind::AdamW),
             ("--optimizer-impl", options.optimizer_impl.0 != Implementation::Default),
+            ("--weight-decay", options.weight_decay),
             ("--clip-grad", options.clip_grad),
             ("--checkpoint", options.checkpoint.0 != Choice::Nothing),
             ("--accumulate", options.accumulate != 1),

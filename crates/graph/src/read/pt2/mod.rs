@@ -9,6 +9,7 @@ mod argument;
 mod assemble;
 pub(super) mod autocast;
 mod document;
+mod fast_path;
 mod flatten;
 mod fold;
 mod lifetime;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::autocast::{Policy, policy};
+use super::fast_path::fused_layer;
 use super::flatten::{Flat, FlatCall, Item, Operators};
 use super::lifetime::{Event, for_each_tensor};
 use super::open;
@@ -44,8 +45,18 @@ pub(super) enum Shape {
 /// The calls in one precision and mode; `given` tensors are there before.
 pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision, mode: Mode) -> Calls {
     let mut builder = Builder::new(flat, operators, precision, mode);
-    for item in &flat.items {
-        builder.item(item);
+    let mut at = 0;
+    while at < flat.items.len() {
+        match builder.fast_path(at) {
+            Some((call, end)) => {
+                builder.call(&call);
+                at = end;
+            }
+            None => {
+                builder.item(&flat.items[at]);
+                at += 1;
+            }
+        }
     }
     builder.calls
 }
@@ -101,6 +112,12 @@ impl<'a> Builder<'a> {
                 has_turned_off: false,
             },
         }
+    }
+
+    /// The call that stands for those from here on where evaluation takes another path, and where they end.
+    fn fast_path(&mut self, at: usize) -> Option<(FlatCall, usize)> {
+        let is_open = self.mode == Mode::Eval && self.autocast.last().copied().flatten().is_none();
+        is_open.then(|| fused_layer(self.flat, self.operators, at)).flatten()
     }
 
     fn item(&mut self, item: &Item) {

@@ -11,8 +11,9 @@ use vramfit_trace::snapshot::Action;
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};
 use super::super::places::Places;
-use crate::explain::html::columns::Columns;
-use crate::explain::html::compress;
+use super::peak::phase_name;
+use crate::viewer::columns::Columns;
+use crate::viewer::compress;
 
 /// The regions of the simulated address space that are used. They lie so far apart that a browser's numbers, exact up to
 /// 2^53, could not hold the distance: on the page they stand side by side.
@@ -60,7 +61,8 @@ struct Piece {
 /// The columns, compressed.
 pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let pieces = pieces(run);
-    let segments = &run.segments;
+    let answered = answered(run);
+    let segments: Vec<_> = run.segments.iter().filter(|(instant, _)| *instant <= answered).collect();
     let addresses = pieces.iter().map(|piece| piece.address).chain(segments.iter().map(|(_, change)| change.address));
     let regions = Regions::of(addresses.collect());
     let mut columns = Columns::default();
@@ -74,7 +76,7 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let name = |category: Category| category_name(category);
     let role = |category: Category| CATEGORY_NAMES.iter().position(|known| *known == name(category)).unwrap_or(0);
     columns.add("role", pieces.iter().map(|piece| role(piece.category) as u64));
-    columns.add_differences("time", run.journal.iter().map(|_| 0));
+    columns.add_differences("time", (0..answered).map(|_| 0));
     columns.add_differences("segmentAt", segments.iter().map(|(instant, _)| u64::from(*instant)));
     columns.add("segmentKind", segments.iter().map(|(_, change)| segment_kind(change.action)));
     columns.add_differences("segmentAddress", segments.iter().map(|(_, change)| regions.place(change.address)));
@@ -104,7 +106,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     for (index, entry) in run.journal.iter().enumerate() {
         let instant = index as u32 + 1;
         match *entry {
-            Entry::Allocate { id, bytes, place, category } => {
+            Entry::Allocate { id, bytes, place, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);
                 pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });
@@ -122,38 +124,56 @@ fn pieces(run: &Run) -> Vec<Piece> {
             (piece.size, piece.address, piece.category) = (label.block, label.address, label.category);
         }
     }
-    // After a failure nothing has a block.
-    let answered = run.labels.last().map_or(0, |label| label.instant);
+    // After a failure nothing has a block, and nothing is let go of.
+    let answered = answered(run);
     pieces.retain(|piece| piece.born <= answered);
+    for piece in &mut pieces {
+        piece.died = piece.died.filter(|&died| died <= answered);
+    }
     pieces
 }
 
+/// How many requests of a run were answered: all, or those up to the last before the one that failed.
+fn answered(run: &Run) -> u32 {
+    match run.failure {
+        None => run.journal.len() as u32,
+        Some(_) => run.labels.last().map_or(0, |label| label.instant),
+    }
+}
+
 fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
-    let peak = run.peak().map_or(0, |phase| phase.peak.instant);
+    let events = answered(run);
+    // A run that dies while it is built has no peak; the most is held where it ends.
+    let peak = run.peak().map_or(events, |phase| phase.peak.instant);
     let mut steps: Vec<[u32; 2]> = Vec::new();
-    let mut start = 0;
+    let mut phases: Vec<Value> = Vec::new();
+    let (mut start, mut before) = (0, 0);
     for phase in &run.phases {
+        let end = phase.end.min(events);
+        phases.push(json!([before, end, phase_name(phase.phase.name())]));
+        before = end;
         if phase.phase == Phase::Build {
-            start = phase.end;
+            start = end;
         } else if matches!(phase.phase, Phase::Step | Phase::Eval) {
-            steps.push([start, phase.end]);
-            start = phase.end;
+            steps.push([start, end]);
+            start = end;
         }
     }
     let head = json!({
-        "events": run.journal.len(),
+        "events": events,
         "lowestAddress": "0",
         "earlier": 0,
         "hasFrames": true,
         "isSimulated": true,
         "steps": steps,
+        "phases": phases,
         "unfinished": null,
         "roles": CATEGORY_NAMES,
         "roleOrder": (0..CATEGORY_NAMES.len()).collect::<Vec<_>>(),
         "findings": [],
         "peak": i64::from(peak) - 1,
         "reservedPeak": i64::from(peak) - 1,
-        "ooms": run.failure.map_or_else(Vec::new, |failure| vec![json!([run.labels.last().map_or(0, |label| label.instant), failure.error.requested])]),
+        "ooms": run.failure.map_or_else(Vec::new, |failure| vec![json!([events, failure.error.requested])]),
         "strings": tables.strings,
     });
     match head {

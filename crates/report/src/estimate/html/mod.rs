@@ -1,11 +1,12 @@
-//! One self-contained page on an estimate: the step's timeline in the viewer that recordings have, the treemap of the
-//! peak, the modules.
+//! The page on an estimate: from the verdict to what the peak is made of, the timeline, who holds it, the modules.
 //!
-//! A simulated run is packed as a recording is; numbers, treemap and table are plain HTML and need no script.
+//! A simulated run is packed as a recording is ([`data`]) and shown in the same viewer; all else is plain HTML and can be
+//! read without any script.
 
 mod data;
+mod holders;
+mod peak;
 mod table;
-mod treemap;
 
 use vramfit_graph::bind::Bound;
 use vramfit_step::layers::Layer;
@@ -13,64 +14,109 @@ use vramfit_step::training::Run;
 
 use super::EstimateReport;
 use super::places::Places;
-use crate::explain::html::{SCRIPTS, STYLE, base64, escape, fill};
+use crate::page::parts::{Number, notes};
+use crate::page::{Origin, Page, Section, Verdict, escape, settings, treemap};
 use crate::size::{grouped, human};
+use crate::viewer;
 
-const PAGE: &str = include_str!("page.html");
-const MORE_STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("estimate.css");
+const GROUPINGS: &str = "<option value=\"role\">purpose</option><option value=\"module\">module</option>\
+                         <option value=\"line\">line</option>";
+const AXES: &str = "<option value=\"event\">requests</option>";
 
 /// The page on `report`, made of `run`, which kept its journal.
-pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Layer]) -> String {
+pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Layer], origin: &Origin) -> String {
     let places = Places::new(bound);
-    let packed = base64::encode(&data::pack(bound, run, &places));
-    let parts = [
-        ("{{name}}", escape(&report.model)),
-        ("{{style}}", STYLE.to_owned() + MORE_STYLE),
-        ("{{summary}}", summary(report)),
-        ("{{verdict}}", verdict(report)),
-        ("{{treemap}}", treemap::treemap(&report.all_holders(bound, run, &places))),
-        ("{{layers}}", table::table(layers)),
-        ("{{script}}", SCRIPTS.concat()),
-        ("{{data}}", packed),
-    ];
-    fill(PAGE, &parts)
+    let holders = report.all_holders(bound, run, &places);
+    Page {
+        command: "estimate",
+        name: &report.model,
+        verdict: verdict(report),
+        numbers: numbers(report),
+        sections: vec![
+            Section::new("peak", "At the peak", peak::peak(report)),
+            viewer::section(GROUPINGS, AXES),
+            Section {
+                id: "holders",
+                title: "Who holds the peak",
+                tools: treemap::choice("module"),
+                body: holders::holders(&holders),
+            },
+            Section::new("layers", "Modules", table::table(layers)),
+        ],
+        origin,
+        settings: settings(&report.settings),
+        styles: vec![viewer::STYLE, treemap::STYLE, STYLE],
+        scripts: viewer::SCRIPTS.to_vec(),
+        data: Some(data::pack(bound, run, &places)),
+    }
+    .html()
 }
 
 /// The numbers at the top.
-fn summary(report: &EstimateReport) -> String {
+fn numbers(report: &EstimateReport) -> Vec<Number> {
     let spread = |low: u64, high: u64| match low == high {
         true => "the same under every order of addresses".to_owned(),
         false => format!("{} to {}", human(low), human(high)),
     };
     let word = |key: &str| report.peak[key].as_str().unwrap_or("").to_owned();
     let step = report.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
-    let numbers = [
-        ("Peak allocated", human(report.peak_allocated), format!("{step}{} {}", word("phase"), word("module"))),
-        ("Peak reserved", human(report.peak_reserved), spread(report.reserved_range.low, report.reserved_range.high)),
-        ("On the device", human(report.device_used), format!("{} of it CUDA context", human(report.context))),
-        ("Parameters", grouped(report.parameters), String::new()),
-    ];
-    let item = |(name, value, note): &(&str, String, String)| {
-        format!("<div><dt>{name}</dt><dd>{}<small>{}</small></dd></div>", escape(value), escape(note))
+    let place = match report.peak.is_null() {
+        true => "it dies while the model is moved to the GPU".to_owned(),
+        false => format!("{step}{} {}", peak::phase_name(&word("phase")), word("module")),
     };
-    numbers.iter().map(item).collect()
+    let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
+    vec![
+        Number::new("Peak allocated", human(report.peak_allocated), place),
+        Number::new(
+            "Peak reserved",
+            human(report.peak_reserved),
+            spread(report.reserved_range.low, report.reserved_range.high),
+        ),
+        Number::new(
+            "On the device",
+            human(report.device_used),
+            format!("{} of it CUDA context, {whose}", human(report.context)),
+        ),
+        Number::new("Parameters", grouped(report.parameters), String::new()),
+    ]
 }
 
 /// Whether it fits, and what to know about the answer.
-fn verdict(report: &EstimateReport) -> String {
-    let mut lines = Vec::new();
+fn verdict(report: &EstimateReport) -> Verdict {
+    let mut details = String::new();
+    let (is_good, title) = match &report.fit {
+        None => (None, format!("It takes {} on the GPU", human(report.device_used))),
+        Some(fit) => {
+            let place = match &fit.gpu {
+                Some(gpu) if report.vram.is_none() => format!("on the {gpu}"),
+                _ => format!("in {}", human(fit.capacity)),
+            };
+            let title = match fit.verdict {
+                "fits" => format!("Fits {place}"),
+                "too-close" => format!("Too close to tell {place}"),
+                _ => format!("Does not fit {place}"),
+            };
+            (Some(fit.verdict == "fits"), title)
+        }
+    };
     if let Some(fit) = &report.fit {
-        let class = if fit.verdict == "fits" { "clean" } else { "bad" };
-        let place = fit.gpu.as_ref().map_or_else(String::new, |gpu| format!(" on the {gpu}"));
-        let text = format!("{}{place}: there are {}", fit.verdict.replace('-', " "), human(fit.capacity));
-        lines.push(format!("<p class=\"{class}\">{}</p>", escape(&text)));
-        if let Some(message) = &fit.message {
-            lines.push(format!("<p class=\"place\">{}</p>", escape(message)));
+        match &fit.message {
+            Some(message) => details += &format!("<p class=\"place\">{}</p>", escape(message)),
+            None => {
+                let taken = if report.vram.is_some() { report.peak_reserved } else { report.device_used };
+                let share = 100.0 * taken as f64 / fit.capacity.max(1) as f64;
+                details += &format!("<p>It takes {} of {} ({share:.0} %).</p>", human(taken), human(fit.capacity));
+            }
         }
     }
+    details += match report.exact {
+        true => "<p>Exact to the byte, as far as PyTorch is deterministic.</p>",
+        false => "<p>Not called exact; the notes say why.</p>",
+    };
     if !report.unmodelled.is_empty() {
-        lines.push(format!("<p class=\"bad\">not modelled: {}</p>", escape(&report.unmodelled.join(", "))));
+        details += &format!("<p class=\"bad\">Not modelled: {}</p>", escape(&report.unmodelled.join(", ")));
     }
-    lines.extend(report.notes.iter().map(|note| format!("<p class=\"help\">{}</p>", escape(note))));
-    lines.concat()
+    details += &notes(&report.notes);
+    Verdict { is_good, title, details }
 }

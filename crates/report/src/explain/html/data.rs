@@ -1,20 +1,18 @@
 //! The recording, packed for the page.
 
 use std::collections::HashMap;
-use std::io::Write;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 use vramfit_explain::history::OUTSIDE;
-use vramfit_explain::origin::FrameKind;
+use vramfit_explain::origin::{Activity, FrameKind};
 use vramfit_explain::roles::Role;
 use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::{Action, FrameId, Snapshot, StackId, StringId};
 use vramfit_trace::start::Start;
 
-use super::columns::Columns;
-use crate::explain::place::role;
+use crate::explain::place::{activity, role};
+use crate::viewer::columns::Columns;
+use crate::viewer::compress;
 
 /// How many allocations of a finding are named; more cannot be told apart on a screen.
 const ALLOCATIONS: usize = 200_000;
@@ -37,13 +35,6 @@ pub fn pack(snapshot: &Snapshot, explanation: &Explanation) -> Vec<u8> {
     compress(&packed)
 }
 
-pub fn compress(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Writing into memory does not fail.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
-}
-
 fn head(snapshot: &Snapshot, explanation: &Explanation, tables: &Tables, lowest: u64) -> Map<String, Value> {
     let event = |event: u32| if event == OUTSIDE { -1 } else { i64::from(event) };
     let steps: Vec<Value> = explanation.steps.list.iter().map(|step| json!([step.first, step.end])).collect();
@@ -63,6 +54,7 @@ fn head(snapshot: &Snapshot, explanation: &Explanation, tables: &Tables, lowest:
         "earlier": explanation.history.earlier,
         "hasFrames": explanation.origins.has_frames,
         "steps": steps,
+        "phases": phases(explanation),
         "unfinished": explanation.steps.unfinished,
         "roles": Role::ALL.map(role),
         "findings": findings.collect::<Vec<_>>(),
@@ -75,6 +67,26 @@ fn head(snapshot: &Snapshot, explanation: &Explanation, tables: &Tables, lowest:
         Value::Object(head) => head,
         _ => Map::new(),
     }
+}
+
+/// What the program was doing, from instant to instant: forward, backward, optimizer.
+fn phases(explanation: &Explanation) -> Vec<Value> {
+    let events = explanation.history.allocated.len() as u32;
+    let mut runs: Vec<(u32, u32, Activity)> = Vec::new();
+    let is_known = |activity: Activity| !matches!(activity, Activity::Other | Activity::Unknown);
+    for span in explanation.phases.spans.iter().filter(|span| is_known(span.activity)) {
+        let end = if span.end_event == OUTSIDE { events } else { span.end_event };
+        match runs.last_mut() {
+            // What lies between two parts of one pass, such as the loss, does not part them.
+            Some((first, last, activity))
+                if *activity == span.activity && (span.first_event - *last) * 4 <= end - *first =>
+            {
+                *last = end;
+            }
+            _ => runs.push((span.first_event, end, span.activity)),
+        }
+    }
+    runs.iter().map(|(first, end, doing)| json!([first, end, activity(*doing)])).collect()
 }
 
 /// Each allocation: when it was made, how long it lived, where it lay, how large it was, whose it is.

@@ -1,17 +1,43 @@
-//! The findings and the numbers at the top, as plain HTML.
+//! The verdict, the numbers at the top, the holders and the findings, as plain HTML.
 
 use vramfit_explain::history::OUTSIDE;
 use vramfit_explain::origin::Activity;
+use vramfit_explain::roles::Role;
 use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
-use super::escape::escape;
-use crate::explain::place::{activity, place, stack};
-use crate::explain::words::{percent, words};
+use crate::explain::place::{activity, place, role, stack};
+use crate::explain::text::who;
+use crate::explain::words::{count, percent, words};
+use crate::page::parts::{Column, Number, head, number};
+use crate::page::treemap::{Leaf, treemap};
+use crate::page::{Verdict, escape};
 use crate::size::{grouped, human};
 
+/// How many holders are listed.
+const HOLDERS: usize = 40;
+
+/// Whether anything was found.
+pub fn verdict(snapshot: &Snapshot, explanation: &Explanation) -> Verdict {
+    let findings = &explanation.findings;
+    let first = findings.first().map_or_else(String::new, |finding| {
+        format!("<p>{}: {}</p>", finding.details.kind(), escape(&words(snapshot, explanation, finding).title))
+    });
+    let differences = match explanation.history.mismatches {
+        0 => String::new(),
+        number => {
+            format!("<p>{} differences between the recording and its replay; sizes are estimates</p>", grouped(number))
+        }
+    };
+    let title = match findings.len() {
+        0 => "No findings".to_owned(),
+        number => count(number as u64, "finding"),
+    };
+    Verdict { is_good: Some(findings.is_empty()), title, details: first + &differences }
+}
+
 /// The numbers at the top.
-pub fn summary(explanation: &Explanation) -> String {
+pub fn numbers(explanation: &Explanation) -> Vec<Number> {
     let peak = &explanation.peak;
     let reserved = explanation.reserved_peak;
     let mut when = match peak.event {
@@ -24,28 +50,60 @@ pub fn summary(explanation: &Explanation) -> String {
     if !matches!(peak.activity, Activity::Unknown | Activity::Other) {
         when += &format!(", {}", activity(peak.activity));
     }
-    let numbers = [
-        ("Peak allocated", human(peak.allocated), when),
-        ("Peak reserved", human(reserved.reserved), format!("{} allocated then", human(reserved.allocated))),
-        (
-            "Stranded",
-            human(reserved.stranded()),
+    let stranded = format!(
+        "{} of reserved; largest hole {}",
+        percent(reserved.stranded(), reserved.reserved),
+        human(reserved.largest_hole)
+    );
+    let events = format!("{} events", grouped(explanation.history.allocated.len() as u64));
+    vec![
+        Number::new("Peak allocated", human(peak.allocated), when),
+        Number::new("Peak reserved", human(reserved.reserved), format!("{} allocated then", human(reserved.allocated))),
+        Number::new("Stranded", human(reserved.stranded()), stranded),
+        Number::new("Steps", grouped(explanation.steps.list.len() as u64), events),
+    ]
+}
+
+/// Who holds what at the peak: the treemap, and the largest in a table.
+pub fn holders(snapshot: &Snapshot, explanation: &Explanation) -> String {
+    let peak = &explanation.peak;
+    let names: Vec<String> = peak.holders.iter().map(|holder| who(snapshot, holder)).collect();
+    let leaves: Vec<Leaf<'_>> = peak
+        .holders
+        .iter()
+        .zip(&names)
+        .map(|(holder, name)| Leaf {
+            kind: role(holder.role),
+            color: Role::ALL.iter().position(|other| *other == holder.role).unwrap_or(0),
+            owner: name,
+            block: name,
+            bytes: holder.bytes,
+        })
+        .collect();
+    let rows: String = peak
+        .holders
+        .iter()
+        .zip(&names)
+        .take(HOLDERS)
+        .map(|(holder, name)| {
             format!(
-                "{} of reserved; largest hole {}",
-                percent(reserved.stranded(), reserved.reserved),
-                human(reserved.largest_hole)
-            ),
-        ),
-        (
-            "Steps",
-            grouped(explanation.steps.list.len() as u64),
-            format!("{} events", grouped(explanation.history.allocated.len() as u64)),
-        ),
-    ];
-    let item = |(name, value, note): &(&str, String, String)| {
-        format!("<div><dt>{name}</dt><dd>{}<small>{}</small></dd></div>", escape(value), escape(note))
+                "<tr><th scope=\"row\" class=\"place\">{}</th><td>{}</td>{}{}</tr>",
+                escape(name),
+                role(holder.role),
+                number(holder.bytes, &human(holder.bytes)),
+                number(holder.blocks, &grouped(holder.blocks))
+            )
+        })
+        .collect();
+    let head = head(&[Column::Text("line"), Column::Text("for"), Column::Number("held"), Column::Number("blocks")]);
+    let rest = match peak.holders.len().saturating_sub(HOLDERS) {
+        0 => String::new(),
+        more => format!("<caption>the {HOLDERS} largest; {more} smaller ones are left out</caption>"),
     };
-    numbers.iter().map(item).collect()
+    format!(
+        "{}<div class=\"scroll\"><table class=\"sortable holders\">{rest}{head}<tbody>{rows}</tbody></table></div>",
+        treemap(&leaves)
+    )
 }
 
 /// The findings, each with a link that moves the timeline.

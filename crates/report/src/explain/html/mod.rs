@@ -1,65 +1,50 @@
-//! One self-contained page: timeline, segments, findings.
+//! The page on a recording: findings, timeline and segments, who holds what at the peak.
 //!
-//! The recording travels inside the page as compressed columns ([`columns`], [`data`]); the browser unpacks them and
-//! draws. The findings are plain HTML ([`findings`]), so that they can be read without any script. Whatever comes from
-//! the recording is either inside the compressed columns, or escaped.
+//! The findings are plain HTML ([`findings`]), so that they can be read without any script; the recording itself travels in
+//! the viewer's columns ([`data`]).
 
-pub(crate) mod base64;
-pub(crate) mod columns;
 mod data;
-mod escape;
 mod findings;
 
 use vramfit_explain::Explanation;
 use vramfit_trace::snapshot::Snapshot;
 
-pub(crate) use self::data::compress;
-pub(crate) use self::escape::escape;
+use crate::page::treemap;
+use crate::page::{Origin, Page, Section};
+use crate::viewer;
 
-const PAGE: &str = include_str!("page/page.html");
-pub(crate) const STYLE: &str = include_str!("page/style.css");
-pub(crate) const SCRIPTS: [&str; 8] = [
-    include_str!("page/format.js"),
-    include_str!("page/unpack.js"),
-    include_str!("page/recording.js"),
-    include_str!("page/groups.js"),
-    include_str!("page/timeline.js"),
-    include_str!("page/segments.js"),
-    include_str!("page/details.js"),
-    include_str!("page/main.js"),
-];
+const STYLE: &str = include_str!("findings.css");
+const GROUPINGS: &str = "<option value=\"role\">purpose</option><option value=\"line\">line</option>\
+                         <option value=\"finding\" hidden>finding</option>";
+const AXES: &str = "<option value=\"event\">events</option><option value=\"time\">time</option>";
 
 /// The page on `explanation`; `name` is what the recording is called.
-pub fn page(snapshot: &Snapshot, explanation: &Explanation, name: &str) -> String {
-    let packed = base64::encode(&data::pack(snapshot, explanation));
-    let parts = [
-        ("{{name}}", escape(name)),
-        ("{{style}}", STYLE.to_string()),
-        ("{{summary}}", findings::summary(explanation)),
-        ("{{findings}}", findings::findings(snapshot, explanation)),
-        ("{{script}}", SCRIPTS.concat()),
-        ("{{data}}", packed),
+pub fn page(snapshot: &Snapshot, explanation: &Explanation, name: &str, origin: &Origin) -> String {
+    let mut sections = vec![
+        Section::new("findings", "Findings", findings::findings(snapshot, explanation)),
+        viewer::section(GROUPINGS, AXES),
     ];
-    fill(PAGE, &parts)
-}
-
-/// Puts the parts in their places, in one go: what a part brings along is never looked at again.
-pub(crate) fn fill(template: &str, parts: &[(&str, String)]) -> String {
-    let mut page = String::with_capacity(template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
-    let mut rest = template;
-    while let Some(begin) = rest.find("{{") {
-        let name = parts.iter().find(|(name, _)| rest[begin..].starts_with(name));
-        let end = begin + name.map_or(2, |(name, _)| name.len());
-        match name {
-            Some((_, part)) => {
-                page.push_str(&rest[..begin]);
-                page.push_str(part);
-            }
-            None => page.push_str(&rest[..end]),
-        }
-        rest = &rest[end..];
+    if !explanation.peak.holders.is_empty() {
+        sections.push(Section {
+            id: "holders",
+            title: "Who holds the peak",
+            tools: treemap::choice("line"),
+            body: findings::holders(snapshot, explanation),
+        });
     }
-    page + rest
+    Page {
+        command: "explain",
+        name,
+        verdict: findings::verdict(snapshot, explanation),
+        numbers: findings::numbers(explanation),
+        sections,
+        origin,
+        settings: Vec::new(),
+        styles: vec![viewer::STYLE, treemap::STYLE, STYLE],
+        scripts: viewer::SCRIPTS.to_vec(),
+        data: Some(data::pack(snapshot, explanation)),
+    }
+    .html()
 }
 
 #[cfg(test)]
@@ -77,7 +62,7 @@ mod tests {
         program.allocate(512 << 20, stack);
         let snapshot = program.snapshot();
         let explanation = explain(&snapshot, 0, &Settings::default(), None);
-        page(&snapshot, &explanation, file)
+        page(&snapshot, &explanation, file, &Origin::new(&["explain".into(), file.into()], &[file], "0.0.0"))
     }
 
     #[test]
@@ -86,7 +71,7 @@ mod tests {
         let page = page_of(hostile, "<b>{{findings}}</b>");
         assert!(!page.contains("<img src=x"), "a hostile file name got into the page");
         assert!(!page.contains("<b>{{"), "a hostile function name got into the page");
-        assert!(page.contains("&lt;/script&gt;&lt;img"), "the name is shown, escaped");
+        assert!(page.contains("script&gt;&lt;img"), "the name is shown, escaped");
         assert_eq!(page.matches("</script>").count(), 2, "one script, one for the data");
     }
 

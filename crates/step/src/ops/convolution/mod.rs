@@ -3,8 +3,11 @@
 mod classes;
 mod cudnn;
 mod geometry;
+mod neighbours;
+mod plan_cache;
 mod problem;
 mod recorded;
+mod table;
 mod workspace;
 
 use smallvec::smallvec;
@@ -15,6 +18,7 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 use geometry::{Backend, Geometry};
 
+pub use plan_cache::{LesserPlans, PlanCache, Planned};
 pub use problem::Problem;
 pub use recorded::Spread;
 pub use workspace::Plans;

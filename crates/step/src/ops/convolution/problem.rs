@@ -1,5 +1,8 @@
 //! A convolution as cuDNN sees it.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 use vramfit_graph::dtype::Dtype;
 
 use crate::format::Format;
@@ -37,6 +40,39 @@ pub struct Problem {
     pub dilation: Dims,
     /// Groups of channels.
     pub groups: i64,
+}
+
+/// Something for each of many convolutions.
+pub type ProblemMap<T> = HashMap<Problem, T, BuildHasherDefault<Mixer>>;
+
+/// A quick hash: shapes come from a model, not from an adversary.
+#[derive(Debug, Default)]
+pub struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number.cast_unsigned());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
 }
 
 /// How a tensor is copied.

@@ -144,8 +144,9 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
         weights: weights.into_iter().cloned().collect(),
         whole: None,
     };
+    // Autocast runs them in float16, whatever its own type is (`AutocastRNN.cpp`).
     let tensors = match context.autocast() {
-        Some(dtype) => Tensors::cast(context, given, dtype),
+        Some(_) => Tensors::cast(context, given, Dtype::Float16),
         None => given,
     };
     let input = match is_batch_first {

@@ -1,0 +1,98 @@
+//! `vramfit --help` on one screen: the commands by when one needs them, each with the line its definition has.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory};
+
+use crate::arguments::Arguments;
+
+/// When one needs which commands.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Before a run", &["estimate", "plan", "max-batch", "layers", "models", "catalogue"]),
+    ("After a run", &["explain", "replay"]),
+    ("Meanwhile", &["gpus", "top", "serve", "calibrate"]),
+    ("In sources", &["lint"]),
+];
+/// What the other commands are for.
+const OTHERS: &str = "In shells";
+
+/// The one definition of the command line, with its help in groups.
+pub fn command() -> Command {
+    let command = Arguments::command();
+    let list = list(&command);
+    let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}\n\
+         {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#}, which every command takes;\n         \
+         {literal}vramfit COMMAND --help{literal:#} tells more, {literal}--version{literal:#} which vramfit this is\n\
+         {head}Exit codes{head:#}  0 fits or is clean; 1 does not, or findings; 2 bad usage or input\n"
+    );
+    command.help_template(StyledStr::from(template))
+}
+
+/// A line for each command, its group before the first.
+fn list(command: &Command) -> String {
+    let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
+    let is_other = |name: &str| !GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let others: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| is_other(name)).collect();
+    let mut list = String::new();
+    for (group, names) in GROUPS.iter().copied().chain([(OTHERS, others.as_slice())]) {
+        for (index, name) in names.iter().enumerate() {
+            let about = command.find_subcommand(name).and_then(Command::get_about).map(StyledStr::to_string);
+            let group = if index == 0 { group } else { "" };
+            let (gap, pad) = (14_usize.saturating_sub(group.len()), 13_usize.saturating_sub(name.len()));
+            let _ = writeln!(
+                list,
+                "{head}{group}{head:#}{:gap$}{literal}{name}{literal:#}{:pad$}{}",
+                "",
+                "",
+                about.unwrap_or_default()
+            );
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_fits_on_a_screen_of_24_lines_and_80_columns_with_the_prompt_under_it() {
+        let text = command().render_long_help().to_string();
+        assert!(text.lines().count() <= 23, "{} lines:\n{text}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text, command().render_help().to_string(), "-h and --help say the same");
+    }
+
+    #[test]
+    fn every_command_has_its_line_once() {
+        let text = command().render_help().to_string();
+        for name in command().get_subcommands().map(Command::get_name).filter(|name| *name != "help") {
+            let lines = text.lines().filter(|line| line.split_whitespace().any(|word| word == name));
+            assert!(lines.count() >= 1, "{name} is missing:\n{text}");
+        }
+        for (_, names) in GROUPS {
+            assert!(names.iter().all(|name| command().find_subcommand(name).is_some()), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_every_command_ends_at_eighty_columns() {
+        let mut whole = command();
+        whole.build();
+        for command in whole.get_subcommands_mut() {
+            for text in [command.render_help().to_string(), command.render_long_help().to_string()] {
+                let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+                assert!(long.is_empty(), "{}: {long:#?}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,61 @@
+//! As it is and the best plan of each group, side by side.
+
+use vramfit_plan::search::Plan;
+
+use super::super::{PlanReport, times, title};
+use super::id;
+use crate::page::escape;
+use crate::page::parts::{Share, meter};
+use crate::size::human;
+
+/// A row each.
+pub fn glance(report: &PlanReport<'_, '_>) -> String {
+    let answer = report.answer;
+    let most = answer.groups.iter().filter_map(|group| group.best.as_ref()).map(|plan| report.taken(plan));
+    let most = most.chain([report.needed(), report.capacity().unwrap_or(0)]).max().unwrap_or(1);
+    // One length for all, so that they can be compared.
+    let bar = |name: &str, taken: u64, color: usize| {
+        let label = format!("{name}: {}", human(taken));
+        meter(&label, &[Share { name, bytes: taken, color }], report.capacity(), most)
+    };
+    let mut rows = format!(
+        "<tr><th scope=\"row\">As it is</th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+        bar("as it is", report.needed(), 12),
+        human(report.needed()),
+        times(1.0)
+    );
+    for group in &answer.groups {
+        let name = format!("<a href=\"#{}\">{}</a>", id(group.effect), title(group.effect));
+        rows += &match &group.best {
+            Some(best) => format!(
+                "<tr><th scope=\"row\">{name}<br><small>{}</small></th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+                changes(best),
+                bar(title(group.effect), report.taken(best), color(id(group.effect))),
+                human(report.taken(best)),
+                times(best.slowdown)
+            ),
+            None => {
+                format!("<tr><th scope=\"row\">{name}</th><td>{}</td><td></td><td></td></tr>", report.no_plan(group))
+            }
+        };
+    }
+    format!(
+        "<table class=\"glance\"><thead><tr><th scope=\"col\">plan</th><th scope=\"col\">of what there is</th><th scope=\"col\" class=\"number\">takes</th><th scope=\"col\" class=\"number\">time</th></tr></thead><tbody>{rows}</tbody></table><p class=\"help\">The mark is at {}, which is what there is. Time is for the same work, by that of the start.</p>",
+        human(report.capacity().unwrap_or(0))
+    )
+}
+
+fn changes(plan: &Plan) -> String {
+    match plan.changes.len() {
+        0 => "nothing needs to change".to_owned(),
+        _ => plan.changes.iter().map(|change| escape(change.trick)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn color(id: &str) -> usize {
+    match id {
+        "none" => 1,
+        "rounding" => 5,
+        _ => 3,
+    }
+}

@@ -1,0 +1,76 @@
+//! PyTorch's own caches of cuDNN's plans: each thread has one, and equal convolutions share a plan.
+
+use super::problem::{Problem, ProblemMap};
+use super::recorded::Spread;
+use super::workspace::lesser_plan;
+use crate::memory::Plan;
+use crate::ops::Thread;
+
+/// How many threads run convolutions.
+const THREADS: u32 = 2;
+
+/// The plans that have been asked for.
+#[derive(Debug, Default)]
+pub struct PlanCache {
+    known: ProblemMap<Known>,
+    lesser: LesserPlans,
+}
+
+/// Bytes of the workspace that the next plan needs which needs much less than the first, 0 where it needs none; for each plan that
+/// was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct LesserPlans(Vec<u64>);
+
+impl LesserPlans {
+    /// What is left to try once there is no room for a plan's own workspace, of `bytes`.
+    pub fn instead_of(&self, plan: Plan, bytes: u64) -> Option<u64> {
+        let place = (plan.get() - 1) / THREADS;
+        self.0.get(place as usize).copied().filter(|&lesser| lesser > 0 && lesser < bytes)
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    spread: Spread,
+    number: u32,
+    is_used: [bool; THREADS as usize],
+}
+
+/// The plan for a convolution on a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// Its number.
+    pub plan: Plan,
+    /// Its workspace.
+    pub spread: Spread,
+    /// Whether it is asked for the first time.
+    pub is_first: bool,
+}
+
+impl Known {
+    fn used_on(&mut self, thread: Thread) -> Planned {
+        let is_first = !std::mem::replace(&mut self.is_used[thread as usize], true);
+        let plan = Plan::MIN.saturating_add(self.number * THREADS + thread as u32);
+        Planned { plan, spread: self.spread, is_first }
+    }
+}
+
+impl PlanCache {
+    /// What the plans that were asked for give way to.
+    pub fn lesser(&self) -> LesserPlans {
+        self.lesser.clone()
+    }
+
+    /// The plan for `problem` on `thread`; `find` says what it needs where it has not been asked for on either.
+    pub fn get(&mut self, problem: &Problem, thread: Thread, find: fn(&Problem) -> Spread) -> Planned {
+        if let Some(known) = self.known.get_mut(problem) {
+            return known.used_on(thread);
+        }
+        let number = self.known.len() as u32;
+        let mut known = Known { spread: find(problem), number, is_used: [false; THREADS as usize] };
+        let planned = known.used_on(thread);
+        self.known.insert(problem.clone(), known);
+        self.lesser.0.push(lesser_plan(problem));
+        planned
+    }
+}

@@ -1,0 +1,245 @@
+"""Applied plans compute the plain loop's gradients, do what the printed code does, and can be taken back."""
+
+import copy
+
+import pytest
+import torch
+import vramfit
+from small import BATCH, blocks, images, loss_function
+from torch import nn
+from vramfit.answers.plan import Parts
+
+
+def plain(model, inputs, targets, steps=1, **options):
+    """The plain loop; returns gradients of its last step."""
+    optimizer = torch.optim.AdamW(model.parameters(), **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_function(model(inputs), targets).backward()
+        optimizer.step()
+    return {name: weight.grad for name, weight in model.named_parameters()}
+
+
+def assert_same(found, wanted, tolerance=1e-5):
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        distance = (found[name] - wanted[name]).norm() / wanted[name].norm().clamp_min(1e-12)
+        assert distance < tolerance, (name, float(distance))
+
+
+def gradients(model):
+    return {name: weight.grad for name, weight in model.named_parameters()}
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("captures")
+    for name, make in (("blocks", blocks), ("images", images)):
+        model, inputs, targets = make()
+        vramfit.capture(model, inputs, folder / name, targets=targets, loss=loss_function)
+    return folder
+
+
+_FOUND = {}
+
+
+def planned(captures, name="blocks", **settings):
+    """Plans, each asked for once."""
+    key = (name, str(settings))
+    if key not in _FOUND:
+        _FOUND[key] = vramfit.plan(captures / name, **{"vram": "1GiB", **settings})
+    return _FOUND[key]
+
+
+def too_small(captures, name):
+    """Plans for less than is needed."""
+    return planned(captures, name, vram=int(planned(captures, name).start.peak_reserved * 0.97))
+
+
+def state_of(model):
+    return {name: {key: id(value) for key, value in vars(module).items()} for name, module in model.named_modules()}
+
+
+WITHOUT_EFFECT = [
+    dict(checkpoint="blocks"), dict(checkpoint="blocks.*.up,head"), dict(accumulate=4, batch=BATCH // 4), dict(outputs="released"),
+    dict(optimizer_impl="fused"), dict(optimizer_impl="for-loop"), dict(optimizer_impl="foreach"), dict(zero_grad="before-backward"),
+    dict(set_to_none=False), dict(inputs_are="fresh"), dict(alloc_conf="expandable_segments:True"),
+    dict(checkpoint="blocks", accumulate=2, batch=BATCH // 2, outputs="released", inputs_are="fresh", optimizer_impl="fused"),
+]
+
+
+@pytest.mark.parametrize("settings", WITHOUT_EFFECT, ids=str)
+def test_settings_without_effect_give_the_same_gradients_and_weights(captures, settings):
+    start = planned(captures, **settings).start
+    model, inputs, targets = blocks()
+    reference = copy.deepcopy(model)
+    wanted = plain(reference, inputs, targets, steps=3)
+    before = state_of(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    applied = start.apply(model, optimizer, loss=loss_function)
+    losses = [float(applied.step({"x": inputs}, targets)) for _ in range(3)]
+    assert losses[0] > losses[2]
+    assert_same(gradients(model), wanted, 1e-3)
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters()):
+        # Adam divides by what may be all but zero.
+        assert torch.allclose(weight, other, atol=2e-3), name
+    applied.undo()
+    applied.undo()
+    model.zero_grad()
+    after = state_of(model)
+    assert after.keys() == before.keys() and all(after[name].keys() == before[name].keys() for name in before)
+    assert "forward" not in vars(model.blocks[0])
+    assert optimizer.param_groups[0]["fused"] is None and optimizer.param_groups[0]["foreach"] is None
+    optimizer.zero_grad()
+    loss_function(model(inputs), targets).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("name, make", [("blocks", blocks), ("images", images)])
+def test_plans_without_effect_give_the_same_gradients(captures, name, make):
+    plans = too_small(captures, name).group("none")
+    assert plans
+    for plan in plans:
+        model, inputs, targets = make()
+        wanted = plain(copy.deepcopy(model), inputs, targets)
+        with plan.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function) as applied:
+            applied.step(inputs, targets)
+            assert_same(gradients(model), wanted, 1e-4)
+            assert [n for n, m in model.named_modules() if "forward" in vars(m)] == list(plan.parts.checkpointed)
+        assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_activations_in_place_are_switched_and_switched_back(captures):
+    start = planned(captures, "images").start
+    names = ("act", "leaky")
+    start = vramfit.Plan(**{**vars(start), "parts": Parts((), None, names, None, None, "function")})
+    model, inputs, targets = images()
+    wanted = plain(copy.deepcopy(model), inputs, targets)
+    with start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function) as applied:
+        assert [name for name, module in model.named_modules() if getattr(module, "inplace", False)] == list(names)
+        applied.step(inputs, targets)
+        assert_same(gradients(model), wanted)
+    assert not any(getattr(module, "inplace", False) for module in model.modules())
+
+
+def test_the_binary_names_the_activations_that_may_be_in_place(captures):
+    found = [plan for plan in too_small(captures, "images") if plan.parts.in_place]
+    assert all(plan.parts.in_place == ("act", "leaky") and plan.settings["in_place"] for plan in found)
+
+
+def test_dropout_is_the_same_when_it_runs_again(captures):
+    start = planned(captures, checkpoint="blocks").start
+    model, inputs, targets = blocks(dropout=0.3)
+    reference = copy.deepcopy(model)
+    torch.manual_seed(7)
+    wanted = plain(reference, inputs, targets)
+    torch.manual_seed(7)
+    start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function).step(inputs, targets)
+    assert_same(gradients(model), wanted)
+
+
+def test_sequential_segments():
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(6)), nn.Linear(16, 10))
+    inputs, targets = torch.randn(8, 16), torch.randint(0, 10, (8,))
+    wanted = plain(copy.deepcopy(model), inputs, targets)
+    start = vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram="1GiB", checkpoint="sequential:3").start
+    assert start.parts.segments == 3
+    with start.apply(model) as applied:
+        applied.step(inputs, targets)
+        assert_same(gradients(model), wanted)
+    assert "forward" not in vars(model)
+
+
+@pytest.mark.parametrize("settings", [dict(amp="bf16"), dict(amp="fp16", clip_grad=True), dict(dtype="bf16")], ids=str)
+def test_other_precisions_are_near(captures, settings):
+    start = planned(captures, **settings).start
+    model, inputs, targets = blocks()
+    wanted = plain(copy.deepcopy(model), inputs, targets)
+    applied = start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function)
+    loss = applied.step(inputs, targets)
+    assert torch.isfinite(loss) and (applied.scaler is not None) == ("fp16" in settings.values())
+    found = {name: value.float() for name, value in gradients(model).items()}
+    if "clip_grad" in settings:
+        assert torch.sqrt(sum((value**2).sum() for value in found.values())) <= 1.01
+    else:
+        assert_same(found, wanted, 0.1)
+    applied.undo()
+    assert all(weight.dtype == torch.float32 for weight in (*model.parameters(), *model.buffers()))
+
+
+def test_a_loop_of_ones_own_uses_the_parts(captures):
+    start = planned(captures, accumulate=4, batch=BATCH // 4).start
+    model, inputs, targets = blocks()
+    reference = copy.deepcopy(model)
+    plain(reference, inputs, targets)
+    applied = start.apply(model, torch.optim.AdamW(model.parameters()))
+    stepped = []
+    for x, y in zip(inputs.chunk(4), targets.chunk(4)):
+        with applied.autocast():
+            loss = loss_function(model(x), y)
+        applied.backward(loss)
+        stepped.append(applied.update())
+    assert stepped == [False, False, False, True] and all(weight.grad is None for weight in model.parameters())
+    for weight, other in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(weight, other, atol=2e-3)
+
+
+def test_a_batch_that_does_not_divide_is_weighed(captures):
+    start = planned(captures, accumulate=4, batch=8).start
+    model, inputs, targets = blocks()
+    inputs, targets = inputs[:30], targets[:30]
+    wanted = plain(copy.deepcopy(model), inputs, targets)
+    start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function).step(inputs, targets)
+    assert_same(gradients(model), wanted)
+
+
+def test_an_optimizer_with_state_may_be_switched_and_back(captures):
+    start = planned(captures, optimizer_impl="fused").start
+    model, inputs, targets = blocks()
+    reference = copy.deepcopy(model)
+    plain(reference, inputs, targets, steps=3)
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = lambda: (optimizer.zero_grad(), loss_function(model(inputs), targets).backward(), optimizer.step())  # noqa: E731
+    step()
+    with start.apply(model, optimizer, loss=loss_function) as applied:
+        assert optimizer.param_groups[0]["fused"] is True
+        applied.step(inputs, targets)
+    assert optimizer.param_groups[0]["fused"] is None
+    step()
+    for weight, other in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(weight, other, atol=2e-3)
+
+
+def test_without_an_optimizer_one_is_made_as_the_printed_code_does(captures):
+    model, _, _ = blocks()
+    applied = planned(captures, optimizer="nesterov", optimizer_impl="for-loop").start.apply(model)
+    group = applied.optimizer.param_groups[0]
+    assert isinstance(applied.optimizer, torch.optim.SGD) and group["nesterov"] and group["foreach"] is False
+    assert planned(captures, optimizer="none").start.apply(model).optimizer is None
+
+
+def test_what_does_not_belong_together_is_refused_and_nothing_is_left_behind(captures):
+    plan = planned(captures, checkpoint="blocks").start
+    model, inputs, targets = blocks()
+    with pytest.raises(vramfit.PlanError, match="needed adamw"):
+        plan.apply(model, torch.optim.SGD(model.parameters()))
+    assert not any("forward" in vars(module) for module in model.modules())
+    with pytest.raises(vramfit.PlanError, match="has no module 'blocks.0'"):
+        plan.apply(nn.Linear(2, 2))
+    with pytest.raises(vramfit.PlanError, match="needed a torch.optim.Optimizer"):
+        plan.apply(model, "adamw")
+    with pytest.raises(vramfit.PlanError, match="loss: found none"):
+        plan.apply(model).step(inputs, targets)
+    stepped = torch.optim.AdamW(model.parameters())
+    loss_function(model(inputs), targets).backward()
+    stepped.step()
+    with pytest.raises(vramfit.PlanError, match="before the first step"):
+        planned(captures, dtype="bf16").start.apply(model, stepped)
+
+
+def test_a_larger_batch_than_planned_is_told(captures):
+    model, inputs, targets = blocks()
+    applied = planned(captures, batch=4).start.apply(model, loss=loss_function)
+    with pytest.warns(UserWarning, match="batch of 4, and found one of 32"):
+        applied.step(inputs, targets)

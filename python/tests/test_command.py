@@ -1,0 +1,174 @@
+"""``python -m vramfit``: captures by name, hands everything else to the binary, and says what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import vramfit
+from vramfit.__main__ import main
+from vramfit.command import target
+from vramfit.command.shapes import parse
+
+MODELS = '''
+import torch
+from torch import nn
+
+class Tiny(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 8)
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 3)
+    def forward(self, ids, mask=None):
+        x, _ = self.lstm(self.embed(ids))
+        return self.head(x.mean(1))
+
+instance = nn.Linear(4, 2)
+
+def build():
+    return Tiny()
+
+def with_all():
+    return nn.Linear(4, 3), torch.randn(2, 4), torch.randint(0, 3, (2,)), nn.functional.cross_entropy
+
+def tied():
+    model = nn.Module()
+    model.one, model.two = nn.Linear(4, 4), nn.Linear(4, 4)
+    model.two.weight = model.one.weight
+    return model
+
+def looks():
+    model = nn.Linear(4, 2)
+    assert float(model.weight.sum()) == float(model.weight.sum())
+    return model
+
+def needs(size):
+    return nn.Linear(size, 2)
+
+def broken():
+    raise KeyError("nothing here")
+
+def number():
+    return 3
+
+class Decides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(7, 7)
+    def forward(self, x):
+        y = self.linear(x)
+        return y[y > 0]
+
+def loss(outputs, targets):
+    return outputs.square().mean()
+'''
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_models.py").write_text(MODELS)
+    yield tmp_path
+    sys.modules.pop("my_models", None)
+
+
+def capture(*arguments):
+    return main(["capture", *arguments])
+
+
+@pytest.mark.parametrize("arguments, sizes", [
+    (("my_models.py:build", "--input", "ids=4x7:int64"), ["batch", "seq"]),
+    (("my_models.py:Tiny", "--input", "ids=4x7:int64:50", "--target", "4"), ["batch", "seq"]),
+    (("my_models.py:instance", "--input", "input=3x4", "--loss", "mean"), ["batch"]),
+    (("my_models.py:with_all",), ["batch"]),
+    (("my_models.py:looks", "--input", "input=3x4", "--loss", "my_models.py:loss"), ["batch"]),
+    (("my_models.py:instance", "--input", "input=3x5x4", "--size", "input=batch,length,4", "--loss", "mean"), ["batch", "length"]),
+    (("torchvision.models:squeezenet1_1", "--input", "x=2x3x64x64", "--target", "2:int64:1000"), ["batch"]),
+], ids=lambda value: value[0] if isinstance(value[0], str) and ":" in value[0] else "")
+def test_a_model_is_captured_by_its_name(here, capsys, arguments, sizes):
+    assert capture(*arguments, "--out", "out.vramfit") == 0
+    said = capsys.readouterr().out
+    assert "out.vramfit: " in said and "next: vramfit estimate out.vramfit" in said
+    answer = vramfit.estimate("out.vramfit", batch=8)
+    assert sorted(answer.settings["sizes"]) == sorted(sizes) and answer.settings["sizes"]["batch"] == 8
+
+
+def test_weights_take_no_memory_and_stay_tied(here):
+    model = target.build("my_models.py:tied").model
+    assert model.one.weight is model.two.weight and model.one.weight.is_meta
+    assert all(weight.is_meta for weight in target.build("my_models.py:build").model.parameters())
+    assert not target.build("my_models.py:looks").model.weight.is_meta
+    assert torch.nn.Module.register_parameter.__module__ == "torch.nn.modules.module"
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (("my_models.py:build",), "forward(ids, mask=None)"),
+    (("my_models.py:bild",), "did you mean build?"),
+    (("no_such_file.py:build",), "there is no file"),
+    (("no.such.module:build",), "there is no module 'no.such.module'"),
+    (("my_models",), "needed package.module:name"),
+    (("my_models.py:needs",), "needs size"),
+    (("my_models.py:broken",), "my_models.py:38 in broken: KeyError"),
+    (("my_models.py:number",), "returned int"),
+    (("my_models.py:build", "--input", "idz=4x7:int64"), "takes no 'idz'"),
+    (("my_models.py:build", "--input", "ids=4y7"), "found shape '4y7'"),
+    (("my_models.py:build", "--input", "ids=0x7"), "sizes from 1 on"),
+    (("my_models.py:build", "--input", "ids"), "needed NAME=SHAPE"),
+    (("my_models.py:build", "--input", "ids=4x7:int7"), "found dtype 'int7'"),
+    (("my_models.py:build", "--input", "ids=4x7:int64:x"), "found bound 'x'"),
+    (("my_models.py:build", "--input", "ids=4x7", "--input", "ids=4x7"), "ids twice"),
+    (("my_models.py:build", "--input", "ids=4x7:int64", "--loss", "hinge"), "--loss: found 'hinge'"),
+    (("my_models.py:build", "--input", "ids=4x7:int64", "--size", "ids"), "--size: found 'ids'"),
+    (("my_models.py:build", "--input", "ids=4x7"), "my_models.py:12 in forward: the model's forward failed with TypeError: an embedding"),
+    (("my_models.py:Decides", "--input", "x=4x7:float32"), "my_models.py:49 in forward"),
+    (("my_models.py:build", "--input", "ids=4x7:int64", "--out", "no/such/folder/x"), "no/such/folder/x: "),
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_what_is_wrong_is_said(here, capsys, arguments, said):
+    assert capture(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and said in error, error
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["my_models.py"]
+
+
+def test_everything_else_goes_to_the_binary():
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(os.path.abspath(vramfit.__file__))))
+    command = [sys.executable, "-m", "vramfit", "estimate", "bert-base", "--batch", "4", "--json"]
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert done.returncode == 0 and json.loads(done.stdout)["model"] == "bert-base"
+    assert subprocess.run([*command, "--batchs"], capture_output=True, env=environment).returncode == 2
+
+
+def test_the_command_needs_no_torch(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch here', name='torch')")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tmp_path), os.path.dirname(os.path.dirname(os.path.abspath(vramfit.__file__)))]))
+    program = "import vramfit; print(vramfit.estimate('bert-base', batch=4).peak_allocated, len(dir(vramfit)), vramfit.__version__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-m", "vramfit", "capture", "x:y"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2 and "pip install torch" in done.stderr
+    done = subprocess.run([sys.executable, "-c", "import vramfit; vramfit.Estimate; vramfit.capture"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and "needs torch: pip install torch" in done.stderr
+
+
+def test_the_binary_is_looked_for_where_it_may_be(monkeypatch, tmp_path):
+    from vramfit import binary
+
+    monkeypatch.setenv("VRAMFIT_BINARY", str(tmp_path / "nothing"))
+    with pytest.raises(vramfit.BinaryNotFound, match="VRAMFIT_BINARY"):
+        vramfit.find_binary()
+    monkeypatch.delenv("VRAMFIT_BINARY")
+    monkeypatch.setattr(binary, "_places", lambda: iter([str(tmp_path / "one")]))
+    with pytest.raises(vramfit.BinaryNotFound, match="pip install"):
+        vramfit.find_binary()
+    (tmp_path / "one").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "one").chmod(0o755)
+    assert vramfit.find_binary() == str(tmp_path / "one")
+
+
+def test_integers_lie_below_their_bound():
+    assert int(parse("--input", "ids=400:int64:3").tensor(100).max()) == 2
+    assert int(parse("--input", "ids=400:int64").tensor(5).max()) == 4
+    assert bool((parse("--input", "attention_mask=4x3:int64").tensor(5) == 1).all())

@@ -1,0 +1,1 @@
+"""Answers of the binary as typed objects."""

@@ -1,0 +1,158 @@
+"""The answer of ``vramfit.estimate``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from .fields import VERDICTS, Fit, Range
+from .html import bars, note_list, page
+from .question import Question
+from .units import human
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The instant at which the most is allocated."""
+
+    step: Optional[int]
+    phase: str
+    module: Optional[str]
+    op: Optional[str]
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """What is allocated at the peak, in bytes; the parts sum to ``Estimate.peak_allocated``."""
+
+    parameters: int = 0
+    gradients: int = 0
+    optimizer: int = 0
+    activations: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    temporary: int = 0
+    workspace: int = 0
+    rounding: int = 0
+
+    def items(self) -> List[Tuple[str, int]]:
+        """Names and bytes, the largest first."""
+        return sorted(((name, size) for name, size in vars(self).items() if size), key=lambda item: -item[1])
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a step: bytes at its end, and at most within it."""
+
+    step: Optional[int]
+    phase: str
+    allocated: int
+    peak: int
+    reserved: int
+    micro: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What holds memory at the peak."""
+
+    bytes: int
+    blocks: int
+    category: str
+    module: Optional[str]
+    op: Optional[str]
+    source: Optional[str]
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """What a training run will allocate and reserve. Sizes are bytes."""
+
+    model: str
+    settings: Mapping[str, Any]
+    parameters: int
+    peak_allocated: int
+    peak_reserved: int
+    device_used: int
+    peak: Optional[Peak]
+    breakdown: Breakdown
+    phases: Tuple[Phase, ...]
+    exact: bool
+    unmodelled: Tuple[str, ...]
+    range: Range
+    reserved_range: Range
+    fit: Optional[Fit]
+    holders: Tuple[Holder, ...]
+    notes: Tuple[str, ...]
+    raw: Mapping[str, Any] = field(compare=False)
+    question: Question = field(compare=False)
+
+    @staticmethod
+    def of(raw: Dict[str, Any], question: Question, causes: Tuple[str, ...] = (), name: Optional[str] = None) -> "Estimate":
+        """From the binary's JSON; ``causes`` are what Python knows to be not modelled."""
+        peak = raw["peak"]
+        known = set(Breakdown.__dataclass_fields__)
+        return Estimate(
+            model=name or raw["model"], settings=raw["settings"], parameters=raw["parameters"], peak_allocated=raw["peak_allocated"],
+            peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
+            peak=None if peak is None else Peak(peak["step"], peak["phase"], peak["module"], peak["op"]),
+            breakdown=Breakdown(**{part: size for part, size in raw["breakdown"].items() if part in known}),
+            phases=tuple(
+                Phase(row["step"], row["phase"], row["allocated"], row["peak"], row["reserved"], row.get("micro")) for row in raw["phases"]
+            ),
+            exact=raw["exact"] and not causes, unmodelled=tuple(map(str, raw["unmodelled"])) + causes,
+            range=Range(raw["range"]["low"], raw["range"]["high"]),
+            reserved_range=Range(raw["reserved_range"]["low"], raw["reserved_range"]["high"]), fit=Fit.of(raw["fit"]),
+            holders=tuple(
+                Holder(row["bytes"], row["blocks"], row["category"], row["module"], row["op"], row["source"]) for row in raw.get("holders", ())
+            ),
+            notes=tuple(raw.get("notes", ())), raw=raw, question=question,
+        )
+
+    @property
+    def fits(self) -> Optional[bool]:
+        """Whether it surely fits; None where no capacity was given (``gpu=`` or ``vram=``)."""
+        return None if self.fit is None else self.fit.verdict == "fits"
+
+    @property
+    def verdict(self) -> str:
+        """One line that says it all."""
+        peak = f"{human(self.peak_allocated)} allocated, {human(self.peak_reserved)} reserved, {human(self.device_used)} on the device"
+        if self.fit is None or self.fit.capacity is None:
+            return peak
+        return f"{VERDICTS[self.fit.verdict]} in {human(self.fit.capacity)}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {peak}"
+
+    def text(self) -> str:
+        """What the command prints for this."""
+        return self.question.text()
+
+    def html(self, path: Any) -> str:
+        """Writes the page of ``vramfit estimate --html`` and returns its path."""
+        return self.question.html(path)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {human(size)}" for name, size in self.breakdown.items()[:4])
+        lines = [f"Estimate of {self.model}: {self.verdict}"]
+        if self.peak is not None:
+            at = f" of {self.peak.module}" if self.peak.module else ""
+            step = "" if self.peak.step is None else f" in step {self.peak.step}"
+            lines.append(f"  peak{step}, {self.peak.phase}{at}: {parts}")
+        lines.append(f"  {self._certainty()}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _certainty(self) -> str:
+        if self.exact:
+            return "exact"
+        reason = "".join(f"; {cause}" for cause in [*self.unmodelled, *self.raw.get("guessed", ())])
+        if self.range.low == self.range.high:
+            return f"not exact{reason or ': see the notes'}"
+        return f"between {human(self.range.low)} and {human(self.range.high)} allocated{reason}"
+
+    def _repr_html_(self) -> str:
+        verdict = self.fit.verdict if self.fit is not None else None
+        where = "" if self.peak is None else f"{self.peak.phase}{f' of {self.peak.module}' if self.peak.module else ''}"
+        return page(
+            f"{self.model}: {self.verdict}", verdict, bars(self.breakdown.items(), self.peak_allocated),
+            note_list([f"peak: {where}" if where else "", self._certainty(), *self.notes]),
+        )

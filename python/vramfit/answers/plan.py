@@ -1,0 +1,204 @@
+"""The answer of ``vramfit.plan``: plans that fit, from the cheapest on, and what each of them changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from .fields import VERDICTS, Fit
+from .html import folded, note_list, page, table
+from .question import Question
+from .units import human
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..applying.applied import Applied
+
+EFFECTS = {"none": "without effect on the training", "rounding": "with another rounding", "training": "with another training"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One trick of a plan. ``saving`` is what it saves of the reserved bytes, ``slowdown`` what it alone costs."""
+
+    trick: str
+    before: str
+    after: str
+    saving: int
+    slowdown: float
+    effect: str
+    warning: Optional[str]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a plan does to a model, by the names of its modules."""
+
+    checkpointed: Tuple[str, ...]
+    segments: Optional[int]
+    in_place: Tuple[str, ...]
+    dtype: Optional[str]
+    amp: Optional[str]
+    loss: str
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """A set of changes with which the training fits. Sizes are bytes, ``slowdown`` is against the settings given.
+
+    ``effect`` is ``none``, ``rounding`` or ``training``: what the changes do to the training's result.
+    """
+
+    settings: Mapping[str, Any]
+    changes: Tuple[Change, ...]
+    peak_allocated: int
+    peak_reserved: int
+    device_used: int
+    slowdown: float
+    effect: str
+    why: Optional[str]
+    code: str
+    parts: Parts
+    raw: Mapping[str, Any] = field(compare=False)
+    loss: Optional[Callable[..., Any]] = field(default=None, compare=False)
+
+    @staticmethod
+    def of(raw: Dict[str, Any], loss: Optional[Callable[..., Any]]) -> "Plan":
+        """From the binary's JSON, for a plan or for the start, which changes nothing."""
+        parts = raw["parts"]
+        return Plan(
+            settings=raw["settings"],
+            changes=tuple(
+                Change(row["trick"], row["before"], row["after"], row["saving"], row["slowdown"], row["effect"], row["warning"])
+                for row in raw.get("changes", ())
+            ),
+            peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
+            slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), why=raw.get("why"), code=raw["code"],
+            parts=Parts(
+                tuple(parts["checkpointed"]), parts["segments"], tuple(parts["in_place"]), parts["dtype"], parts["amp"], parts["loss"],
+            ),
+            raw=raw, loss=loss,
+        )
+
+    def apply(
+        self, model: "torch.nn.Module", optimizer: "Optional[torch.optim.Optimizer]" = None, *,
+        loss: Optional[Callable[..., Any]] = None,
+    ) -> "Applied":
+        """Makes the plan real on this model and optimizer; ``Applied.undo()`` takes it back.
+
+        Without an optimizer one is made with torch's default arguments, as the printed code does. ``loss(outputs, targets)``
+        is the one the plan was made with, unless another is given.
+        """
+        from ..applying.applied import Applied
+
+        return Applied(self, model, optimizer, loss or self.loss)
+
+    @property
+    def title(self) -> str:
+        """One line: what it takes and what it costs."""
+        return f"{human(self.peak_reserved)} reserved, ×{self.slowdown:.2f} the time of a step, {EFFECTS[self.effect]}"
+
+    def __repr__(self) -> str:
+        lines = [f"Plan: {self.title}"]
+        for change in self.changes:
+            lines.append(f"  {change.trick}: {change.after}")
+            if change.warning:
+                lines.append(f"    mind: {change.warning}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(change.after, human(change.saving), f"×{change.slowdown:.2f}") for change in self.changes]
+        warnings = [f"mind: {change.warning}" for change in self.changes if change.warning]
+        return page(self.title, "fits", table(rows, ("change", "saves", "time")), note_list([self.why or "", *warnings]), folded("code", self.code))
+
+
+@dataclass(frozen=True, repr=False)
+class Plans:
+    """All plans that were found, from the cheapest of each effect on; an empty one where nothing fits."""
+
+    model: str
+    max_batch: Optional[int]
+    plans: Tuple[Plan, ...]
+    start: Plan
+    fit: Optional[Fit]
+    notes: Tuple[str, ...]
+    unmodelled: Tuple[str, ...]
+    nothing_fits: Optional[Mapping[str, Any]]
+    tricks: Tuple[Mapping[str, Any], ...]
+    raw: Mapping[str, Any] = field(compare=False)
+    question: Question = field(compare=False)
+
+    @staticmethod
+    def of(
+        raw: Dict[str, Any], question: Question, causes: Tuple[str, ...], name: str, loss: Optional[Callable[..., Any]],
+    ) -> "Plans":
+        """From the binary's JSON."""
+        return Plans(
+            model=name, max_batch=raw["max_batch"], plans=tuple(Plan.of(row, loss) for row in raw["plans"]), start=Plan.of(raw["start"], loss),
+            fit=Fit.of(raw["fit"]), notes=tuple(raw.get("notes", ())), unmodelled=causes, nothing_fits=raw.get("nothing_fits"),
+            tricks=tuple(raw.get("tricks", ())), raw=raw, question=question,
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Whether some plan fits."""
+        return bool(self.plans)
+
+    @property
+    def best(self) -> Optional[Plan]:
+        """The cheapest plan with the least effect on the training; None where nothing fits."""
+        return self.plans[0] if self.plans else None
+
+    def group(self, effect: str) -> Tuple[Plan, ...]:
+        """The plans with this effect: ``none``, ``rounding`` or ``training``."""
+        return tuple(plan for plan in self.plans if plan.effect == effect)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self.plans)
+
+    def __getitem__(self, at: int) -> Plan:
+        return self.plans[at]
+
+    def text(self) -> str:
+        """What the command prints for this."""
+        return self.question.text()
+
+    def html(self, path: Any) -> str:
+        """Writes the page of ``vramfit plan --html`` and returns its path."""
+        return self.question.html(path)
+
+    @property
+    def verdict(self) -> str:
+        """One line: does it fit as it is, and if not, does any plan."""
+        into = "" if self.fit is None or self.fit.capacity is None else f" in {human(self.fit.capacity)}"
+        start = "" if self.fit is None else f"as it is, it {VERDICTS[self.fit.verdict]}{into}"
+        largest = "" if self.max_batch is None else f"; the largest batch is {self.max_batch}"
+        if self.plans:
+            return f"{start}{largest}; {len(self.plans)} plan{'s' if len(self.plans) > 1 else ''} that fit{'s' if len(self.plans) == 1 else ''}"
+        missing = "" if not self.nothing_fits else f", {human(self.nothing_fits['missing'])} are missing"
+        return f"{start}{largest}; no plan fits{missing}"
+
+    def _lines(self) -> List[str]:
+        return [*self.notes, *(f"not modelled: {cause}" for cause in self.unmodelled)]
+
+    def __repr__(self) -> str:
+        lines = [f"Plans for {self.model}: {self.verdict}"]
+        for number, plan in enumerate(self.plans):
+            lines.append(f"  [{number}] {plan.title}")
+            lines += [f"      {change.trick}: {change.after}" for change in plan.changes]
+        lines += [f"  note: {note}" for note in self._lines()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"[{number}] " + ("; ".join(change.after for change in plan.changes) or "nothing"), human(plan.peak_reserved), f"×{plan.slowdown:.2f}", plan.effect)
+            for number, plan in enumerate(self.plans)
+        ]
+        verdict = self.fit.verdict if self.fit is not None else None
+        code = folded("code of [0]", self.plans[0].code) if self.plans else ""
+        body = table(rows, ("plan", "reserved", "time", "effect")) if rows else ""
+        return page(f"{self.model}: {self.verdict}", verdict, body, code, note_list(self._lines()))

@@ -1,0 +1,54 @@
+"""What was asked, kept so that the same can be asked for as text or as a page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Optional, Tuple
+
+from .. import binary
+from ..errors import VramfitError
+
+
+@dataclass(frozen=True)
+class Question:
+    """A command of the binary, its flags, and the model: a name or path, or the bytes of a capture."""
+
+    command: str
+    flags: Tuple[str, ...]
+    model: str
+    capture: Optional[bytes] = field(default=None, repr=False)
+
+    @contextlib.contextmanager
+    def _file(self) -> Iterator[str]:
+        """The model as the binary takes it: a name, or a file that is there only as long as it is needed."""
+        if self.capture is None:
+            yield self.model
+            return
+        with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:
+            path = os.path.join(folder, f"{self.model}.vramfit")
+            with open(path, "wb") as stream:
+                stream.write(self.capture)
+            yield path
+
+    def ask(self, *more: str) -> str:
+        """What the binary prints; with more flags than before, if given."""
+        with self._file() as model:
+            try:
+                _, text = binary.run([self.command, *self.flags, *more, "--", model])
+            except VramfitError as problem:
+                # The file is gone by the time anyone reads its name.
+                raise type(problem)(problem.message.replace(model, self.model), problem.hint) from None
+        return text if self.capture is None else text.replace(model, self.model)
+
+    def text(self) -> str:
+        """For people, without colours."""
+        return self.ask("--no-color")
+
+    def html(self, path: Any) -> str:
+        """Writes the page, and returns its path."""
+        path = os.fspath(path)
+        self.ask("--html", path)
+        return path

@@ -1,0 +1,222 @@
+"""``Plan.apply``: a plan on a live model, the training step it describes, and the way back."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, List, Optional
+
+import torch
+
+from ..errors import PlanError
+from . import changes
+from .batches import Micro, first_size, micro_batches
+from .optimizer import make, switch
+
+if TYPE_CHECKING:
+    from ..answers.plan import Plan
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Applied:
+    """A plan that has been made real.
+
+    ``step(inputs, targets)`` is the plan's whole training step. A loop of one's own uses ``autocast()`` around the forward
+    pass, ``backward(loss)`` and ``update()`` for each micro-batch instead. ``undo()``, or the end of a ``with`` block, takes
+    everything back; weights that were cast stay rounded.
+    """
+
+    def __init__(
+        self, plan: "Plan", model: torch.nn.Module, optimizer: Optional[torch.optim.Optimizer], loss: Optional[Callable[..., Any]],
+    ) -> None:
+        self.plan = plan
+        self.model = model
+        self.optimizer = optimizer
+        self.outputs: Any = None
+        self.loss: Optional[torch.Tensor] = None
+        self._loss = loss
+        self._scaler: Optional[Any] = None
+        self._undo: List[changes.Undo] = []
+        self._moved: Optional[Micro] = None
+        self._micro = 0
+        self._accumulate: int = plan.settings["accumulate"]
+        self._has_warned = False
+        self._check()
+        try:
+            self._apply()
+        except BaseException:
+            self.undo()
+            raise
+
+    def _check(self) -> None:
+        if not isinstance(self.model, torch.nn.Module):
+            raise PlanError(f"model: found {type(self.model).__name__}, needed a torch.nn.Module")
+        if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
+            raise PlanError(f"optimizer: found {type(self.optimizer).__name__}, needed a torch.optim.Optimizer or None")
+        if self.plan.parts.dtype is not None and self.optimizer is not None and self.optimizer.state:
+            raise PlanError("optimizer: found state of steps before the model is cast, needed a fresh optimizer", "apply the plan before the first step")
+
+    def _apply(self) -> None:
+        settings, parts = self.plan.settings, self.plan.parts
+        if settings["alloc_conf"]:
+            self._undo += changes.allocator(settings["alloc_conf"])
+        if parts.dtype is not None:
+            self._undo += changes.cast(self.model, _DTYPES[parts.dtype])
+        self._undo += changes.checkpoint_modules(self.model, parts.checkpointed)
+        if parts.segments is not None:
+            self._undo += changes.checkpoint_segments(self.model, parts.segments)
+        self._undo += changes.in_place(self.model, parts.in_place)
+        if self.optimizer is None:
+            self.optimizer = make(self.model, settings["optimizer"], settings["optimizer_impl"])
+        else:
+            self._undo += switch(self.optimizer, settings["optimizer"], settings["optimizer_impl"])
+
+    @property
+    def scaler(self) -> Optional[Any]:
+        """The GradScaler, made where the model is when it is first needed; None where the plan has none."""
+        if self._scaler is None and self.plan.parts.amp == "float16":
+            self._scaler = torch.amp.GradScaler(self.device.type)
+        return self._scaler
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def undo(self) -> None:
+        """Takes everything back; a second time does nothing."""
+        while self._undo:
+            self._undo.pop()()
+        self.outputs = self.loss = self._moved = None
+
+    def __enter__(self) -> "Applied":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.undo()
+
+    def __repr__(self) -> str:
+        return f"Applied to {type(self.model).__name__}: {self.plan!r}"
+
+    # -- the plan's own step ------------------------------------------------------------------------------------------
+
+    def step(self, inputs: Any, targets: Any = None) -> torch.Tensor:
+        """One training step over a whole batch, which is divided here where the plan accumulates; returns its loss.
+
+        ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; what is not where the model is, is copied there, one
+        micro-batch at a time. Where the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
+        """
+        settings = self.plan.settings
+        self._warn_about(inputs)
+        micros = micro_batches(inputs, targets, self._accumulate)
+        total: Optional[torch.Tensor] = None
+        self.model.train()
+        for number, micro in enumerate(micros):
+            if number == 0 and settings["zero_grad"] == "before-forward":
+                self.zero_grad()
+            self._forward(micro)
+            if number == 0 and settings["zero_grad"] == "before-backward":
+                self.zero_grad()
+            if settings["outputs"] == "released":
+                self.outputs = None
+            loss = self.loss
+            assert loss is not None
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+            total = loss.detach() if total is None else total + loss.detach()
+            if settings["outputs"] == "released":
+                self.loss = None
+            del loss
+        self._update()
+        assert total is not None
+        return total
+
+    def _forward(self, micro: Micro) -> None:
+        # Each name is bound again only when its new value is there, as in a loop: until then the old one stays.
+        self._moved = micro.moved(self.device, _DTYPES.get(self.plan.parts.dtype or ""))
+        with self.autocast():
+            self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
+            loss = self._value(self.outputs, self._moved.targets)
+            self.loss = loss if micro.share == 1 else loss / micro.parts if micro.is_even else loss * micro.share
+
+    def _value(self, outputs: Any, targets: Any) -> torch.Tensor:
+        kind = self.plan.parts.loss
+        if kind == "function" or self._loss is not None:
+            if self._loss is None:
+                raise PlanError("loss: found none, needed loss(outputs, targets): the plan was made with one", "plan.apply(model, optimizer, loss=…)")
+            return self._loss(outputs, targets)  # type: ignore[no-any-return]
+        if kind == "cross-entropy":
+            return torch.nn.functional.cross_entropy(first_output(outputs), targets)
+        if kind == "mean":
+            return first_output(outputs).mean()
+        if kind == "none":
+            raise PlanError("loss: the plan was made without one, so that there is no step to take", "give a loss to vramfit.plan")
+        return returned_loss(outputs)
+
+    def _warn_about(self, inputs: Any) -> None:
+        batch = self.plan.settings.get("batch")
+        found = first_size(inputs)
+        if batch is not None and found is not None and found > batch * self._accumulate and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"vramfit: the plan is for a batch of {batch * self._accumulate}, and found one of {found}", stacklevel=3)
+
+    # -- parts of a loop of one's own ---------------------------------------------------------------------------------
+
+    def autocast(self) -> ContextManager[Any]:
+        """What goes around the forward pass and the loss; without mixed precision it does nothing."""
+        amp = self.plan.parts.amp
+        return contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=_DTYPES[amp])
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """The backward pass of one micro-batch: divided by their number, and scaled where the plan has a GradScaler."""
+        loss = loss if self._accumulate == 1 else loss / self._accumulate
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def update(self) -> bool:
+        """To be called after each ``backward``: takes the optimizer's step after the last micro-batch; whether it did."""
+        self._micro += 1
+        if self._micro < self._accumulate:
+            return False
+        self._micro = 0
+        self._update()
+        self.zero_grad()
+        return True
+
+    def zero_grad(self) -> None:
+        """As the plan says."""
+        owner: Any = self.model if self.optimizer is None else self.optimizer
+        owner.zero_grad(set_to_none=self.plan.settings["set_to_none"])
+
+    def _update(self) -> None:
+        optimizer = self.optimizer
+        if self.plan.settings["clip_grad"]:
+            if self.scaler is not None and optimizer is not None:
+                self.scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        if optimizer is None:
+            return
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+
+
+def first_output(outputs: Any) -> Any:
+    """The first tensor of what a model returns."""
+    if isinstance(outputs, torch.Tensor):
+        return outputs
+    values = list(outputs.values()) if hasattr(outputs, "values") else list(outputs)
+    return values[0]
+
+
+def returned_loss(outputs: Any) -> torch.Tensor:
+    """The loss inside what a model returns."""
+    loss = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+    if loss is None and isinstance(outputs, (list, tuple)) and outputs:
+        loss = outputs[0]
+    if loss is None and isinstance(outputs, torch.Tensor):
+        loss = outputs
+    if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
+        raise PlanError(f"loss: found none in the model's {type(outputs).__name__}, needed one", "give the model its labels, or plan.apply(…, loss=…)")
+    return loss

@@ -1,0 +1,74 @@
+"""A batch divided into micro-batches, and moved to where the model is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+
+
+class Micro(NamedTuple):
+    """One micro-batch: what the model takes, and its share of the batch."""
+
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
+    targets: Any
+    share: float
+    parts: int
+    is_even: bool
+
+    def moved(self, device: torch.device, dtype: Optional[torch.dtype]) -> "Micro":
+        """On another device, and with floating-point tensors in the model's dtype."""
+        def move(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+
+        return self._replace(
+            args=tuple(changed(value, move) for value in self.args), kwargs=changed(self.kwargs, move), targets=changed(self.targets, move),
+        )
+
+
+def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A structure with its tensors changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: changed(item, change) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(changed(item, change) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(changed(item, change) for item in value)
+    return value
+
+
+def first_size(value: Any) -> Optional[int]:
+    """The first dimension of the first tensor that has one."""
+    found: List[int] = []
+
+    def look(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim():
+            found.append(tensor.shape[0])
+        return tensor
+
+    changed(value, look)
+    return found[0] if found else None
+
+
+def micro_batches(inputs: Any, targets: Any, count: int) -> List[Micro]:
+    """The batch in this many parts: tensors whose first dimension is the batch are divided, all else goes with each part."""
+    args = () if isinstance(inputs, Mapping) else tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+    kwargs = dict(inputs) if isinstance(inputs, Mapping) else {}
+    size = first_size(inputs)
+    if count == 1 or size is None:
+        return [Micro(args, kwargs, targets, 1, 1, True)]
+    length = -(-size // count)
+    starts = range(0, size, length)
+
+    def part(start: int) -> Micro:
+        def cut(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor[start:start + length] if tensor.dim() and tensor.shape[0] == size else tensor
+
+        share = (min(start + length, size) - start) / size
+        return Micro(changed(args, cut), changed(kwargs, cut), changed(targets, cut), share, len(starts), size % length == 0)
+
+    return [part(start) for start in starts]

@@ -1,0 +1,1 @@
+"""Questions to the binary: a model and settings in, its answer out."""

@@ -1,0 +1,117 @@
+"""``vramfit.estimate``, ``vramfit.plan`` and ``vramfit.max_batch``: a live module in, the binary's answer out."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ..answers.estimate import Estimate
+from ..answers.plan import Plans
+from ..answers.question import Question
+from ..errors import SettingError
+from .settings import flags
+
+Loss = Union[str, Callable[..., Any], None]
+_LOSSES = ("cross-entropy", "mean", "none")
+
+
+def estimate(
+    model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+) -> Estimate:
+    """Predicts what a training run of ``model`` will allocate and reserve, without a GPU.
+
+    ``model`` is a module on any device, meta included, with example ``inputs`` (a dict of keyword arguments, a tuple, or one
+    tensor), and ``targets`` and ``loss(outputs, targets)`` where it returns no loss itself; or a file, or a name that
+    ``vramfit models`` lists, without inputs. ``batch`` may differ from the example's. ``optimizer`` is a name or a live
+    optimizer of ``torch.optim``. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
+    ``amp="bf16"``, ``checkpoint="blocks"`` and so on; ``inputs_are="fresh"`` is ``--inputs fresh``.
+    """
+    question, causes = _question("estimate", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
+    return Estimate.of(json.loads(question.ask("--json")), question, causes, question.model)
+
+
+def plan(
+    model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+) -> Plans:
+    """Finds the cheapest changes that make a training fit: ``gpu=`` or ``vram=`` says into what. Arguments as of ``estimate``."""
+    question, causes = _question("plan", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
+    return Plans.of(json.loads(question.ask("--json")), question, causes, question.model, loss if callable(loss) else None)
+
+
+def max_batch(
+    model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw",
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+) -> int:
+    """The largest batch such that every batch up to it fits; 0 where none does. Arguments as of ``estimate``."""
+    question, _ = _question("max-batch", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer))
+    found: int = json.loads(question.ask("--json"))["max_batch"]
+    return found
+
+
+def _question(
+    command: str, model: Any, inputs: Any, targets: Any, loss: Loss, sizes: Optional[Mapping[str, Sequence[Any]]], settings: Dict[str, Any],
+) -> Tuple[Question, Tuple[str, ...]]:
+    if isinstance(loss, str):
+        if loss not in _LOSSES:
+            raise SettingError(f"loss: found {loss!r}, needed a function of outputs and targets, or one of {', '.join(map(repr, _LOSSES))}")
+        settings["add_loss"] = loss
+    causes = _named_optimizer(settings, model)
+    given = flags(settings)
+    if isinstance(model, (str, os.PathLike)):
+        _without_module(inputs, targets, loss, sizes)
+        return Question(command, tuple(given), os.fspath(model)), causes
+    if inputs is None:
+        raise SettingError("inputs: found None, needed example inputs of the model", "pass what you would pass to the model: a dict, a tuple, or one tensor")
+    packed = _captured(model, inputs, targets, loss if callable(loss) else None, sizes, _variants(command, settings))
+    return Question(command, tuple(given), type(model).__name__, packed), causes
+
+
+def _named_optimizer(settings: Dict[str, Any], model: Any) -> Tuple[str, ...]:
+    """Exchanges a live optimizer for its names."""
+    optimizer = settings["optimizer"]
+    if optimizer is None or isinstance(optimizer, str):
+        return ()
+    from .optimizers import describe
+
+    described = describe(optimizer, None if isinstance(model, (str, os.PathLike)) else model)
+    for name, value in described.settings().items():
+        if name != "optimizer" and settings.get(name) is not None:
+            raise SettingError(f"{name}: found {settings[name]!r} beside a live optimizer, which says it already", f"leave {name} out")
+        settings[name] = value
+    return described.causes
+
+
+def _without_module(*given: Any) -> None:
+    for name, value in zip(("inputs", "targets", "loss", "sizes"), given):
+        if value is not None and not isinstance(value, str):
+            raise SettingError(
+                f"{name}: found {type(value).__name__} beside the name of a model, which brings its own", f"leave {name} out, or pass the module itself",
+            )
+
+
+def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[Tuple[str, str]]]:
+    """Which precisions and modes the question needs; a plan looks at all of them."""
+    if command == "plan":
+        return None
+    mode = settings.get("mode") or "train"
+    mode = "eval-grad" if mode == "eval" and settings.get("grad") else mode
+    amp, dtype = settings.get("amp"), settings.get("dtype")
+    names: List[str] = [f"amp-{amp}"] if amp else [dtype] if dtype in ("fp32", "bf16", "fp16") else ["as-built"]
+    return {(name, mode) for name in names}
+
+
+def _captured(
+    model: Any, inputs: Any, targets: Any, loss: Optional[Callable[..., Any]], sizes: Any, only: Optional[Collection[Tuple[str, str]]],
+) -> bytes:
+    """The bytes of a capture; no file is left behind."""
+    from ..capturing import capture
+
+    with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:
+        path = os.path.join(folder, "model.vramfit")
+        capture(model, inputs, path, targets=targets, loss=loss, sizes=sizes, only=only)
+        with open(path, "rb") as stream:
+            return stream.read()

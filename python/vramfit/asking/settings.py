@@ -1,0 +1,111 @@
+"""The command line's flags as Python keywords, checked before a model is captured for them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from ..errors import SettingError
+
+
+def _count(name: str, value: Any) -> List[str]:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingError(f"{name}: found {value!r}, needed a whole number from 1 on")
+    return [_flag(name), str(value)]
+
+
+def _switch(name: str, value: Any) -> List[str]:
+    if not isinstance(value, bool):
+        raise SettingError(f"{name}: found {value!r}, needed True or False")
+    return [_flag(name)] if value else []
+
+
+def _truth(name: str, value: Any) -> List[str]:
+    if not isinstance(value, bool):
+        raise SettingError(f"{name}: found {value!r}, needed True or False")
+    return [_flag(name), "true" if value else "false"]
+
+
+def _bytes(name: str, value: Any) -> List[str]:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return [_flag(name), f"{value}B"]
+    if isinstance(value, str):
+        return [_flag(name), value]
+    raise SettingError(f"{name}: found {value!r}, needed a number of bytes, or text such as \"11GiB\"")
+
+
+def _text(name: str, value: Any) -> List[str]:
+    if not isinstance(value, str):
+        raise SettingError(f"{name}: found {value!r}, needed text")
+    return [_flag(name), value]
+
+
+def _modules(name: str, value: Any) -> List[str]:
+    """``"blocks"``, ``"sequential:2"``, or names and globs of modules."""
+    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
+        return [_flag(name), ",".join(value)]
+    return _text(name, value)
+
+
+def _sizes(name: str, value: Any) -> List[str]:
+    """``{"h": 224}`` binds a symbol, ``{"x": (4, 3, 224, 224)}`` all of an input's."""
+    if not isinstance(value, Mapping):
+        raise SettingError(f"{name}: found {value!r}, needed a dict such as {{\"h\": 224}} or {{\"x\": (4, 3, 224, 224)}}")
+    flags: List[str] = []
+    for key, size in value.items():
+        parts = size if isinstance(size, (list, tuple)) else [size]
+        if not parts or not all(isinstance(part, int) and not isinstance(part, bool) for part in parts):
+            raise SettingError(f"{name}[{key!r}]: found {size!r}, needed a whole number, or one for each dimension")
+        flags += ["--size", f"{key}={'x'.join(map(str, parts))}"]
+    return flags
+
+
+def _one_of(*names: str) -> Callable[[str, Any], List[str]]:
+    def check(name: str, value: Any) -> List[str]:
+        if value not in names:
+            raise SettingError(f"{name}: found {value!r}, needed one of {', '.join(map(repr, names))}", _nearest(value, names))
+        return [_flag(name), value]
+
+    return check
+
+
+OPTIMIZERS = (
+    "adamw", "adam", "sgd", "momentum", "nesterov", "amsgrad", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "radam", "adafactor",
+    "none",
+)
+
+SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
+    "batch": _count, "seq": _count, "size": _sizes,
+    "optimizer": _one_of(*OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
+    "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh"), "outputs": _one_of("held", "released"),
+    "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
+    "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
+    "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
+    "gpu": _text, "vram": _bytes, "alloc_conf": _text,
+}
+
+# Where a keyword of ``estimate`` has the flag's name already.
+_OTHER_NAMES = {"inputs_are": "--inputs", "add_loss": "--loss"}
+
+
+def _flag(name: str) -> str:
+    return _OTHER_NAMES.get(name) or "--" + name.replace("_", "-")
+
+
+def _nearest(found: Any, names: Any) -> str:
+    near = difflib.get_close_matches(str(found), list(names), 1, 0.5)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def flags(settings: Mapping[str, Optional[Any]]) -> List[str]:
+    """The flags for these keywords; those that are None are left out."""
+    given: List[str] = []
+    for name, value in settings.items():
+        check = SETTINGS.get(name)
+        if check is None:
+            raise SettingError(
+                f"{name}: there is no such setting", _nearest(name, SETTINGS) or f"the settings are {', '.join(SETTINGS)}",
+            )
+        if value is not None:
+            given += check(name, value)
+    return given

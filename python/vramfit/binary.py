@@ -1,0 +1,89 @@
+"""Finds the ``vramfit`` binary and runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import Iterator, List, Optional, Sequence, Tuple
+
+from .errors import BinaryNotFound, VramfitError
+
+VARIABLE = "VRAMFIT_BINARY"
+_NAME = "vramfit.exe" if os.name == "nt" else "vramfit"
+
+
+def find_binary() -> str:
+    """The path of the binary: what ``VRAMFIT_BINARY`` names, else what was installed with this package, else what a checkout
+    has built, else what ``PATH`` has."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        if _runs(named):
+            return named
+        raise BinaryNotFound(f"{VARIABLE}: found {named!r}, needed the path of a program", f"correct the variable {VARIABLE}, or unset it")
+    looked: List[str] = []
+    for path in _places():
+        if _runs(path):
+            return path
+        looked.append(path)
+    raise BinaryNotFound(
+        f"the vramfit binary: found it in none of {', '.join(looked)}, and not in PATH",
+        f"`pip install` vramfit, or build it with `cargo build --release`, or name it in the variable {VARIABLE}",
+    )
+
+
+def _runs(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _places() -> Iterator[str]:
+    for folder in _script_folders():
+        yield os.path.join(folder, _NAME)
+    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.isfile(os.path.join(checkout, "Cargo.toml")):
+        target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(checkout, "target")
+        for profile in ("release", "debug"):
+            yield os.path.join(target, profile, _NAME)
+    in_path = _in_path()
+    if in_path is not None:
+        yield in_path
+
+
+def _script_folders() -> List[str]:
+    """Where installers put scripts: this environment's, the user's, and beside a ``--target`` or ``--prefix`` install."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    folders = [sysconfig.get_path("scripts")]
+    user = sysconfig.get_preferred_scheme("user") if sys.version_info >= (3, 10) else f"{os.name}_user"
+    try:
+        folders.append(sysconfig.get_path("scripts", scheme=user))
+    except KeyError:
+        pass
+    folders.append(os.path.join(os.path.dirname(package), "Scripts" if os.name == "nt" else "bin"))
+    return list(dict.fromkeys(folder for folder in folders if folder))
+
+
+def _in_path() -> Optional[str]:
+    return shutil.which("vramfit")
+
+
+def run(arguments: Sequence[str]) -> Tuple[int, str]:
+    """Runs the binary; returns its exit code (0 or 1) and what it printed. Raises where it refuses its input."""
+    binary = find_binary()
+    try:
+        done = subprocess.run([binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    except OSError as problem:
+        raise VramfitError(f"{binary}: {problem}", f"name another binary in the variable {VARIABLE}") from problem
+    if done.returncode not in (0, 1):
+        raise _refusal(done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def _refusal(code: int, text: str) -> VramfitError:
+    """What the binary said, as an exception."""
+    text = text.replace("For more information, try '--help'.", "").strip()
+    if code < 0 or not text:
+        return VramfitError(f"the vramfit binary ended with code {code}: {text or 'it said nothing'}", "please report this")
+    message, _, hint = text.partition("\n\nhint: ")
+    return VramfitError(message[len("error: "):] if message.startswith("error: ") else message, hint)

@@ -1,0 +1,247 @@
+"""``vramfit.capture``: from a module and example inputs to a capture file."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from .align import Alignment, Misaligned, Program, Unexpressed, with_flags_of
+from .errors import CaptureError
+from .file_format import Document, write
+from .inputs import Inputs
+from .recording import PRECISIONS, Precision, Recorded, Recording, step
+from .refusals import refuse
+from .session import Session
+from .symbols import Expressions, Plan
+
+MODES = ("train", "eval", "eval-grad")
+_ONE_AT_A_TIME = threading.RLock()
+
+
+class Capture:
+    """A finished capture: where it is and what is in it."""
+
+    def __init__(self, path: str, size: int, contents: Dict[str, Any]) -> None:
+        self.path = path
+        self.size = size
+        self.contents = contents
+
+    @property
+    def symbols(self) -> List[str]:
+        """The names of the sizes that can be changed."""
+        return [symbol["name"] for symbol in self.contents["symbols"]]
+
+    @property
+    def notes(self) -> List[str]:
+        """What the reader of the capture should know."""
+        return list(self.contents["notes"])
+
+    @property
+    def variants(self) -> List[Tuple[str, str]]:
+        """The recorded precisions and modes."""
+        return [(variant["precision"], variant["mode"]) for variant in self.contents["variants"]]
+
+    def __repr__(self) -> str:
+        return f"Capture({self.path!r}, {self.size} bytes, symbols {self.symbols}, {len(self.variants)} variants)"
+
+
+def capture(
+    model: torch.nn.Module, inputs: Any, path: Any, *, targets: Any = None, loss: Optional[Callable[..., Any]] = None,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, only: Optional[Collection[Tuple[str, str]]] = None,
+) -> Capture:
+    """Records one training step of ``model`` without its weights and without a GPU, and writes it to ``path``.
+
+    ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; ``loss(outputs, targets)`` is needed where the model
+    does not return a loss itself. By default dimension 0 of every input and target is ``batch`` and dimension 1 of integer
+    ones ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` names the pairs of precision and mode to
+    record, such as ``{("as-built", "train")}``; without it there are all of them, which takes longer.
+    """
+    refuse(model)
+    with _ONE_AT_A_TIME:
+        session = Session(step.__code__)
+        recorded = Recorded(model, Inputs(model, inputs, targets, sizes), loss, session)
+        with recorded:
+            document = _record_all(recorded, session, _Wanted(only, _native(recorded)))
+        contents = document.contents()
+        size = write(path, contents)
+    return Capture(str(path), size, contents)
+
+
+class _Wanted:
+    """Which pairs of precision and mode are recorded."""
+
+    def __init__(self, only: Optional[Collection[Tuple[str, str]]], native: Optional[str]) -> None:
+        self.native = native
+        every = {(precision.name, mode) for precision in PRECISIONS for mode in MODES}
+        unknown = [pair for pair in only or () if tuple(pair) not in every]
+        if unknown:
+            raise CaptureError(
+                f"only: found {unknown[0]!r}, which is no pair of a precision and a mode",
+                f"precisions are {', '.join(precision.name for precision in PRECISIONS)}; modes {', '.join(MODES)}",
+            )
+        pairs = every if only is None else {tuple(pair) for pair in only}
+        self._pairs = {(native if native and name == "as-built" else name, mode) for name, mode in pairs}
+        self._may_miss = only is None
+
+    def has(self, precision: str, mode: str) -> bool:
+        """Whether it is recorded."""
+        return (precision, mode) in self._pairs
+
+    def must(self, precision: str, mode: str) -> bool:
+        """Whether a capture without it is none."""
+        return not self._may_miss or (mode == "train" and precision == (self.native or "as-built"))
+
+
+def _record_all(recorded: Recorded, session: Session, wanted: _Wanted) -> Document:
+    """All variants with as many symbols as possible."""
+    reasons: List[str] = []
+    for symbols in _subsets(list(recorded.inputs.examples)):
+        # Cropped or thinned out examples, small sizes or such near the example's: whatever takes the example's branches.
+        for near, spread in ((False, False), (False, True), (True, False), (True, True)) if symbols else ((False, False),):
+            recorded.inputs.spread = spread
+            for extra in (0, 3):
+                try:
+                    return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons, wanted)
+                except Unexpressed as reason:
+                    reasons.append(str(reason))
+                except Misaligned as reason:
+                    reasons.append(str(reason))
+                    break
+                except CaptureError as problem:
+                    if not symbols:
+                        raise
+                    reasons.append(problem.message)
+                    break
+    raise CaptureError(f"the model cannot be captured: {reasons[-1]}", "please report this")
+
+
+def _subsets(symbols: List[str]) -> List[List[str]]:
+    """All symbols, then all but one, and so on down to none."""
+    found: List[List[str]] = []
+    for count in range(len(symbols), -1, -1):
+        found.extend(list(chosen) for chosen in itertools.combinations(symbols, count))
+    return found
+
+
+def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str], wanted: _Wanted) -> Document:
+    expressions = Expressions(plan)
+    alignment = Alignment(session, expressions)
+    document = Document({})
+    missing: List[str] = []
+    evaluated: Dict[str, Recording] = {}
+    programs: Dict[str, Program] = {}
+    for mode in MODES:
+        for precision in PRECISIONS:
+            if not wanted.has(precision.name, mode):
+                continue
+            program: Optional[Program] = None
+            try:
+                recordings = [recorded.run(precision, mode, plan.points[0])]
+                if mode == "eval":
+                    evaluated[precision.name] = recordings[0]
+                elif mode == "eval-grad" and precision.name in evaluated:
+                    program = with_flags_of(programs[precision.name], evaluated[precision.name], recordings[0])
+                if program is None:
+                    recordings += [recorded.run(precision, mode, point) for point in plan.points[1:]]
+            except CaptureError as problem:
+                if wanted.must(precision.name, mode):
+                    raise
+                _must_fail(recorded, precision, mode)
+                missing.append(f"{precision.name} {mode}: not recorded: {problem.message}")
+                continue
+            if program is None:
+                program = programs[precision.name] = alignment.merge(recordings)
+            variant = document.add(precision.name, mode, _autocast_name(precision), program)
+            if precision.name == wanted.native:
+                document.repeat("as-built", variant)
+    for text in missing:
+        session.note(text)
+    document.head.update(_head(recorded, session, plan, reasons))
+    return document
+
+
+def _must_fail(recorded: Recorded, precision: Precision, mode: str) -> None:
+    """Makes sure that a variant fails at the example's own sizes and not only at others; raises if it does not."""
+    try:
+        recorded.run(precision, mode, dict(recorded.inputs.examples))
+    except CaptureError:
+        return
+    raise Misaligned(f"{precision.name} {mode} runs at the example's sizes and fails at others")
+
+
+def _autocast_name(precision: Precision) -> Optional[str]:
+    return None if precision.autocast is None else str(precision.autocast).replace("torch.", "")
+
+
+def _native(recorded: Recorded) -> Optional[str]:
+    """The precision in which the model is built, if it is one that is recorded anyway."""
+    entries = [*recorded.state.parameters, *recorded.state.buffers]
+    found = {entry.original.dtype for entry in entries if entry.original.is_floating_point()}
+    found |= {leaf.dtype for leaf in recorded.inputs.leaves if leaf.dtype.is_floating_point and leaf.is_input}
+    if len(found) > 1:
+        return None
+    for precision in PRECISIONS[1:4]:
+        if not found or precision.dtype in found:
+            return precision.name
+    return None
+
+
+def _head(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) -> Dict[str, Any]:
+    """Everything in the file that does not depend on the precision."""
+    from . import __version__
+
+    examples = recorded.inputs.examples
+    leaves = recorded.inputs.leaves
+    dropped = [symbol for symbol in examples if symbol not in plan.symbols]
+    notes = session.notes + recorded.state.notes()
+    if dropped:
+        reason = reasons[0] if reasons else "unknown"
+        notes.insert(0, f"{', '.join(dropped)}: recorded at the example's size only, because {reason}")
+    entries = [*recorded.state.parameters, *recorded.state.buffers]
+    numbers = {id(entry.original): number for number, entry in enumerate(entries)}
+    return {
+        "producer": {"vramfit": __version__, "torch": torch.__version__.split("+")[0]},
+        "model": type(recorded.model).__name__,
+        "symbols": [
+            {
+                "name": symbol, "example": examples[symbol],
+                "recorded": sorted({point[symbol] for point in plan.points}),
+                "dims": [[leaf.name, dim] for leaf in leaves for dim, name in enumerate(leaf.symbols) if name == symbol],
+            }
+            for symbol in plan.symbols
+        ],
+        "notes": notes,
+        "modules": [list(row) for row in recorded.modules.rows],
+        "operators": [[name, arguments] for name, arguments in session.rows],
+        "sources": [list(row) for row in session.sources.rows],
+        "parameters": [
+            {"names": entry.names, "tensor": numbers[id(entry.original)], "shape": list(entry.original.shape),
+             "dtype": _dtype(entry.original), "requires_grad": entry.original.requires_grad}
+            for entry in recorded.state.parameters
+        ],
+        "buffers": [
+            {"names": entry.names, "tensor": numbers[id(entry.original)], "shape": list(entry.original.shape),
+             "dtype": _dtype(entry.original), "persistent": entry.persistent}
+            for entry in recorded.state.buffers
+        ],
+        "move_order": [numbers[id(tensor)] for tensor in recorded.state.move_order()],
+        "inputs": _leaves(recorded, plan, True, len(entries)),
+        "targets": _leaves(recorded, plan, False, len(entries)),
+    }
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).replace("torch.", "")
+
+
+def _leaves(recorded: Recorded, plan: Plan, is_input: bool, start: int) -> List[Dict[str, Any]]:
+    return [
+        {
+            "name": leaf.name, "tensor": start + at, "dtype": str(leaf.dtype).replace("torch.", ""), "example": list(leaf.shape),
+            "shape": [symbol if symbol in plan.symbols else size for symbol, size in zip(leaf.symbols, leaf.shape)],
+        }
+        for at, leaf in enumerate(recorded.inputs.leaves) if leaf.is_input == is_input
+    ]

@@ -1,0 +1,1 @@
+"""``python -m vramfit capture``: a model by its name in the sources, without a script."""

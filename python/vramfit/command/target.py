@@ -1,0 +1,149 @@
+"""A model by its name: ``package.module:build`` or ``file.py:build``, built without memory for its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from typing import Any, Dict, Iterator, NamedTuple, Optional
+
+import torch
+
+from ..errors import VramfitError
+from ..sources import shown_path
+
+
+class Built(NamedTuple):
+    """What a function built: a model, and what it brought along."""
+
+    model: torch.nn.Module
+    inputs: Any = None
+    targets: Any = None
+    loss: Any = None
+
+
+def load(text: str, flag: str = "TARGET") -> Any:
+    """The object of that name."""
+    place, colon, name = text.rpartition(":")
+    if not colon or not place or not name:
+        raise VramfitError(f"{flag}: found {text!r}, needed package.module:name or file.py:name", "such as torchvision.models:resnet18 or train.py:build")
+    module = _module(place, flag)
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            import difflib
+
+            near = difflib.get_close_matches(part, [one for one in vars(found) if not one.startswith("_")], 3)
+            raise VramfitError(f"{flag}: {place} has no {part!r}", f"did you mean {', '.join(near)}?" if near else "")
+        found = getattr(found, part)
+    return found
+
+
+def _module(place: str, flag: str) -> Any:
+    # As `python -m` does for modules and `python file.py` for files.
+    if place.endswith(".py"):
+        if not os.path.isfile(place):
+            raise VramfitError(f"{flag}: there is no file {place!r}")
+        folder = os.path.dirname(os.path.abspath(place))
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        name = os.path.splitext(os.path.basename(place))[0]
+        spec = importlib.util.spec_from_file_location(name, place)
+        if spec is None or spec.loader is None:
+            raise VramfitError(f"{flag}: {place!r} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        with _told(f"{flag}: importing {place}"):
+            spec.loader.exec_module(module)
+        return module
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        if importlib.util.find_spec(place) is None:
+            raise ModuleNotFoundError(place)
+    except (ImportError, ValueError):
+        raise VramfitError(f"{flag}: there is no module {place!r}", "run it where `import " + place + "` works, or name a file: path/to/train.py:build") from None
+    with _told(f"{flag}: importing {place}"):
+        return importlib.import_module(place)
+
+
+@contextlib.contextmanager
+def _told(doing: str) -> Iterator[None]:
+    """Errors of the user's code with their line, without our frames."""
+    try:
+        yield
+    except VramfitError:
+        raise
+    except Exception as problem:
+        last = traceback.extract_tb(problem.__traceback__)[-1]
+        where = f"{shown_path(last.filename)}:{last.lineno} in {last.name}"
+        raise VramfitError(f"{doing} failed at {where}: {type(problem).__name__}: {problem}") from problem
+
+
+def build(text: str) -> Built:
+    """The model that a name stands for: a function that makes one, a class, or one that is there already."""
+    found = load(text)
+    if isinstance(found, torch.nn.Module):
+        return Built(found)
+    if not callable(found):
+        raise VramfitError(f"{text}: found {type(found).__name__}, needed a function that returns a model, a class of models, or a model")
+    needed = _needed_arguments(found)
+    if needed:
+        raise VramfitError(
+            f"{text}: found a function that needs {', '.join(needed)}, needed one without arguments",
+            "write a function without arguments that calls it, and name that one",
+        )
+    try:
+        with _empty_weights():
+            made = found()
+    except Exception:
+        # Some look at their weights while they are built.
+        with _told(text):
+            made = found()
+    return _unpacked(text, made)
+
+
+def _needed_arguments(function: Any) -> Any:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [one.name for one in parameters if one.default is one.empty and one.kind in kinds]
+
+
+def _unpacked(text: str, made: Any) -> Built:
+    names = ("model", "inputs", "targets", "loss")
+    if isinstance(made, torch.nn.Module):
+        return Built(made)
+    given: Dict[str, Any] = {}
+    if isinstance(made, dict) and set(made) <= set(names):
+        given = made
+    elif isinstance(made, tuple) and 1 <= len(made) <= len(names):
+        given = dict(zip(names, made))
+    if not isinstance(given.get("model"), torch.nn.Module):
+        raise VramfitError(
+            f"{text}: returned {type(made).__name__}, needed a model, or (model, inputs[, targets[, loss]])", "return the torch.nn.Module first",
+        )
+    return Built(**given)
+
+
+@contextlib.contextmanager
+def _empty_weights() -> Iterator[None]:
+    """Weights go to the meta device as soon as a module takes them, before anyone fills them."""
+    register = torch.nn.Module.register_parameter
+
+    def registered(module: torch.nn.Module, name: str, parameter: Optional[torch.nn.Parameter]) -> None:
+        register(module, name, parameter)
+        if type(parameter) is torch.nn.Parameter and not parameter.is_meta:
+            module._parameters[name] = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+
+    torch.nn.Module.register_parameter = registered  # type: ignore
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register  # type: ignore
