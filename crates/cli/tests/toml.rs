@@ -54,7 +54,7 @@ fn layers_plan_and_max_batch_take_a_sketch_too() {
     assert!(text.contains("\n    body "), "{text}");
     let (code, text, err) = vramfit(&["max-batch", &file("perceptron.toml"), "--vram", "200MiB", "--loss", "mean"]);
     assert!(code == 0 && text.trim().parse::<u64>().unwrap() > 1000, "{text}{err}");
-    let (code, _, err) = vramfit(&["plan", &file("transformer.toml"), "--vram", "2GiB", "--loss", "mean", "--json"]);
+    let (code, _, err) = vramfit(&["plan", &file("perceptron.toml"), "--vram", "1GiB", "--loss", "mean", "--json"]);
     assert_eq!(code, 0, "{err}");
 }
 
