@@ -18,6 +18,8 @@ _WRAPPERS = {
 def refuse(model: object) -> None:
     """Raises where the model is none, or hides another one."""
     if not isinstance(model, torch.nn.Module):
+        if isinstance(model, type) and issubclass(model, torch.nn.Module):
+            raise CaptureError(f"model: found the class {model.__name__}, needed a module made of it", f"call it: {model.__name__}(...)")
         raise CaptureError(f"model: found {type(model).__name__}, needed a torch.nn.Module", "wrap a function in a module")
     for path, module in model.named_modules():
         for kind in type(module).__mro__:

@@ -68,7 +68,9 @@ impl Catalogue {
         let rank = |gpu: &&Gpu| {
             let known = plain(&gpu.name);
             let holds = !wanted.is_empty() && (known.starts_with(&wanted) || wanted.starts_with(&known));
-            (!holds, distance(&wanted, &known))
+            // `3060` alone: a number that stands within names.
+            let is_part = wanted.len() > 2 && known.contains(&wanted);
+            (!holds, !is_part, distance(&wanted, &known))
         };
         let mut nearest: Vec<&Gpu> = self.gpus.iter().collect();
         nearest.sort_by_key(rank);

@@ -53,6 +53,8 @@ fn an_unknown_gpu_is_an_error_that_lists_the_nearest_names() {
     let error = catalogue().find("RTX 3065").unwrap_err();
     assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
     assert_eq!(error.nearest.len(), 5);
+    let error = catalogue().find("3060").unwrap_err();
+    assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
     let error = catalogue().find("GTX 1060").unwrap_err();
     assert_eq!(error.nearest[..2], ["GTX 1060 3GB", "GTX 1060 6GB"]);
     assert!(catalogue().find("").is_err());

@@ -135,7 +135,7 @@ class Estimate:
         lines = [f"Estimate of {self.model}: {self.verdict}"]
         if self.peak is not None:
             at = f" of {self.peak.module}" if self.peak.module else ""
-            step = "" if self.peak.step is None else f" in step {self.peak.step}"
+            step = "" if self.peak.step is None else f" in step {self.peak.step + 1}"
             lines.append(f"  peak{step}, {self.peak.phase}{at}: {parts}")
         lines.append(f"  {self._certainty()}")
         lines += [f"  note: {note}" for note in self.notes]

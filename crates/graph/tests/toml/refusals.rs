@@ -64,7 +64,7 @@ fn arguments_are_held_against_those_that_are_modelled() {
     );
     assert_eq!(
         layers("\"Linear(10, 0)\""),
-        "layers[0]: Linear(out_features): found int(0), needed a whole number from 1 on"
+        "layers[0]: Linear(out_features): found `0`, needed a whole number from 1 on"
     );
     assert_eq!(
         layers("\"ReLU()\", \"Linear(10, 3, True, 4)\""),
@@ -75,6 +75,18 @@ fn arguments_are_held_against_those_that_are_modelled() {
         "layers[0]: found argument `in_features` twice, needed it once"
     );
     assert!(layers("\"Linear(10, 3\"").starts_with("layers[0]: found `Linear(10, 3`, needed a layer such as"));
+    assert_eq!(
+        layers("\"Linear(10, 1000000000000000000)\""),
+        "layers[0]: Linear(out_features): found `1000000000000000000`, needed at most 1099511627775"
+    );
+    assert_eq!(
+        layers("\"Conv2d(3, 8, (3, 3, 3))\""),
+        "layers[0]: Conv2d(kernel_size): found `(3, 3, 3)`, needed a whole number from 1 on, or 2 of them"
+    );
+    assert_eq!(
+        layers("\"MaxPool2d(2, padding=2)\""),
+        "layers[0]: MaxPool2d(padding): found `2`, needed at most half of kernel_size"
+    );
     assert!(layers("\"MultiheadAttention(10, 3)\"").contains("a divisor of embed_dim, which is 10"));
 }
 
@@ -91,6 +103,11 @@ fn shapes_that_do_not_fit_name_the_layer_what_comes_in_and_what_it_needs() {
     assert_eq!(
         layers("\"Embedding(10, 3)\""),
         "layer 0 (Embedding): [batch, 10] comes in, an embedding takes whole numbers: set dtype = \"int64\""
+    );
+    assert_eq!(
+        refusal("input = [\"batch\", 10]\ndtype = \"int64\"\nlayers = [\"Linear(10, 3)\"]"),
+        "layer 0 (Linear): [batch, 10] comes in, a linear layer takes no whole numbers: leave out dtype, or put an \
+         Embedding before it"
     );
     assert_eq!(
         layers("{ residual = [\"Linear(10, 20)\"] }"),

@@ -1,5 +1,7 @@
 //! A layer as text, as Python has it: `hidden = Linear(784, 512, bias=False)`.
 
+use std::fmt;
+
 use super::error::{SketchError, near};
 
 /// A value of an argument.
@@ -11,6 +13,23 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     Tuple(Vec<Value>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::None => f.write_str("None"),
+            Value::Bool(true) => f.write_str("True"),
+            Value::Bool(false) => f.write_str("False"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::Float(value) => write!(f, "{value:?}"),
+            Value::Text(text) => write!(f, "\"{text}\""),
+            Value::Tuple(items) => {
+                let items: Vec<String> = items.iter().map(Value::to_string).collect();
+                write!(f, "({})", items.join(", "))
+            }
+        }
+    }
 }
 
 /// A layer with its arguments.
@@ -177,12 +196,12 @@ impl<'a> Arguments<'a> {
 
     pub(super) fn unfit(&self, name: &str, needed: &str) -> SketchError {
         let found = match self.given.iter().find(|(given, _)| *given == name) {
-            Some((_, value)) => format!("{value:?}"),
+            Some((_, value)) => format!("`{value}`"),
             None => "nothing".to_owned(),
         };
         SketchError::Unfit {
             place: format!("{}: {}({name})", self.place, self.class),
-            found: found.to_lowercase(),
+            found,
             needed: needed.to_owned(),
         }
     }
@@ -191,6 +210,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn count(&self, name: &str) -> Result<i64, SketchError> {
         match self.find(name) {
             Some(Value::Int(value)) if (1..1 << 40).contains(value) => Ok(*value),
+            Some(Value::Int(value)) if *value > 0 => Err(self.unfit(name, &format!("at most {}", (1_i64 << 40) - 1))),
             _ => Err(self.unfit(name, "a whole number from 1 on")),
         }
     }

@@ -31,6 +31,10 @@ pub(super) fn linear_node(class: &str, inputs: i64, outputs: i64, bias: bool) ->
         if last != Some(inputs) {
             return Err(Fault::Needed(format!("the last size must be in_features, {inputs}")));
         }
+        if matches!(input.dtype(), Dtype::Int64 | Dtype::Int32) {
+            let needed = "a linear layer takes no whole numbers: leave out dtype, or put an Embedding before it";
+            return Err(Fault::Needed(needed.to_owned()));
+        }
         Ok(apply(run, input, run.parameter("weight"), run.parameter("bias"), outputs))
     });
     node.with_parameter("weight", &[outputs, inputs]).with_parameter_if(bias, "bias", &[outputs])

@@ -45,6 +45,9 @@ fn pool(call: &LayerCall, place: &str, dimensions: usize, is_max: bool) -> Resul
     let kernel = each("kernel_size", 1)?.ok_or_else(|| arguments.unfit("kernel_size", "a whole number from 1 on"))?;
     let stride = each("stride", 1)?.unwrap_or_else(|| kernel.clone());
     let padding = each("padding", 0)?.unwrap_or_else(|| vec![0; dimensions]);
+    if padding.iter().zip(&kernel).any(|(padding, kernel)| *padding > kernel / 2) {
+        return Err(arguments.unfit("padding", "at most half of kernel_size"));
+    }
     let dilation = each("dilation", 1)?.unwrap_or_else(|| vec![1; dimensions]);
     if arguments.bool_or("ceil_mode", false)? {
         return Err(arguments.unfit("ceil_mode", "False; True is not modelled"));
