@@ -7,6 +7,7 @@ use std::path::Path;
 
 use describe::{Described, assert_same};
 use vramfit_graph::model::Model;
+use vramfit_graph::packed::unpack;
 use vramfit_graph::read::{read_bytes, read_file};
 
 fn read(name: &str) -> Model {
@@ -14,11 +15,20 @@ fn read(name: &str) -> Model {
     read_file(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// A capture as it was written, or packed where it is large.
+fn captured(name: &str) -> Model {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(format!("{name}.packed"));
+    match std::fs::read(packed) {
+        Ok(bytes) => unpack(&bytes).unwrap_or_else(|error| panic!("{name}: {error}")),
+        Err(_) => read(&format!("{name}.vramfit")),
+    }
+}
+
 /// The captures are made by `make.py`. Floats decide no memory and are those of the template.
 fn is_as_captured(name: &str) {
-    let (made, captured) = (read(&format!("{name}.json")), read(&format!("{name}.vramfit")));
+    let (made, captured) = (read(&format!("{name}.json")), captured(name));
     assert_eq!(made.symbol_names(), captured.symbol_names(), "{name}");
-    for sizes in [[2, 12], [5, 9]] {
+    for sizes in [[2, 12, 10], [5, 9, 16]] {
         let sizes = &sizes[..made.symbols.len()];
         let at = |model| Described { model, sizes, has_floats: false };
         assert_same(at(&made), at(&captured), name);
@@ -50,6 +60,11 @@ fn vit_is_the_program_that_transformers_runs() {
     ["vit-odd", "vit-two-heads"].into_iter().for_each(is_as_captured);
 }
 
+#[test]
+fn t5_is_the_program_that_transformers_runs() {
+    ["t5-odd", "t5-gated", "t5-no-dropout"].into_iter().for_each(is_as_captured);
+}
+
 fn refusal(more: &str) -> String {
     let text = format!("{{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"]{more}}}");
     read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string()
@@ -60,7 +75,7 @@ fn what_no_template_has_is_refused_by_name_and_value() {
     let read = |text: &str| read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string();
     assert_eq!(
         read("{\"model_type\": \"mamba\"}"),
-        "model_type: found `mamba`, needed one of llama, mistral, qwen2, bert, gpt2, vit"
+        "model_type: found `mamba`, needed one of llama, mistral, qwen2, bert, gpt2, vit, t5"
     );
     assert_eq!(
         read("{\"model_type\": \"bert\", \"architectures\": [\"BertForQuestionAnswering\"]}"),
@@ -83,6 +98,50 @@ fn what_no_template_has_is_refused_by_name_and_value() {
     );
     assert_eq!(refusal(", \"num_attention_heads\": 1"), "num_attention_heads = 1 is not modelled; what is: 2 or more");
     assert_eq!(refusal(", \"hidden_size\": -1"), "hidden_size: found -1, needed a whole number from 1 on");
+}
+
+#[test]
+fn what_t5_does_not_run_or_no_template_has_is_refused() {
+    let refusal = |more: &str| {
+        let text = format!("{{\"model_type\": \"t5\"{more}}}");
+        read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string()
+    };
+    let with_start = |more: &str| refusal(&format!(", \"decoder_start_token_id\": 0, {more}"));
+    assert_eq!(
+        refusal(""),
+        "decoder_start_token_id: found nothing, needed a token, without which labels give no decoder inputs"
+    );
+    assert_eq!(
+        with_start("\"feed_forward_proj\": \"gated-silu\""),
+        "feed_forward_proj = \"gated-silu\" is not modelled; what is: \"relu\", \"gated-gelu\""
+    );
+    assert_eq!(
+        with_start("\"feed_forward_proj\": \"gated-gelu\", \"dense_act_fn\": \"relu\""),
+        "dense_act_fn = \"relu\" is not modelled; what is: \"gelu_new\""
+    );
+    assert_eq!(with_start("\"num_decoder_layers\": 2"), "num_decoder_layers: found 2, needed 3 to 10,000 layers");
+    assert_eq!(with_start("\"dropout_rate\": 1.0"), "dropout_rate: found 1.0, needed a number from 0 to less than 1");
+}
+
+#[test]
+fn every_t5_has_a_template_and_its_published_number_of_parameters() {
+    let small = |more: &str| {
+        let text = format!(
+            "{{\"model_type\": \"t5\", \"decoder_start_token_id\": 0, \"pad_token_id\": 0, \"n_positions\": 512, \
+             \"task_specific_params\": {{}}, \"output_past\": true{more}}}"
+        );
+        read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{more}: {error}")).parameter_count()
+    };
+    for more in ["", ", \"dropout_rate\": 0"] {
+        for tied in ["", ", \"tie_word_embeddings\": false"] {
+            assert_eq!(small(&format!("{more}{tied}")), Some(60_506_624));
+            let gated = format!(
+                ", \"feed_forward_proj\": \"gated-gelu\", \"d_ff\": 1024, \"num_heads\": 6, \"num_layers\": 8, \
+                 \"is_gated_act\": true, \"dense_act_fn\": \"gelu_new\"{more}{tied}"
+            );
+            assert_eq!(small(&gated), Some(60_511_616));
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 """Captures models of odd configurations with real transformers: python crates/graph/tests/config/make.py [NAME…]
 
-Writes NAME.json, the configuration, and NAME.vramfit, the capture that the reader's model must equal.
+Writes NAME.json, the configuration, and NAME.vramfit, the capture that the reader's model must equal; of the large ones
+NAME.packed instead, which needs cargo.
 """
 
 import json
@@ -41,6 +42,15 @@ CASES = {
                                                    "num_labels": 7}),
     "vit-two-heads": ("ViT", "ForImageClassification", {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2,
                                                         "intermediate_size": 90, "image_size": 33, "patch_size": 10}),
+    "t5-odd": ("T5", "ForConditionalGeneration", {"vocab_size": 90, "d_model": 40, "d_kv": 6, "d_ff": 33, "num_layers": 5,
+                                                  "num_decoder_layers": 3, "num_heads": 4, "decoder_start_token_id": 0,
+                                                  "relative_attention_num_buckets": 18}),
+    "t5-gated": ("T5", "ForConditionalGeneration", {"vocab_size": 61, "d_model": 24, "d_kv": 8, "d_ff": 50, "num_layers": 3,
+                                                    "num_decoder_layers": 6, "num_heads": 3, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 50, "d_model": 32, "d_kv": 10, "d_ff": 20, "num_layers": 4,
+                                                    "num_heads": 2, "decoder_start_token_id": 0, "dropout_rate": 0.0,
+                                                    "relative_attention_num_buckets": 15, "tie_word_embeddings": False}),
 }
 
 
@@ -50,8 +60,11 @@ def main():
         architecture = family + ending
         config = {"model_type": family.lower(), "architectures": [architecture], **arguments}
         (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
-        kind = "images" if "Image" in ending else "labels" if "Sequence" in ending else "masked" if "Masked" in ending else "tokens"
+        kind = "pairs" if family == "T5" else "images" if "Image" in ending else "labels" if "Sequence" in ending else "masked" if "Masked" in ending else "tokens"
         templates.captured(architecture, f"{family}Config", arguments, kind, HERE / f"{name}.vramfit")
+        if family == "T5":
+            templates.pack(HERE, [name])
+            (HERE / f"{name}.vramfit").unlink()
         print(name, flush=True)
 
 

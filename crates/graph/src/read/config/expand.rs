@@ -2,7 +2,10 @@
 //!
 //! The first and the last layer stay, the middle one is repeated or left out. Numbers (of modules, tensors, storages) run on
 //! from layer to layer, so what a layer names is found by its distance: in itself, in the layer before, or outside of all.
+//! Layers that differ from the others stand before the three, and count as outside. Where a model has several stacks, each
+//! is made in its turn.
 
+use super::families::Stack;
 use crate::model::{Argument, Call, Model, Step, Tensor, TensorId};
 
 /// What is being renumbered: where the three layers begin in a list, and where the last one ends.
@@ -208,10 +211,12 @@ impl Tensors {
     }
 }
 
-/// The model with `layers` layers, two at least, in the stack of modules called `stack`, where it has three; `None` where
-/// its layers are not alike enough.
-pub(super) fn expand(model: &Model, stack: &str, layers: u32) -> Option<Model> {
-    let paths = |layer: u32| (format!("{stack}.{layer}"), format!("{stack}.{layer}."));
+/// The model with as many layers in a stack as it says, two at least after those that are kept, where the model has three
+/// after them; `None` where its layers are not alike enough.
+pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
+    let layers = stack.layers.checked_sub(stack.kept)?;
+    let path = |layer: u32| format!("{}.{}", stack.path, layer + stack.kept);
+    let paths = |layer: u32| (path(layer), format!("{}.", path(layer)));
     let layer_of = |name: &str| (0..3).find(|layer| name == paths(*layer).0 || name.starts_with(&paths(*layer).1));
     let regions = |names: &[Option<&str>]| -> Option<Regions> {
         let layers_of: Vec<Option<u32>> = names.iter().map(|name| name.and_then(layer_of)).collect();
@@ -228,7 +233,7 @@ pub(super) fn expand(model: &Model, stack: &str, layers: u32) -> Option<Model> {
         Some(Regions { bounds, layers }).filter(|regions| regions.is_even())
     };
     let renamed = |name: &str, source: u32, number: u32| match name.strip_prefix(&paths(source).0) {
-        Some(rest) => format!("{stack}.{number}{rest}"),
+        Some(rest) => format!("{}{rest}", path(number)),
         None => name.to_owned(),
     };
     let modules = regions(&model.modules.iter().map(|module| module.path.as_deref()).collect::<Vec<_>>())?;

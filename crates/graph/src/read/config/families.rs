@@ -10,9 +10,24 @@ pub(super) struct Request {
     pub(super) template: &'static str,
     /// Values of the template's symbols.
     pub(super) sizes: Vec<(&'static str, i64)>,
-    /// The modules that the layers are in.
-    pub(super) stack: &'static str,
+    pub(super) stacks: Vec<Stack>,
+}
+
+/// Modules that the layers are in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stack {
+    pub(super) path: &'static str,
+    /// How many layers the template has before the three that are repeated.
+    pub(super) kept: u32,
+    /// How many there will be in all.
     pub(super) layers: u32,
+}
+
+impl Stack {
+    /// Layers that are all repeated.
+    fn of(path: &'static str, layers: u32) -> Vec<Self> {
+        vec![Self { path, kept: 0, layers }]
+    }
 }
 
 macro_rules! templates {
@@ -39,6 +54,14 @@ templates!(
     "bert-masked",
     "gpt2",
     "vit",
+    "t5",
+    "t5-unscaled",
+    "t5-gated",
+    "t5-gated-unscaled",
+    "t5-no-dropout",
+    "t5-unscaled-no-dropout",
+    "t5-gated-no-dropout",
+    "t5-gated-unscaled-no-dropout",
 );
 
 /// Fields of any family that do not change which calls a training step makes, nor their sizes.
@@ -172,9 +195,13 @@ impl Config<'_> {
     }
 
     fn layers(&self, field: &'static str, default: i64) -> Result<u32, ConfigError> {
+        self.layers_from(2, field, default)
+    }
+
+    fn layers_from(&self, least: i64, field: &'static str, default: i64) -> Result<u32, ConfigError> {
         let layers = self.count(field, default)?;
-        if !(2..=10_000).contains(&layers) {
-            return Err(self.wrong(field, "2 to 10,000 layers"));
+        if !(least..=10_000).contains(&layers) {
+            return Err(self.wrong(field, &format!("{least} to 10,000 layers")));
         }
         Ok(layers as u32)
     }
@@ -205,8 +232,9 @@ pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigErro
         "bert" => bert(&config)?,
         "gpt2" => gpt2(&config)?,
         "vit" => vit(&config)?,
+        "t5" => t5(&config)?,
         _ => {
-            let known = "llama, mistral, qwen2, bert, gpt2, vit".to_owned();
+            let known = "llama, mistral, qwen2, bert, gpt2, vit, t5".to_owned();
             return Err(ConfigError::Family { found: family.to_owned(), known });
         }
     };
@@ -289,7 +317,7 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     let mut values = fixed(config, sizes[0])?;
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", sizes[2])?)]);
     values.extend([("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)]);
-    Ok(Request { template, sizes: values, stack: "model.layers", layers: config.layers("num_hidden_layers", 32)? })
+    Ok(Request { template, sizes: values, stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?) })
 }
 
 /// Sizes that several families have; a template that has no such symbol does not miss it.
@@ -331,8 +359,7 @@ fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
     Ok(Request {
         template,
         sizes: values,
-        stack: "bert.encoder.layer",
-        layers: config.layers("num_hidden_layers", 12)?,
+        stacks: Stack::of("bert.encoder.layer", config.layers("num_hidden_layers", 12)?),
     })
 }
 
@@ -356,7 +383,7 @@ fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.retain(|(name, _)| *name != "positions");
     values.extend([("positions", config.count("n_positions", 1024)?), ("hidden", hidden), ("inner", inner)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads)]);
-    Ok(Request { template: "gpt2", sizes: values, stack: "transformer.h", layers: config.layers("n_layer", 12)? })
+    Ok(Request { template: "gpt2", sizes: values, stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?) })
 }
 
 fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -384,5 +411,63 @@ fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", 3072)?)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads), ("image", image), ("patch", patch)]);
     values.push(("tokens", (image / patch) * (image / patch) + 1));
-    Ok(Request { template: "vit", sizes: values, stack: "vit.layers", layers: config.layers("num_hidden_layers", 12)? })
+    Ok(Request {
+        template: "vit",
+        sizes: values,
+        stacks: Stack::of("vit.layers", config.layers("num_hidden_layers", 12)?),
+    })
+}
+
+fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
+    config.architecture(&["T5ForConditionalGeneration"])?;
+    config.only("feed_forward_proj", &["relu".into(), "gated-gelu".into()])?;
+    let is_gated = config.find("feed_forward_proj").is_some_and(|kind| kind == "gated-gelu");
+    // Written by some versions of transformers beside feed_forward_proj, and followed before it.
+    config.only("dense_act_fn", &[if is_gated { "gelu_new" } else { "relu" }.into()])?;
+    config.only("is_gated_act", &[is_gated.into()])?;
+    config.only("is_encoder_decoder", &[true.into()])?;
+    config.only("use_cache", &[true.into()])?;
+    for field in ["initializer_factor", "output_past", "relative_attention_max_distance"] {
+        config.find(field);
+    }
+    if config.find("decoder_start_token_id").and_then(Value::as_u64).is_none() {
+        return Err(config.wrong("decoder_start_token_id", "a token, without which labels give no decoder inputs"));
+    }
+    if config.fields.get("pad_token_id").is_some_and(Value::is_null) {
+        return Err(config.wrong("pad_token_id", "a token, without which labels give no decoder inputs"));
+    }
+    let drops = match config.find("dropout_rate").map(Value::as_f64) {
+        None => true,
+        Some(Some(share)) if (0.0..1.0).contains(&share) => share > 0.0,
+        Some(_) => return Err(config.wrong("dropout_rate", "a number from 0 to less than 1")),
+    };
+    // The embeddings are tied either way: transformers takes it for whether what the decoder gives is scaled.
+    let is_scaled = config.flag("tie_word_embeddings", true)?;
+    let template = match (is_gated, is_scaled, drops) {
+        (false, true, true) => "t5",
+        (false, false, true) => "t5-unscaled",
+        (true, true, true) => "t5-gated",
+        (true, false, true) => "t5-gated-unscaled",
+        (false, true, false) => "t5-no-dropout",
+        (false, false, false) => "t5-unscaled-no-dropout",
+        (true, true, false) => "t5-gated-no-dropout",
+        (true, false, false) => "t5-gated-unscaled-no-dropout",
+    };
+    let buckets = config.count("relative_attention_num_buckets", 32)?;
+    if buckets < 4 {
+        return Err(config.wrong("relative_attention_num_buckets", "4 or more"));
+    }
+    let sizes = vec![
+        ("vocabulary", config.count("vocab_size", 32128)?),
+        ("hidden", config.count("d_model", 512)?),
+        ("inner", config.count("d_ff", 2048)?),
+        ("heads", config.heads("num_heads", 8)?),
+        ("head_dim", config.count("d_kv", 64)?),
+        ("buckets", buckets),
+    ];
+    // The first layer of each makes the bias that all add, so it is none of those that are repeated, two at least.
+    let encoder = config.layers_from(3, "num_layers", 6)?;
+    let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
+    let stack = |path, layers| Stack { path, kept: 1, layers };
+    Ok(Request { template, sizes, stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)] })
 }

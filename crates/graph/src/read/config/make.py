@@ -59,6 +59,21 @@ def vit():
     return "ViTForImageClassification", "ViTConfig", config, numbers, "images"
 
 
+def t5(gated, scaled, drops):
+    """Four blocks a stack: the first one has a bias of its own, the other three are those that are repeated."""
+    quarter = 166  # 4 * 166 + 3 buckets: halves and quarters are rounded, and all that is made of them differs
+    buckets = 4 * quarter + 3
+    config = {"vocab_size": VOCABULARY, "d_model": HIDDEN, "d_kv": HALF, "d_ff": INNER, "num_layers": 4,
+              "num_decoder_layers": 4, "num_heads": KEYS, "relative_attention_num_buckets": buckets,
+              "feed_forward_proj": "gated-gelu" if gated else "relu", "tie_word_embeddings": scaled,
+              "dropout_rate": 0.1 if drops else 0.0, "decoder_start_token_id": 0}
+    numbers = {VOCABULARY: "vocabulary", INNER: "inner", HIDDEN: "hidden", KEYS: "heads", HALF: "head_dim",
+               buckets: "buckets", buckets - 1: "(buckets-1)", buckets - buckets // 2: "(buckets-buckets//2)",
+               buckets // 2: "(buckets//2)", buckets // 2 - 1: "(buckets//2-1)",
+               buckets // 2 - quarter: "(buckets//2-buckets//4)", quarter: "(buckets//4)"}
+    return "T5ForConditionalGeneration", "T5Config", config, numbers, "pairs"
+
+
 TEMPLATES = {
     "llama": llama("Llama", False, False),
     "llama-grouped": llama("Llama", False, True),
@@ -72,6 +87,14 @@ TEMPLATES = {
     "bert-masked": bert("BertForMaskedLM"),
     "gpt2": gpt2(),
     "vit": vit(),
+    "t5": t5(False, True, True),
+    "t5-unscaled": t5(False, False, True),
+    "t5-gated": t5(True, True, True),
+    "t5-gated-unscaled": t5(True, False, True),
+    "t5-no-dropout": t5(False, True, False),
+    "t5-unscaled-no-dropout": t5(False, False, False),
+    "t5-gated-no-dropout": t5(True, True, False),
+    "t5-gated-unscaled-no-dropout": t5(True, False, False),
 }
 
 
@@ -108,6 +131,8 @@ def example(kind, side):
     if kind == "images":
         return {"pixel_values": torch.zeros(2, 3, side, side), "labels": torch.zeros(2, dtype=torch.int64)}
     tokens = torch.zeros(2, 12, dtype=torch.int64)
+    if kind == "pairs":
+        return {"input_ids": tokens, "labels": torch.zeros(2, 10, dtype=torch.int64)}
     if kind == "labels":
         return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": torch.zeros(2, dtype=torch.int64)}
     if kind == "masked":
@@ -131,6 +156,12 @@ def make(name, folder):
     architecture, config, arguments, numbers, kind = TEMPLATES[name]
     path = Path(folder) / f"{name}.vramfit"
     captured(architecture, config, arguments, kind, path)
+    generalise(path, numbers)
+    print(name, flush=True)
+
+
+def generalise(path, numbers):
+    """Writes the numbers of a capture as what they were made of."""
     contents = json.loads(gzip.decompress(path.read_bytes()))
     for section in contents["types"]:
         for row in section:
@@ -147,7 +178,11 @@ def make(name, folder):
     contents["symbols"] += [{"name": text, "example": value, "recorded": [value], "dims": []}
                             for value, text in numbers.items() if "(" not in text]
     path.write_bytes(gzip.compress(json.dumps(contents).encode(), mtime=0))
-    print(name, flush=True)
+
+
+def pack(folder, names):
+    packer = ["cargo", "run", "--quiet", "--package", "vramfit-graph", "--example", "pack", "--", str(folder), *names]
+    subprocess.run(packer, check=True, cwd=ROOT)
 
 
 def main():
@@ -155,8 +190,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             make(name, folder)
-        packer = ["cargo", "run", "--quiet", "--package", "vramfit-graph", "--example", "pack", "--", folder, *names]
-        subprocess.run(packer, check=True, cwd=ROOT)
+        pack(folder, names)
         for name in names:
             (HERE / "templates").mkdir(exist_ok=True)
             (HERE / "templates" / f"{name}.packed").write_bytes((Path(folder) / f"{name}.packed").read_bytes())

@@ -28,5 +28,5 @@ pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let packed = families::packed(request.template).ok_or_else(unlike)?;
     let template = crate::packed::unpack(packed).map_err(|_| unlike())?;
     let model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
-    expand::expand(&model, request.stack, request.layers).ok_or_else(unlike)
+    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(unlike))
 }
