@@ -124,7 +124,7 @@ fn what_t5_does_not_run_or_no_template_has_is_refused() {
 }
 
 #[test]
-fn every_t5_has_a_template_and_its_published_number_of_parameters() {
+fn every_t5_has_a_template_and_the_parameters_that_transformers_makes() {
     let small = |more: &str| {
         let text = format!(
             "{{\"model_type\": \"t5\", \"decoder_start_token_id\": 0, \"pad_token_id\": 0, \"n_positions\": 512, \
