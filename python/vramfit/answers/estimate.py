@@ -147,7 +147,10 @@ class Estimate:
         reason = "".join(f"; {cause}" for cause in [*self.unmodelled, *self.raw.get("guessed", ())])
         if self.range.low == self.range.high:
             return f"not exact{reason or ': see the notes'}"
-        return f"between {human(self.range.low)} and {human(self.range.high)} allocated{reason}"
+        low, high = human(self.range.low), human(self.range.high)
+        if low == high:
+            return f"{low} allocated, give or take {human(self.range.high - self.range.low)}{reason}"
+        return f"between {low} and {high} allocated{reason}"
 
     def _repr_html_(self) -> str:
         verdict = self.fit.verdict if self.fit is not None else None

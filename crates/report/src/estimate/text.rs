@@ -70,7 +70,11 @@ impl EstimateReport {
             true => String::new(),
             false => {
                 let cause = if self.unmodelled.is_empty() { "the order of addresses" } else { "what is not modelled" };
-                format!("   {} to {}, by {cause}", human(range.low), human(range.high))
+                let (low, high) = (human(range.low), human(range.high));
+                match low == high {
+                    true => format!("   give or take {}, by {cause}", human(range.high - range.low)),
+                    false => format!("   {low} to {high}, by {cause}"),
+                }
             }
         };
         let mut text = format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
