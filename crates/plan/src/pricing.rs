@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vramfit_graph::bind::Bound;
 use vramfit_price::Timetable;
-use vramfit_step::checkpoint::{Choice, Region, regions};
+use vramfit_step::checkpoint::{Choice, Region};
 use vramfit_step::optimizer::Recipe;
 use vramfit_step::training::{Loop, ZeroGrad};
 
@@ -21,8 +21,7 @@ pub struct Pricing {
 impl Pricing {
     /// `timetable` is that of `bound`; `None` where the model has no module to checkpoint by that name.
     pub fn new(bound: &Bound<'_>, timetable: Arc<Timetable>, choice: &Choice) -> Option<Pricing> {
-        let choice = if timetable.is_training() { choice } else { &Choice::Nothing };
-        Some(Pricing { regions: regions(bound, choice).ok()?, timetable, known: Vec::new() })
+        Some(Pricing { regions: timetable.regions(bound, choice).ok()?, timetable, known: Vec::new() })
     }
 
     /// Seconds of a step.

@@ -113,11 +113,6 @@ impl Timetable {
         }
     }
 
-    /// Whether it is of a training.
-    pub fn is_training(&self) -> bool {
-        self.is_training
-    }
-
     /// The operators that nobody has timed, or anything like them: an addition of as many numbers stands for each.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
@@ -138,8 +133,15 @@ impl Timetable {
     /// # Errors
     /// The model has no module that is to be checkpointed.
     pub fn step_time(&self, bound: &Bound<'_>, options: &Loop) -> Result<StepTime, UnknownModule> {
-        let choice = if self.is_training { &options.checkpoint } else { &Choice::Nothing };
-        Ok(self.step_time_with(&regions(bound, choice)?, options))
+        Ok(self.step_time_with(&self.regions(bound, &options.checkpoint)?, options))
+    }
+
+    /// The checkpointed regions of `bound` under a choice, which only a training heeds.
+    ///
+    /// # Errors
+    /// The model has no module that is to be checkpointed.
+    pub fn regions(&self, bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, UnknownModule> {
+        regions(bound, if self.is_training { choice } else { &Choice::Nothing })
     }
 
     /// The same with the checkpointed regions given, in order, whatever the loop's own choice.

@@ -62,7 +62,10 @@ fn vit_is_the_program_that_transformers_runs() {
 
 #[test]
 fn t5_is_the_program_that_transformers_runs() {
-    ["t5-odd", "t5-gated", "t5-no-dropout"].into_iter().for_each(is_as_captured);
+    ["t5-odd", "t5-unscaled", "t5-scaled-no-dropout", "t5-no-dropout"].into_iter().for_each(is_as_captured);
+    ["t5-gated-scaled", "t5-gated", "t5-gated-scaled-no-dropout", "t5-gated-no-dropout"]
+        .into_iter()
+        .for_each(is_as_captured);
 }
 
 fn refusal(more: &str) -> String {

@@ -51,6 +51,21 @@ CASES = {
     "t5-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 50, "d_model": 32, "d_kv": 10, "d_ff": 20, "num_layers": 4,
                                                     "num_heads": 2, "decoder_start_token_id": 0, "dropout_rate": 0.0,
                                                     "relative_attention_num_buckets": 15, "tie_word_embeddings": False}),
+    "t5-unscaled": ("T5", "ForConditionalGeneration", {"vocab_size": 70, "d_model": 20, "d_kv": 7, "d_ff": 31, "num_layers": 3,
+                                                    "num_decoder_layers": 4, "num_heads": 2, "decoder_start_token_id": 0,
+                                                    "tie_word_embeddings": False}),
+    "t5-scaled-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 45, "d_model": 28, "d_kv": 5, "d_ff": 60, "num_layers": 4,
+                                                    "num_decoder_layers": 3, "num_heads": 3, "decoder_start_token_id": 0,
+                                                    "dropout_rate": 0.0}),
+    "t5-gated-scaled": ("T5", "ForConditionalGeneration", {"vocab_size": 83, "d_model": 36, "d_kv": 9, "d_ff": 21, "num_layers": 4,
+                                                    "num_decoder_layers": 3, "num_heads": 4, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu"}),
+    "t5-gated-scaled-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 52, "d_model": 22, "d_kv": 6, "d_ff": 40, "num_layers": 3,
+                                                    "num_decoder_layers": 3, "num_heads": 5, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0}),
+    "t5-gated-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 66, "d_model": 30, "d_kv": 4, "d_ff": 26, "num_layers": 3,
+                                                    "num_decoder_layers": 5, "num_heads": 2, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0, "tie_word_embeddings": False}),
 }
 
 
