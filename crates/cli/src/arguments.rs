@@ -172,7 +172,7 @@ pub struct Layers {
 #[derive(Args, Debug)]
 pub struct Calibrate {
     /// The Python that has torch.
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    #[arg(long, value_name = "PROGRAM", default_value = crate::platform::PYTHON)]
     pub python: String,
     /// Which GPU, by CUDA's number.
     #[arg(long, value_name = "N", default_value_t = 0)]
