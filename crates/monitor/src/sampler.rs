@@ -82,8 +82,7 @@ impl Sampler {
     /// A sampler of the drivers this machine has.
     pub fn open(limits: Limits, cpu: Cpu) -> Result<Sampler, NoDriver> {
         let mut opening: Lanes<&'static str> = Lanes::default();
-        let open: Job<Result<Arc<dyn Source>, NoDriver>> =
-            Arc::new(platform::nvidia);
+        let open: Job<Result<Arc<dyn Source>, NoDriver>> = Arc::new(platform::nvidia);
         let deadline = Instant::now() + limits.call;
         let mut opened = opening.ask(vec![vec![("nvml", open)]], limits.call, deadline);
         let nvidia = opened.remove("nvml").unwrap_or(Err(NoDriver::NoAnswer(limits.call.as_secs())));

@@ -19,5 +19,5 @@ mod elsewhere;
 #[cfg(not(any(target_os = "linux", windows)))]
 use elsewhere as system;
 
-pub use system::{ProcessReader, host_name, is_own};
 pub(crate) use system::{NO_LIBRARY, NOT_LOADED, advice, amd, host_memory, nvidia, versions};
+pub use system::{ProcessReader, host_name, is_own};
