@@ -163,7 +163,9 @@ fn a_signal_is_sent_only_after_yes() {
     assert!(child.try_wait().unwrap().is_none(), "anything but y sends nothing");
     press(&mut state, KeyCode::Char(key));
     press(&mut state, KeyCode::Char('y'));
-    assert!(matches!(&state.dialog, Some(Dialog::Note(text)) if *text == format!("{name} sent to process {}", child.id())));
+    assert!(
+        matches!(&state.dialog, Some(Dialog::Note(text)) if *text == format!("{name} sent to process {}", child.id()))
+    );
     assert!(!child.wait().unwrap().success());
     state.dialog = None;
     press(&mut state, KeyCode::Char('K'));
