@@ -21,6 +21,7 @@ pub use system::{
 
 /// What somebody asks of this program from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(windows, allow(dead_code, reason = "nobody can ask a program of Windows to pause"))]
 pub enum Asked {
     /// To stop until the shell goes on.
     Pause,
