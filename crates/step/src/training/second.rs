@@ -75,6 +75,7 @@ pub(super) fn tell(script: &mut Script<'_>, first: &First) -> Option<Option<Repe
     let mut copy = Copy::new(script, first, &start);
     copy.forward_and_backward(script, first, &start);
     copy.step(script, &start, &entries, &asides);
+    script.context.memory().borrow_mut().count_on_from(copy.next_id);
     let count = script.options.steps - 2;
     Some((count > 0).then(|| {
         let before = first.left.ids().to_vec();

@@ -223,12 +223,14 @@ impl<'a> Script<'a> {
     }
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
+        let next_id = self.context.memory().borrow().next_id();
         let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
         let guessed = self.context.guessed().clone();
         let lesser_plans = self.context.lesser_plans();
         Program {
             entries,
+            next_id,
             asides,
             marks: self.marks,
             repeat,
