@@ -62,7 +62,7 @@ pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) 
     // A sum stands in the layer's own code, not in a module within it.
     let own = calls.iter().find(|call| operators.name(call.operator) == "aten.add.Tensor")?;
     let results = calls.last()?.results.clone();
-    Some((FlatCall { operator, arguments, results, place: own.place, function: None }, start + count))
+    Some((FlatCall { operator, arguments, results, place: own.place, is_by_method: false }, start + count))
 }
 
 fn call_of(item: &Item) -> Option<&FlatCall> {

@@ -1,6 +1,6 @@
 //! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::argument::{RawArgument, RawInt};
 use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
@@ -35,8 +35,8 @@ pub(super) struct FlatCall {
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<Option<TensorId>>,
     pub(super) place: u32,
-    /// The Python function that made it, such as `float`.
-    pub(super) function: Option<String>,
+    /// Whether a method that names a type made it, such as `float`.
+    pub(super) is_by_method: bool,
 }
 
 /// What happens, in order.
@@ -93,10 +93,10 @@ impl Operators {
 }
 
 /// A graph as one list.
-pub(super) struct Flat {
-    pub(super) sizes: Sizes,
+pub(super) struct Flat<'a> {
+    pub(super) sizes: Sizes<'a>,
     pub(super) operators: Operators,
-    pub(super) places: Places,
+    pub(super) places: Places<'a>,
     /// By tensor number.
     pub(super) values: Vec<Value>,
     pub(super) items: Vec<Item>,
@@ -112,17 +112,17 @@ pub(super) struct Flat {
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     tensors: HashMap<&'a str, TensorId>,
-    metas: HashMap<&'a str, &'a TensorMeta>,
-    integers: HashMap<&'a str, &'a RawSize>,
+    metas: HashMap<&'a str, &'a TensorMeta<'a>>,
+    integers: HashMap<&'a str, RawSize>,
     /// Sizes that were given to the graph from outside.
     given: HashMap<&'a str, Size>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(graph: &'a RawGraph) -> Scope<'a> {
+    pub(super) fn new(graph: &'a RawGraph<'a>) -> Scope<'a> {
         Scope {
-            metas: graph.tensors.iter().map(|(name, meta)| (name.as_str(), meta)).collect(),
-            integers: graph.integers.iter().map(|(name, size)| (name.as_str(), size)).collect(),
+            metas: graph.tensors.iter().map(|(name, meta)| (&**name, meta)).collect(),
+            integers: graph.integers.iter().map(|(name, size)| (&**name, *size)).collect(),
             ..Scope::default()
         }
     }
@@ -137,14 +137,14 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl Flat {
+impl Flat<'_> {
     /// Adds a tensor with this type.
-    pub(super) fn add_value(&mut self, meta: &TensorMeta, place: &dyn Fn() -> String) -> Result<TensorId, ReadError> {
+    pub(super) fn add_value(&mut self, meta: &TensorMeta<'_>, place: &dyn Fn() -> String) -> Result<TensorId, ReadError> {
         let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
             let mut found = Vec::with_capacity(raw.len());
             for (dim, size) in raw.iter().enumerate() {
                 let place = || format!("{}: {what} {dim}", place());
-                let size = self.sizes.size(size, place)?;
+                let size = self.sizes.size(*size, place)?;
                 if let Size::Known(found @ ..0) = size {
                     return Err(ReadError::NegativeSize { place: place(), found });
                 }
@@ -162,7 +162,7 @@ impl Flat {
                 of: "shape",
             });
         }
-        let offset = self.sizes.size(&meta.offset, || format!("{}: offset", place()))?;
+        let offset = self.sizes.size(meta.offset, || format!("{}: offset", place()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
         let storage = self.values.len() as u32;
         self.values.push(Value {
@@ -181,13 +181,13 @@ impl Flat {
     /// Adds the calls of a graph; `outer` is the place of the call that runs it.
     pub(super) fn add_graph<'a>(
         &mut self,
-        graph: &'a RawGraph,
+        graph: &'a RawGraph<'a>,
         scope: &mut Scope<'a>,
         outer: Option<u32>,
         depth: usize,
     ) -> Result<(), ReadError> {
         for (at, node) in graph.nodes.iter().enumerate() {
-            let place = self.places.place(&node.modules, &node.stack, outer);
+            let place = self.places.place(node.modules, node.stack, outer);
             match node.target.strip_prefix("torch.ops.higher_order.") {
                 Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
                     self.add_region(node, name, scope, (place, at), depth)?;
@@ -201,7 +201,7 @@ impl Flat {
     /// Puts a graph within the graph where it is called.
     fn add_region<'a>(
         &mut self,
-        node: &'a RawNode,
+        node: &'a RawNode<'a>,
         name: &str,
         scope: &mut Scope<'a>,
         (place, at): (u32, usize),
@@ -211,12 +211,12 @@ impl Flat {
         if depth == GRAPH_LIMIT {
             return Err(ReadError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT });
         }
-        let is_graph = |argument: &RawArgument| matches!(argument, RawArgument::Graph(_));
+        let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
         let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
         let split = split.ok_or_else(missing)?;
         let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
-        let before: Vec<&RawArgument> = node.inputs[..split].iter().map(|input| &input.argument).collect();
+        let before: Vec<&RawArgument<'_>> = node.inputs[..split].iter().map(|input| &input.argument).collect();
         let given = &node.inputs[split + 1..];
         if given.len() != graph.inputs.len() {
             let (found, needed) = (given.len(), graph.inputs.len());
@@ -276,7 +276,7 @@ impl Flat {
 
     fn add_node<'a>(
         &mut self,
-        node: &'a RawNode,
+        node: &'a RawNode<'a>,
         scope: &mut Scope<'a>,
         place: u32,
         at: usize,
@@ -320,7 +320,7 @@ impl Flat {
             scope.define(result, tensor);
             results.push(Some(tensor));
         }
-        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, function: function_of(node) }));
+        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, is_by_method: is_by_method(node) }));
         Ok(())
     }
 
@@ -344,7 +344,7 @@ impl Flat {
     /// A node's arguments in the operator's order, defaults filled in.
     fn arguments(
         &mut self,
-        node: &RawNode,
+        node: &RawNode<'_>,
         operator: u32,
         scope: &Scope<'_>,
         at: usize,
@@ -352,7 +352,7 @@ impl Flat {
         let is_known = !self.operators.rows[operator as usize].arguments.is_empty();
         if !is_known {
             // An operator without a signature takes the arguments that its first call has.
-            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone()).collect();
+            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone().into_owned()).collect();
             self.operators.defaults[operator as usize] = vec![Argument::None; names.len()];
             self.operators.rows[operator as usize].arguments = names;
         }
@@ -369,7 +369,7 @@ impl Flat {
                     return Err(ReadError::UnknownArgument {
                         place: node_place(node, at),
                         operator,
-                        name: input.name.clone(),
+                        name: input.name.clone().into_owned(),
                     });
                 }
             };
@@ -381,7 +381,7 @@ impl Flat {
     /// An argument with numbers for names.
     fn argument(
         &mut self,
-        raw: &RawArgument,
+        raw: &RawArgument<'_>,
         scope: &Scope<'_>,
         place: &dyn Fn() -> String,
     ) -> Result<Argument, ReadError> {
@@ -405,7 +405,7 @@ impl Flat {
             RawArgument::Floats(values) => Argument::List(values.iter().map(|value| Argument::Float(*value)).collect()),
             RawArgument::Bool(value) => Argument::Bool(*value),
             RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
-            RawArgument::Text(text) => Argument::Text(text.clone()),
+            RawArgument::Text(text) => Argument::Text(text.clone().into_owned()),
             RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, place)?),
             RawArgument::SymbolicInts(values) => {
                 let mut sizes = Vec::with_capacity(values.len());
@@ -421,16 +421,16 @@ impl Flat {
         })
     }
 
-    fn integer(&mut self, raw: &RawInt, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
+    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
         let name = match raw {
             RawInt::Known(value) => return Ok(Size::Known(*value)),
             RawInt::Name(name) => name,
         };
-        if let Some(size) = scope.given.get(name.as_str()) {
+        if let Some(size) = scope.given.get(&**name) {
             return Ok(*size);
         }
-        let unknown = || ReadError::UnknownValue { place: place(), what: "size", name: name.clone() };
-        let size = scope.integers.get(name.as_str()).copied().ok_or_else(unknown)?;
+        let unknown = || ReadError::UnknownValue { place: place(), what: "size", name: name.clone().into_owned() };
+        let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
         self.sizes.size(size, place)
     }
 }
@@ -438,14 +438,14 @@ impl Flat {
 const PAD: &str = "aten.constant_pad_nd.default";
 
 /// The operator that a composite with only one thing inside is.
-fn renamed<'a>(name: &'a str, node: &RawNode) -> &'a str {
+fn renamed<'a>(name: &'a str, node: &RawNode<'_>) -> &'a str {
     let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
     let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
     if name == "aten.pad.default" && is_constant { PAD } else { name }
 }
 
 /// Which node, for people.
-fn node_place(node: &RawNode, at: usize) -> String {
+fn node_place(node: &RawNode<'_>, at: usize) -> String {
     let output = || {
         let mut first = None;
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
@@ -458,7 +458,7 @@ fn node_place(node: &RawNode, at: usize) -> String {
 }
 
 /// Shows the names of an argument's tensors.
-pub(super) fn argument_tensors<'a>(argument: &'a RawArgument, show: &mut impl FnMut(&'a str)) {
+pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut impl FnMut(&'a str)) {
     match argument {
         RawArgument::Tensor(name) => show(name),
         RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
@@ -466,10 +466,10 @@ pub(super) fn argument_tensors<'a>(argument: &'a RawArgument, show: &mut impl Fn
     }
 }
 
-/// The Python function that made a call, where the file tells.
-fn function_of(node: &RawNode) -> Option<String> {
-    let (_, function) = node.function.split_once(';')?;
-    Some(function.rsplit('.').next().unwrap_or(function).to_owned())
+/// Whether a method that names a type made a call, as far as the file tells.
+fn is_by_method(node: &RawNode<'_>) -> bool {
+    let name = node.function.split_once(';').and_then(|(_, function)| function.rsplit('.').next());
+    matches!(name, Some("float" | "double" | "half" | "bfloat16"))
 }
 
 /// Whether a node only computes numbers for Python or checks something.

@@ -4,7 +4,7 @@
 //! weights and of what is computed from them, autocast puts casts before the operators on its lists, evaluation turns off
 //! what is random.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::autocast::{Policy, policy};
 use super::fast_path::fused_layer;
@@ -62,7 +62,7 @@ pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision
 }
 
 struct Builder<'a> {
-    flat: &'a Flat,
+    flat: &'a Flat<'a>,
     operators: &'a mut Operators,
     mode: Mode,
     /// What the whole model is cast to.
@@ -321,13 +321,13 @@ impl<'a> Builder<'a> {
     fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
         let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
         let name = self.operators.name(call.operator);
-        let text = &self.flat.places.places[original.place as usize].text;
+        let text = self.flat.places.places[original.place as usize].text;
         for argument in &mut call.arguments {
             if *argument == Argument::Dtype(built) {
                 self.calls.has_guessed_types = true;
                 if is_only_moved(name, text) {
                     *argument = Argument::None;
-                } else if !is_named_by_code(name, original.function.as_deref(), text) {
+                } else if !is_named_by_code(name, original.is_by_method, text) {
                     *argument = Argument::Dtype(cast);
                 }
             }

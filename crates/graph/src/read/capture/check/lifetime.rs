@@ -18,7 +18,7 @@ enum State {
 impl Checker<'_> {
     pub(super) fn lifetimes(&self) -> Result<(), ReadError> {
         let mut seen = HashSet::new();
-        for (row, variant) in self.model.variants.iter().enumerate() {
+        for (row, variant) in self.read_variants() {
             let tensors = self.model.tensors[variant.tensors].len();
             let listed = [
                 ("constants", &variant.constants[..]),

@@ -23,22 +23,25 @@ struct Checker<'a> {
     expressions: &'a Expressions<'a>,
     /// The symbols' values in the example.
     examples: Vec<i64>,
+    /// The row of the one variant whose sections were read; all were where it is none.
+    only: Option<usize>,
 }
 
-/// Checks everything that the model's types do not say by themselves.
-pub(super) fn check(model: &Model, expressions: &Expressions<'_>) -> Result<(), ReadError> {
+/// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
+/// were not read, where that is given.
+pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), ReadError> {
     let examples = model.symbols.iter().map(|symbol| symbol.example).collect();
-    let checker = Checker { model, expressions, examples };
+    let checker = Checker { model, expressions, examples, only };
     checker.tables()?;
     checker.variants()?;
-    for (section, types) in model.types.iter().enumerate() {
-        checker.types(section, types)?;
+    for section in checker.read_sections(|variant| variant.types) {
+        checker.types(section, &model.types[section])?;
     }
-    for section in 0..model.tensors.len() {
+    for section in checker.read_sections(|variant| variant.tensors) {
         checker.tensors(section)?;
     }
     checker.given_shapes()?;
-    for section in 0..model.steps.len() {
+    for section in checker.read_sections(|variant| variant.steps) {
         checker.references(section)?;
         checker.regions(section)?;
     }

@@ -59,7 +59,7 @@ impl Checker<'_> {
         let inputs = model.inputs.iter().chain(&model.targets).map(|input| &input.example);
         let given: Vec<&Vec<i64>> = weights.chain(inputs).collect();
         let mut seen = HashSet::new();
-        for variant in &model.variants {
+        for (_, variant) in self.read_variants() {
             if !seen.insert((variant.types, variant.tensors)) {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! Variants: each precision and mode once, each with sections that exist.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{Checker, below};
 use crate::model::{Mode, Variant};
@@ -35,6 +35,16 @@ impl Checker<'_> {
         self.used("steps", model.steps.len(), |variant| variant.steps)
     }
 
+    /// The variants whose sections were read, with their rows.
+    pub(super) fn read_variants(&self) -> impl Iterator<Item = (usize, &Variant)> {
+        self.model.variants.iter().enumerate().filter(|(row, _)| self.only.is_none_or(|only| only == *row))
+    }
+
+    /// The sections that were read, each once.
+    pub(super) fn read_sections(&self, number: impl Fn(&Variant) -> usize) -> BTreeSet<usize> {
+        self.read_variants().map(|(_, variant)| number(variant)).collect()
+    }
+
     /// Every section is some variant's.
     fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), ReadError> {
         let mut is_used = vec![false; count];
@@ -49,13 +59,13 @@ impl Checker<'_> {
 
     /// How many types every variant has that uses this section of tensors.
     pub(super) fn type_count(&self, tensors: usize) -> usize {
-        let variants = self.model.variants.iter().filter(|variant| variant.tensors == tensors);
+        let variants = self.read_variants().map(|(_, variant)| variant).filter(|variant| variant.tensors == tensors);
         variants.map(|variant| self.model.types[variant.types].len()).min().unwrap_or(0)
     }
 
     /// How many tensors every variant has that uses this section of steps.
     pub(super) fn tensor_count(&self, steps: usize) -> usize {
-        let variants = self.model.variants.iter().filter(|variant| variant.steps == steps);
+        let variants = self.read_variants().map(|(_, variant)| variant).filter(|variant| variant.steps == steps);
         variants.map(|variant| self.model.tensors[variant.tensors].len()).min().unwrap_or(0)
     }
 }
