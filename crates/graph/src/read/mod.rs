@@ -22,10 +22,13 @@ use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
+pub use capture::CheckError;
 pub(crate) use capture::check_model as check;
 pub use config::ConfigError;
 pub use error::ReadError;
+pub use pt2::ArchiveError;
 pub use toml::SketchError;
+pub use zip::ZipError;
 
 use crate::model::Model;
 use crate::select::VariantFlags;

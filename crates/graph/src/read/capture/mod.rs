@@ -21,6 +21,7 @@ use super::json::decode;
 use crate::expression::{Expression, ParseError};
 use crate::model::{Model, Symbol};
 use crate::select::VariantFlags;
+pub use check::CheckError;
 use document::Document;
 
 /// The version of the format that is read.
@@ -53,7 +54,7 @@ pub(super) fn read(text: &str, wanted: Option<VariantFlags>) -> Result<Model, Re
 /// Makes sure that the references of a model made elsewhere are good.
 pub(crate) fn check_model(model: &Model) -> Result<(), ReadError> {
     let parsed: Vec<_> = model.expressions.iter().cloned().map(Ok).collect();
-    check::check(model, &check::Expressions { texts: &[], parsed: &parsed }, None)
+    Ok(check::check(model, &check::Expressions { texts: &[], parsed: &parsed }, None)?)
 }
 
 fn parse(texts: &[Box<str>], symbols: &[Symbol]) -> Vec<Result<Expression, ParseError>> {

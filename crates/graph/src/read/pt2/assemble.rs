@@ -6,8 +6,10 @@ use hashbrown::HashMap;
 
 use super::argument::RawArgument;
 use super::document::{InputSpec, Payload, Program, TensorMeta};
-use super::flatten::{Flat, Item, Operators, Scope};
+use super::error::ArchiveError;
+use super::flatten::{Flat, Item, Scope};
 use super::lifetime::{self, Boundary, for_each_tensor};
+use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
 use super::place::Places;
 use super::renamed;
@@ -19,7 +21,7 @@ use crate::dtype::Dtype;
 use crate::model::{
     Argument, Input, Mode, Model, Origin, Precision, Size, Step, Tensor, TensorId, Type, Variant, Weight,
 };
-use crate::read::ReadError;
+use crate::read::{CheckError, ReadError};
 use crate::select::{VariantFlags, choose};
 
 const UNTOLD_FREES: &str =
@@ -165,7 +167,7 @@ fn add_weights<'a>(
                 Size::Known(size) => shape.push(*size),
                 Size::Symbolic(_) => {
                     let (text, message) = (format!("{size:?}"), "a weight's size is a number".to_owned());
-                    return Err(ReadError::BadSize { place: place(), text, message });
+                    return Err(ArchiveError::BadSize { place: place(), text, message }.into());
                 }
             }
         }
@@ -190,7 +192,12 @@ fn add_inputs<'a>(
         let place = || format!("signature.input_specs[{at}]");
         let meta = meta_of(name, metas, place)?;
         if inputs.iter().any(|input| input.name == *name) {
-            return Err(ReadError::DuplicateName { table: "signature.input_specs", what: "input", name: name.clone().into_owned() });
+            return Err(CheckError::DuplicateName {
+                table: "signature.input_specs",
+                what: "input",
+                name: name.clone().into_owned(),
+            }
+            .into());
         }
         let tensor = flat.add_value(meta, &|| format!("input `{name}`"))?;
         let value = &mut flat.values[tensor.0 as usize];
@@ -234,7 +241,10 @@ fn meta_of<'a>(
     metas: &HashMap<&str, &'a TensorMeta<'a>>,
     place: impl Fn() -> String,
 ) -> Result<&'a TensorMeta<'a>, ReadError> {
-    metas.get(name).copied().ok_or_else(|| ReadError::NoTensorValue { place: place(), name: name.to_owned() })
+    metas
+        .get(name)
+        .copied()
+        .ok_or_else(|| ReadError::from(ArchiveError::NoTensorValue { place: place(), name: name.to_owned() }))
 }
 
 /// The precisions that can be worked out: the whole model cast, and autocast over single-precision weights.

@@ -29,7 +29,8 @@ impl<'de> Read<'de> for Program<'de> {
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "graph_module" => module, "range_constraints" => ranges, "schema_version" => version });
-        let (module, Named(ranges), Version(schema)): (RawModule<'de>, Named<'de, Range>, Version) = (module, ranges, version);
+        let (module, Named(ranges), Version(schema)): (RawModule<'de>, Named<'de, Range>, Version) =
+            (module, ranges, version);
         let RawModule { graph, signature, calls } = module;
         let modules = calls.iter().map(|call| call.path.clone()).collect();
         let out_spec = calls.into_iter().find(|call| call.path.is_empty()).and_then(|call| call.out_spec);
@@ -147,7 +148,9 @@ impl<'de> Read<'de> for RawNode<'de> {
         });
         let Metadata { stack, modules, function } = match metadata {
             Some(metadata) => metadata,
-            None => Metadata { stack: object.context.text(""), modules: object.context.text(""), function: Cow::default() },
+            None => {
+                Metadata { stack: object.context.text(""), modules: object.context.text(""), function: Cow::default() }
+            }
         };
         let name: Option<Option<Cow<'de, str>>> = name;
         Ok(RawNode { target, inputs, outputs, stack, modules, function, name: name.flatten() })
@@ -260,8 +263,8 @@ impl<'de> Read<'de> for TensorMeta<'de> {
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
-            "dtype" => dtype, "sizes" => shape, "strides" => strides, "storage_offset" => offset, "device" => device,
-            "requires_grad" => requires_grad,
+            "dtype" => dtype, "sizes" => shape, "requires_grad" => requires_grad, "device" => device, "strides" => strides,
+            "storage_offset" => offset,
         });
         let (ScalarType(dtype), Device(device)) = (dtype, device);
         Ok(TensorMeta { dtype, shape, strides, offset, device, requires_grad })

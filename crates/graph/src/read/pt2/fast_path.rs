@@ -1,8 +1,9 @@
 //! The fused encoder layer that `nn.TransformerEncoderLayer` takes in evaluation without gradients and autocast: a branch of
 //! its `forward` that an export for training does not take.
 
-use super::flatten::{Flat, FlatCall, Item, Operators};
+use super::flatten::{Flat, FlatCall, Item};
 use super::lifetime::for_each_tensor;
+use super::operators::Operators;
 use crate::model::{Argument, Size, TensorId};
 
 const LAYER: &str = "TransformerEncoderLayer";

@@ -4,12 +4,17 @@ use hashbrown::HashMap;
 
 use super::argument::{RawArgument, RawInt};
 use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
+use super::error::ArchiveError;
+use super::node::{
+    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, makes_views, node_place, renamed,
+};
+use super::operators::Operators;
 use super::place::Places;
-use super::signature::{self, Alias};
+use super::signature::Alias;
 use super::sizes::Sizes;
 use crate::dtype::Dtype;
-use crate::model::{Argument, Operator, Size, TensorId};
-use crate::read::ReadError;
+use crate::model::{Argument, Size, TensorId};
+use crate::read::{CheckError, ReadError};
 
 /// Graphs within each other.
 const GRAPH_LIMIT: usize = 16;
@@ -46,50 +51,6 @@ pub(super) enum Item {
     Grad(bool),
     Autocast { is_gpu: bool, dtype: Option<Dtype>, is_enabled: bool, has_cache: bool },
     EndAutocast,
-}
-
-/// The operators of a model, each once.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Operators {
-    pub(super) rows: Vec<Operator>,
-    /// What each one's results are.
-    pub(super) aliases: Vec<Vec<Alias>>,
-    defaults: Vec<Vec<Argument>>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Operators {
-    /// The operator with this name, such as `aten.linear.default`; an unknown one has no arguments yet.
-    pub(super) fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let found = name.strip_prefix("aten.").and_then(signature::find);
-        let (arguments, defaults, aliases) = match found {
-            Some(found) => (found.names, found.defaults, found.aliases),
-            None => (Vec::new(), Vec::new(), Vec::new()),
-        };
-        self.rows.push(Operator { name: name.to_owned(), arguments });
-        self.defaults.push(defaults);
-        self.aliases.push(aliases);
-        let number = self.rows.len() as u32 - 1;
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
-
-    pub(super) fn name(&self, number: u32) -> &str {
-        &self.rows[number as usize].name
-    }
-
-    /// The place of an argument in the operator's order.
-    pub(super) fn argument(&self, number: u32, name: &str) -> Option<usize> {
-        self.rows[number as usize].arguments.iter().position(|known| known == name)
-    }
-
-    /// An operator's arguments where none is given.
-    pub(super) fn defaults(&self, number: u32) -> Vec<Argument> {
-        self.defaults[number as usize].clone()
-    }
 }
 
 /// A graph as one list.
@@ -132,21 +93,26 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn tensor(&self, name: &str, place: impl Fn() -> String) -> Result<TensorId, ReadError> {
-        let unknown = || ReadError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() };
+        let unknown =
+            || ReadError::from(ArchiveError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() });
         self.tensors.get(name).copied().ok_or_else(unknown)
     }
 }
 
 impl Flat<'_> {
     /// Adds a tensor with this type.
-    pub(super) fn add_value(&mut self, meta: &TensorMeta<'_>, place: &dyn Fn() -> String) -> Result<TensorId, ReadError> {
+    pub(super) fn add_value(
+        &mut self,
+        meta: &TensorMeta<'_>,
+        place: &dyn Fn() -> String,
+    ) -> Result<TensorId, ReadError> {
         let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
             let mut found = Vec::with_capacity(raw.len());
             for (dim, size) in raw.iter().enumerate() {
                 let place = || format!("{}: {what} {dim}", place());
                 let size = self.sizes.size(*size, place)?;
                 if let Size::Known(found @ ..0) = size {
-                    return Err(ReadError::NegativeSize { place: place(), found });
+                    return Err(CheckError::NegativeSize { place: place(), found }.into());
                 }
                 found.push(size);
             }
@@ -155,12 +121,12 @@ impl Flat<'_> {
         let (shape, strides) = (sizes(&meta.shape, "dimension")?, sizes(&meta.strides, "stride")?);
         if strides.len() != shape.len() {
             let (found, needed) = (strides.len(), shape.len());
-            return Err(ReadError::WrongDimensionCount {
+            return Err(ReadError::from(CheckError::WrongDimensionCount {
                 place: format!("{}: strides", place()),
                 found,
                 needed,
                 of: "shape",
-            });
+            }));
         }
         let offset = self.sizes.size(meta.offset, || format!("{}: offset", place()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
@@ -209,7 +175,7 @@ impl Flat<'_> {
     ) -> Result<(), ReadError> {
         let where_ = || node_place(node, at);
         if depth == GRAPH_LIMIT {
-            return Err(ReadError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT });
+            return Err(ArchiveError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT }.into());
         }
         let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
@@ -220,7 +186,7 @@ impl Flat<'_> {
         let given = &node.inputs[split + 1..];
         if given.len() != graph.inputs.len() {
             let (found, needed) = (given.len(), graph.inputs.len());
-            return Err(ReadError::WrongGraphArguments { place: where_(), found, needed });
+            return Err(ArchiveError::WrongGraphArguments { place: where_(), found, needed }.into());
         }
         let mut inner = Scope::new(graph);
         for (input, argument) in graph.inputs.iter().zip(given) {
@@ -265,7 +231,9 @@ impl Flat<'_> {
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
         if inside.len() != outside.len() {
             let (found, needed) = (outside.len(), inside.len());
-            return Err(ReadError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed });
+            return Err(
+                ArchiveError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed }.into()
+            );
         }
         for (name, other) in outside.into_iter().zip(inside) {
             let tensor = inner.tensor(other, || format!("{}: result", where_()))?;
@@ -302,9 +270,11 @@ impl Flat<'_> {
             };
             let where_ = || format!("{}: result `{result}`", node_place(node, at));
             if scope.tensors.contains_key(result) {
-                return Err(ReadError::MadeTwice { place: node_place(node, at), name: result.to_owned() });
+                return Err(ArchiveError::MadeTwice { place: node_place(node, at), name: result.to_owned() }.into());
             }
-            let missing = || ReadError::NoTensorValue { place: node_place(node, at), name: result.to_owned() };
+            let missing = || {
+                ReadError::from(ArchiveError::NoTensorValue { place: node_place(node, at), name: result.to_owned() })
+            };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
                 Some((Alias::Written(_), source)) if !changes_shape(name) => source,
@@ -366,11 +336,11 @@ impl Flat<'_> {
                 None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
                 None => {
                     let operator = self.operators.name(operator).to_owned();
-                    return Err(ReadError::UnknownArgument {
+                    return Err(ReadError::from(ArchiveError::UnknownArgument {
                         place: node_place(node, at),
                         operator,
                         name: input.name.clone().into_owned(),
-                    });
+                    }));
                 }
             };
             arguments[found] = self.argument(&input.argument, scope, &place)?;
@@ -429,85 +399,14 @@ impl Flat<'_> {
         if let Some(size) = scope.given.get(&**name) {
             return Ok(*size);
         }
-        let unknown = || ReadError::UnknownValue { place: place(), what: "size", name: name.clone().into_owned() };
+        let unknown = || {
+            ReadError::from(ArchiveError::UnknownValue {
+                place: place(),
+                what: "size",
+                name: name.clone().into_owned(),
+            })
+        };
         let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
         self.sizes.size(size, place)
     }
-}
-
-const PAD: &str = "aten.constant_pad_nd.default";
-
-/// The operator that a composite with only one thing inside is.
-fn renamed<'a>(name: &'a str, node: &RawNode<'_>) -> &'a str {
-    let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
-    let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
-    if name == "aten.pad.default" && is_constant { PAD } else { name }
-}
-
-/// Which node, for people.
-fn node_place(node: &RawNode<'_>, at: usize) -> String {
-    let output = || {
-        let mut first = None;
-        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
-        first
-    };
-    match node.name.as_deref().or_else(output) {
-        Some(name) => format!("node `{name}`"),
-        None => format!("nodes[{at}]"),
-    }
-}
-
-/// Shows the names of an argument's tensors.
-pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut impl FnMut(&'a str)) {
-    match argument {
-        RawArgument::Tensor(name) => show(name),
-        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
-        _ => {}
-    }
-}
-
-/// Whether a method that names a type made a call, as far as the file tells.
-fn is_by_method(node: &RawNode<'_>) -> bool {
-    let name = node.function.split_once(';').and_then(|(_, function)| function.rsplit('.').next());
-    matches!(name, Some("float" | "double" | "half" | "bfloat16"))
-}
-
-/// Whether a node only computes numbers for Python or checks something.
-fn is_for_python(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").unwrap_or(name);
-    ["sym_", "_assert", "_operator.", "math.", "torch.sym_"].iter().any(|start| base.starts_with(start))
-}
-
-/// Whether an operator's results, several or in a list, are views of its first argument.
-fn makes_views(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "split"
-            | "chunk"
-            | "unbind"
-            | "split_with_sizes"
-            | "tensor_split"
-            | "hsplit"
-            | "vsplit"
-            | "unsafe_split"
-            | "unsafe_chunk"
-    )
-}
-
-/// Whether an operator gives its first argument another shape in place.
-fn changes_shape(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "squeeze_"
-            | "unsqueeze_"
-            | "t_"
-            | "transpose_"
-            | "swapaxes_"
-            | "swapdims_"
-            | "resize_"
-            | "as_strided_"
-            | "set_"
-    )
 }

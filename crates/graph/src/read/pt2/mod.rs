@@ -9,11 +9,14 @@ mod argument;
 mod assemble;
 pub(super) mod autocast;
 mod document;
+mod error;
 mod fast_path;
 mod flatten;
 mod fold;
 mod lifetime;
+mod node;
 mod open;
+mod operators;
 mod outputs;
 mod place;
 mod precision;
@@ -36,16 +39,13 @@ use crate::model::Model;
 use crate::select::VariantFlags;
 use assemble::Contents;
 use document::{Head, Payloads, Program};
+pub use error::ArchiveError;
 
 /// The version of the format that is read, its greater part.
 const SCHEMA: i64 = 8;
 
 /// Reads the model in an archive, up to `limit` bytes of each entry: the variant that `wanted` asks for, or all of them.
-pub(super) fn read(
-    file: impl Read + Seek,
-    limit: u64,
-    wanted: Option<VariantFlags>,
-) -> Result<Model, ReadError> {
+pub(super) fn read(file: impl Read + Seek, limit: u64, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     let mut archive = Archive::open(file)?;
     let entry = model_entry(&archive)?;
     let short = entry.find("models/").map_or(entry.as_str(), |at| &entry[at..]).to_owned();
@@ -73,13 +73,13 @@ fn program<'a>(text: &'a str, context: &Context) -> Result<Program<'a>, ReadErro
         Ok(program) => program,
         Err(error) => match decode::<Head>(text, &Context::new()) {
             // Another version may differ anywhere: that it is another one explains the rest.
-            Ok(Head(found)) if found != SCHEMA => return Err(ReadError::UnknownSchema { found }),
+            Ok(Head(found)) if found != SCHEMA => return Err(ArchiveError::UnknownSchema { found }.into()),
             _ => return Err(error),
         },
     };
     match program.schema {
         SCHEMA => Ok(program),
-        found => Err(ReadError::UnknownSchema { found }),
+        found => Err(ArchiveError::UnknownSchema { found }.into()),
     }
 }
 
@@ -92,7 +92,9 @@ fn model_entry<File: Read + Seek>(archive: &Archive<File>) -> Result<String, Rea
     let usual = archive.names().filter(is_model).find(|name| name.ends_with("/model.json"));
     let not_one = || {
         let names: Vec<&str> = archive.names().take(5).collect();
-        ReadError::NotAnExport { present: if names.is_empty() { "no entries".to_owned() } else { names.join(", ") } }
+        ReadError::from(ArchiveError::NotAnExport {
+            present: if names.is_empty() { "no entries".to_owned() } else { names.join(", ") },
+        })
     };
     usual.or_else(|| archive.names().find(is_model)).map(str::to_owned).ok_or_else(not_one)
 }

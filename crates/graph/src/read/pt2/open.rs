@@ -51,7 +51,8 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     for result in call.results.iter().flatten() {
         workshop.set_dtype(*result, Dtype::Float32);
     }
-    let second = FlatCall { operator, arguments, results: call.results.clone(), place: call.place, is_by_method: false };
+    let second =
+        FlatCall { operator, arguments, results: call.results.clone(), place: call.place, is_by_method: false };
     Some(vec![first, second])
 }
 

@@ -7,6 +7,10 @@ use hashbrown::HashMap;
 use crate::model::{Module, Source};
 use crate::read::json::context::TextId;
 
+/// As many entries of a module stack may be new for each of its beginnings to be remembered: what that takes must not grow
+/// with the square of a file.
+const NEW_ENTRIES: usize = 64;
+
 /// One call of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ModuleCall {
@@ -48,6 +52,8 @@ pub(super) struct Places<'a> {
     known: HashMap<(TextId, TextId), u32>,
     /// The frames of each stack, which many places share.
     stacks: HashMap<TextId, Vec<Frame<'a>>>,
+    /// The running calls by a node's module stack and by what such stacks begin with.
+    running: HashMap<&'a str, Vec<u32>>,
     module_numbers: HashMap<&'a str, u32>,
     call_numbers: HashMap<&'a str, u32>,
     source_numbers: HashMap<(&'a str, u32, &'a str), u32>,
@@ -64,6 +70,7 @@ impl<'a> Places<'a> {
             texts,
             known: HashMap::new(),
             stacks: HashMap::new(),
+            running: HashMap::new(),
             module_numbers: HashMap::new(),
             call_numbers: HashMap::new(),
             source_numbers: HashMap::new(),
@@ -108,7 +115,7 @@ impl<'a> Places<'a> {
     fn read(&mut self, modules: TextId, stack: TextId) -> Place<'a> {
         let texts = self.texts;
         let text = |id: TextId| texts.get(id.0 as usize).map_or("", |text| &**text);
-        let calls: Vec<u32> = text(modules).split(';').filter_map(|entry| self.call(entry)).collect();
+        let calls = self.calls(text(modules));
         let frames = self.stacks.entry(stack).or_insert_with(|| frames(text(stack)));
         let own = frames.iter().rev().find(|frame| !is_torch(frame.file)).or(frames.last()).copied();
         let text = frames.last().map_or("", |frame| frame.text);
@@ -118,6 +125,29 @@ impl<'a> Places<'a> {
             false => Vec::new(),
         };
         Place { calls, lines, source: own.map(|frame| self.source(frame)), text }
+    }
+
+    /// The module calls that a module stack names: entries with semicolons between. Most of a stack was met before.
+    fn calls(&mut self, stack: &'a str) -> Vec<u32> {
+        let mut begins: Vec<&'a str> = Vec::new();
+        let mut rest = Some(stack);
+        let mut calls = loop {
+            let Some(begin) = rest else { break Vec::new() };
+            if let Some(known) = self.running.get(begin) {
+                break known.clone();
+            }
+            if begins.len() == NEW_ENTRIES {
+                return stack.split(';').filter_map(|entry| self.call(entry)).collect();
+            }
+            begins.push(begin);
+            rest = begin.rsplit_once(';').map(|(before, _)| before);
+        };
+        for begin in begins.into_iter().rev() {
+            let entry = begin.rsplit_once(';').map_or(begin, |(_, entry)| entry);
+            calls.extend(self.call(entry));
+            self.running.insert(begin, calls.clone());
+        }
+        calls
     }
 
     /// The module call that `key,path,class` names.

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::document::{Range, RawSize};
+use super::error::ArchiveError;
 use super::sympy;
 use crate::expression::Expression;
 use crate::model::{ExpressionId, Input, Size, Symbol, SymbolRange};
-use crate::read::ReadError;
 use crate::read::json::context::TextId;
+use crate::read::{CheckError, ReadError};
 
 /// A model with more symbols than this is none.
 const SYMBOL_LIMIT: usize = 256;
@@ -41,11 +42,12 @@ impl<'a> Sizes<'a> {
         }
         let id = text;
         let text = self.texts.get(id.0 as usize).map_or("", |text| &**text);
-        let bad = |message: String| ReadError::BadSize { place: place(), text: text.to_owned(), message };
+        let bad =
+            |message: String| ReadError::from(ArchiveError::BadSize { place: place(), text: text.to_owned(), message });
         let plain = sympy::plain(text).map_err(bad)?;
         self.add_symbols(&plain);
         if self.symbols.len() > SYMBOL_LIMIT {
-            return Err(ReadError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT });
+            return Err(CheckError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT }.into());
         }
         let numbers = &self.numbers;
         let expression =
@@ -91,12 +93,12 @@ impl<'a> Sizes<'a> {
             let range = ranges.iter().find(|(known, _)| known == name).map(|(_, range)| *range);
             let least = range.and_then(|range| range.least);
             let Some(example) = example.or(least.map(|least| least.max(2))) else {
-                return Err(ReadError::BadSize {
+                return Err(ReadError::from(ArchiveError::BadSize {
                     place: "range_constraints".to_owned(),
                     text: name.clone(),
                     message: "neither an example nor a range is given for this symbol, whose value may depend on data"
                         .to_owned(),
-                });
+                }));
             };
             if !(1..crate::select::SIZE_LIMIT).contains(&example) {
                 let needed = "a size from 1 to 1099511627775";

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::{HashMap, HashSet};
 
 use super::document::{InputSpec, Payload, Program, RawGraph, TensorMeta};
-use super::flatten::argument_tensors;
+use super::node::argument_tensors;
 
 /// A parameter or buffer.
 pub(super) struct RawWeight<'a> {
@@ -116,7 +116,7 @@ fn used_tensors<'a>(graph: &'a RawGraph<'_>) -> HashSet<&'a str> {
 
 /// The order in which `model.cuda()` moves weights: those of a module's parts first, then its own, parameters before
 /// buffers. `modules` are the modules' paths in order; the result are numbers of `parameters`, then of `buffers`.
-pub(super) fn move_order(modules: &[&str], weights: &Weights<'_>) -> Vec<u32> {
+pub(super) fn move_order<'a>(modules: &[&'a str], weights: &Weights<'a>) -> Vec<u32> {
     let mut own: HashMap<&str, Vec<u32>> = HashMap::new();
     let mut paths: Vec<&str> = modules.to_vec();
     for (number, weight) in (0_u32..).zip(weights.parameters.iter().chain(&weights.buffers)) {
@@ -130,12 +130,15 @@ pub(super) fn move_order(modules: &[&str], weights: &Weights<'_>) -> Vec<u32> {
     let mut seen: HashSet<&str> = HashSet::from([""]);
     for path in paths {
         // A path's parents come before it, should they not be listed themselves.
-        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-        for end in ends {
-            let part = &path[..end];
-            if seen.insert(part) {
-                children.entry(part.rsplit_once('.').map_or("", |(parent, _)| parent)).or_default().push(part);
-            }
+        let parent_of = |path: &'a str| path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        let mut unseen: Vec<&str> = Vec::new();
+        let mut part = path;
+        while seen.insert(part) {
+            unseen.push(part);
+            part = parent_of(part);
+        }
+        for part in unseen.into_iter().rev() {
+            children.entry(parent_of(part)).or_default().push(part);
         }
     }
     let count = weights.parameters.len() + weights.buffers.len();

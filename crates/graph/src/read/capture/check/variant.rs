@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::error::CheckError;
 use super::{Checker, below};
 use crate::model::{Mode, Variant};
-use crate::read::ReadError;
 
 impl Checker<'_> {
-    pub(super) fn variants(&self) -> Result<(), ReadError> {
+    pub(super) fn variants(&self) -> Result<(), CheckError> {
         let model = self.model;
         if model.variants.is_empty() {
-            return Err(ReadError::NoVariants);
+            return Err(CheckError::NoVariants);
         }
         let mut seen = HashMap::new();
         for (row, variant) in model.variants.iter().enumerate() {
@@ -24,10 +24,10 @@ impl Checker<'_> {
             }
             if let Some(first) = seen.insert((variant.precision, variant.mode), row) {
                 let name = format!("{} {}", variant.precision, variant.mode);
-                return Err(ReadError::DuplicateVariant { row, name, first });
+                return Err(CheckError::DuplicateVariant { row, name, first });
             }
             if variant.has_grad != (variant.mode != Mode::Eval) {
-                return Err(ReadError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
+                return Err(CheckError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
             }
         }
         self.used("types", model.types.len(), |variant| variant.types)?;
@@ -46,13 +46,13 @@ impl Checker<'_> {
     }
 
     /// Every section is some variant's.
-    fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), ReadError> {
+    fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), CheckError> {
         let mut is_used = vec![false; count];
         for variant in &self.model.variants {
             is_used[number(variant)] = true;
         }
         match is_used.iter().position(|is_used| !is_used) {
-            Some(section) => Err(ReadError::UnusedSection { table, section }),
+            Some(section) => Err(CheckError::UnusedSection { table, section }),
             None => Ok(()),
         }
     }
