@@ -253,7 +253,7 @@ pub enum CheckError {
     },
     /// A size that is none.
     #[error("{path}: found {found}, needed {needed}")]
-    SizeOutOfRange {
+    OutOfRange {
         /// Where.
         path: String,
         /// What was found.

@@ -151,7 +151,7 @@ fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), CheckError> {
     for (path, size) in std::iter::once((format!("{place}.example"), symbol.example)).chain(recorded) {
         if !(1..SIZE_LIMIT).contains(&size) {
             let needed = "a size from 1 to 1099511627775";
-            return Err(CheckError::SizeOutOfRange { path, found: size, needed });
+            return Err(CheckError::OutOfRange { path, found: size, needed });
         }
     }
     Ok(())
