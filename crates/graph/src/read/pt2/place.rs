@@ -247,7 +247,7 @@ fn parse_frame(text: &str) -> Option<Frame<'_>> {
 }
 
 fn is_torch(file: &str) -> bool {
-    file.contains("site-packages/torch/")
+    shown_path(file).starts_with("site-packages/torch/")
 }
 
 /// A path that names the file and not the machine it lay on.
@@ -301,5 +301,7 @@ mod tests {
         assert_eq!(shown_path("lib/site-packages/torch/nn/x.py"), "site-packages/torch/nn/x.py");
         assert_eq!(shown_path("C:\\Users\\me\\net.py"), "net.py");
         assert_eq!(shown_path("cases/plain.py"), "cases/plain.py");
+        assert!(is_torch("C:\\me\\Lib\\site-packages\\torch\\nn\\modules\\linear.py"));
+        assert!(!is_torch("C:\\me\\torch\\net.py"));
     }
 }
