@@ -1,21 +1,19 @@
 //! One process: whose it is, its arguments, memory, processor time and age. Containers are not told apart, and whether
 //! a process uses PyTorch is not known.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, Uid, UpdateKind, Users};
+use sysinfo::{Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System, Uid, UpdateKind};
 
 use crate::process::{Counters, rounded};
 use crate::reading::{Missing, Reading};
 use crate::sample::HostProcess;
 
-/// Reads processes and remembers the names of users.
+/// Reads processes.
 #[derive(Default)]
-pub struct ProcessReader {
-    users: Mutex<HashMap<Uid, String>>,
-}
+pub struct ProcessReader;
 
 impl ProcessReader {
     /// Nothing is remembered of a process.
@@ -37,7 +35,7 @@ impl ProcessReader {
             let host = HostProcess {
                 parent: process.parent().map_or(0, Pid::as_u32),
                 uid: None,
-                user: process.user_id().map_or_else(|| "?".to_owned(), |user| self.name_of(user)),
+                user: process.user_id().map_or_else(|| "?".to_owned(), |user| name_of(user)),
                 state: '-',
                 started: counters.started,
                 arguments: arguments(process),
@@ -56,22 +54,18 @@ impl ProcessReader {
     pub fn counters(&self, pid: u32) -> Reading<Counters> {
         with_process(pid, ProcessRefreshKind::nothing().with_cpu(), counted)
     }
+}
 
-    fn name_of(&self, user: &Uid) -> String {
-        {
-            let known = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(name) = known.get(user) {
-                return name.clone();
-            }
-        }
-        // Not under the lock: names may come over the network.
-        let users = Users::new_with_refreshed_list().ok();
-        let found = users.as_ref().and_then(|users| users.get_user_by_id(user)).map(|user| user.name().to_owned());
-        let name = found.unwrap_or_else(|| user.to_string());
-        let mut known = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(user.clone(), name.clone());
-        name
-    }
+/// This user's name; another's identifier. The library's list of users must not be asked for: it aborts the program where
+/// Windows lists no session, as Wine does.
+fn name_of(user: &Uid) -> String {
+    static OWN: OnceLock<Option<Uid>> = OnceLock::new();
+    let own = OWN.get_or_init(|| {
+        let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
+        with_process(std::process::id(), kind, |process| Ok(process.user_id().cloned())).ok().flatten()
+    });
+    let name = std::env::var("USERNAME").ok().filter(|name| !name.is_empty() && own.as_ref() == Some(user));
+    name.unwrap_or_else(|| user.to_string())
 }
 
 /// Whether a process belongs to the user who runs this one.
