@@ -1,9 +1,8 @@
 //! Work on all cores that can be watched and stopped.
 
-use std::num::NonZero;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use vramfit_step::parallel;
 
 /// What whoever waits for a search sees and says.
 #[derive(Debug, Default)]
@@ -34,29 +33,6 @@ impl Control {
 
     /// `work` on each item, on all cores; the results in the items' order, `None` for those not done when stopped.
     pub fn map<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Option<R>> {
-        let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-        let next = AtomicUsize::new(0);
-        let worker = || {
-            while !self.is_stopped() {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(index) else { return };
-                let result = work(item);
-                if let Ok(mut place) = results[index].lock() {
-                    *place = Some(result);
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..cores().min(items.len()) {
-                scope.spawn(worker);
-            }
-            worker();
-        });
-        results.into_iter().map(|place| place.into_inner().ok().flatten()).collect()
+        parallel::map(items, |item| (!self.is_stopped()).then(|| work(item)))
     }
-}
-
-/// How many threads work at once.
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }

@@ -3,7 +3,9 @@
 //! What is reserved does not grow with the batch at every step: a smaller batch may need more. So each batch is
 //! simulated, from 1 on, until one does not fit; nothing is bisected.
 
-use crate::control::{Control, cores};
+use vramfit_step::parallel;
+
+use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -25,7 +27,7 @@ pub struct MaxBatch {
 pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, limit: i64, control: &Control) -> Option<MaxBatch> {
     bench.batch_of(setup)?;
     let mut batch = 0;
-    let round = ROUND * cores() as i64;
+    let round = ROUND * parallel::cores() as i64;
     while batch < limit {
         let next: Vec<i64> = (batch + 1..=limit.min(batch + round)).collect();
         let fits = control.map(&next, |&batch| {

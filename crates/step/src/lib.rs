@@ -16,6 +16,7 @@ pub mod layers;
 pub mod memory;
 pub mod ops;
 pub mod optimizer;
+pub mod parallel;
 pub mod tape;
 pub mod tensor;
 pub mod training;

@@ -6,10 +6,11 @@ use vramfit_graph::select::VariantFlags;
 use vramfit_step::memory::Category;
 use vramfit_step::ops::Libraries;
 use vramfit_step::optimizer::Kind;
+use vramfit_step::parallel;
 use vramfit_step::training::{Phase, Run};
 
 use super::cells::Cell;
-use crate::control::{Control, cores};
+use crate::control::Control;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
 use crate::tricks::{FREE, Trick};
@@ -61,7 +62,7 @@ pub fn walk(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], c
     candidates.sort_by(order);
     let count = candidates.len();
     let mut at = 0;
-    let wave = 4 * cores();
+    let wave = 4 * parallel::cores();
     while at < count && !control.is_stopped() {
         // The cells that have shown to be hopeless are left out without a look.
         let mut next: Vec<&Candidate> = Vec::with_capacity(wave);

@@ -1,9 +1,10 @@
 //! Fewer modules checkpointed than the subset that was found: each that is not needed runs once only.
 
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::parallel;
 use vramfit_step::training::Run;
 
-use crate::control::{Control, cores};
+use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -34,7 +35,7 @@ pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control
     let mut left = order.as_slice();
     while !left.is_empty() && !control.is_stopped() {
         // Most are needed, so that several are asked about at once; where one is not, those after it are asked about again.
-        let wave = &left[..cores().min(left.len())];
+        let wave = &left[..parallel::cores().min(left.len())];
         let tried = control.map(wave, |&(_, index)| {
             let less = without(&setup, &names[index]);
             bench.fitting(&less, control).map(|fits| (less, fits))

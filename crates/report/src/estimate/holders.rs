@@ -62,12 +62,14 @@ pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) 
         holder.bytes += held.block;
         holder.blocks += 1;
     }
-    let mut holders: Vec<Holder> = groups.into_values().collect();
-    holders.sort_by(|first, second| {
-        let key = |holder: &Holder| (std::cmp::Reverse(holder.bytes), holder.category, holder.module.clone());
-        key(first).cmp(&key(second)).then_with(|| first.source.cmp(&second.source))
+    let mut holders: Vec<(u32, Holder)> = groups.into_iter().map(|((_, _, place), holder)| (place, holder)).collect();
+    holders.sort_by(|(first_place, first), (second_place, second)| {
+        let by_size = second.bytes.cmp(&first.bytes).then_with(|| first.category.cmp(second.category));
+        let by_name = by_size.then_with(|| first.module.cmp(&second.module));
+        // One line may call several operators.
+        by_name.then_with(|| first.source.cmp(&second.source)).then_with(|| first_place.cmp(second_place))
     });
-    holders
+    holders.into_iter().map(|(_, holder)| holder).collect()
 }
 
 /// The modules of the weights in the order in which they are moved to the GPU, which is the order of the first pieces of

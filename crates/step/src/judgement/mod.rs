@@ -8,7 +8,11 @@ use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 
 use crate::checkpoint::UnknownModule;
+use crate::parallel;
 use crate::training::{Guess, Loop, Machine, Program, Run, address_orders, record};
+
+/// Fewer requests are answered sooner than another thread is there.
+const WORTH_A_THREAD: usize = 20_000;
 
 /// What a run asks for; where operators have no rule, also the least and the most it may ask for.
 ///
@@ -40,14 +44,14 @@ pub fn answer(programs: &[Program], device: &Device<'_>, settings: &Settings, ke
 }
 
 fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> Vec<Run> {
-    let mut runs = Vec::with_capacity(3 * programs.len());
-    for program in programs {
-        for driver in address_orders() {
-            let keeps = keeps_journal && runs.is_empty();
-            runs.push(program.run_keeping(settings.clone(), driver, keeps));
-        }
-    }
-    runs
+    let runs: Vec<_> = programs.iter().flat_map(|program| address_orders().map(|driver| (program, driver))).collect();
+    let places: Vec<usize> = (0..runs.len()).collect();
+    let run = |&place: &usize| {
+        let (program, driver) = &runs[place];
+        program.run_keeping(settings.clone(), driver.clone(), keeps_journal && place == 0)
+    };
+    let requests: usize = runs.iter().map(|(program, _)| program.allocation_count()).sum();
+    if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map(&places, run) }
 }
 
 /// The usual run, where all runs fit as [`Device::verdict`] means it; the first that does not ends the search.

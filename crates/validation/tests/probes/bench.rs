@@ -266,7 +266,7 @@ pub fn run(probe: &Probe, mode: &str, body: Body) -> Result<Vec<String>, String>
         bench.name_last(format!("{name}{position}"));
         if argument.role != "constant" {
             let gradient = Rc::new(RefCell::new(None));
-            let edge = engine::sink(Rc::clone(&gradient), tensor.layout(), 0);
+            let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), 0);
             tensor = tensor.with_edge(Some(edge));
             leaves.push((tensor.clone(), gradient));
         }
