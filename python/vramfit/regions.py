@@ -99,7 +99,7 @@ class Regions:
                     self.patches.set(module, check_name, replaced[id(found)])
 
     def _module_calls(self) -> None:
-        original = torch.nn.Module._call_impl
+        original: Callable[..., Any] = torch.nn.Module._call_impl
         regions = self
 
         def call_impl(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,8 @@ class Regions:
 
     def _autocast(self) -> None:
         kind = torch.amp.autocast_mode.autocast
-        enter, leave = kind.__enter__, kind.__exit__
+        enter: Callable[..., Any] = kind.__enter__
+        leave: Callable[..., Any] = kind.__exit__
         regions = self
 
         def entered(region: Any) -> Any:
