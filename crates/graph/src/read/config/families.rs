@@ -124,8 +124,9 @@ struct Config<'a> {
     defaults: std::cell::RefCell<Vec<String>>,
 }
 
-/// Sizes that follow from others where a file does not have them, so that there is nothing to tell.
-const FOLLOWING: [&str; 4] = ["head_dim", "num_key_value_heads", "n_inner", "num_labels"];
+/// Sizes that follow from others, or that not every family has, so that there is nothing to tell.
+const FOLLOWING: [&str; 6] =
+    ["head_dim", "num_key_value_heads", "n_inner", "num_labels", "max_position_embeddings", "type_vocab_size"];
 const COUNT_LIMIT: i64 = 1 << 32;
 
 impl Config<'_> {
