@@ -75,11 +75,13 @@ fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
         return Failure::new("MODEL: found an empty name, needed a file or a name that `vramfit models` lists");
     }
     if name.ends_with(".py") || name.contains('(') {
-        return Failure::new(format!("{name}: found Python, needed a file that vramfit reads or a name that `vramfit models` lists"))
-            .with_hint(Some(
-                "vramfit runs no Python itself: `python -m vramfit capture my_module:build` makes a capture of what \
+        return Failure::new(format!(
+            "{name}: found Python, needed a file that vramfit reads or a name that `vramfit models` lists"
+        ))
+        .with_hint(Some(
+            "vramfit runs no Python itself: `python -m vramfit capture my_module:build` makes a capture of what \
                  build() returns; a model.toml may hold layers = [\"Linear(3, 4)\"]",
-            ));
+        ));
     }
     let looks_like_file =
         name.contains(['/', '\\']) || [".vramfit", ".pt2", ".json", ".toml"].iter().any(|end| name.ends_with(end));

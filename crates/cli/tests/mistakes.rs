@@ -39,12 +39,18 @@ fn captures() -> impl Iterator<Item = std::path::PathBuf> {
 
 #[test]
 fn a_sequence_beyond_the_position_table_is_refused_with_the_tables_size() {
-    for (model, most, table) in
-        [("bert-base", 512, "position"), ("gpt2", 1024, "wpe"), ("roberta-base", 512, "514"), ("distilbert", 512, "position")]
-    {
+    for (model, most, table) in [
+        ("bert-base", 512, "position"),
+        ("gpt2", 1024, "wpe"),
+        ("roberta-base", 512, "514"),
+        ("distilbert", 512, "position"),
+    ] {
         let (code, _, err) = vramfit(&["estimate", model, "--batch", "1", "--seq", &most.to_string()], "");
         assert_eq!(code, 0, "{model}: {err}");
-        assert_refused(&["estimate", model, "--batch", "1", "--seq", &(most + 1).to_string()], &[table, "PyTorch would stop"]);
+        assert_refused(
+            &["estimate", model, "--batch", "1", "--seq", &(most + 1).to_string()],
+            &[table, "PyTorch would stop"],
+        );
     }
     for command in ["layers", "plan", "max-batch"] {
         let more: &[&str] = if command == "layers" { &[] } else { &["--vram", "8GiB"] };
@@ -141,7 +147,10 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
     assert_refused(&["estimate", "nn.Linear(3, 4)"], &["found Python", "python -m vramfit capture", "Linear(3, 4)"]);
     assert_refused(&["estimate", "train.py"], &["found Python", "python -m vramfit capture"]);
     assert_refused(&["estimate", "bert-bse"], &["near are bert-base", "hint: `vramfit models`"]);
-    assert_refused(&["estimate", "bert-base", "--dtype", "bf16", "--amp", "bf16"], &["found bfloat16 weights", "leave out --amp"]);
+    assert_refused(
+        &["estimate", "bert-base", "--dtype", "bf16", "--amp", "bf16"],
+        &["found bfloat16 weights", "leave out --amp"],
+    );
 }
 
 #[test]
@@ -176,7 +185,11 @@ fn layers_take_the_loss_that_estimate_takes() {
 #[test]
 fn a_gpu_whose_memory_is_not_recorded_is_said_to_have_a_range() {
     let (_, out, _) = vramfit(&["estimate", "gpt2", "--batch", "1", "--gpu", "H100 PCIe"], "");
-    assert!(out.contains("which has 72.8 GiB to 80.0 GiB for it") && out.contains("\"total\ncapacity\"") || out.contains("total capacity"), "{out}");
+    assert!(
+        out.contains("which has 72.8 GiB to 80.0 GiB for it") && out.contains("\"total\ncapacity\"")
+            || out.contains("total capacity"),
+        "{out}"
+    );
     let (_, out, _) = vramfit(&["estimate", "gpt2", "--batch", "1", "--gpu", "H100"], "");
     assert!(out.contains("which has 79.1 GiB for it"), "{out}");
 }

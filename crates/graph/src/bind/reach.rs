@@ -13,7 +13,9 @@ use crate::model::TensorId;
 
 /// A step reaches beyond the end of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}: `{operator}` needs {needed} {unit} of {table}, which has {present}: PyTorch would stop with an error")]
+#[error(
+    "{place}: `{operator}` needs {needed} {unit} of {table}, which has {present}: PyTorch would stop with an error"
+)]
 pub struct OutOfReach {
     place: String,
     operator: String,
@@ -98,9 +100,9 @@ impl Reach<'_, '_> {
             ("sub", [_, Value::Int(number), Value::Int(1), ..]) => self.get(first)?.checked_sub(*number),
             ("mul", _) => self.get(first)?.checked_mul(second()?),
             (
-                "view" | "reshape" | "_unsafe_view" | "expand" | "expand_as" | "unsqueeze" | "squeeze" | "repeat" | "contiguous"
-                | "clone" | "to" | "_to_copy" | "type_as" | "alias" | "detach" | "transpose" | "t" | "permute" | "flatten"
-                | "lift_fresh_copy",
+                "view" | "reshape" | "_unsafe_view" | "expand" | "expand_as" | "unsqueeze" | "squeeze" | "repeat"
+                | "contiguous" | "clone" | "to" | "_to_copy" | "type_as" | "alias" | "detach" | "transpose" | "t"
+                | "permute" | "flatten" | "lift_fresh_copy",
                 _,
             ) => self.get(first),
             _ => None,
@@ -124,7 +126,9 @@ impl Reach<'_, '_> {
                 }
                 indices.iter().zip(0..).try_for_each(|(index, dim)| self.rows(call, table, dim, index))
             }
-            ("slice", [source, Value::Int(dim), start, end, step, ..]) => self.cut(call, source, *dim, (start, end, step)),
+            ("slice", [source, Value::Int(dim), start, end, step, ..]) => {
+                self.cut(call, source, *dim, (start, end, step))
+            }
             ("narrow", [source, Value::Int(dim), Value::Int(start), Value::Int(length), ..]) if *start >= 0 => {
                 self.enough(call, source, *dim, start.saturating_add(*length), "entries")
             }

@@ -38,7 +38,9 @@ pub enum ReadError {
         needed: Kind,
     },
     /// A JSON object of neither kind.
-    #[error("found a JSON object with neither `model_type`, as a config.json of Hugging Face has, nor `format`, as a capture")]
+    #[error(
+        "found a JSON object with neither `model_type`, as a config.json of Hugging Face has, nor `format`, as a capture"
+    )]
     UnknownObject,
     /// The gzip layer is damaged or ends too early.
     #[error("gzip: after {offset} decompressed bytes: {source}")]
@@ -676,9 +678,7 @@ impl ReadError {
             | ReadError::TrailingBytes { .. }
             | ReadError::NotText { .. }
             | ReadError::TruncatedJson { .. }
-            | ReadError::InvalidJson { .. } => {
-                "the file may be truncated or damaged; copy it or make it again"
-            }
+            | ReadError::InvalidJson { .. } => "the file may be truncated or damaged; copy it or make it again",
             ReadError::TooLarge { .. } | ReadError::TooManyValues { .. } => {
                 "no model needs that much; is this the right file?"
             }

@@ -34,10 +34,10 @@ impl Kind {
     pub(super) fn hint(self) -> &'static str {
         match self {
             Kind::Capture => "write the file with vramfit.capture(model, inputs, \"model.vramfit\")",
-            Kind::Archive => {
-                "write the file with torch.export.save(torch.export.export(model, inputs), \"model.pt2\")"
+            Kind::Archive => "write the file with torch.export.save(torch.export.export(model, inputs), \"model.pt2\")",
+            Kind::Config => {
+                "docs/config-json.md says which configurations are read; any model can be captured in Python: vramfit.capture"
             }
-            Kind::Config => "docs/config-json.md says which configurations are read; any model can be captured in Python: vramfit.capture",
             Kind::Sketch => "docs/model-toml.md shows what a model.toml holds",
             Kind::Unknown => {
                 "in Python, vramfit.capture(model, inputs, \"model.vramfit\") makes a capture; `vramfit models` lists what needs no file"

@@ -35,7 +35,10 @@ fn a_file_that_ends_at_any_byte_is_refused() {
     let whole = file(&small());
     for end in 0..whole.len() {
         let error = read_bytes(&whole[..end]).expect_err("it is not whole");
-        assert!(matches!(error, ReadError::Empty { .. } | ReadError::Gzip { .. } | ReadError::NotAModel { .. }), "{error}");
+        assert!(
+            matches!(error, ReadError::Empty { .. } | ReadError::Gzip { .. } | ReadError::NotAModel { .. }),
+            "{error}"
+        );
     }
     for end in 0..MLP.len() {
         assert!(read_bytes(&MLP[..end]).is_err(), "{end}");

@@ -7,8 +7,8 @@ use vramfit_step::judgement::Verdict;
 
 use super::plot::plot;
 use super::{PlanReport, saved, times, title};
-use crate::estimate::{CATEGORIES, wrapped};
 use crate::estimate::room;
+use crate::estimate::{CATEGORIES, wrapped};
 use crate::size::human;
 
 impl PlanReport<'_, '_> {

@@ -349,13 +349,21 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
             });
         }
         (family, false, true) => {
-            return Err(ConfigError::Family { found: format!("`{family}`"), known: "llama, mistral, qwen2".to_owned() });
+            return Err(ConfigError::Family {
+                found: format!("`{family}`"),
+                known: "llama, mistral, qwen2".to_owned(),
+            });
         }
     };
     let mut values = fixed(config, sizes[0])?;
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", sizes[2])?)]);
     values.extend([("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)]);
-    Ok(Request { notes: Vec::new(), template, sizes: values, stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?) })
+    Ok(Request {
+        notes: Vec::new(),
+        template,
+        sizes: values,
+        stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?),
+    })
 }
 
 /// Sizes that several families have; a template that has no such symbol does not miss it.
@@ -394,7 +402,8 @@ fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
         return Err(config.wrong("num_labels", "2 or more; regression is not modelled"));
     }
     let template = if is_masked { "bert-masked" } else { "bert-sequence" };
-    Ok(Request { notes: Vec::new(),
+    Ok(Request {
+        notes: Vec::new(),
         template,
         sizes: values,
         stacks: Stack::of("bert.encoder.layer", config.layers("num_hidden_layers", 12)?),
@@ -421,7 +430,12 @@ fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.retain(|(name, _)| *name != "positions");
     values.extend([("positions", config.count("n_positions", 1024)?), ("hidden", hidden), ("inner", inner)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads)]);
-    Ok(Request { notes: Vec::new(), template: "gpt2", sizes: values, stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?) })
+    Ok(Request {
+        notes: Vec::new(),
+        template: "gpt2",
+        sizes: values,
+        stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?),
+    })
 }
 
 fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -449,7 +463,8 @@ fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", 3072)?)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads), ("image", image), ("patch", patch)]);
     values.push(("tokens", (image / patch) * (image / patch) + 1));
-    Ok(Request { notes: Vec::new(),
+    Ok(Request {
+        notes: Vec::new(),
         template: "vit",
         sizes: values,
         stacks: Stack::of("vit.layers", config.layers("num_hidden_layers", 12)?),
@@ -507,5 +522,10 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
     let encoder = config.layers_from(3, "num_layers", 6)?;
     let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
     let stack = |path, layers| Stack { path, kept: 1, layers };
-    Ok(Request { notes: Vec::new(), template, sizes, stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)] })
+    Ok(Request {
+        notes: Vec::new(),
+        template,
+        sizes,
+        stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)],
+    })
 }
