@@ -1,11 +1,12 @@
 """How long the whole process takes: the median of a few runs of the release binary.
 
-    python3 benchmarks/process/measure.py [--program PATH] [--runs 31] [--limit 30] [--cpu]
+    python3 benchmarks/process/measure.py [--program PATH] [--runs 31] [--limit 30] [--cpu] [--all]
 
 Each run is a new process with its output thrown away: reading the model, three training steps, the report. Prints the median and
 the slowest of each; exits with 1 where a median is over the limit, in milliseconds. With `--cpu` what the process computed is
-counted, on all its threads, not how long it took: for a machine that others use too. Every archive of validation/archives is
-run once more than needed to find the slowest of them. Needs a release build: cargo build --release -p vramfit.
+counted, on all its threads, not how long it took: for a machine that others use too. Every archive of validation/archives and
+every capture of validation/captures is run three times to find the slowest of each; `--all` measures and prints them all, the
+slowest first. Needs a release build: cargo build --release -p vramfit.
 """
 
 import argparse
@@ -37,17 +38,30 @@ def main():
     parser.add_argument("--runs", type=int, default=31)
     parser.add_argument("--limit", type=float, default=30)
     parser.add_argument("--cpu", action="store_true", help="count CPU time")
+    parser.add_argument("--all", action="store_true", help="measure every archive and capture")
     arguments = parser.parse_args()
-    archives = sorted((ROOT / "validation" / "archives").glob("*.pt2"))
-    slowest = max(archives, key=lambda path: min(milliseconds(arguments.program, str(path), arguments.cpu) for _ in range(3)))
-    is_slow = False
-    for model in (*BUILT_IN, str(ROOT / "validation" / "archives" / "resnet50.pt2"), str(slowest)):
+    validation = ROOT / "validation"
+    archives = sorted((validation / "archives").glob("*.pt2"))
+    captures = sorted((validation / "captures").glob("*.vramfit"))
+
+    def least(path):
+        return min(milliseconds(arguments.program, str(path), arguments.cpu) for _ in range(3))
+
+    if arguments.all:
+        models = [*BUILT_IN, *archives, *captures]
+    else:
+        models = [*BUILT_IN, validation / "archives" / "resnet50.pt2", max(archives, key=least), max(captures, key=least)]
+    rows = []
+    for model in map(str, models):
         times = [milliseconds(arguments.program, model, arguments.cpu) for _ in range(arguments.runs)]
-        median = statistics.median(times)
-        is_slow |= median > arguments.limit
-        print(f"{model.removeprefix(str(ROOT) + '/'):40} median {median:6.1f} ms  fastest {min(times):6.1f}  slowest {max(times):6.1f}")
-    print(f"{len(archives)} archives; the last row is the slowest of them")
-    sys.exit(1 if is_slow else 0)
+        rows.append((statistics.median(times), min(times), max(times), model.removeprefix(str(ROOT) + "/")))
+    if arguments.all:
+        rows.sort(reverse=True)
+    for median, fastest, slowest, model in rows:
+        print(f"{model:40} median {median:6.1f} ms  fastest {fastest:6.1f}  slowest {slowest:6.1f}")
+    if not arguments.all:
+        print(f"{len(archives)} archives and {len(captures)} captures; the last rows are the slowest of each")
+    sys.exit(1 if any(median > arguments.limit for median, *_ in rows) else 0)
 
 
 if __name__ == "__main__":

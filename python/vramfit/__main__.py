@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import List
@@ -25,6 +26,8 @@ def main(arguments: List[str]) -> int:
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(binary, [binary, *arguments])
+    # The binary gets Ctrl-C too, and knows what to do with it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return subprocess.run([binary, *arguments], check=False).returncode
 
 

@@ -60,7 +60,9 @@ def _script_folders() -> List[str]:
         folders.append(sysconfig.get_path("scripts", scheme=user))
     except KeyError:
         pass
-    folders.append(os.path.join(os.path.dirname(package), "Scripts" if os.name == "nt" else "bin"))
+    # pip puts scripts of a --target install into `bin` on Windows too.
+    for name in ("Scripts", "bin") if os.name == "nt" else ("bin",):
+        folders.append(os.path.join(os.path.dirname(package), name))
     return list(dict.fromkeys(folder for folder in folders if folder))
 
 
@@ -83,7 +85,8 @@ def run(arguments: Sequence[str]) -> Tuple[int, str]:
 def _refusal(code: int, text: str) -> VramfitError:
     """What the binary said, as an exception."""
     text = text.replace("For more information, try '--help'.", "").strip()
-    if code < 0 or not text:
+    # 2 is a refusal; a panic has 101, a crash a signal's number or one of Windows's own.
+    if code != 2 or not text:
         return VramfitError(f"the vramfit binary ended with code {code}: {text or 'it said nothing'}", "please report this")
     message, _, hint = text.partition("\n\nhint: ")
     return VramfitError(message[len("error: "):] if message.startswith("error: ") else message, hint)

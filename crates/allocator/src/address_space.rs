@@ -6,8 +6,6 @@
 //! order of addresses decides which of two cached blocks of one size is taken first, and with it how long unsplit tails
 //! are: `docs/cuda-addresses.md` tells how this was found.
 
-use std::collections::BTreeMap;
-
 /// Address space is taken in pieces of this size.
 pub(crate) const CHUNK: u64 = 32 << 20;
 
@@ -21,9 +19,11 @@ struct Chunk {
 /// Where there is room.
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace {
-    chunks: BTreeMap<u64, Chunk>,
-    holes: BTreeMap<u64, u64>,
-    gaps: BTreeMap<u64, u64>,
+    chunks: ByAddress<Chunk>,
+    /// Free ranges of chunks.
+    holes: ByAddress<u64>,
+    /// Free ranges between mappings.
+    gaps: ByAddress<u64>,
     lowest: u64,
     gives_back: bool,
 }
@@ -32,9 +32,9 @@ impl AddressSpace {
     /// Nothing taken yet: chunks go below `highest`. Empty chunks go back to the operating system, or stay.
     pub fn new(highest: u64, gives_back: bool) -> AddressSpace {
         AddressSpace {
-            chunks: BTreeMap::new(),
-            holes: BTreeMap::new(),
-            gaps: BTreeMap::new(),
+            chunks: ByAddress::new(),
+            holes: ByAddress::new(),
+            gaps: ByAddress::new(),
             lowest: highest,
             gives_back,
         }
@@ -44,7 +44,9 @@ impl AddressSpace {
     pub fn add_chunk(&mut self, begin: u64, size: u64, holes: &[(u64, u64)]) {
         let free = holes.iter().map(|&(_, span)| span).sum();
         self.chunks.insert(begin, Chunk { end: begin + size, free });
-        self.holes.extend(holes.iter().copied());
+        for &(address, span) in holes {
+            self.holes.insert(address, span);
+        }
         self.lowest = self.lowest.min(begin);
     }
 
@@ -56,17 +58,17 @@ impl AddressSpace {
     /// Tells of address space that is free to use: a recording shows that segments have lain there. What is known
     /// already stays as it is.
     pub fn reveal(&mut self, begin: u64, end: u64) {
-        if self.chunks.is_empty() {
+        if self.chunks.0.is_empty() {
             self.lowest = begin;
         }
         let mut cursor = begin;
         while cursor < end {
-            let around = self.chunks.range(..=cursor).next_back().map(|(_, chunk)| chunk.end);
+            let around = self.chunks.around(cursor).map(|(_, chunk)| chunk.end);
             if let Some(known_end) = around.filter(|&known_end| known_end > cursor) {
                 cursor = known_end;
                 continue;
             }
-            let next = self.chunks.range(cursor..).next().map_or(end, |(&next, _)| next.min(end));
+            let next = self.chunks.from(cursor).first().map_or(end, |&(next, _)| next.min(end));
             self.chunks.insert(cursor, Chunk { end: next, free: 0 });
             self.free(cursor, next - cursor);
             cursor = next;
@@ -83,16 +85,27 @@ impl AddressSpace {
 
     /// Takes `span` bytes; none where there is no address below any more.
     pub fn place(&mut self, span: u64) -> Option<u64> {
-        let hole = self.holes.iter().find(|&(_, &size)| size >= span).map(|(&address, &size)| (address, size));
-        let (address, size) = match hole {
-            Some(hole) => hole,
-            None => self.new_chunk(span.checked_next_multiple_of(CHUNK)?)?,
+        let address = match self.holes.0.iter_mut().position(|(_, size)| *size >= span) {
+            Some(at) => {
+                let (begin, size) = &mut self.holes.0[at];
+                let address = *begin;
+                if *size > span {
+                    *begin += span;
+                    *size -= span;
+                } else {
+                    self.holes.0.remove(at);
+                }
+                address
+            }
+            None => {
+                let (address, size) = self.new_chunk(span.checked_next_multiple_of(CHUNK)?)?;
+                if size > span {
+                    self.holes.insert(address + span, size - span);
+                }
+                address
+            }
         };
-        self.holes.remove(&address);
-        if size > span {
-            self.holes.insert(address + span, size - span);
-        }
-        if let Some((_, chunk)) = self.chunks.range_mut(..=address).next_back() {
+        if let Some((_, chunk)) = self.chunks.around(address) {
             chunk.free = chunk.free.saturating_sub(span);
         }
         Some(address)
@@ -100,16 +113,14 @@ impl AddressSpace {
 
     /// Lets go of what was placed.
     pub fn free(&mut self, address: u64, span: u64) {
-        let Some((&begin, chunk)) = self.chunks.range_mut(..=address).next_back() else { return };
+        let Some((begin, chunk)) = self.chunks.around(address) else { return };
         chunk.free += span;
         let Chunk { end, free } = *chunk;
         if !self.gives_back {
             merge(&mut self.holes, address, span, (0, u64::MAX));
         } else if free == end - begin {
-            self.chunks.remove(&begin);
-            while let Some((&hole, _)) = self.holes.range(begin..end).next() {
-                self.holes.remove(&hole);
-            }
+            self.chunks.remove(begin);
+            self.holes.remove_between(begin, end);
             self.open_gap(begin, end - begin);
         } else {
             merge(&mut self.holes, address, span, (begin, end));
@@ -117,11 +128,11 @@ impl AddressSpace {
     }
 
     fn new_chunk(&mut self, size: u64) -> Option<(u64, u64)> {
-        let gap = self.gaps.iter().rev().find(|&(_, &room)| room >= size.saturating_add(CHUNK));
-        let begin = match gap.map(|(&begin, &room)| (begin, room)) {
+        let gap = self.gaps.0.iter_mut().rev().find(|(_, room)| *room >= size.saturating_add(CHUNK));
+        let begin = match gap {
             Some((gap, room)) => {
-                self.gaps.insert(gap, room - size);
-                gap + room - size
+                *room -= size;
+                *gap + *room
             }
             None => {
                 self.lowest = (self.lowest / CHUNK * CHUNK).checked_sub(size)?;
@@ -133,22 +144,67 @@ impl AddressSpace {
     }
 }
 
+/// Something at addresses, in their order. There are few, so a list is quicker than a tree.
+#[derive(Clone, Debug)]
+struct ByAddress<Value>(Vec<(u64, Value)>);
+
+impl<Value> ByAddress<Value> {
+    fn new() -> ByAddress<Value> {
+        ByAddress(Vec::new())
+    }
+
+    /// How many lie below an address.
+    fn below(&self, address: u64) -> usize {
+        self.0.partition_point(|(found, _)| *found < address)
+    }
+
+    /// Those that do not lie below an address.
+    fn from(&self, address: u64) -> &[(u64, Value)] {
+        &self.0[self.below(address)..]
+    }
+
+    /// The last that does not lie above an address.
+    fn around(&mut self, address: u64) -> Option<(u64, &mut Value)> {
+        let count = self.0.partition_point(|(found, _)| *found <= address);
+        let (begin, value) = self.0.get_mut(count.checked_sub(1)?)?;
+        Some((*begin, value))
+    }
+
+    /// Puts something at an address, in the place of what is there.
+    fn insert(&mut self, address: u64, value: Value) {
+        let at = self.below(address);
+        match self.0.get_mut(at) {
+            Some((found, there)) if *found == address => *there = value,
+            _ => self.0.insert(at, (address, value)),
+        }
+    }
+
+    fn remove(&mut self, address: u64) {
+        self.remove_between(address, address.saturating_add(1));
+    }
+
+    fn remove_between(&mut self, begin: u64, end: u64) {
+        let range = self.below(begin)..self.below(end);
+        self.0.drain(range);
+    }
+}
+
 /// Adds a range to ranges, joined with its neighbours within `bounds`.
-fn merge(ranges: &mut BTreeMap<u64, u64>, address: u64, size: u64, bounds: (u64, u64)) {
-    let (mut begin, mut span) = (address, size);
-    if let Some((&before, &before_span)) = ranges.range(bounds.0..begin).next_back()
-        && before + before_span == begin
-    {
-        ranges.remove(&before);
-        begin = before;
-        span += before_span;
+fn merge(ranges: &mut ByAddress<u64>, address: u64, size: u64, bounds: (u64, u64)) {
+    let after = ranges.below(address);
+    let joins_after = ranges.0.get(after).is_some_and(|&(found, _)| found == address + size && found < bounds.1);
+    let following = if joins_after { ranges.0[after].1 } else { 0 };
+    let before = after.checked_sub(1).and_then(|before| ranges.0.get_mut(before));
+    match before.filter(|(found, span)| *found >= bounds.0 && *found + *span == address) {
+        Some((_, span)) => {
+            *span += size + following;
+            if joins_after {
+                ranges.0.remove(after);
+            }
+        }
+        None if joins_after => ranges.0[after] = (address, size + following),
+        None => ranges.0.insert(after, (address, size)),
     }
-    if begin + span < bounds.1
-        && let Some(after_span) = ranges.remove(&(begin + span))
-    {
-        span += after_span;
-    }
-    ranges.insert(begin, span);
 }
 
 #[cfg(test)]

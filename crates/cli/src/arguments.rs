@@ -20,7 +20,7 @@ const GPU: &str = "GPU";
 
 /// Will it fit, where does the memory go, which change makes it fit most cheaply?
 #[derive(Debug, Parser)]
-#[command(name = "vramfit", version, max_term_width = 80, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "vramfit", bin_name = "vramfit", version, max_term_width = 80, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -175,7 +175,7 @@ pub struct Layers {
 #[derive(Args, Debug)]
 pub struct Calibrate {
     /// The Python that has torch.
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    #[arg(long, value_name = "PROGRAM", default_value = crate::platform::PYTHON)]
     pub python: String,
     /// Which GPU, by CUDA's number.
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -5,21 +5,31 @@ use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
 use crate::arguments::{ModeKind, ModelAt};
+use crate::built_in::load_for;
 use crate::failure::Failure;
 
 impl ModelAt {
+    /// The precision and mode asked for.
+    fn variant(&self) -> VariantFlags {
+        VariantFlags {
+            dtype: self.dtype.map(Into::into),
+            amp: self.amp.map(Into::into),
+            is_eval: self.mode == ModeKind::Eval,
+            has_grad: self.grad,
+        }
+    }
+
+    /// The model that was named, for a command that looks at it in no other precision and mode.
+    pub fn load(&self) -> Result<Model, Failure> {
+        load_for(&self.model, self.variant())
+    }
+
     /// `model`, which is the one that was named, at the sizes and in the precision and mode asked for.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
         let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
         let sizes = Sizes::select(model, &flags)
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        let flags = VariantFlags {
-            dtype: self.dtype.map(Into::into),
-            amp: self.amp.map(Into::into),
-            is_eval: self.mode == ModeKind::Eval,
-            has_grad: self.grad,
-        };
-        let variant = select_variant(model, flags)
+        let variant = select_variant(model, self.variant())
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
         let bound = bind(model, variant, &sizes)
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;

@@ -8,7 +8,8 @@ use std::path::Path;
 use vramfit_graph::model::Model;
 use vramfit_graph::nearest::nearest;
 use vramfit_graph::packed::unpack;
-use vramfit_graph::read::read_file;
+use vramfit_graph::read::{read_file, read_file_for};
+use vramfit_graph::select::VariantFlags;
 use vramfit_report::models::Row;
 
 use crate::failure::Failure;
@@ -42,17 +43,26 @@ impl BuiltIn {
 
 /// The model of a file, or the built-in one of that name.
 pub fn load(name: &str) -> Result<Model, Failure> {
+    load_wanted(name, None)
+}
+
+/// The same for a command that looks at one variant: others may be left out.
+pub fn load_for(name: &str, flags: VariantFlags) -> Result<Model, Failure> {
+    load_wanted(name, Some(flags))
+}
+
+fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failure> {
     let path = Path::new(name);
+    if path.exists() && !path.is_dir() {
+        let model = wanted.map_or_else(|| read_file(name), |flags| read_file_for(name, flags));
+        return model.map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
+    }
     let models = built_in()?;
-    let known = models.iter().find(|model| model.row.name == name);
-    match known {
+    match models.iter().find(|model| model.row.name == name) {
         // A folder may have a model's name: what Hugging Face downloads does.
-        Some(model) if !path.is_file() => model.model(),
-        _ if path.is_dir() => Err(folder(path)),
-        _ if path.exists() => {
-            read_file(name).map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()))
-        }
-        _ => Err(unknown(name, &models)),
+        Some(model) => model.model(),
+        None if path.is_dir() => Err(folder(path)),
+        None => Err(unknown(name, &models)),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Opens the machine or a recording, and records.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,9 +9,11 @@ use vramfit_monitor::feed::Feed;
 use vramfit_monitor::recording::{self, Recorder, Recording};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::{Cpu, Limits, Sampler};
+use vramfit_monitor::source::NoDriver;
 
 use crate::arguments::monitor::Machine;
 use crate::failure::{Failure, warn};
+use crate::platform;
 
 const DEMO: &[u8] = include_bytes!("../demo/machine.jsonl.gz");
 
@@ -76,7 +77,7 @@ impl Samples {
     fn begin(&mut self, first: &Sample) -> Result<(), Failure> {
         if let Some(reason) = self.feed.uncounted() {
             return Err(Failure::new(format!("the driver does not tell how many GPUs there are: {reason}"))
-                .with_hint(Some("check `nvidia-smi` and `dmesg | grep -iE 'nvrm|xid'`")));
+                .with_hint(Some(NoDriver::Failed(reason.to_string()).hint())));
         }
         if let Some(id) = self.chosen.iter().find(|id| !first.gpus.iter().any(|gpu| gpu.index == **id)) {
             return Err(self.no_such_gpu(*id));
@@ -132,8 +133,7 @@ pub fn interval(seconds: f64) -> Result<Duration, Failure> {
 /// Recording begins by emptying its file.
 fn refuse_same_file(replay: &Path, record: Option<&Path>) -> Result<(), Failure> {
     let Some(record) = record else { return Ok(()) };
-    let place = |path: &Path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
-    if place(replay).is_some() && place(replay) == place(record) {
+    if platform::is_same_file(replay, record) {
         return Err(Failure::new(format!(
             "--record {}: this is the file that --replay {} reads",
             record.display(),

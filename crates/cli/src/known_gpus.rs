@@ -1,6 +1,5 @@
 //! The catalogue of GPUs with what was calibrated on this machine.
 
-use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
 
 use crate::failure::Failure;
+use crate::platform;
 
 /// The GPU whose measurements stand for those that have none.
 pub const REFERENCE: &str = "H200";
@@ -48,9 +48,7 @@ impl KnownGpus {
 
 /// Where calibrations are kept, unless the environment names no home.
 pub fn calibrations_file() -> Option<PathBuf> {
-    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("vramfit").join("gpus.json"))
+    Some(platform::config_folder()?.join("vramfit").join("gpus.json"))
 }
 
 /// The calibrations in a file; none where there is no file.

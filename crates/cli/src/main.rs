@@ -9,8 +9,8 @@ mod feed;
 mod help;
 mod interrupt;
 mod known_gpus;
+mod platform;
 mod snapshot_file;
-mod terminal_kind;
 mod whole_file;
 
 use std::process::ExitCode;

@@ -3,42 +3,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use assert_cmd::Command;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use common::{capture, json, vramfit};
+
 const SMALL: &str = include_str!("../../graph/tests/captures/small.json");
 
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn capture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
-    folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
-}
-
 fn estimate(model: &str, more: &[&str]) -> (i32, Value) {
-    let mut arguments = vec!["estimate", model, "--json"];
-    arguments.extend(more);
-    let (code, out, err) = vramfit(&arguments);
-    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
+    json(&[&["estimate", model], more].concat())
 }
 
 /// The words of a refusal.
 fn refusal(arguments: &[&str]) -> String {
-    let mut all = vec!["estimate"];
-    all.extend(arguments);
-    let (code, out, err) = vramfit(&all);
-    assert_eq!(code, 2, "{arguments:?}: {out}{err}");
-    assert!(out.is_empty() && err.starts_with("error: ") && !err.contains("panicked"), "{arguments:?}: {out}{err}");
-    err
+    common::refusal(&[&["estimate"], arguments].concat())
 }
 
 /// The small capture with something in it replaced, in a file of its own.

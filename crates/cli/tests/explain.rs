@@ -2,27 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use serde_json::Value;
+
+use common::{json, vramfit};
 
 fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/recordings")
 }
 
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
 fn explain(name: &str, more: &[&str]) -> (i32, Value) {
     let path = recordings().join(format!("{name}.pickle.gz"));
-    let mut arguments = vec!["explain", path.to_str().unwrap(), "--json"];
-    arguments.extend(more);
-    let (code, out, err) = vramfit(&arguments);
-    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
+    json(&[&["explain", path.to_str().unwrap()][..], more].concat())
 }
 
 fn of_kind<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {

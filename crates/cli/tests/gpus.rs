@@ -2,35 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-/// Runs with a configuration folder of its own.
-fn vramfit(config: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::cargo_bin("vramfit").unwrap();
-    let output = command.env("XDG_CONFIG_HOME", config).args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn json(config: &Path, arguments: &[&str]) -> (i32, Value) {
-    let (code, out, err) = vramfit(config, &[arguments, &["--json"]].concat());
-    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
-}
+use common::{json_in, vramfit_in};
 
 const BERT: [&str; 4] = ["estimate", "bert-base", "--seq", "128"];
 
 fn bert(config: &Path, more: &[&str]) -> (i32, Value) {
-    json(config, &[&BERT[..], more].concat())
+    json_in(config, &[&BERT[..], more].concat())
 }
 
 #[test]
 fn the_catalogue_tells_of_every_gpu_what_is_known_and_what_is_not() {
     let config = tempfile::tempdir().unwrap();
-    let (code, catalogue) = json(config.path(), &["catalogue"]);
+    let (code, catalogue) = json_in(config.path(), &["catalogue"]);
     assert_eq!(code, 0);
     let gpus = catalogue["gpus"].as_array().unwrap();
     assert!(gpus.len() >= 100);
@@ -39,7 +29,7 @@ fn the_catalogue_tells_of_every_gpu_what_is_known_and_what_is_not() {
     assert_eq!(named("RTX 3060")["compute_capability"], "8.6");
     assert_eq!(named("H200")["context"]["base"], 614 << 20);
     assert_eq!(named("V100 SXM2 16GB")["newest"]["torch"], "2.14");
-    let (_, text, _) = vramfit(config.path(), &["catalogue"]);
+    let (_, text, _) = vramfit_in(config.path(), &["catalogue"]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
@@ -84,7 +74,7 @@ fn what_lies_between_the_known_bounds_of_a_gpu_is_too_close() {
 #[test]
 fn an_unknown_gpu_is_an_error_with_the_nearest_names() {
     let config = tempfile::tempdir().unwrap();
-    let (code, out, err) = vramfit(config.path(), &[&BERT[..], &["--gpu", "RTX 3065"]].concat());
+    let (code, out, err) = vramfit_in(config.path(), &[&BERT[..], &["--gpu", "RTX 3065"]].concat());
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("RTX 3065") && err.contains("RTX 3060") && err.contains("hint: "), "{err}");
 }
@@ -114,7 +104,7 @@ fn estimates_use_what_was_calibrated() {
         "capacity": 12622233600, "context": 209715200, "blas_context": 10485760, "blas_backward_context": 10485760,
         "dnn_context": 6291456, "dnn_backward_context": 6291456, "blas_workspace": 8519680, "blas_lt_workspace": 1048576}"#;
     let python = program(config.path(), &format!("echo 'a warning'; echo '{row}'"));
-    let (code, out, err) = vramfit(config.path(), &["calibrate", "--python", &python]);
+    let (code, out, err) = vramfit_in(config.path(), &["calibrate", "--python", &python]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("RTX 3060") && out.contains("gpus.json"), "{out}");
     let (_, report) = bert(config.path(), &["--gpu", "RTX 3060"]);
@@ -133,12 +123,12 @@ fn a_calibration_that_fails_says_why_and_leaves_nothing_behind() {
         ("exit 3", "it said nothing"),
     ] {
         let python = program(config.path(), script);
-        let (code, out, err) = vramfit(config.path(), &["calibrate", "--python", &python]);
+        let (code, out, err) = vramfit_in(config.path(), &["calibrate", "--python", &python]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(reason) && err.contains("hint: "), "{err}");
         assert!(!config.path().join("vramfit").exists());
     }
-    let (code, _, err) = vramfit(config.path(), &["calibrate", "--python", "/nowhere/python3"]);
+    let (code, _, err) = vramfit_in(config.path(), &["calibrate", "--python", "/nowhere/python3"]);
     assert!(code == 2 && err.contains("/nowhere/python3"), "{err}");
 }
 
@@ -147,6 +137,6 @@ fn a_broken_calibration_file_is_named() {
     let config = tempfile::tempdir().unwrap();
     fs::create_dir(config.path().join("vramfit")).unwrap();
     fs::write(config.path().join("vramfit/gpus.json"), "[{\"name\": 1}]").unwrap();
-    let (code, _, err) = vramfit(config.path(), &["catalogue"]);
+    let (code, _, err) = vramfit_in(config.path(), &["catalogue"]);
     assert!(code == 2 && err.contains("gpus.json") && err.contains("hint: "), "{err}");
 }

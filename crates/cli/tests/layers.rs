@@ -2,26 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use assert_cmd::Command;
+mod common;
+
 use serde_json::Value;
 
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let config = tempfile::tempdir().unwrap();
-    let mut command = Command::cargo_bin("vramfit").unwrap();
-    let output = command.env("XDG_CONFIG_HOME", config.path()).args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let (code, out, err) = vramfit(&[arguments, &["--json"]].concat());
-    assert_eq!(code, 0, "{err}");
-    serde_json::from_str(&out).unwrap()
-}
+use common::{good_json, vramfit};
 
 #[test]
 fn a_modules_numbers_are_the_sums_of_what_is_inside() {
-    let report = json(&["layers", "bert-base", "--batch", "2", "--seq", "64", "--depth", "9"]);
+    let report = good_json(&["layers", "bert-base", "--batch", "2", "--seq", "64", "--depth", "9"]);
     let layers = report["layers"].as_array().unwrap();
     let named = |name: &str| layers.iter().find(|layer| layer["module"] == name).unwrap();
     let number = |layer: &Value, key: &str| layer[key].as_u64().unwrap();
@@ -40,7 +29,7 @@ fn a_modules_numbers_are_the_sums_of_what_is_inside() {
 
 #[test]
 fn the_rule_of_thumb_stands_beside_the_simulated_peak() {
-    let report = json(&["layers", "gpt2", "--optimizer", "sgd"]);
+    let report = good_json(&["layers", "gpt2", "--optimizer", "sgd"]);
     let rule = &report["rule_of_thumb"];
     let number = |key: &str| rule[key].as_u64().unwrap();
     assert_eq!(number("copies"), 2);

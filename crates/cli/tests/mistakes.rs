@@ -90,6 +90,7 @@ fn no_capture_runs_out_of_a_table_at_the_sizes_it_was_made_at() {
     assert!(count > 50, "{count}");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_device_that_never_ends_is_refused_at_once() {
     let begun = Instant::now();
@@ -127,6 +128,7 @@ fn a_file_that_is_empty_or_damaged_is_called_by_the_format_its_name_promises() {
     assert_refused(&["estimate", &named("notes", b"my notes\n")], &["found `my notes`, needed a capture, a .pt2"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_sketch_may_come_through_a_pipe() {
     let sketch = "# a comment first\ninput = [\"batch\", 10]\nlayers = [\"Linear(10, 4)\"]\n";
@@ -161,6 +163,7 @@ fn a_folder_with_a_built_in_models_name_does_not_hide_the_model() {
     command.current_dir(folder.path()).args(["estimate", "gpt2", "--batch", "1"]).assert().success();
 }
 
+#[cfg(unix)]
 #[test]
 fn a_long_name_is_not_echoed_whole() {
     let sketch = format!("input = [\"batch\", 3]\nlayers = [\"{}(3, 4)\"]\n", "L".repeat(100_000));

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use assert_cmd::Command;
-use serde_json::Value;
+mod common;
+
+use common::{good_json, vramfit};
 
 /// The numbers of parameters that torchvision's documentation and the published checkpoints have.
 const PUBLISHED: [(&str, u64); 55] = [
@@ -64,23 +65,9 @@ const PUBLISHED: [(&str, u64); 55] = [
     ("gru", 48_372_478),
 ];
 
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let config = tempfile::tempdir().unwrap();
-    let mut command = Command::cargo_bin("vramfit").unwrap();
-    let output = command.env("XDG_CONFIG_HOME", config.path()).args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let (code, out, err) = vramfit(&[arguments, &["--json"]].concat());
-    assert_eq!(code, 0, "{arguments:?}: {err}");
-    serde_json::from_str(&out).unwrap()
-}
-
 #[test]
 fn every_built_in_model_has_its_published_number_of_parameters() {
-    let models = json(&["models"]);
+    let models = good_json(&["models"]);
     let rows = models["models"].as_array().unwrap();
     let listed: Vec<(&str, u64)> =
         rows.iter().map(|row| (row["name"].as_str().unwrap(), row["parameters"].as_u64().unwrap())).collect();
@@ -113,7 +100,7 @@ fn every_built_in_model_can_be_estimated_with_every_operator_known() {
     ];
     for ((name, parameters), settings) in PUBLISHED.iter().zip(settings.iter().cycle()) {
         let command = ["estimate", *name, "--batch", "2", "--optimizer", "sgd"];
-        let report = json(&[&command[..], *settings].concat());
+        let report = good_json(&[&command[..], *settings].concat());
         assert_eq!(report["parameters"], *parameters, "{name}");
         assert!(report["peak_allocated"].as_u64().unwrap() > *parameters, "{name}");
         assert_eq!(report["unmodelled"], serde_json::json!([]), "{name} {settings:?}");
@@ -133,8 +120,8 @@ fn the_validated_captures_of_these_names_give_the_same_estimates() {
     for (name, sizes, captured_sizes) in cases {
         let captured = folder.join(format!("{name}.vramfit"));
         for settings in [["--amp", "bf16"], ["--mode", "train"], ["--mode", "eval"]] {
-            let ours = json(&[&["estimate", name][..], sizes, &settings].concat());
-            let other = json(&[&["estimate", captured.to_str().unwrap()][..], captured_sizes, &settings].concat());
+            let ours = good_json(&[&["estimate", name][..], sizes, &settings].concat());
+            let other = good_json(&[&["estimate", captured.to_str().unwrap()][..], captured_sizes, &settings].concat());
             for key in ["parameters", "peak_allocated", "peak_reserved", "breakdown"] {
                 assert_eq!(ours[key], other[key], "{name} {settings:?} {key}");
             }

@@ -3,40 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::fs;
-use std::path::Path;
 
-use assert_cmd::Command;
-use serde_json::Value;
-
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
-
-fn capture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
-    folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
-}
-
-fn json(arguments: &[&str]) -> (i32, Value) {
-    let (code, out, err) = vramfit(arguments);
-    (code, serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}")))
-}
-
-/// The words of a refusal.
-fn refusal(arguments: &[&str]) -> String {
-    let (code, out, err) = vramfit(arguments);
-    assert_eq!(code, 2, "{arguments:?}: {out}{err}");
-    assert!(out.is_empty() && err.starts_with("error: ") && !err.contains("panicked"), "{arguments:?}: {out}{err}");
-    err
-}
+use common::{capture, json, refusal, vramfit};
 
 #[test]
 fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
     let model = capture("bert-small");
-    let given = ["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--json"];
+    let given = ["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB"];
     let (code, answer) = json(&given);
     assert_eq!(code, 0);
     assert!(answer["max_batch"].as_u64().unwrap() < 32);
@@ -58,7 +34,6 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
         let mut flags = vec![
             "estimate",
             &model,
-            "--json",
             "--vram",
             "600MiB",
             "--batch",
@@ -113,7 +88,7 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
 #[test]
 fn where_nothing_fits_it_says_what_is_missing_and_exits_with_1() {
     let model = capture("bert-small");
-    let (code, answer) = json(&["plan", &model, "--batch", "8", "--vram", "64MiB", "--json"]);
+    let (code, answer) = json(&["plan", &model, "--batch", "8", "--vram", "64MiB"]);
     assert_eq!(code, 1);
     assert!(answer["plans"].as_array().unwrap().is_empty() && answer["max_batch"] == 0);
     let nothing = &answer["nothing_fits"];
@@ -129,7 +104,7 @@ fn the_largest_batch_is_one_number() {
     let (code, out, _) = vramfit(&["max-batch", &model, "--seq", "128", "--vram", "600MiB"]);
     assert_eq!(code, 0);
     let batch: u64 = out.trim().parse().unwrap();
-    let (_, answer) = json(&["max-batch", &model, "--seq", "128", "--vram", "600MiB", "--json"]);
+    let (_, answer) = json(&["max-batch", &model, "--seq", "128", "--vram", "600MiB"]);
     assert_eq!(answer["max_batch"], batch);
     // Evaluation has room for more.
     let (_, out, _) = vramfit(&["max-batch", &model, "--seq", "128", "--vram", "600MiB", "--mode", "eval"]);
@@ -180,7 +155,7 @@ fn bad_input_is_one_clear_error() {
 #[test]
 fn the_parts_of_a_plan_are_those_of_its_code() {
     let model = capture("bert-small");
-    let (_, answer) = json(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--json"]);
+    let (_, answer) = json(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     for plan in answer["plans"].as_array().unwrap().iter().chain([&answer["start"]]) {
         let (code, parts) = (plan["code"].as_str().unwrap(), &plan["parts"]);
         for name in parts["checkpointed"].as_array().unwrap() {

@@ -2,16 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn vramfit(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("vramfit").unwrap().args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-}
+use common::{good_json, vramfit};
 
 fn file(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/toml");
@@ -20,9 +17,7 @@ fn file(name: &str) -> String {
 
 fn estimate(name: &str, settings: &[&str]) -> Value {
     let path = file(name);
-    let (code, out, err) = vramfit(&[&["estimate", &path, "--json"][..], settings].concat());
-    assert_eq!(code, 0, "{name} {settings:?}: {err}");
-    serde_json::from_str(&out).unwrap()
+    good_json(&[&["estimate", &path][..], settings].concat())
 }
 
 #[test]

@@ -5,9 +5,6 @@
 //! beside PyTorch's own numbers (`validation/monitor/`).
 
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
 
 /// Bytes of the CUDA context, as a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,40 +30,5 @@ impl Context {
     /// The part of `used` that PyTorch's allocator may hold, as a range.
     pub fn rest_of(&self, used: u64) -> (u64, u64) {
         (used.saturating_sub(self.high), used.saturating_sub(self.low))
-    }
-}
-
-/// Whether PyTorch's CUDA library is mapped into the process; `false` too where that may not be read.
-pub fn is_mapped(folder: &Path) -> bool {
-    let Ok(file) = File::open(folder.join("maps")) else { return false };
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match reader.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return false,
-            Ok(_) => {}
-        }
-        if line.windows(NAME.len()).any(|window| window == NAME) {
-            return true;
-        }
-    }
-}
-
-const NAME: &[u8] = b"libtorch_cuda";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pytorch_is_known_by_the_library_it_maps() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(!is_mapped(folder.path()));
-        let maps = folder.path().join("maps");
-        std::fs::write(&maps, "7f00-7f01 r-xp 0 0:0 1 /usr/lib/libc.so.6\n").unwrap();
-        assert!(!is_mapped(folder.path()));
-        std::fs::write(&maps, "7f00-7f01 r-xp 0 0:0 1 /x/torch/lib/libtorch_cuda.so\n").unwrap();
-        assert!(is_mapped(folder.path()));
     }
 }

@@ -138,13 +138,13 @@ pub struct Process {
 pub struct HostProcess {
     /// The parent's number.
     pub parent: u32,
-    /// The user's number.
-    pub uid: u32,
+    /// The user's number, where users have one.
+    pub uid: Option<u32>,
     /// The user's name, or number where it has none.
     pub user: String,
-    /// The kernel's one-letter state: R, S, D, Z, T …
+    /// The kernel's one-letter state: R, S, D, Z, T …; `-` where it has none.
     pub state: char,
-    /// Clock ticks after the machine's start at which it began: with the PID, its identity.
+    /// When it began, by a clock of the operating system's: with the PID, its identity.
     pub started: u64,
     /// The arguments; empty for a zombie or where they may not be read.
     pub arguments: Vec<String>,
@@ -200,7 +200,7 @@ impl Process {
     /// The command's name without its folder; `None` for a hidden process, `?` where it has no arguments.
     pub fn command(&self) -> Option<&str> {
         let host = self.host.as_ref().ok()?;
-        Some(host.arguments.first().map_or("?", |first| first.rsplit('/').next().unwrap_or(first)))
+        Some(host.arguments.first().map_or("?", |first| first.rsplit(['/', '\\']).next().unwrap_or(first)))
     }
 
     /// Whether the operating system does not show it from here.

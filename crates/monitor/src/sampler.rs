@@ -7,12 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::assemble::{self, Listed};
 use crate::lanes::{Job, Lanes};
+use crate::platform;
 use crate::process::{Counters, ProcessReader};
 use crate::question::{Answer, Question};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, HostProcess, Identity, Sample};
-use crate::source::amd::{AmdSource, Roots};
-use crate::source::nvml::NvmlSource;
 use crate::source::{NoDriver, Source};
 
 /// How long is waited.
@@ -83,27 +82,21 @@ impl Sampler {
     /// A sampler of the drivers this machine has.
     pub fn open(limits: Limits, cpu: Cpu) -> Result<Sampler, NoDriver> {
         let mut opening: Lanes<&'static str> = Lanes::default();
-        let open: Job<Result<Arc<dyn Source>, NoDriver>> =
-            Arc::new(|| NvmlSource::open().map(|source| Arc::new(source) as Arc<dyn Source>));
+        let open: Job<Result<Arc<dyn Source>, NoDriver>> = Arc::new(platform::nvidia);
         let deadline = Instant::now() + limits.call;
         let mut opened = opening.ask(vec![vec![("nvml", open)]], limits.call, deadline);
         let nvidia = opened.remove("nvml").unwrap_or(Err(NoDriver::NoAnswer(limits.call.as_secs())));
-        let amd = AmdSource::open(Roots::default());
-        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
-        match (nvidia, amd) {
-            (Ok(nvidia), amd) => {
-                sources.push(nvidia);
-                sources.extend(amd.map(|amd| Arc::new(amd) as Arc<dyn Source>));
-            }
-            (Err(NoDriver::NoLibrary), Some(amd)) => sources.push(Arc::new(amd)),
+        let sources = match (nvidia, platform::amd()) {
+            (Ok(nvidia), amd) => std::iter::once(nvidia).chain(amd).collect(),
+            (Err(NoDriver::NoLibrary), Some(amd)) => vec![amd],
             (Err(reason), _) => return Err(reason.with_versions()),
-        }
+        };
         Ok(Sampler::new(sources, ProcessReader::default(), limits, cpu))
     }
 
     /// A sampler of given sources.
     pub fn new(sources: Vec<Arc<dyn Source>>, reader: ProcessReader, limits: Limits, cpu: Cpu) -> Sampler {
-        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let hostname = platform::host_name();
         Sampler {
             shared: Arc::new(Shared { sources, reader }),
             limits,
@@ -156,7 +149,7 @@ impl Sampler {
             took: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
             hostname: self.hostname.clone(),
             driver_version,
-            host_memory: host_memory(),
+            host_memory: platform::host_memory(),
             gpus,
         }
     }
@@ -281,7 +274,7 @@ impl Sampler {
         for (pid, read) in hosts {
             if let Ok((host, before)) = read
                 && let Ok(after) = self.shared.reader.counters(*pid)
-                && let Some((percent, seconds)) = self.shared.reader.percent_between(before, &after)
+                && let Some((percent, seconds)) = before.percent_until(&after)
             {
                 (host.cpu_percent, host.cpu_seconds) = (Ok(percent), seconds);
             }
@@ -293,7 +286,7 @@ impl Sampler {
         for (pid, read) in hosts {
             let Ok((host, now)) = read else { continue };
             if let Some(before) = self.counters.get(pid)
-                && let Some((percent, seconds)) = self.shared.reader.percent_between(before, now)
+                && let Some((percent, seconds)) = before.percent_until(now)
             {
                 (host.cpu_percent, host.cpu_seconds) = (Ok(percent), seconds);
             }
@@ -301,11 +294,4 @@ impl Sampler {
         }
         self.counters = counters;
     }
-}
-
-fn host_memory() -> Reading<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Missing::Failed(error.to_string()))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kibibytes.map(|number| number << 10).ok_or(Missing::NotSupported)
 }

@@ -1,5 +1,6 @@
 //! AMD's GPUs on a file system made up for it.
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;

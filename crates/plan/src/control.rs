@@ -46,16 +46,12 @@ impl Control {
                 }
             }
         };
-        let threads = cores().min(items.len());
-        if threads <= 1 {
+        thread::scope(|scope| {
+            for _ in 1..cores().min(items.len()) {
+                scope.spawn(worker);
+            }
             worker();
-        } else {
-            thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(worker);
-                }
-            });
-        }
+        });
         results.into_iter().map(|place| place.into_inner().ok().flatten()).collect()
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use vramfit_graph::bind::Bound;
 use vramfit_price::Timetable;
 use vramfit_step::checkpoint::{Choice, Region};
-use vramfit_step::optimizer::Recipe;
-use vramfit_step::training::{Loop, ZeroGrad};
+use vramfit_step::optimizer::{Implementation, Recipe};
+use vramfit_step::training::Loop;
 
-/// What of a loop takes time, its checkpoints aside.
-type LoopKey = (Recipe, u32, [bool; 3], ZeroGrad);
+/// What of a loop takes time, its checkpoints aside; where gradients are let go of takes none.
+type LoopKey = (Recipe, u32, [bool; 2]);
 
 /// A model at given sizes, with these modules checkpointed.
 pub struct Pricing {
@@ -26,13 +26,18 @@ impl Pricing {
 
     /// Seconds of a step.
     pub fn seconds(&mut self, training: &Loop) -> f64 {
-        let flags = [training.clips_gradients, training.has_fresh_inputs, training.sets_to_none];
-        let key = (training.optimizer, training.accumulate, flags, training.zero_grad);
+        let key = (training.optimizer, training.accumulate, [training.clips_gradients, training.has_fresh_inputs]);
         if let Some((_, seconds)) = self.known.iter().find(|(known, _)| *known == key) {
             return *seconds;
         }
-        let seconds = self.timetable.step_time_with(&self.regions, training).seconds;
-        self.known.push((key, seconds));
-        seconds
+        // The other implementations are asked for next.
+        let others = [Implementation::Fused, Implementation::ForLoop];
+        let [fused, for_loop] = others.map(|implementation| Recipe { implementation, ..training.optimizer });
+        let recipes = [training.optimizer, fused, for_loop];
+        let times = self.timetable.step_times_with(&self.regions, training, recipes);
+        for (recipe, time) in recipes.into_iter().zip(times) {
+            self.known.push(((recipe, key.1, key.2), time.seconds));
+        }
+        times[0].seconds
     }
 }

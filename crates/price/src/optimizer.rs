@@ -3,7 +3,7 @@
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
-use vramfit_step::optimizer::{Implementation, Kind};
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::Loop;
 
 use crate::queues::{Cost, Queues};
@@ -34,7 +34,7 @@ impl Weights {
     }
 
     /// Hands over all that follows the backward pass.
-    pub fn step(&self, queues: &mut Queues, options: &Loop, scale: Scale) {
+    pub fn step(&self, queues: &mut Queues, options: &Loop, recipe: Recipe, scale: Scale) {
         if options.clips_gradients {
             self.hand_over(queues, TABLES.optimizer_part("clip", "foreach"), LISTS, scale);
         }
@@ -42,7 +42,6 @@ impl Weights {
             self.hand_over(queues, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
             queues.wait();
         }
-        let recipe = options.optimizer;
         if recipe.kind == Kind::None {
             return;
         }

@@ -22,7 +22,7 @@ pub(crate) struct Queues {
     cpu: f64,
     gpu: f64,
     /// When the last launches end, in a ring.
-    ends: Vec<f64>,
+    ends: Box<[f64; DEPTH]>,
     next: usize,
     /// What both have worked so far.
     pub busy: Cost,
@@ -30,7 +30,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub fn new() -> Queues {
-        Queues { cpu: 0.0, gpu: 0.0, ends: vec![0.0; DEPTH], next: 0, busy: Cost::default() }
+        Queues { cpu: 0.0, gpu: 0.0, ends: Box::new([0.0; DEPTH]), next: 0, busy: Cost::default() }
     }
 
     /// The CPU hands a piece over; the GPU begins when it has it and is done with what came before.
@@ -39,8 +39,8 @@ impl Queues {
         self.busy += cost;
         self.cpu += cost.cpu;
         if cost.gpu > 0.0 {
-            self.cpu = self.cpu.max(self.ends[self.next]);
-            self.gpu = self.gpu.max(self.cpu) + cost.gpu;
+            self.cpu = later(self.cpu, self.ends[self.next]);
+            self.gpu = later(self.gpu, self.cpu) + cost.gpu;
             self.ends[self.next] = self.gpu;
             self.next = (self.next + 1) % DEPTH;
         }
@@ -48,13 +48,19 @@ impl Queues {
 
     /// The CPU waits until the GPU is done.
     pub fn wait(&mut self) {
-        self.cpu = self.cpu.max(self.gpu);
+        self.cpu = later(self.cpu, self.gpu);
     }
 
     /// When a mark that is put into the queue now is reached.
     pub fn mark(&self) -> f64 {
-        self.cpu.max(self.gpu)
+        later(self.cpu, self.gpu)
     }
+}
+
+/// The later of two times. Times are numbers always, and `f64::max`, which heeds others, takes twice as long.
+#[inline]
+fn later(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
 }
 
 #[cfg(test)]

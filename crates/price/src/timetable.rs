@@ -3,6 +3,7 @@
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
 use vramfit_step::checkpoint::{Choice, Region, UnknownModule, regions};
+use vramfit_step::optimizer::Recipe;
 use vramfit_step::training::Loop;
 
 use crate::call::{CallCost, Known, Pricer, each_tensor};
@@ -146,86 +147,118 @@ impl Timetable {
 
     /// The same with the checkpointed regions given, in order, whatever the loop's own choice.
     pub fn step_time_with(&self, regions: &[Region], options: &Loop) -> StepTime {
-        let spans = self.spans(if self.has_gradients { regions } else { &[] });
-        let mut queues = Queues::new();
-        let mut time = StepTime::default();
-        for _ in 0..=WARM_STEPS {
-            let before = std::mem::replace(&mut time, self.step(&mut queues, &spans, options));
-            // A step that takes as long as the one before has found the queue as that did.
-            if (time.seconds - before.seconds).abs() <= STEADY * time.seconds {
-                break;
-            }
-        }
+        let [time] = self.step_times_with(regions, options, [options.optimizer]);
         time
     }
 
+    /// The same for several optimizers. Their passes are played side by side, which takes little longer than playing one: each number
+    /// waits for the one before.
+    pub fn step_times_with<const COUNT: usize>(
+        &self,
+        regions: &[Region],
+        options: &Loop,
+        optimizers: [Recipe; COUNT],
+    ) -> [StepTime; COUNT] {
+        let spans = self.spans(if self.has_gradients { regions } else { &[] });
+        let mut queues = [(); COUNT].map(|()| Queues::new());
+        let mut times = [StepTime::default(); COUNT];
+        let mut is_steady = [false; COUNT];
+        for _ in 0..=WARM_STEPS {
+            let steps = self.step(&mut queues, &spans, options, &optimizers);
+            for ((time, step), is_steady) in times.iter_mut().zip(steps).zip(&mut is_steady) {
+                if !*is_steady {
+                    let before = std::mem::replace(time, step);
+                    // A step that takes as long as the one before has found the queue as that did.
+                    *is_steady = (time.seconds - before.seconds).abs() <= STEADY * time.seconds;
+                }
+            }
+            if is_steady == [true; COUNT] {
+                break;
+            }
+        }
+        times
+    }
+
     /// Plays one step; marks are microseconds until then.
-    fn step(&self, queues: &mut Queues, spans: &[Span], options: &Loop) -> StepTime {
-        let before = queues.busy;
-        let began = queues.mark();
+    fn step<const COUNT: usize>(
+        &self,
+        queues: &mut [Queues; COUNT],
+        spans: &[Span],
+        options: &Loop,
+        optimizers: &[Recipe; COUNT],
+    ) -> [StepTime; COUNT] {
+        let begun = queues.each_ref().map(|queue| queue.busy);
         let accumulate = if self.is_training { options.accumulate.max(1) } else { 1 };
         let played = accumulate.min(PLAYED);
         let repeated = f64::from(accumulate - played);
-        let (mut forward, mut backward) = (0.0, 0.0);
-        let mut busy = Cost::default();
+        let mut phases = [[0.0; 2]; COUNT];
+        let mut busy = [Cost::default(); COUNT];
         for micro in 0..played {
             let times = if micro + 1 == played { 1.0 + repeated } else { 1.0 };
-            let (at, so_far) = (queues.mark(), queues.busy);
+            let so_far = queues.each_ref().map(|queue| (queue.mark(), queue.busy));
             if options.has_fresh_inputs {
-                queues.wait();
-                queues.hand_over(Cost { cpu: self.copies, gpu: 0.0 });
+                for queue in queues.iter_mut() {
+                    queue.wait();
+                    queue.hand_over(Cost { cpu: self.copies, gpu: 0.0 });
+                }
             }
             self.forward(queues, spans);
-            let middle = queues.mark();
-            forward += times * (middle - at);
+            let middle = queues.each_ref().map(Queues::mark);
             if self.is_training {
                 self.backward(queues, spans, micro > 0);
-                backward += times * (queues.mark() - middle);
             }
-            busy.cpu += (times - 1.0) * (queues.busy.cpu - so_far.cpu);
-            busy.gpu += (times - 1.0) * (queues.busy.gpu - so_far.gpu);
+            for (lane, queue) in queues.iter().enumerate() {
+                let (at, done) = so_far[lane];
+                phases[lane][0] += times * (middle[lane] - at);
+                phases[lane][1] += times * (queue.mark() - middle[lane]);
+                busy[lane].cpu += (times - 1.0) * (queue.busy.cpu - done.cpu);
+                busy[lane].gpu += (times - 1.0) * (queue.busy.gpu - done.gpu);
+            }
         }
-        let at = queues.mark();
-        if self.is_training {
-            self.weights.step(queues, options, self.scale);
-        }
-        let step = queues.mark() - at;
-        debug_assert!(queues.mark() >= began);
-        let seconds = |microseconds: f64| microseconds * 1e-6;
-        StepTime {
-            seconds: seconds(forward + backward + step),
-            forward: seconds(forward),
-            backward: seconds(backward),
-            step: seconds(step),
-            gpu: seconds(busy.gpu + queues.busy.gpu - before.gpu),
-            cpu: seconds(busy.cpu + queues.busy.cpu - before.cpu),
-        }
+        std::array::from_fn(|lane| {
+            let queue = &mut queues[lane];
+            let at = queue.mark();
+            if self.is_training {
+                self.weights.step(queue, options, optimizers[lane], self.scale);
+            }
+            let step = queue.mark() - at;
+            let [forward, backward] = phases[lane];
+            let seconds = |microseconds: f64| microseconds * 1e-6;
+            StepTime {
+                seconds: seconds(forward + backward + step),
+                forward: seconds(forward),
+                backward: seconds(backward),
+                step: seconds(step),
+                gpu: seconds(busy[lane].gpu + queue.busy.gpu - begun[lane].gpu),
+                cpu: seconds(busy[lane].cpu + queue.busy.cpu - begun[lane].cpu),
+            }
+        })
     }
 
-    fn forward(&self, queues: &mut Queues, spans: &[Span]) {
+    fn forward<const COUNT: usize>(&self, queues: &mut [Queues; COUNT], spans: &[Span]) {
         let mut spans = spans.iter().peekable();
         for (index, entry) in self.entries.iter().enumerate() {
             if let Some(span) = spans.next_if(|span| span.first == index) {
-                queues.hand_over(Cost { cpu: span.forward, gpu: 0.0 });
+                hand_over(queues, Cost { cpu: span.forward, gpu: 0.0 });
             }
             if entry.waits {
-                queues.wait();
+                queues.iter_mut().for_each(Queues::wait);
             }
-            queues.hand_over(entry.cost.forward);
+            hand_over(queues, entry.cost.forward);
         }
     }
 
-    fn backward(&self, queues: &mut Queues, spans: &[Span], is_added: bool) {
-        queues.hand_over(Cost { cpu: TABLES.constant("backward_call") * self.factors[1], gpu: 0.0 });
+    fn backward<const COUNT: usize>(&self, queues: &mut [Queues; COUNT], spans: &[Span], is_added: bool) {
+        hand_over(queues, Cost { cpu: TABLES.constant("backward_call") * self.factors[1], gpu: 0.0 });
         let mut spans = spans.iter().rev().peekable();
         for (index, entry) in self.entries.iter().enumerate().rev() {
             if let Some(span) = spans.next_if(|span| span.end == index + 1) {
-                queues.hand_over(Cost { cpu: span.backward, gpu: 0.0 });
-                self.entries[span.first..span.again].iter().for_each(|entry| queues.hand_over(entry.cost.forward));
+                hand_over(queues, Cost { cpu: span.backward, gpu: 0.0 });
+                self.entries[span.first..span.again].iter().for_each(|entry| hand_over(queues, entry.cost.forward));
             }
-            queues.hand_over(entry.cost.backward);
+            hand_over(queues, entry.cost.backward);
             if is_added {
-                queues.hand_over(entry.added);
+                hand_over(queues, entry.added);
             }
         }
     }
@@ -254,6 +287,14 @@ impl Timetable {
         };
         let found = regions.iter().filter(|region| region.is_checkpointed).map(span);
         found.filter(|span| span.end > span.first).collect()
+    }
+}
+
+/// The same piece of work on each.
+#[inline]
+fn hand_over<const COUNT: usize>(queues: &mut [Queues; COUNT], cost: Cost) {
+    for queue in queues {
+        queue.hand_over(cost);
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::smallvec;
 
 use crate::checkpoint::Frame;
 use crate::ops::Context;
-use crate::tape::{Edge, Gradients, InputShape, Node};
+use crate::tape::{Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
 /// A node that has all its gradients. The one made last runs first; gradient sinks run before everything else.
@@ -138,7 +138,7 @@ fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
                 *gradient = sum_to(context, gradient, &input.shape);
             }
             if gradient.dtype() != input.dtype {
-                *gradient = context.empty(gradient.layout().like(input.dtype));
+                *gradient = context.empty(gradient.like(input.dtype));
             }
         }
     }
@@ -185,7 +185,7 @@ pub struct AccumulateGrad {
     /// The leaf's gradient.
     pub gradient: Rc<RefCell<Option<Tensor>>>,
     /// The leaf's own layout, which its gradient has to have too.
-    pub layout: Layout,
+    pub layout: Rc<Layout>,
 }
 
 impl crate::tape::Backward for AccumulateGrad {
@@ -222,7 +222,7 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
 }
 
 /// A new gradient sink for a leaf.
-pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) -> Edge {
+pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, place: u32) -> Edge {
     let node = Node {
         sequence: u64::MAX,
         saved: RefCell::default(),
@@ -234,12 +234,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: &Layout, place: u32) 
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),
-        backward: AccumulateGrad { gradient, layout: layout.clone() },
+        backward: AccumulateGrad { gradient, layout },
     };
     Edge { node: Rc::new(node), output: 0 }
-}
-
-/// The shape and type a gradient for `tensor` must have.
-pub fn input_shape(tensor: &Tensor) -> InputShape {
-    InputShape { shape: tensor.layout().shape.clone(), dtype: tensor.dtype() }
 }

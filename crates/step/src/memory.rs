@@ -162,6 +162,11 @@ impl Memory {
         self.journal.push(entry);
     }
 
+    /// The next memory gets this number.
+    pub(crate) fn count_on_from(&mut self, next_id: u32) {
+        self.next_id = next_id;
+    }
+
     /// The requests, and what happened between them; what is let go of from now on is not written down.
     pub(crate) fn close(&mut self) -> (Vec<Entry>, Vec<Aside>) {
         self.is_closed = true;

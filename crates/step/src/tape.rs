@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::checkpoint::Packed;
 use crate::ops::Context;
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 
 /// Gradients going into or coming out of a node; `None` is undefined.
 pub type Gradients = SmallVec<[Option<Tensor>; 4]>;
@@ -34,7 +34,7 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     /// Where its results go.
     pub next: SmallVec<[Option<Edge>; 3]>,
     /// The shape and type each result must have: a gradient that was broadcast is summed to it.
-    pub inputs: SmallVec<[Option<InputShape>; 3]>,
+    pub inputs: SmallVec<[Option<Rc<Layout>>; 3]>,
     /// How many outputs the forward function had.
     pub outputs: usize,
     /// What the program was doing in the forward pass.
@@ -47,15 +47,6 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub(crate) buffer: RefCell<Gradients>,
     /// What it does.
     pub backward: Function,
-}
-
-/// What a gradient must look like.
-#[derive(Clone, Debug)]
-pub struct InputShape {
-    /// The shape.
-    pub shape: crate::tensor::Dims,
-    /// The elements' type.
-    pub dtype: vramfit_graph::dtype::Dtype,
 }
 
 /// Where a gradient goes: a node, and which of its outputs it belongs to.

@@ -32,8 +32,8 @@ pub struct TensorBody {
     pub edge: Option<Edge>,
     /// The memory it lies on; `None` for tensors on the host.
     pub storage: Option<Rc<Storage>>,
-    /// What it is.
-    pub layout: Layout,
+    /// What it is; tensors that are alike share it.
+    pub layout: Rc<Layout>,
     /// A view holds the tensor it is a view of, which is one owner more of the memory.
     base: Option<Rc<Storage>>,
 }
@@ -44,31 +44,32 @@ pub struct Tensor(Rc<TensorBody>);
 
 impl Tensor {
     /// A new tensor in memory of its own, as large as its layout needs.
-    pub fn empty(memory: &SharedMemory, layout: Layout) -> Tensor {
+    pub fn empty(memory: &SharedMemory, layout: impl Into<Rc<Layout>>) -> Tensor {
+        let layout = layout.into();
         let storage = Storage::new(memory, layout.bytes());
         Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None }))
     }
 
     /// A tensor on the host.
-    pub fn on_host(layout: Layout) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: None, layout, edge: None, base: None }))
+    pub fn on_host(layout: impl Into<Rc<Layout>>) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: None, layout: layout.into(), edge: None, base: None }))
     }
 
     /// A view as autograd knows it: another tensor on the same storage, which holds its base.
-    pub fn view(&self, layout: Layout) -> Tensor {
-        let base = self.0.storage.clone();
+    pub fn view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
+        let (base, layout) = (self.0.storage.clone(), layout.into());
         Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base }))
     }
 
     /// Another tensor on the same storage that autograd does not know as a view, such as `_unsafe_view` and kernels
     /// make.
-    pub fn unsafe_view(&self, layout: Layout) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base: None }))
+    pub fn unsafe_view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout: layout.into(), edge: None, base: None }))
     }
 
     /// The same tensor without its place in the graph: another tensor on the same storage.
     pub fn detach(&self) -> Tensor {
-        self.unsafe_view(self.layout().clone())
+        self.unsafe_view(self.shared_layout())
     }
 
     /// The tensor with its gradient going to `edge`. Only for tensors that nothing else holds yet.
@@ -90,6 +91,17 @@ impl Tensor {
     /// What it is.
     pub fn layout(&self) -> &Layout {
         &self.0.layout
+    }
+
+    /// What it is, for tensors like it.
+    pub fn shared_layout(&self) -> Rc<Layout> {
+        Rc::clone(&self.0.layout)
+    }
+
+    /// The layout `empty_like` gives, with elements of this type.
+    pub fn like(&self, dtype: Dtype) -> Rc<Layout> {
+        let layout = self.layout();
+        if layout.dtype == dtype && layout.is_dense() { self.shared_layout() } else { Rc::new(layout.like(dtype)) }
     }
 
     /// Its shape.

@@ -15,7 +15,6 @@ use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, ZeroGr
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
-use crate::built_in::load;
 use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
@@ -24,7 +23,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
-    let model = load(&options.at.model)?;
+    let model = options.at.load()?;
     let bound = options.at.bind(&model)?;
     let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
         .map_err(|error| Failure::new(error.to_string()))?;

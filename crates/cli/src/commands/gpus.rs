@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anstream::ColorChoice;
 use anstream::adapter::strip_str;
-use rustix::process::{Signal, getpid, kill_process};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
 use vramfit_report::gpus::{Columns, count_of, document, lines, memory_view};
@@ -17,7 +16,7 @@ use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt::{Asked, Interrupt};
-use crate::terminal_kind;
+use crate::platform;
 
 /// How far apart a process is looked at twice for its processor use.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
@@ -59,7 +58,7 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
 
 fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
-    let is_screen = !output.json && std::io::stdout().is_terminal() && !terminal_kind::is_dumb();
+    let is_screen = !output.json && std::io::stdout().is_terminal() && !platform::is_dumb();
     let interrupt = if is_screen { Interrupt::with_pauses() } else { Interrupt::install() }?;
     let mut screen = None;
     let mut next = Instant::now();
@@ -68,14 +67,14 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
             debug(&sample, samples.stuck_count());
         }
         // Started or sent on in the background, the screen waits until it is ours.
-        if is_screen && screen.is_none() && !terminal_kind::is_in_background() {
+        if is_screen && screen.is_none() && !platform::is_in_background() {
             screen = Some(Screen::enter());
         }
         let text = if output.json {
             let line = serde_json::to_string(&document(&sample));
             line.map_err(|error| Failure::new(format!("JSON: {error}")))? + "\n"
         } else if is_screen {
-            let text = fitting(&text(&sample, options), terminal_kind::size());
+            let text = fitting(&text(&sample, options), platform::output_size());
             format!("{HOME}{}{CLEAR_LINE}{CLEAR_REST}", text.replace('\n', &format!("{CLEAR_LINE}\r\n")))
         } else {
             text(&sample, options)
@@ -86,12 +85,11 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
         let now = Instant::now();
         next = (next + samples.pause(interval)).max(now);
         match interrupt.wait_until(next) {
-            Asked::Nothing => {}
-            Asked::End => break,
-            Asked::Pause => {
+            None | Some(Asked::Resume) => {}
+            Some(Asked::End) => break,
+            Some(Asked::Pause) => {
                 drop(screen.take());
-                let stopped = kill_process(getpid(), Signal::STOP);
-                stopped.map_err(|error| Failure::new(format!("cannot stop: {error}")))?;
+                platform::pause().map_err(|error| Failure::new(format!("cannot stop: {error}")))?;
             }
         }
     }

@@ -8,7 +8,6 @@ use vramfit_step::training::{Loop, train, visit};
 
 use crate::Verdict;
 use crate::arguments::{Layers, Output};
-use crate::built_in::load;
 use crate::commands::estimate::added_loss;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
@@ -16,7 +15,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates a step, and prints what is in it.
 pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
-    let model = load(&options.model.model)?;
+    let model = options.model.load()?;
     let bound = options.model.bind(&model)?;
     let training = Loop {
         optimizer: Recipe::new(options.optimizer.0, Implementation::Default),

@@ -1,5 +1,7 @@
 //! Whose code a frame is: the user's, PyTorch's, another library's, or native.
 
+use std::borrow::Cow;
+
 use vramfit_trace::snapshot::{Frame, Strings};
 
 /// Whose code a frame is.
@@ -57,11 +59,13 @@ impl FrameKind {
             let is_command = path == "<string>" && function == "<module>";
             return if is_typed || is_command { FrameKind::User } else { FrameKind::Library };
         }
-        if path.contains('\\') {
-            return of_plain_path(&path.replace('\\', "/"));
-        }
-        of_plain_path(path)
+        of_plain_path(&plain(path))
     }
+}
+
+/// A path with the separators of Linux; a recording made on Windows has others.
+pub fn plain(path: &str) -> Cow<'_, str> {
+    if path.contains('\\') { Cow::Owned(path.replace('\\', "/")) } else { Cow::Borrowed(path) }
 }
 
 fn of_plain_path(path: &str) -> FrameKind {
@@ -75,7 +79,7 @@ fn of_plain_path(path: &str) -> FrameKind {
     FrameKind::User
 }
 
-/// The path below PyTorch's own folder, for a file of PyTorch.
+/// The part of a plain path below PyTorch's own folder, for a file of PyTorch.
 pub fn torch_path(path: &str) -> Option<&str> {
     for folder in ["site-packages/torch/", "dist-packages/torch/"] {
         if let Some(at) = path.rfind(folder) {
@@ -142,6 +146,8 @@ mod tests {
             ("/usr/lib/python3.11/contextlib.py", "inner", Library),
             ("C:\\Python312\\Lib\\contextlib.py", "inner", Library),
             ("C:\\Users\\me\\train.py", "main", User),
+            ("C:\\Users\\me\\venv\\Lib\\site-packages\\torch\\optim\\adam.py", "step", Torch),
+            ("C:\\Users\\me\\venv\\Lib\\site-packages\\transformers\\trainer.py", "train", Library),
             ("python3/threading.py", "run", Library),
             ("/tmp/torchinductor_me/ab/cab.py", "call", Library),
             ("??", "cudaMalloc", Native),

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use vramfit_trace::snapshot::{Event, Frame, FrameId, Snapshot, StackId, StringId};
 
-pub use frame::{FrameKind, torch_path};
+pub use frame::FrameKind;
+use frame::{plain, torch_path};
 
 /// What a program was doing when it asked for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,7 +107,7 @@ struct Root {
 
 fn root_of(snapshot: &Snapshot, id: FrameId) -> Root {
     let Frame { file, function, .. } = snapshot.stacks.frame(id);
-    Root { file, function, is_torch: torch_path(snapshot.strings.get(file)).is_some() }
+    Root { file, function, is_torch: torch_path(&plain(snapshot.strings.get(file))).is_some() }
 }
 
 /// The outermost function of most stacks: the one the main thread began with.
@@ -173,7 +174,8 @@ fn mark_of(kind: FrameKind, file: &str, function: &str) -> Option<Mark> {
     if kind == FrameKind::Native {
         return function.contains("autograd::Engine").then_some(Mark::Backward);
     }
-    let below = torch_path(file)?;
+    let file = plain(file);
+    let below = torch_path(&file)?;
     match below {
         "nn/modules/module.py" if matches!(function, "_call_impl" | "_wrapped_call_impl" | "__call__") => {
             Some(Mark::ModuleCall)
@@ -231,6 +233,27 @@ impl Marks {
             Some(Mark::Optimizer) => Some(Activity::Optimizer),
             None if is_main => Some(Activity::Other),
             None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_a_recording_made_on_windows_says_the_same() {
+        for (below, function, mark) in [
+            ("nn/modules/module.py", "_call_impl", Some(Mark::ModuleCall)),
+            ("autograd/graph.py", "_engine_run_backward", Some(Mark::Backward)),
+            ("optim/adam.py", "step", Some(Mark::Optimizer)),
+            ("optim/adam.py", "__init__", None),
+        ] {
+            let linux = format!("venv/lib/site-packages/torch/{below}");
+            let windows = format!(r"C:\venv\Lib\site-packages\torch\{}", below.replace('/', r"\"));
+            for path in [linux, windows] {
+                assert!(mark_of(FrameKind::Torch, &path, function) == mark, "{path} {function}");
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Kind, ReadError};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Nothing is allocated beyond this on the word of a length field.
-const FIRST_ALLOCATION: usize = 16 << 20;
+pub(super) const FIRST_ALLOCATION: usize = 16 << 20;
 
 /// All bytes of a file as stored, up to `limit`.
 pub(super) fn stored_bytes(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {

@@ -5,6 +5,7 @@
 
 pub(super) mod context;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -12,10 +13,10 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 
 use crate::model::{Size, TensorId};
 use crate::read::ReadError;
-use context::{Context, Segment};
+use context::{Context, Segment, TextId};
 
-/// A value that can be read from JSON.
-pub(super) trait Read: Sized {
+/// A value that can be read from JSON, and may borrow from its text.
+pub(super) trait Read<'de>: Sized {
     /// What is needed, for people.
     const NEEDED: &'static str;
 
@@ -39,16 +40,21 @@ pub(super) trait Read: Sized {
         Err(wrong_type::<Self, Error>(context, "a string"))
     }
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    /// A text that stands in the file as it is, without escapes.
+    fn from_borrowed<Error: de::Error>(context: &Context, text: &'de str) -> Result<Self, Error> {
+        Self::from_text(context, text)
+    }
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Err(wrong_type::<Self, Access::Error>(list.context, "a list"))
     }
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         Err(wrong_type::<Self, Access::Error>(object.context, "an object"))
     }
 }
 
-fn wrong_type<Value: Read, Error: de::Error>(context: &Context, found: &'static str) -> Error {
+fn wrong_type<'de, Value: Read<'de>, Error: de::Error>(context: &Context, found: &'static str) -> Error {
     context.fail(move |path| ReadError::WrongType { path, found, needed: Value::NEEDED })
 }
 
@@ -64,7 +70,7 @@ impl<'c, Value> Seed<'c, Value> {
     }
 }
 
-impl<'de, Value: Read> DeserializeSeed<'de> for Seed<'_, Value> {
+impl<'de, Value: Read<'de>> DeserializeSeed<'de> for Seed<'_, Value> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -72,7 +78,7 @@ impl<'de, Value: Read> DeserializeSeed<'de> for Seed<'_, Value> {
     }
 }
 
-impl<'de, Value: Read> Visitor<'de> for Seed<'_, Value> {
+impl<'de, Value: Read<'de>> Visitor<'de> for Seed<'_, Value> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,6 +112,10 @@ impl<'de, Value: Read> Visitor<'de> for Seed<'_, Value> {
         Value::from_text(self.context, text)
     }
 
+    fn visit_borrowed_str<Error: de::Error>(self, text: &'de str) -> Result<Value, Error> {
+        Value::from_borrowed(self.context, text)
+    }
+
     fn visit_seq<Access: SeqAccess<'de>>(self, access: Access) -> Result<Value, Access::Error> {
         let mut list = List { context: self.context, access, count: 0 };
         let value = Value::from_list(&mut list)?;
@@ -127,7 +137,7 @@ pub(super) struct List<'c, Access> {
 
 impl<'de, Access: SeqAccess<'de>> List<'_, Access> {
     /// The next element, if there is one.
-    pub(super) fn next<Value: Read>(&mut self) -> Result<Option<Value>, Access::Error> {
+    pub(super) fn next<Value: Read<'de>>(&mut self) -> Result<Option<Value>, Access::Error> {
         self.context.count()?;
         match self.access.next_element_seed(Seed::new(self.context)) {
             Ok(value) => {
@@ -142,19 +152,27 @@ impl<'de, Access: SeqAccess<'de>> List<'_, Access> {
     }
 
     /// The next element, which must be there.
-    pub(super) fn required<Value: Read>(&mut self, needed: &'static str) -> Result<Value, Access::Error> {
+    pub(super) fn required<Value: Read<'de>>(&mut self, needed: &'static str) -> Result<Value, Access::Error> {
         let found = self.count;
         let missing = || self.context.fail(move |path| ReadError::MissingElement { path, found, needed });
         self.next()?.ok_or_else(missing)
     }
 
     /// All elements that are left.
-    pub(super) fn rest<Value: Read>(&mut self) -> Result<Vec<Value>, Access::Error> {
+    pub(super) fn rest<Value: Read<'de>>(&mut self) -> Result<Vec<Value>, Access::Error> {
         let mut values = Vec::new();
         while let Some(value) = self.next()? {
             values.push(value);
         }
         Ok(values)
+    }
+
+    /// Passes over the next element; whether there was one.
+    fn skip(&mut self) -> Result<bool, Access::Error> {
+        let is_there = self.access.next_element::<IgnoredAny>();
+        let is_there = is_there.inspect_err(|_| self.context.within(Segment::Index(self.count)))?.is_some();
+        self.count += usize::from(is_there);
+        Ok(is_there)
     }
 
     /// Makes sure that no elements are left.
@@ -196,13 +214,13 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
         Ok(self.access.next_key::<IgnoredAny>()?.is_some())
     }
 
-    /// The next key, whatever it is.
-    pub(super) fn name(&mut self) -> Result<Option<String>, Access::Error> {
-        let name: Option<String> = self.access.next_key()?;
-        if let Some(name) = &name {
-            self.segment = Segment::Name(name.clone());
-        }
-        Ok(name)
+    /// The next key, whatever it is, and its value.
+    fn named<Value: Read<'de>>(&mut self) -> Result<Option<(Cow<'de, str>, Value)>, Access::Error> {
+        let Some(name) = self.access.next_key_seed(Seed::<Cow<'de, str>>::new(self.context))? else { return Ok(None) };
+        self.context.count()?;
+        let value = self.access.next_value_seed(Seed::new(self.context));
+        let value = value.inspect_err(|_| self.context.within(Segment::Name(name.clone().into_owned())))?;
+        Ok(Some((name, value)))
     }
 
     /// The object's first key, as its place among `known`, which it must be one of.
@@ -230,14 +248,14 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
     }
 
     /// The value of the key just read.
-    pub(super) fn value<Value: Read>(&mut self) -> Result<Value, Access::Error> {
+    pub(super) fn value<Value: Read<'de>>(&mut self) -> Result<Value, Access::Error> {
         self.context.count()?;
         let value = self.access.next_value_seed(Seed::new(self.context));
         value.inspect_err(|_| self.context.within(self.segment.clone()))
     }
 
     /// The value of the key just read, which was not read before.
-    pub(super) fn once<Value: Read>(
+    pub(super) fn once<Value: Read<'de>>(
         &mut self,
         key: &'static str,
         place: &mut Option<Value>,
@@ -256,10 +274,32 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
 }
 
 /// Values by name, in the file's order.
-pub(super) struct Named<Value>(pub(super) Vec<(String, Value)>);
+pub(super) struct Named<'de, Value>(pub(super) Vec<(Cow<'de, str>, Value)>);
+
+/// A list of lists, of which those that [`Context::need_only`] leaves out are passed over and left empty.
+pub(super) struct Sections<Row>(pub(super) Vec<Vec<Row>>);
+
+impl<'de, Row: Read<'de>> Read<'de> for Sections<Row> {
+    const NEEDED: &'static str = "a list";
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let only = list.context.needed_only();
+        let mut sections = Vec::new();
+        loop {
+            let section = match only.is_none_or(|only| only == sections.len()) {
+                true => list.next()?,
+                false => list.skip()?.then(Vec::new),
+            };
+            match section {
+                Some(section) => sections.push(section),
+                None => return Ok(Sections(sections)),
+            }
+        }
+    }
+}
 
 /// Reads one whole text.
-pub(super) fn decode<Value: Read>(text: &str, context: &Context) -> Result<Value, ReadError> {
+pub(super) fn decode<'de, Value: Read<'de>>(text: &'de str, context: &Context) -> Result<Value, ReadError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let decoded = Seed::new(context).deserialize(&mut deserializer);
     decoded.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| context.error(&error, text.len()))
@@ -330,15 +370,15 @@ pub(super) fn out_of_range<Error: de::Error>(context: &Context, found: i128, nee
     context.fail(move |path| ReadError::OutOfRange { path, found, needed })
 }
 
-impl<Value: Read> Read for Vec<Value> {
+impl<'de, Value: Read<'de>> Read<'de> for Vec<Value> {
     const NEEDED: &'static str = "a list";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         list.rest()
     }
 }
 
-impl<Value: Read> Read for Option<Value> {
+impl<'de, Value: Read<'de>> Read<'de> for Option<Value> {
     const NEEDED: &'static str = Value::NEEDED;
 
     fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
@@ -361,28 +401,32 @@ impl<Value: Read> Read for Option<Value> {
         Value::from_text(context, text).map(Some)
     }
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_borrowed<Error: de::Error>(context: &Context, text: &'de str) -> Result<Self, Error> {
+        Value::from_borrowed(context, text).map(Some)
+    }
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Value::from_list(list).map(Some)
     }
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         Value::from_object(object).map(Some)
     }
 }
 
-impl<Value: Read> Read for Named<Value> {
+impl<'de, Value: Read<'de>> Read<'de> for Named<'de, Value> {
     const NEEDED: &'static str = "an object";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let mut values = Vec::new();
-        while let Some(name) = object.name()? {
-            values.push((name, object.value()?));
+        while let Some(named) = object.named()? {
+            values.push(named);
         }
         Ok(Named(values))
     }
 }
 
-impl Read for bool {
+impl<'de> Read<'de> for bool {
     const NEEDED: &'static str = "true or false";
 
     fn from_bool<Error: de::Error>(_context: &Context, value: bool) -> Result<Self, Error> {
@@ -390,7 +434,7 @@ impl Read for bool {
     }
 }
 
-impl Read for i64 {
+impl<'de> Read<'de> for i64 {
     const NEEDED: &'static str = "an integer";
 
     fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
@@ -398,7 +442,7 @@ impl Read for i64 {
     }
 }
 
-impl Read for u32 {
+impl<'de> Read<'de> for u32 {
     const NEEDED: &'static str = "an integer";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
@@ -406,7 +450,7 @@ impl Read for u32 {
     }
 }
 
-impl Read for String {
+impl<'de> Read<'de> for String {
     const NEEDED: &'static str = "a string";
 
     fn from_text<Error: de::Error>(_context: &Context, text: &str) -> Result<Self, Error> {
@@ -414,7 +458,27 @@ impl Read for String {
     }
 }
 
-impl Read for Size {
+impl<'de> Read<'de> for Cow<'de, str> {
+    const NEEDED: &'static str = "a string";
+
+    fn from_text<Error: de::Error>(_context: &Context, text: &str) -> Result<Self, Error> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn from_borrowed<Error: de::Error>(_context: &Context, text: &'de str) -> Result<Self, Error> {
+        Ok(Cow::Borrowed(text))
+    }
+}
+
+impl<'de> Read<'de> for TextId {
+    const NEEDED: &'static str = "a string";
+
+    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+        Ok(context.text(text))
+    }
+}
+
+impl<'de> Read<'de> for Size {
     const NEEDED: &'static str = "an integer or an expression";
 
     fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
@@ -426,7 +490,7 @@ impl Read for Size {
     }
 }
 
-impl Read for TensorId {
+impl<'de> Read<'de> for TensorId {
     const NEEDED: &'static str = "the number of a tensor";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {

@@ -23,13 +23,17 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
+pub use capture::CheckError;
 pub(crate) use capture::check_model as check;
 pub use config::ConfigError;
 pub use error::ReadError;
 pub use kind::Kind;
+pub use pt2::ArchiveError;
 pub use toml::SketchError;
+pub use zip::ZipError;
 
 use crate::model::Model;
+use crate::select::VariantFlags;
 
 /// The bytes that are read of a file at most, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
 const LENGTH_LIMIT: u64 = 512 << 20;
@@ -48,14 +52,24 @@ const FIRST: u64 = 512;
 
 /// Reads the model in the file at `path`: what its name says it is, else what its first bytes say.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
-    let kind = Kind::of(path.as_ref());
-    let mut file = File::open(&path).map_err(ReadError::Io)?;
+    read_file_wanted(path.as_ref(), None)
+}
+
+/// The same for whoever needs one variant only: where the file is an archive or a capture, the model has no other than that
+/// which the flags ask for. Where there is none for them it has all, as [`read_file`] gives it.
+pub fn read_file_for(path: impl AsRef<Path>, flags: VariantFlags) -> Result<Model, ReadError> {
+    read_file_wanted(path.as_ref(), Some(flags))
+}
+
+fn read_file_wanted(path: &Path, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
+    let kind = Kind::of(path);
+    let mut file = File::open(path).map_err(ReadError::Io)?;
     if kind == Kind::Sketch {
         return read_sketch_bytes(input::stored_bytes(file, SKETCH_LIMIT)?, kind);
     }
     let first = input::stored_bytes(file.by_ref().take(FIRST), FIRST)?;
     if first.starts_with(&ZIP) {
-        return pt2::read(file, LENGTH_LIMIT);
+        return pt2::read(file, LENGTH_LIMIT, wanted);
     }
     if !input::may_be_object(&first) {
         // A device may go on for ever, and a pipe may hold a sketch.
@@ -67,18 +81,18 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
             _ => Err(ReadError::NotAModel { found: input::describe(&first), needed: kind }),
         };
     }
-    read_bytes_of(&input::stored_bytes(first.as_slice().chain(file), LENGTH_LIMIT)?, kind)
+    read_bytes_wanted(&input::stored_bytes(first.as_slice().chain(file), LENGTH_LIMIT)?, kind, wanted)
 }
 
 /// Reads the model in `bytes`: a capture, as `vramfit.capture` writes it or with its gzip layer taken off, or an archive of
 /// `torch.export.save`, or the `config.json` of a Hugging Face model.
 pub fn read_bytes(bytes: &[u8]) -> Result<Model, ReadError> {
-    read_bytes_of(bytes, Kind::Unknown)
+    read_bytes_wanted(bytes, Kind::Unknown, None)
 }
 
-fn read_bytes_of(bytes: &[u8], kind: Kind) -> Result<Model, ReadError> {
+fn read_bytes_wanted(bytes: &[u8], kind: Kind, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     if bytes.starts_with(&ZIP) {
-        return pt2::read(Cursor::new(bytes), LENGTH_LIMIT);
+        return pt2::read(Cursor::new(bytes), LENGTH_LIMIT, wanted);
     }
     let text = input::text(bytes, LENGTH_LIMIT, kind)?;
     if text.len() < CONFIG_LIMIT
@@ -89,7 +103,7 @@ fn read_bytes_of(bytes: &[u8], kind: Kind) -> Result<Model, ReadError> {
         check(&model)?;
         return Ok(model);
     }
-    match capture::read(&text) {
+    match capture::read(&text, wanted) {
         Err(ReadError::MissingKey { key: "format", .. }) => Err(ReadError::UnknownObject),
         result => result,
     }

@@ -3,11 +3,15 @@
 //! Written by hand because little is needed (stored and deflated entries, and the 64-bit fields of archives beyond 4 GiB)
 //! and every length must be held against the file and a limit before anything is allocated.
 
-use std::io::{Read, Seek, SeekFrom};
+mod error;
 
-use flate2::read::DeflateDecoder;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+
+use flate2::{Decompress, FlushDecompress, Status};
 
 use super::ReadError;
+use super::input::FIRST_ALLOCATION;
+pub use error::ZipError;
 
 /// Where the list's place is written: the last of these in the file.
 const END: [u8; 4] = *b"PK\x05\x06";
@@ -45,7 +49,7 @@ impl<File: Read + Seek> Archive<File> {
         let length = file.seek(SeekFrom::End(0)).map_err(ReadError::Io)?;
         let (list_begin, list_length) = find_list(&mut file, length)?;
         if list_length > LIST_LIMIT {
-            return Err(ReadError::ZipListTooLong { found: list_length, limit: LIST_LIMIT });
+            return Err(ZipError::ListTooLong { found: list_length, limit: LIST_LIMIT }.into());
         }
         let list = read_at(&mut file, length, list_begin, list_length)?;
         Ok(Archive { file, length, entries: entries(&list)? })
@@ -65,41 +69,60 @@ impl<File: Read + Seek> Archive<File> {
 
     /// The bytes of an entry, up to `limit` of them.
     pub(super) fn bytes(&mut self, name: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
-        let missing = || ReadError::ZipEntryMissing { entry: name.to_owned() };
+        let missing = || ReadError::from(ZipError::EntryMissing { entry: name.to_owned() });
         let entry = self.entries.iter().find(|entry| entry.name == name).cloned().ok_or_else(missing)?;
         if entry.is_encrypted || !matches!(entry.method, 0 | 8) {
             let found = if entry.is_encrypted { "encryption".to_owned() } else { format!("method {}", entry.method) };
-            return Err(ReadError::ZipMethod { entry: entry.name, found });
+            return Err(ZipError::Method { entry: entry.name, found }.into());
         }
         if entry.plain > limit {
-            return Err(ReadError::ZipEntryTooLarge { entry: entry.name, limit });
+            return Err(ZipError::EntryTooLarge { entry: entry.name, limit }.into());
         }
         // The entry's own head may be longer than the list says: only it knows where the bytes begin.
         let head = read_at(&mut self.file, self.length, entry.begin, 30)?;
         if head[..4] != LOCAL {
-            return Err(ReadError::ZipDamaged {
+            return Err(ReadError::from(ZipError::Damaged {
                 what: format!("entry `{name}` does not begin at byte {}", entry.begin),
-            });
+            }));
         }
         let begin = entry.begin + 30 + u64::from(number_16(&head, 26)) + u64::from(number_16(&head, 28));
         let packed = read_at(&mut self.file, self.length, begin, entry.packed)?;
         let plain = if entry.method == 0 { packed } else { inflated(&packed, &entry)? };
         if plain.len() as u64 != entry.plain {
             let (found, needed) = (plain.len() as u64, entry.plain);
-            return Err(ReadError::ZipWrongLength { entry: entry.name, found, needed });
+            return Err(ZipError::WrongLength { entry: entry.name, found, needed }.into());
         }
         Ok(plain)
     }
 }
 
 fn inflated(packed: &[u8], entry: &Entry) -> Result<Vec<u8>, ReadError> {
-    let mut plain = Vec::new();
-    // No more than is announced is unpacked, and that is within the limit.
-    let read = DeflateDecoder::new(packed).take(entry.plain + 1).read_to_end(&mut plain);
-    let damaged = |source| ReadError::ZipDeflate { entry: entry.name.clone(), offset: plain.len() as u64, source };
-    read.map_err(damaged)?;
+    // Lengths may lie: what is beyond this is allocated as it comes.
+    let mut plain = Vec::with_capacity((entry.plain as usize).saturating_add(1).min(FIRST_ALLOCATION));
+    let mut inflater = Decompress::new(false);
+    loop {
+        // No more than is announced is unpacked, and that is within the limit.
+        if plain.len() as u64 > entry.plain {
+            return Err(ZipError::UnpacksToMore { entry: entry.name.clone(), announced: entry.plain }.into());
+        }
+        if plain.len() == plain.capacity() {
+            plain.reserve((entry.plain as usize).saturating_add(1).min(plain.len().max(FIRST_ALLOCATION)));
+        }
+        let rest = &packed[(inflater.total_in() as usize).min(packed.len())..];
+        let (taken, made) = (inflater.total_in(), inflater.total_out());
+        let status = inflater.decompress_vec(rest, &mut plain, FlushDecompress::Finish);
+        let damaged = |source| {
+            ReadError::from(ZipError::Deflate { entry: entry.name.clone(), offset: plain.len() as u64, source })
+        };
+        match status {
+            Ok(Status::StreamEnd) => break,
+            Ok(_) if (taken, made) != (inflater.total_in(), inflater.total_out()) => {}
+            Ok(_) => return Err(damaged(ErrorKind::UnexpectedEof.into())),
+            Err(error) => return Err(damaged(error.into())),
+        }
+    }
     if plain.len() as u64 > entry.plain {
-        return Err(ReadError::ZipUnpacksToMore { entry: entry.name.clone(), announced: entry.plain });
+        return Err(ZipError::UnpacksToMore { entry: entry.name.clone(), announced: entry.plain }.into());
     }
     Ok(plain)
 }
@@ -109,12 +132,12 @@ fn find_list(file: &mut (impl Read + Seek), length: u64) -> Result<(u64, u64), R
     let searched = length.min(END_SEARCHED);
     let tail = read_at(file, length, length - searched, searched)?;
     let found = (0..tail.len().saturating_sub(21)).rev().find(|&at| tail[at..].starts_with(&END));
-    let at = found.ok_or(ReadError::ZipWithoutEnd { length })?;
+    let at = found.ok_or(ZipError::WithoutEnd { length })?;
     let (list_length, list_begin) = (number_32(&tail, at + 12), number_32(&tail, at + 16));
     if list_length != u32::MAX && list_begin != u32::MAX && number_16(&tail, at + 10) != u16::MAX {
         return Ok((list_begin.into(), list_length.into()));
     }
-    let no_locator = || ReadError::ZipDamaged { what: "its 64-bit end record is missing".to_owned() };
+    let no_locator = || ReadError::from(ZipError::Damaged { what: "its 64-bit end record is missing".to_owned() });
     let locator = at.checked_sub(20).filter(|at| tail[*at..].starts_with(&LOCATOR_64)).ok_or_else(no_locator)?;
     let end = read_at(file, length, number_64(&tail, locator + 8), 56)?;
     if end[..4] != END_64 {
@@ -124,7 +147,9 @@ fn find_list(file: &mut (impl Read + Seek), length: u64) -> Result<(u64, u64), R
 }
 
 fn entries(list: &[u8]) -> Result<Vec<Entry>, ReadError> {
-    let damaged = |at: usize| ReadError::ZipDamaged { what: format!("its list of entries is broken after {at} bytes") };
+    let damaged = |at: usize| {
+        ReadError::from(ZipError::Damaged { what: format!("its list of entries is broken after {at} bytes") })
+    };
     let mut entries = Vec::new();
     let mut at = 0;
     while at < list.len() {
@@ -166,7 +191,7 @@ fn widen(entry: &mut Entry, mut extra: &[u8]) {
 /// Bytes of the file; they are known to be there before memory is taken for them.
 fn read_at(file: &mut (impl Read + Seek), length: u64, begin: u64, count: u64) -> Result<Vec<u8>, ReadError> {
     if begin.checked_add(count).is_none_or(|end| end > length) {
-        return Err(ReadError::ZipTruncated { begin, count, length });
+        return Err(ZipError::Truncated { begin, count, length }.into());
     }
     file.seek(SeekFrom::Start(begin)).map_err(ReadError::Io)?;
     let mut bytes = vec![0; count as usize];

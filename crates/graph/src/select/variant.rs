@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::VariantError;
 use crate::dtype::Dtype;
-use crate::model::{Mode, Model, Precision};
+use crate::model::{Input, Mode, Model, Precision, Weight};
 
 /// What the command line says about precision and mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,13 +21,24 @@ pub struct VariantFlags {
 
 /// The number of the variant that the flags ask for.
 pub fn select_variant(model: &Model, flags: VariantFlags) -> Result<usize, VariantError> {
+    let present: Vec<(Precision, Mode)> = model.variants.iter().map(|it| (it.precision, it.mode)).collect();
+    choose(model.parameters.iter().chain(&model.buffers), &model.inputs, &present, flags)
+}
+
+/// The place among `present` of what the flags ask for of a model with these weights and inputs.
+pub(crate) fn choose<'a>(
+    weights: impl Iterator<Item = &'a Weight>,
+    inputs: &[Input],
+    present: &[(Precision, Mode)],
+    flags: VariantFlags,
+) -> Result<usize, VariantError> {
     let mode = match (flags.is_eval, flags.has_grad) {
         (false, _) => Mode::Train,
         (true, false) => Mode::Eval,
         (true, true) => Mode::EvalGrad,
     };
-    let weights = floating_dtypes(model.parameters.iter().chain(&model.buffers).map(|weight| weight.dtype));
-    let mut built = floating_dtypes(model.inputs.iter().map(|input| input.dtype));
+    let weights = floating_dtypes(weights.map(|weight| weight.dtype));
+    let mut built = floating_dtypes(inputs.iter().map(|input| input.dtype));
     built.extend(&weights);
     let is_built_as = |dtype: Dtype| built.iter().all(|found| *found == dtype);
     let precision = match (flags.dtype, flags.amp) {
@@ -41,7 +52,7 @@ pub fn select_variant(model: &Model, flags: VariantFlags) -> Result<usize, Varia
             return Err(VariantError::AutocastWeights { found: found.join(" and ") });
         }
     };
-    let find = |precision| model.variants.iter().position(|v| v.precision == precision && v.mode == mode);
+    let find = |precision| present.iter().position(|it| *it == (precision, mode));
     let same = match precision {
         Precision::Cast(dtype) if is_built_as(dtype) => Some(Precision::AsBuilt),
         Precision::AsBuilt if built.len() == 1 => built.first().map(|dtype| Precision::Cast(*dtype)),
@@ -49,7 +60,7 @@ pub fn select_variant(model: &Model, flags: VariantFlags) -> Result<usize, Varia
     };
     find(precision).or_else(|| same.and_then(find)).ok_or_else(|| VariantError::NotRecorded {
         wanted: name(precision, mode),
-        present: model.variants.iter().map(|v| name(v.precision, v.mode)).collect::<Vec<_>>().join(", "),
+        present: present.iter().map(|(precision, mode)| name(*precision, *mode)).collect::<Vec<_>>().join(", "),
     })
 }
 

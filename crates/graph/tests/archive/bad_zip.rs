@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use vramfit_graph::read::{ReadError, read_bytes};
+use vramfit_graph::read::{ReadError, ZipError, read_bytes};
 
 use super::small::{bytes, zip};
 
@@ -24,7 +24,7 @@ fn a_truncated_archive_is_refused_at_every_length() {
     for length in (4..whole.len()).step_by(97) {
         let error = read_bytes(&whole[..length]).map(|_| ()).unwrap_err();
         // The example is a zip archive too, whose end may be the last that is left.
-        let is_cut = matches!(error, ReadError::ZipWithoutEnd { .. } | ReadError::ZipDamaged { .. });
+        let is_cut = matches!(error, ReadError::Zip(ZipError::WithoutEnd { .. } | ZipError::Damaged { .. }));
         assert!(is_cut, "{length}: {error}");
         assert!(error.hint().unwrap().contains("truncated"));
     }

@@ -3,5 +3,6 @@
 mod bind;
 mod captures;
 mod expressions;
+mod one_variant;
 mod packed;
 mod select;

@@ -34,7 +34,7 @@ fn other_files_are_told_apart() {
     };
     // A zip archive is taken for one of torch.export.
     let message = "zip: no end record in the last bytes of the file's 7";
-    assert_bytes_refused(b"PK\x03\x04abc", "ZipWithoutEnd", message);
+    assert_bytes_refused(b"PK\x03\x04abc", "WithoutEnd", message);
     refused(b"\x80\x04abc", "a pickle");
     refused(b"[1, 2]", "a JSON list");
     refused(b"hello there\n", "`hello th`");

@@ -1,7 +1,9 @@
 //! Where numbers come from: one file a driver, all behind one trait.
 
+#[cfg(target_os = "linux")]
 pub mod amd;
 mod no_driver;
+#[cfg(any(target_os = "linux", windows))]
 pub mod nvml;
 
 pub use no_driver::NoDriver;

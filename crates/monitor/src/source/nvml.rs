@@ -5,6 +5,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
 use nvml_wrapper::{Device, Nvml};
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{NoDriver, Source};
@@ -25,9 +26,9 @@ pub struct NvmlSource {
 }
 
 impl NvmlSource {
-    /// Loads `libnvidia-ml.so.1` and initialises it.
-    pub fn open() -> Result<NvmlSource, NoDriver> {
-        match Nvml::init() {
+    /// Loads NVML from `library` and initialises it.
+    pub fn open(library: &OsStr) -> Result<NvmlSource, NoDriver> {
+        match Nvml::builder().lib_path(library).init() {
             Ok(nvml) => Ok(NvmlSource {
                 nvml: Box::leak(Box::new(nvml)),
                 newest_share: [const { AtomicU64::new(0) }; MOST_GPUS],

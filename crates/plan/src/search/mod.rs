@@ -120,11 +120,11 @@ pub fn plan<'m>(
         let cells = cells::cells(bench, start, effect, max_batch, control);
         let walked = walk::walk(bench, start, &free, &cells, control);
         let best = walked.best.map(|found| refine(bench, start, found, control));
-        let best = best.and_then(|(setup, run)| make(bench, start, setup, run, control));
+        let best = best.and_then(|(setup, run)| make(bench, start, peaks, (setup, run), control));
         let seen = frontier::frontier(bench, &free, &cells, &walked.slowdowns, best.as_ref(), control);
         leanest = nothing::leaner(leanest, seen.leanest);
-        let others =
-            seen.plans.into_iter().filter_map(|(setup, run)| make(bench, start, setup, run, control)).collect();
+        let others = control.map(&seen.plans, |plan| make(bench, start, peaks, plan.clone(), control));
+        let others = others.into_iter().flatten().flatten().collect();
         groups.push(Group { effect, best, others, frontier: seen.points, candidates: walked.candidates });
     }
     let fits = groups.iter().any(|group| group.best.is_some());
@@ -144,14 +144,23 @@ pub fn plan<'m>(
     })
 }
 
-/// A plan with all that is told about it.
-fn make(bench: &Workbench<'_>, start: &Setup, setup: Setup, run: Run, control: &Control) -> Option<Plan> {
+/// A plan with all that is told about it; `peaks` are those of the start.
+fn make(
+    bench: &Workbench<'_>,
+    start: &Setup,
+    peaks: Peaks,
+    (setup, run): (Setup, Run),
+    control: &Control,
+) -> Option<Plan> {
     let mut before = start.clone();
-    let mut reserved = bench.peaks(start, control)?.reserved as i64;
+    let mut reserved = peaks.reserved as i64;
     let mut changes = Vec::new();
-    for (trick, after) in differences(bench, start, &setup) {
-        // On a GPU without end: what a cap makes PyTorch give back is no saving of the trick's.
-        let now = bench.peaks(&after, control)?.reserved as i64;
+    let differences = differences(bench, start, &setup);
+    // On a GPU without end: what a cap makes PyTorch give back is no saving of the trick's.
+    let lowered = control.map(&differences, |(_, after)| bench.peaks(after, control));
+    for ((trick, after), now) in differences.into_iter().zip(lowered) {
+        // What was found is told also where the search has been stopped.
+        let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
         changes.push(Change {
             trick: trick.name(),
             effect: trick.effect(),

@@ -263,9 +263,8 @@ fn write_full(text: &mut String, processes: &[Process], paint: &Paint) {
 fn full_command(arguments: &[String], paint: &Paint) -> String {
     let arguments: Vec<String> = arguments.iter().map(|argument| printable(argument)).collect();
     let Some((first, rest)) = arguments.split_first() else { return "?".to_owned() };
-    let (folder, name) = first.rsplit_once('/').map_or(("", first.as_str()), |(folder, name)| (folder, name));
-    let slash = if folder.len() < first.len() - name.len() { "/" } else { "" };
-    let mut text = format!("{}{folder}{slash}{}{name}{}", paint.code(DARK), paint.code(CYAN), paint.code(DARK));
+    let (folder, name) = first.split_at(first.rfind(['/', '\\']).map_or(0, |slash| slash + 1));
+    let mut text = format!("{}{folder}{}{name}{}", paint.code(DARK), paint.code(CYAN), paint.code(DARK));
     for argument in rest {
         text.push(' ');
         text.push_str(argument);

@@ -1,5 +1,7 @@
 //! Batch norm and instance norm: cuDNN's kernels, or PyTorch's own where types or shapes ask for them.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
@@ -83,7 +85,7 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
             (source, result, kept)
         }
         Backend::Native => {
-            let result = context.empty(input.layout().like(input.dtype()));
+            let result = context.empty(input.like(input.dtype()));
             let kept =
                 [context.empty_contiguous(statistics, &[channels]), context.empty_contiguous(statistics, &[channels])];
             if arguments.is_training && is_channels_last(input.layout()) {
@@ -92,11 +94,8 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
             (input.clone(), result, Some(kept))
         }
     };
-    let backward = BatchNorm {
-        backend,
-        is_training: arguments.is_training,
-        weight: arguments.weight.map(|weight| weight.layout().clone()),
-    };
+    let backward =
+        BatchNorm { backend, is_training: arguments.is_training, weight: arguments.weight.map(Tensor::shared_layout) };
     let edge = context.record(
         &[Some(&source), arguments.weight, arguments.bias],
         1,
@@ -131,7 +130,7 @@ fn staging(context: &mut Context, input: &Tensor, channels: i64, width: i64) {
 struct BatchNorm {
     backend: Backend,
     is_training: bool,
-    weight: Option<Layout>,
+    weight: Option<Rc<Layout>>,
 }
 
 impl BatchNorm {
@@ -167,7 +166,7 @@ impl BatchNorm {
             }
             (sums, weight, bias)
         });
-        let result = node.wants(0).then(|| context.empty(input.layout().like(gradient.dtype())));
+        let result = node.wants(0).then(|| context.empty(input.like(gradient.dtype())));
         let (weight, bias) = match sums {
             Some(([first, second], weight, bias)) => {
                 drop(second);

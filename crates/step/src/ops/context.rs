@@ -10,12 +10,11 @@ use vramfit_graph::dtype::Dtype;
 
 use super::convolution::{LesserPlans, PlanCache, Planned, Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
-use crate::engine::input_shape;
 use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
 use crate::memory::{Category, Plan, SharedMemory, Storage};
-use crate::tape::{Backward, Edge, InputShape, Node, Saved};
+use crate::tape::{Backward, Edge, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
 use crate::visits::Visits;
 
@@ -264,7 +263,7 @@ impl Context {
     }
 
     /// A new tensor.
-    pub fn empty(&self, layout: Layout) -> Tensor {
+    pub fn empty(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
         Tensor::empty(&self.memory, layout)
     }
 
@@ -401,10 +400,10 @@ impl Context {
             return None;
         }
         let mut next: SmallVec<[Option<Edge>; 3]> = SmallVec::new();
-        let mut shapes: SmallVec<[Option<InputShape>; 3]> = SmallVec::new();
+        let mut shapes: SmallVec<[Option<Rc<Layout>>; 3]> = SmallVec::new();
         for input in inputs {
             next.push(input.and_then(|input| input.edge().cloned()));
-            shapes.push(input.map(input_shape));
+            shapes.push(input.map(Tensor::shared_layout));
         }
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
@@ -432,7 +431,7 @@ impl Context {
     /// A node with these places for its results; it saves nothing itself.
     pub fn record_as(
         &mut self,
-        places: impl Iterator<Item = (Option<Edge>, Option<InputShape>)>,
+        places: impl Iterator<Item = (Option<Edge>, Option<Rc<Layout>>)>,
         backward: impl Backward + 'static,
     ) -> Edge {
         let (next, inputs) = places.unzip();

@@ -43,7 +43,7 @@ impl Backward for WasCast {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
         let gradient = gradients[0].take();
         smallvec![gradient.map(|gradient| {
-            if gradient.dtype() == self.0 { gradient } else { context.empty(gradient.layout().like(self.0)) }
+            if gradient.dtype() == self.0 { gradient } else { context.empty(gradient.like(self.0)) }
         })]
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn contiguous_of(context: &mut Context, source: &Tensor) -> Tensor {
 
 /// A cast to another type, in the graph.
 pub(super) fn cast_to(context: &mut Context, source: &Tensor, dtype: Dtype) -> Tensor {
-    let result = context.empty(source.layout().like(dtype));
+    let result = context.empty(source.like(dtype));
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
     result.with_edge(edge)
 }
@@ -102,10 +102,10 @@ fn contiguous(context: &mut Context, call: &Call<'_>) -> Outcome {
 fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let layout = match memory_format(call) {
-        None | Some(MemoryFormat::Preserve) => source.layout().like(source.dtype()),
-        Some(MemoryFormat::Contiguous) => Layout::contiguous(source.dtype(), source.shape()),
+        None | Some(MemoryFormat::Preserve) => source.like(source.dtype()),
+        Some(MemoryFormat::Contiguous) => Layout::contiguous(source.dtype(), source.shape()).into(),
         Some(MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d) => {
-            Format::ChannelsLast.layout(source.dtype(), source.shape())
+            Format::ChannelsLast.layout(source.dtype(), source.shape()).into()
         }
     };
     let copy = context.empty(layout);
@@ -124,7 +124,7 @@ fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
     if source.dtype() == wanted.dtype && context.autocast() == Some(wanted.dtype) && call.bool(3) == Ok(false) {
         return Ok(smallvec![source.clone()]);
     }
-    let result = context.empty(source.layout().like(wanted.dtype));
+    let result = context.empty(source.like(wanted.dtype));
     let edge = match wanted.dtype.is_differentiable() {
         true => context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype())),
         false => None,

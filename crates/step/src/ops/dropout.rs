@@ -25,7 +25,7 @@ struct Masked;
 
 impl Backward for Masked {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        let result = gradients[0].as_ref().map(|gradient| context.empty(gradient.layout().like(gradient.dtype())));
+        let result = gradients[0].as_ref().map(|gradient| context.empty(gradient.like(gradient.dtype())));
         smallvec![result]
     }
 }
@@ -65,8 +65,8 @@ fn dropout(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// The fused kernel: result, mask, and where the gradient goes.
 fn masked(context: &mut Context, source: &Tensor) -> (Tensor, Tensor, Option<Edge>) {
-    let mask = context.empty(source.layout().like(Dtype::Bool));
-    let result = context.empty(source.layout().like(source.dtype()));
+    let mask = context.empty(source.like(Dtype::Bool));
+    let result = context.empty(source.like(source.dtype()));
     let edge = context.record(&[Some(source)], 2, |_| smallvec![Some(mask.detach())], Masked);
     (result, mask, edge)
 }
@@ -103,7 +103,7 @@ fn dropout_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
     }
     let noise = match part == 1.0 {
         true => context.empty_contiguous(source.dtype(), &[]),
-        false => context.empty(source.layout().like(source.dtype())),
+        false => context.empty(source.like(source.dtype())),
     };
     Ok(smallvec![multiplied_in_place(context, source, noise)])
 }

@@ -33,9 +33,9 @@ fn like(context: &mut Context, call: &Call<'_>) -> Outcome {
         matches!(value, vramfit_graph::bind::Value::MemoryFormat(vramfit_graph::model::MemoryFormat::Contiguous))
     });
     let layout = if is_contiguous || source.is_on_host() {
-        Layout::contiguous(wanted.dtype, &wanted.shape)
+        Layout::contiguous(wanted.dtype, &wanted.shape).into()
     } else {
-        source.layout().like(wanted.dtype)
+        source.like(wanted.dtype)
     };
     Ok(smallvec![context.empty(layout)])
 }
@@ -43,9 +43,9 @@ fn like(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// Chances in half precision are cast to single first.
 fn bernoulli(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    let result = context.empty(source.layout().like(source.dtype()));
+    let result = context.empty(source.like(source.dtype()));
     let single = vramfit_graph::dtype::Dtype::Float32;
-    let cast = source.dtype().is_half().then(|| context.empty(source.layout().like(single)));
+    let cast = source.dtype().is_half().then(|| context.empty(source.like(single)));
     drop(cast);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Zeros);
     Ok(smallvec![result.with_edge(edge)])
@@ -57,7 +57,7 @@ struct Zeros;
 
 impl Backward for Zeros {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        smallvec![gradients[0].as_ref().map(|gradient| context.empty(gradient.layout().like(gradient.dtype())))]
+        smallvec![gradients[0].as_ref().map(|gradient| context.empty(gradient.like(gradient.dtype())))]
     }
 }
 
@@ -74,7 +74,7 @@ struct CopiedInto;
 impl Backward for CopiedInto {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
-        let zeros = node.wants(0).then(|| context.empty(gradient.layout().like(gradient.dtype())));
+        let zeros = node.wants(0).then(|| context.empty(gradient.like(gradient.dtype())));
         smallvec![zeros, node.wants(1).then_some(gradient)]
     }
 }

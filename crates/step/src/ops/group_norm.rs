@@ -1,5 +1,7 @@
 //! Group norm.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
@@ -19,8 +21,8 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
 #[derive(Debug)]
 struct GroupNorm {
     groups: i64,
-    scale: Option<Layout>,
-    shift: Option<Layout>,
+    scale: Option<Rc<Layout>>,
+    shift: Option<Rc<Layout>>,
 }
 
 /// Two numbers for each image and channel, or group.
@@ -35,7 +37,7 @@ impl Backward for GroupNorm {
         let (batch, channels) = (input.shape()[0], input.shape()[1]);
         let incoming = context.contiguous(&gradient);
         let result = node.wants(0).then(|| context.empty_contiguous(input.dtype(), input.shape()));
-        let like = |layout: &Option<Layout>, index: usize| {
+        let like = |layout: &Option<Rc<Layout>>, index: usize| {
             let layout = layout.as_ref().filter(|_| node.wants(index))?;
             Some(context.empty_contiguous(layout.dtype, &layout.shape))
         };
@@ -73,11 +75,8 @@ fn group_norm(context: &mut Context, call: &Call<'_>) -> Outcome {
         drop(offset);
         drop(factor);
     }
-    let backward = GroupNorm {
-        groups,
-        scale: scale.map(|scale| scale.layout().clone()),
-        shift: shift.map(|shift| shift.layout().clone()),
-    };
+    let backward =
+        GroupNorm { groups, scale: scale.map(Tensor::shared_layout), shift: shift.map(Tensor::shared_layout) };
     let edge = context.record(
         &[Some(&source), scale, shift],
         1,

@@ -248,11 +248,11 @@ fn flip(context: &mut Context, call: &Call<'_>) -> Outcome {
     struct Flipped;
     impl Backward for Flipped {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-            smallvec![gradients[0].as_ref().map(|gradient| { context.empty(gradient.layout().like(gradient.dtype())) })]
+            smallvec![gradients[0].as_ref().map(|gradient| { context.empty(gradient.like(gradient.dtype())) })]
         }
     }
     let source = call.tensor(0)?;
-    let result = context.empty(source.layout().like(source.dtype()));
+    let result = context.empty(source.like(source.dtype()));
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Flipped);
     Ok(smallvec![result.with_edge(edge)])
 }
@@ -295,7 +295,7 @@ fn rot90(context: &mut Context, call: &Call<'_>) -> Outcome {
         dims: Option<(usize, usize)>,
     }
     fn turned(context: &Context, tensor: &Tensor, dims: Option<(usize, usize)>) -> Tensor {
-        let flipped = context.empty(tensor.layout().like(tensor.dtype()));
+        let flipped = context.empty(tensor.like(tensor.dtype()));
         let Some((one, other)) = dims else { return flipped };
         let mut layout = flipped.layout().clone();
         layout.shape.swap(one, other);

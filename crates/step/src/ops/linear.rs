@@ -1,5 +1,7 @@
 //! Products of two matrices through cuBLAS, and the linear layer.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 
 use super::matmul::times_weight;
@@ -21,8 +23,8 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
 /// round.
 #[derive(Debug)]
 struct Addmm {
-    first: Layout,
-    second: Layout,
+    first: Rc<Layout>,
+    second: Rc<Layout>,
     is_bias_scaled: bool,
     is_product_scaled: bool,
 }
@@ -32,7 +34,7 @@ impl Backward for Addmm {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         let dtype = gradient.dtype();
         let scaled = |context: &Context, tensor: Tensor, is_scaled: bool| {
-            if is_scaled { context.empty(tensor.layout().like(dtype)) } else { tensor }
+            if is_scaled { context.empty(tensor.like(dtype)) } else { tensor }
         };
         let first = node.wants(1).then(|| {
             let product = factor_gradient(context, dtype, &self.first);
@@ -51,8 +53,8 @@ impl Backward for Addmm {
 /// `first @ second`. The second factor's gradient is found first.
 #[derive(Debug)]
 struct Mm {
-    first: Layout,
-    second: Layout,
+    first: Rc<Layout>,
+    second: Rc<Layout>,
 }
 
 impl Backward for Mm {
@@ -117,8 +119,8 @@ pub(super) fn addmm(
         1,
         |wants| smallvec![wants(2).then(|| first.clone()), wants(1).then(|| second.clone())],
         Addmm {
-            first: first.layout().clone(),
-            second: second.layout().clone(),
+            first: first.shared_layout(),
+            second: second.shared_layout(),
             is_bias_scaled: scales.0,
             is_product_scaled: scales.1,
         },
@@ -138,7 +140,7 @@ pub(super) fn mm(context: &mut Context, first: &Tensor, second: &Tensor) -> Outc
         &[Some(first), Some(second)],
         1,
         |wants| smallvec![wants(0).then(|| second.clone()), wants(1).then(|| first.clone())],
-        Mm { first: first.layout().clone(), second: second.layout().clone() },
+        Mm { first: first.shared_layout(), second: second.shared_layout() },
     );
     Ok(smallvec![result.with_edge(edge)])
 }

@@ -1,5 +1,7 @@
 //! Products of tensors of any rank: folded into one product of matrices where PyTorch folds, else batch by batch.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 
 use super::linear::{is_scale, mm, only, readable_copy};
@@ -214,7 +216,7 @@ impl Backward for Baddbmm {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         let scaled = |context: &Context, tensor: Tensor, is_scaled: bool| {
-            if is_scaled { context.empty(tensor.layout().like(tensor.dtype())) } else { tensor }
+            if is_scaled { context.empty(tensor.like(tensor.dtype())) } else { tensor }
         };
         let mut factor = |input: usize, other: usize| {
             node.wants(input).then(|| {
@@ -249,7 +251,7 @@ fn baddbmm(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// A matrix times a vector: the matrix's gradient is an outer product.
 fn mv(context: &mut Context, matrix: &Tensor, vector: &Tensor) -> Outcome {
     #[derive(Debug)]
-    struct Mv(Layout);
+    struct Mv(Rc<Layout>);
     impl Backward for Mv {
         fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
             let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
@@ -269,7 +271,7 @@ fn mv(context: &mut Context, matrix: &Tensor, vector: &Tensor) -> Outcome {
         &[Some(matrix), Some(vector)],
         1,
         |wants| smallvec![wants(1).then(|| matrix.clone()), wants(0).then(|| vector.clone())],
-        Mv(matrix.layout().clone()),
+        Mv(matrix.shared_layout()),
     );
     Ok(smallvec![result.with_edge(edge)])
 }

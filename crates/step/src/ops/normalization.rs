@@ -1,5 +1,7 @@
 //! Layer norm and RMS norm, fused.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 
 use super::context::accumulator_dtype;
@@ -37,8 +39,8 @@ impl Rows {
 #[derive(Debug)]
 struct Normalized {
     rows: Rows,
-    scale: Option<Layout>,
-    shift: Option<Layout>,
+    scale: Option<Rc<Layout>>,
+    shift: Option<Rc<Layout>>,
 }
 
 impl Backward for Normalized {
@@ -46,8 +48,8 @@ impl Backward for Normalized {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         let source = node.saved(0);
         let input = context.contiguous(&source);
-        let result = node.wants(0).then(|| context.empty(input.layout().clone()));
-        let like = |context: &mut Context, index: usize, layout: &Option<Layout>| match layout {
+        let result = node.wants(0).then(|| context.empty(input.shared_layout()));
+        let like = |context: &mut Context, index: usize, layout: &Option<Rc<Layout>>| match layout {
             Some(layout) if node.wants(index) => Some(context.empty_contiguous(layout.dtype, &layout.shape)),
             _ => None,
         };
@@ -120,11 +122,8 @@ fn fused(
     drop(contiguous_shift);
     drop(contiguous_scale);
     drop(source);
-    let backward = Normalized {
-        rows,
-        scale: scale.map(|scale| scale.layout().clone()),
-        shift: shift.map(|shift| shift.layout().clone()),
-    };
+    let backward =
+        Normalized { rows, scale: scale.map(Tensor::shared_layout), shift: shift.map(Tensor::shared_layout) };
     let inputs = [Some(input), scale, shift];
     let edge = context.record(
         &inputs,

@@ -1,16 +1,17 @@
 //! Writing into a part of a tensor: what autograd does with the whole (`CopySlices`).
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 
 use super::Context;
-use crate::engine::input_shape;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 
 /// The whole's gradient is copied, the part's gradient taken out of it, and what the part had before put back.
 #[derive(Debug)]
 struct CopySlices {
-    whole: Layout,
+    whole: Rc<Layout>,
     part: Layout,
     /// What was done to the part.
     written: Edge,
@@ -21,7 +22,7 @@ impl Backward for CopySlices {
         let inner = &self.written.node;
         let count = inner.next.len().max(1);
         let Some(gradient) = gradients[0].clone() else { return smallvec![None; count] };
-        let whole = context.empty(Layout { dtype: gradient.dtype(), ..self.whole.clone() });
+        let whole = context.empty(self.whole.with_dtype(gradient.dtype()));
         let seen = Layout { dtype: gradient.dtype(), ..self.part.clone() };
         let part = context.empty(seen.like(gradient.dtype()));
         let mut given: Gradients = smallvec![Some(part)];
@@ -42,12 +43,12 @@ impl Backward for CopySlices {
 
 /// Where a view's gradient goes after its base was written into: into zeros of the base's size.
 #[derive(Debug)]
-struct Strided(Layout);
+struct Strided(Rc<Layout>);
 
 impl Backward for Strided {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
         let gradient = gradients[0].clone();
-        smallvec![gradient.map(|gradient| context.empty(Layout { dtype: gradient.dtype(), ..self.0.clone() }))]
+        smallvec![gradient.map(|gradient| context.empty(self.0.with_dtype(gradient.dtype())))]
     }
 }
 
@@ -55,10 +56,10 @@ impl Backward for Strided {
 pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, written: Edge) -> Edge {
     let inner = std::rc::Rc::clone(&written.node);
     let (saved, packed) = (std::mem::take(&mut *inner.saved.borrow_mut()), inner.packed.take());
-    let backward = CopySlices { whole: whole.layout().clone(), part: part.clone(), written };
+    let backward = CopySlices { whole: whole.shared_layout(), part: part.clone(), written };
     let edge = context.record_as(
         inner.next.iter().enumerate().map(|(place, next)| match place {
-            0 => (whole.edge().cloned(), Some(input_shape(whole))),
+            0 => (whole.edge().cloned(), Some(whole.shared_layout())),
             _ => (next.clone(), inner.inputs.get(place).cloned().flatten()),
         }),
         backward,
@@ -70,6 +71,6 @@ pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, writt
 
 /// The view of a whole that has a new place in the graph.
 pub fn seen_again(context: &mut Context, whole: &Tensor, view: &Tensor) -> Tensor {
-    let edge = context.record(&[Some(whole)], 1, |_| smallvec![], Strided(whole.layout().clone()));
+    let edge = context.record(&[Some(whole)], 1, |_| smallvec![], Strided(whole.shared_layout()));
     view.detach().with_edge(edge)
 }

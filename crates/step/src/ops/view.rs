@@ -1,6 +1,8 @@
 //! Views: other shapes and strides on the same memory. Nothing is allocated forward; backward turns the gradient's
 //! shape back, and only a slice needs memory for that.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 
 use super::call::wrap;
@@ -418,7 +420,7 @@ fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {
 /// Pairs of numbers seen as complex ones, or the other way round: so is the gradient, once it is contiguous.
 fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
     #[derive(Debug)]
-    struct Seen(Layout);
+    struct Seen(Rc<Layout>);
     impl Backward for Seen {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
             let gradient = gradients[0].take();
@@ -436,5 +438,5 @@ fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
     } else {
         strides.iter().map(|stride| stride * 2).chain([1]).collect()
     };
-    finish(context, source, source.view(layout), Seen(source.layout().clone()))
+    finish(context, source, source.view(layout), Seen(source.shared_layout()))
 }

@@ -1,5 +1,7 @@
 //! Lists of tensors as Python holds them, and the groups that operators over lists work on.
 
+use std::rc::Rc;
+
 use vramfit_graph::dtype::Dtype;
 
 use crate::ops::Context;
@@ -11,13 +13,13 @@ pub struct Item {
     /// Its place among the optimizer's weights.
     pub index: usize,
     /// What a new tensor like its gradient is.
-    pub layout: Layout,
+    pub layout: Rc<Layout>,
 }
 
 impl Item {
     /// A new tensor like the gradient.
     pub fn like(&self, context: &mut Context) -> Tensor {
-        context.empty(self.layout.clone())
+        context.empty(Rc::clone(&self.layout))
     }
 }
 
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn groups_come_from_the_one_made_last_on() {
-        let item = |index, dtype| Item { index, layout: Layout::contiguous(dtype, &[3]) };
+        let item = |index, dtype| Item { index, layout: Rc::new(Layout::contiguous(dtype, &[3])) };
         let items = [item(0, Dtype::Float32), item(1, Dtype::Bfloat16), item(2, Dtype::Float32)];
         let found: Vec<Vec<usize>> =
             groups(&items).iter().map(|group| group.iter().map(|item| item.index).collect()).collect();

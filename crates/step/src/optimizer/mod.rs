@@ -36,8 +36,8 @@ pub struct Parameter {
 
 impl Parameter {
     /// The gradient's layout, where there is one.
-    fn gradient_layout(&self) -> Option<Layout> {
-        self.gradient.borrow().as_ref().map(|gradient| gradient.layout().clone())
+    fn gradient_layout(&self) -> Option<Rc<Layout>> {
+        self.gradient.borrow().as_ref().map(Tensor::shared_layout)
     }
 }
 
@@ -252,12 +252,12 @@ impl Optimizer {
         let mut items = Vec::with_capacity(parameters.len());
         for (index, parameter) in parameters.iter().enumerate() {
             let gradient = parameter.gradient.borrow();
-            let Some(layout) = gradient.as_ref().map(Tensor::layout) else { continue };
+            let Some(gradient) = gradient.as_ref() else { continue };
             let state = &mut self.state[index];
             if state.is_none() {
-                *state = Some(algorithm.make_state(context, &parameter.tensor, layout));
+                *state = Some(algorithm.make_state(context, &parameter.tensor, gradient.layout()));
             }
-            items.push(Item { index, layout: layout.like(layout.dtype) });
+            items.push(Item { index, layout: gradient.like(gradient.dtype()) });
         }
         context.memory().borrow_mut().set_category(Category::Temporary);
         let route = match (self.recipe.implementation, self.recipe.kind) {
@@ -293,8 +293,8 @@ impl Optimizer {
 
 /// As many tensors like a weight.
 fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> Vec<Tensor> {
-    let layout = tensor.layout().like(tensor.dtype());
-    (0..count).map(|_| context.empty(layout.clone())).collect()
+    let layout = tensor.like(tensor.dtype());
+    (0..count).map(|_| context.empty(Rc::clone(&layout))).collect()
 }
 
 /// As `optimizer.zero_grad(set_to_none)`: gradients go in the order of the weights, or become zeros where they are.

@@ -82,7 +82,7 @@ impl<'p> Gpu<'p> {
     fn new(allocator: Allocator<SimulatedDriver>, allocations: usize, lesser_plans: &'p LesserPlans) -> Gpu<'p> {
         Gpu {
             allocator,
-            held: Vec::with_capacity(allocations),
+            held: vec![None; allocations],
             fallbacks: Vec::new(),
             lesser_plans,
             account: Account::default(),
@@ -148,9 +148,6 @@ impl<'p> Gpu<'p> {
                 };
                 self.note_segments();
                 let id = number(id);
-                if self.held.len() <= id as usize {
-                    self.held.resize(id as usize + 1, None);
-                }
                 let Some(block) = block else { return true };
                 self.held[id as usize] = Some(Held { block, category });
                 self.label(id, block, category);

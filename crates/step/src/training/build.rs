@@ -37,7 +37,7 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
         let Some(mut tensor) = place.take() else { continue };
         let gradient = Rc::new(RefCell::new(None));
         if weight.requires_grad {
-            let edge = engine::sink(Rc::clone(&gradient), tensor.layout(), 0);
+            let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), 0);
             tensor = tensor.with_edge(Some(edge));
         }
         *place = Some(tensor.clone());
@@ -74,7 +74,7 @@ fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
     if moved.len() == weights.len() && is_flattened(dtype) {
         let whole = context.empty_contiguous(dtype, &[moved.iter().map(|weight| weight.layout().elements()).sum()]);
         for (id, weight) in weights.iter().zip(moved) {
-            tensors[id.0 as usize] = Some(whole.unsafe_view(weight.layout().clone()));
+            tensors[id.0 as usize] = Some(whole.unsafe_view(weight.shared_layout()));
         }
     } else {
         for (id, weight) in weights.iter().zip(moved) {

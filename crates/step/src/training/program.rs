@@ -14,6 +14,8 @@ use crate::ops::{Guessed, LesserPlans, Libraries};
 pub struct Program {
     /// The requests that were simulated.
     pub(super) entries: Vec<Entry>,
+    /// The number that memory after them would get.
+    pub(super) next_id: u32,
     /// What happened between them.
     pub(super) asides: Vec<Aside>,
     /// Where phases end.
@@ -112,12 +114,10 @@ impl Program {
         self.repeat.as_ref().map_or(0, |repeat| repeat.count)
     }
 
-    /// How many requests for memory there are.
+    /// How many pieces of memory are asked for.
     pub fn allocation_count(&self) -> usize {
-        let count = |entries: &[Entry]| entries.iter().filter(|entry| matches!(entry, Entry::Allocate { .. })).count();
-        let repeated = self.repeat.as_ref();
-        count(&self.entries)
-            + repeated.map_or(0, |repeat| repeat.count as usize * count(&self.entries[repeat.start.entry..]))
+        let repeated = self.repeat.as_ref().map_or(0, |repeat| repeat.count * (repeat.next_id - repeat.start.id));
+        (self.next_id + repeated) as usize
     }
 
     /// Calls `look` for each repeated step, with its number, requests and asides, and the numbers that memory has in

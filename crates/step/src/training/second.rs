@@ -15,7 +15,7 @@ use super::report::Phase;
 use super::settings::ZeroGrad;
 use super::state::State;
 use super::steps::Script;
-use crate::memory::{Aside, Entry, Happening};
+use crate::memory::{Aside, Entry, Happening, Memory};
 use crate::optimizer::zero_grad;
 
 /// Where a name is bound anew in the first forward pass.
@@ -75,6 +75,7 @@ pub(super) fn tell(script: &mut Script<'_>, first: &First) -> Option<Option<Repe
     let mut copy = Copy::new(script, first, &start);
     copy.forward_and_backward(script, first, &start);
     copy.step(script, &start, &entries, &asides);
+    script.context.memory().borrow_mut().count_on_from(copy.next_id);
     let count = script.options.steps - 2;
     Some((count > 0).then(|| {
         let before = first.left.ids().to_vec();
@@ -109,11 +110,7 @@ impl Copy {
     /// The forward and backward passes of the first step again.
     fn forward_and_backward(&mut self, script: &mut Script<'_>, first: &First, start: &Position) {
         let optimizer = script.step_start;
-        let (entries, asides) = {
-            let memory = script.context.memory().borrow();
-            let entries = memory.journal()[first.start.entry..optimizer.entry].to_vec();
-            (entries, memory.asides()[first.start.aside..optimizer.aside].to_vec())
-        };
+        let asides = script.context.memory().borrow().asides()[first.start.aside..optimizer.aside].to_vec();
         let marks: Vec<Mark> = script.marks[first.start.mark..start.mark].to_vec();
         let mut marks = marks.iter().filter(|mark| mark.phase != Phase::Step).peekable();
         let rebindings = std::mem::take(&mut script.rebindings);
@@ -136,7 +133,12 @@ impl Copy {
             let next =
                 [rebindings.peek().map(|it| it.entry), left.peek().map(|it| it.at), marks.peek().map(|it| it.end)];
             let stop = next.into_iter().flatten().fold(optimizer.entry, usize::min);
-            self.entries(script, &entries[at - first.start.entry..stop - first.start.entry]);
+            let mut memory = script.context.memory().borrow_mut();
+            for place in at..stop {
+                let entry = memory.journal()[place];
+                self.entry(&mut memory, entry);
+            }
+            drop(memory);
             at = stop;
         }
     }
@@ -148,7 +150,11 @@ impl Copy {
         while at < end {
             self.asides(script, &mut left, at, usize::MAX);
             let stop = left.peek().map_or(end, |aside| aside.at.min(end));
-            self.entries(script, &entries[at - start.entry..stop - start.entry]);
+            let mut memory = script.context.memory().borrow_mut();
+            for entry in &entries[at - start.entry..stop - start.entry] {
+                self.entry(&mut memory, *entry);
+            }
+            drop(memory);
             at = stop;
         }
         self.asides(script, &mut left, at, usize::MAX);
@@ -174,19 +180,17 @@ impl Copy {
         id < self.first_id && self.numbers[id as usize] == id
     }
 
-    fn entries(&mut self, script: &Script<'_>, entries: &[Entry]) {
-        let mut memory = script.context.memory().borrow_mut();
-        for entry in entries {
-            match *entry {
-                Entry::Allocate { id, .. } if self.lasts(id) => {}
-                Entry::Allocate { id, bytes, place, category, plan } => {
-                    let number = self.next_id;
-                    self.numbers[id as usize] = number;
-                    self.next_id += 1;
-                    memory.write(Entry::Allocate { id: number, bytes, place, category, plan });
-                }
-                Entry::Free { id } => memory.write(Entry::Free { id: self.numbers[id as usize] }),
+    #[inline]
+    fn entry(&mut self, memory: &mut Memory, entry: Entry) {
+        match entry {
+            Entry::Allocate { id, .. } if self.lasts(id) => {}
+            Entry::Allocate { id, bytes, place, category, plan } => {
+                let number = self.next_id;
+                self.numbers[id as usize] = number;
+                self.next_id += 1;
+                memory.write(Entry::Allocate { id: number, bytes, place, category, plan });
             }
+            Entry::Free { id } => memory.write(Entry::Free { id: self.numbers[id as usize] }),
         }
     }
 }

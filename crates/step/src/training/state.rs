@@ -1,6 +1,8 @@
 //! What a step leaves behind, as far as the next step can tell: two steps that leave the same behind are followed by the
 //! same requests.
 
+use std::rc::Rc;
+
 use super::steps::Script;
 use crate::launch::Launched;
 use crate::memory::Category;
@@ -25,7 +27,7 @@ pub(super) struct State {
 /// A tensor that comes anew in each step.
 #[derive(PartialEq, Eq)]
 struct Fresh {
-    layout: Layout,
+    layout: Rc<Layout>,
     category: Option<Category>,
     has_edge: bool,
     handles: usize,
@@ -59,7 +61,7 @@ impl Collector {
 
     fn fresh(&mut self, tensor: &Tensor) -> Fresh {
         Fresh {
-            layout: tensor.layout().clone(),
+            layout: tensor.shared_layout(),
             category: tensor.storage().map(|storage| storage.category()),
             has_edge: tensor.requires_grad(),
             handles: tensor.handles(),

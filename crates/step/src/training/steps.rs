@@ -223,12 +223,14 @@ impl<'a> Script<'a> {
     }
 
     fn finish(self, repeat: Option<Repeat>) -> Program {
+        let next_id = self.context.memory().borrow().next_id();
         let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
         let guessed = self.context.guessed().clone();
         let lesser_plans = self.context.lesser_plans();
         Program {
             entries,
+            next_id,
             asides,
             marks: self.marks,
             repeat,
@@ -336,7 +338,7 @@ impl<'a> Script<'a> {
         };
         let Some(edge) = loss.edge().cloned() else { return };
         context.memory().borrow_mut().set_category(Category::Temporary);
-        let gradient = context.empty(loss.layout().clone());
+        let gradient = context.empty(loss.shared_layout());
         context.set_thread(Thread::Backward);
         let (passes, tensors) = (self.passes, &self.tensors);
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
@@ -376,7 +378,7 @@ enum Scaled {
 
 impl Backward for Scaled {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        smallvec![gradients[0].as_ref().map(|gradient| context.empty(gradient.layout().clone()))]
+        smallvec![gradients[0].as_ref().map(|gradient| context.empty(gradient.shared_layout()))]
     }
 }
 

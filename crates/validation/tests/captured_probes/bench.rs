@@ -97,7 +97,7 @@ fn leaves(
             names.insert(id, format!("{name}{position}"));
         }
         if role != "constant" {
-            let edge = engine::sink(Rc::new(RefCell::new(None)), tensor.layout(), 0);
+            let edge = engine::sink(Rc::new(RefCell::new(None)), tensor.shared_layout(), 0);
             tensor = tensor.with_edge(Some(edge));
         }
         tensors[place] = Some(tensor);

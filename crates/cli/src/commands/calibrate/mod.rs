@@ -13,6 +13,7 @@ use crate::arguments::{Calibrate, Output};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::known_gpus::{calibrations_file, read};
+use crate::platform;
 use crate::whole_file;
 
 const SCRIPT: &str = include_str!("measure.py");
@@ -25,7 +26,7 @@ pub fn run(options: &Calibrate, output: &Output) -> Result<Verdict, Failure> {
     let path = match &options.output {
         Some(path) => path.clone(),
         None => calibrations_file().ok_or_else(|| {
-            Failure::new("found neither XDG_CONFIG_HOME nor HOME, needed a folder to write into")
+            Failure::new(format!("found {}, needed a folder to write into", platform::CONFIG_VARIABLES))
                 .with_hint(Some("name a file: --output gpus.json"))
         })?,
     };

@@ -7,12 +7,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::termios::tcgetwinsize;
 use vramfit_plan::Control;
 
 use crate::failure::Failure;
 use crate::interrupt::{Asked, Interrupt};
-use crate::terminal_kind::is_dumb;
+use crate::platform::{error_columns, is_dumb};
 
 /// From then on the progress is shown.
 const QUIET: Duration = Duration::from_secs(1);
@@ -43,7 +42,7 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            if interrupt.wait(Duration::ZERO) == Asked::End {
+            if interrupt.wait(Duration::ZERO) == Some(Asked::End) {
                 if control.is_stopped() {
                     line.clear();
                     process::exit(INTERRUPTED);
@@ -76,7 +75,7 @@ impl Line {
     }
 
     fn show(&self, text: &str) {
-        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let width = error_columns().unwrap_or(80);
         // Room for two letters more; a line that wraps could not be written over.
         let text: String = text.chars().take(width.saturating_sub(3)).collect();
         self.write(&text);

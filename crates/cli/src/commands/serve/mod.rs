@@ -56,7 +56,7 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
         "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
     );
     std::thread::spawn(move || connection::accept(&listener, &site));
-    while interrupt.wait(std::time::Duration::from_secs(3600)) != Asked::End {}
+    while interrupt.wait(std::time::Duration::from_secs(3600)) != Some(Asked::End) {}
     Ok(Verdict::Good)
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use vramfit_monitor::platform::host_name;
 use vramfit_report::gpus::page::{PAGE, SCRIPT, STYLE};
 use vramfit_report::gpus::{CONTENT_TYPE, Exposition, document, history, http_time, openmetrics};
 
@@ -159,8 +160,8 @@ impl Site {
             Some(rest) => rest.split(']').next().unwrap_or_default(),
             None => host.rsplit_once(':').map_or(host, |(name, _)| name),
         };
-        let own = rustix::system::uname();
-        let names = [Some("localhost"), own.nodename().to_str().ok(), self.own_name.as_deref()];
+        let own = host_name();
+        let names = [Some("localhost"), Some(own.as_str()), self.own_name.as_deref()];
         name.parse::<IpAddr>().is_ok() || names.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(name))
     }
 }

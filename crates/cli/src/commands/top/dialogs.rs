@@ -38,7 +38,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
         }
         Some(Dialog::Confirm(target)) => {
             let text = Text::from(vec![
-                Line::raw(format!("Send {} to process {}?", target.signal_name(), target.pid)),
+                Line::raw(format!("Send {} to process {}?", target.order.name(), target.pid)),
                 // Before what may be cut off on a small screen.
                 Line::raw("y sends it, any other key does not"),
                 Line::default(),
@@ -76,7 +76,8 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
     match &process.host {
         Err(reason) => lines.push(format!("Process     {reason}")),
         Ok(host) => {
-            lines.push(format!("User        {} ({})", host.user, host.uid));
+            let number = host.uid.map(|uid| format!(" ({uid})")).unwrap_or_default();
+            lines.push(format!("User        {}{number}", host.user));
             lines.push(format!("Parent      {}, state {}", host.parent, host.state));
             let percent =
                 host.cpu_percent.as_ref().map_or_else(ToString::to_string, |percent| format!("{percent:.1} %"));

@@ -2,11 +2,11 @@
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 use ratatui::layout::Position;
-use rustix::process::Signal;
 
 use super::kill::Target;
 use super::rows::Sort;
 use super::state::{Dialog, State};
+use crate::platform::{CAN_PAUSE, Order};
 
 /// What is to happen beyond the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn handle(event: &Event, state: &mut State) -> Wish {
             if key.modifiers.contains(KeyModifiers::CONTROL) {
                 return match key.code {
                     KeyCode::Char('c') => Wish::Quit,
-                    KeyCode::Char('z') => Wish::Suspend,
+                    KeyCode::Char('z') if CAN_PAUSE => Wish::Suspend,
                     _ => Wish::Nothing,
                 };
             }
@@ -95,21 +95,21 @@ fn on_screen(key: KeyEvent, state: &mut State) -> Wish {
             let last = state.sample.as_ref().map_or(0, |sample| sample.gpus.len().saturating_sub(1));
             state.first_gpu = (state.first_gpu + 1).min(last);
         }
-        KeyCode::Char('k') => aim(state, Signal::TERM),
-        KeyCode::Char('K') => aim(state, Signal::KILL),
+        KeyCode::Char('k') => aim(state, Order::Term),
+        KeyCode::Char('K') => aim(state, Order::Kill),
         _ => {}
     }
     Wish::Nothing
 }
 
-fn aim(state: &mut State, signal: Signal) {
+fn aim(state: &mut State, order: Order) {
     let dialog = match state.selected_row() {
         None => return,
         Some(_) if !state.may_kill && !state.is_live => {
             Dialog::Note("a recording has no processes to signal".to_owned())
         }
         Some(_) if !state.may_kill => Dialog::Note("--readonly: no signals are sent".to_owned()),
-        Some(row) => match Target::aim(row, signal) {
+        Some(row) => match Target::aim(row, order) {
             Ok(target) => Dialog::Confirm(target),
             Err(reason) => Dialog::Note(reason),
         },
@@ -124,7 +124,7 @@ fn in_dialog(key: KeyEvent, state: &mut State) {
             state.dialog = Some(Dialog::Note(target.send()));
         }
         Some(Dialog::Details) if matches!(key.code, KeyCode::Char('k' | 'K')) => {
-            aim(state, if key.code == KeyCode::Char('K') { Signal::KILL } else { Signal::TERM });
+            aim(state, if key.code == KeyCode::Char('K') { Order::Kill } else { Order::Term });
         }
         Some(Dialog::Details) if matches!(key.code, KeyCode::Down | KeyCode::Up) => {
             state.go(if key.code == KeyCode::Down { 1 } else { -1 });

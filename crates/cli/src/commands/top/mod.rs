@@ -18,8 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::Signals;
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
 
@@ -32,6 +30,8 @@ use crate::arguments::monitor::Top;
 use crate::arguments::{Output, When};
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
+use crate::interrupt;
+use crate::platform::{Asked, Watched};
 
 /// What the screen reacts to.
 enum Message {
@@ -40,7 +40,7 @@ enum Message {
     End,
     Failed(Failure),
     Event(Event),
-    Signal(i32),
+    Asked(Asked),
 }
 
 /// Shows the screen until it is left.
@@ -57,7 +57,8 @@ pub fn run(options: &Top, output: &Output) -> Result<Verdict, Failure> {
     state.add(first, samples.stuck_count());
 
     let (sender, received) = mpsc::channel();
-    watch_signals(&sender)?;
+    let wishes = sender.clone();
+    interrupt::watch(Watched::All, move |asked| wishes.send(Message::Asked(asked)).is_ok())?;
     let mut screen = Screen::enter()?;
     keep_sampling(samples, pause, sender.clone());
     read_events(sender);
@@ -79,9 +80,9 @@ fn show(screen: &mut Screen, state: &mut State, look: &Look, received: &Receiver
                 Message::Sample(sample, stuck) => state.add(*sample, stuck),
                 Message::End => state.is_over = true,
                 Message::Failed(failure) => return Err(failure),
-                Message::Signal(SIGCONT) => screen.resume(),
-                Message::Signal(SIGTSTP) => screen.suspend()?,
-                Message::Signal(_) => return Ok(Verdict::Good),
+                Message::Asked(Asked::Resume) => screen.resume(),
+                Message::Asked(Asked::Pause) => screen.suspend()?,
+                Message::Asked(Asked::End) => return Ok(Verdict::Good),
                 Message::Event(event) => match input::handle(&event, state) {
                     Wish::Nothing => {}
                     Wish::Quit => return Ok(Verdict::Good),
@@ -119,18 +120,4 @@ fn read_events(sender: Sender<Message>) {
             }
         }
     });
-}
-
-fn watch_signals(sender: &Sender<Message>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])
-        .map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))?;
-    let sender = sender.clone();
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            if sender.send(Message::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(())
 }

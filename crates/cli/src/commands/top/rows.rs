@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use vramfit_monitor::process::is_own;
 use vramfit_monitor::sample::{Process, Sample};
 
 use super::state::State;
@@ -60,10 +61,9 @@ impl Row {
 pub fn arrange(state: &State) -> Vec<Row> {
     let Some(sample) = &state.sample else { return Vec::new() };
     let mut rows = all(sample);
-    let own = rustix::process::getuid().as_raw();
     let filter = state.filter.to_lowercase();
     rows.retain(|row| {
-        let is_mine = row.process.host.as_ref().is_ok_and(|host| host.uid == own);
+        let is_mine = row.process.host.as_ref().is_ok_and(is_own);
         let is_users = state.only_user.as_deref().is_none_or(|user| row.user() == user);
         (is_mine || !state.only_mine) && is_users && (filter.is_empty() || contains(row, &filter))
     });
@@ -148,7 +148,7 @@ mod tests {
     fn row(pid: u32, parent: u32) -> Row {
         let host = HostProcess {
             parent,
-            uid: 0,
+            uid: Some(0),
             user: "x".to_owned(),
             state: 'S',
             started: 0,

@@ -104,7 +104,7 @@ fn command(row: &Row) -> String {
     let branch = if row.depth == 0 { String::new() } else { "  ".repeat(row.depth - 1) + "└─ " };
     let whole = row.command();
     // The folder of a program says less than its arguments; the details have both.
-    let folder = whole.split(' ').next().and_then(|first| first.rfind('/')).map_or(0, |slash| slash + 1);
+    let folder = whole.split(' ').next().and_then(|first| first.rfind(['/', '\\'])).map_or(0, |slash| slash + 1);
     // Control characters in a command must not reach the terminal.
     branch + &whole[folder..].replace(|letter: char| letter.is_control(), " ")
 }

@@ -12,10 +12,9 @@ use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::layout::{Position, Rect};
-use rustix::process::{Signal, getpid, kill_process};
 
 use crate::failure::Failure;
-use crate::terminal_kind;
+use crate::platform;
 
 /// The screen; dropped, the terminal is as it was.
 pub struct Screen {
@@ -31,12 +30,12 @@ impl Screen {
             return Err(Failure::new("top needs a terminal")
                 .with_hint(Some("`vramfit gpus -i` prints to anything, `vramfit serve` shows a page")));
         }
-        if terminal_kind::is_dumb() {
+        if platform::is_dumb() {
             let term = std::env::var("TERM").unwrap_or_default();
             return Err(Failure::new(format!("top needs a terminal with a cursor; TERM is {term:?}"))
                 .with_hint(Some("`vramfit gpus -i` prints one answer after the other; or set TERM, as to xterm")));
         }
-        if terminal_kind::is_in_background() {
+        if platform::is_in_background() {
             return Err(Failure::new("top runs in the background, where it cannot have the terminal")
                 .with_hint(Some("start it in the foreground; under timeout with `timeout --foreground`")));
         }
@@ -55,7 +54,7 @@ impl Screen {
     /// Draws a frame.
     pub fn draw(&mut self, frame: impl FnOnce(&mut ratatui::Frame<'_>)) -> Result<(), Failure> {
         if self.is_away {
-            if terminal_kind::is_in_background() {
+            if platform::is_in_background() {
                 return Ok(());
             }
             // Whoever had it may have changed its settings.
@@ -77,8 +76,7 @@ impl Screen {
     pub fn suspend(&mut self) -> Result<(), Failure> {
         give_back();
         self.is_away = true;
-        let stopped = kill_process(getpid(), Signal::STOP);
-        stopped.map_err(|error| failure(error.into()))
+        platform::pause().map_err(failure)
     }
 
     /// The program goes on after a stop, perhaps one that nobody announced.
@@ -101,7 +99,7 @@ fn take() -> io::Result<()> {
 /// Nothing is left to tell where the terminal has gone. In the background it is not ours to give, and asking would stop
 /// this program for good.
 fn give_back() {
-    if terminal_kind::is_in_background() {
+    if platform::is_in_background() {
         return;
     }
     let mut out = io::stdout();

@@ -140,22 +140,44 @@ fn the_mouse_orders_selects_and_opens() {
     assert!(matches!(state.dialog, Some(Dialog::Details)));
 }
 
+/// Run by the test below, as a process of its own.
+#[test]
+#[ignore = "it waits to be ended"]
+fn waits_to_be_ended() {
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[cfg(any(target_os = "linux", windows))]
 #[test]
 fn a_signal_is_sent_only_after_yes() {
-    let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+    // Windows has one way to end a process only.
+    let (key, name) = if cfg!(windows) { ('K', "KILL") } else { ('k', "TERM") };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "commands::top::tests::waits_to_be_ended"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut state = state(vec![gpu(0, vec![process(child.id(), 1 << 30)])], true);
-    press(&mut state, KeyCode::Char('k'));
+    press(&mut state, KeyCode::Char(key));
     assert!(matches!(state.dialog, Some(Dialog::Confirm(_))));
     press(&mut state, KeyCode::Enter);
     assert!(state.dialog.is_none());
     assert!(child.try_wait().unwrap().is_none(), "anything but y sends nothing");
-    press(&mut state, KeyCode::Char('k'));
+    press(&mut state, KeyCode::Char(key));
     press(&mut state, KeyCode::Char('y'));
-    assert!(matches!(&state.dialog, Some(Dialog::Note(text)) if text.contains("TERM sent")));
+    assert!(
+        matches!(&state.dialog, Some(Dialog::Note(text)) if *text == format!("{name} sent to process {}", child.id()))
+    );
     assert!(!child.wait().unwrap().success());
     state.dialog = None;
     press(&mut state, KeyCode::Char('K'));
     assert!(matches!(state.dialog, Some(Dialog::Note(_))), "a process that has ended cannot be aimed at");
+}
+
+#[cfg(windows)]
+#[test]
+fn windows_says_that_it_cannot_ask_a_program_to_end() {
+    let mut state = state(vec![gpu(0, vec![process(std::process::id(), 1)])], true);
+    press(&mut state, KeyCode::Char('k'));
+    assert!(matches!(&state.dialog, Some(Dialog::Note(text)) if text.contains("K does")));
 }
 
 #[test]
@@ -201,6 +223,8 @@ fn panics_on_the_screen() {
     panic!("on purpose");
 }
 
+/// `script` of other systems has other flags.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_panic_gives_the_terminal_back_before_it_is_reported() {
     let own = std::env::current_exe().unwrap();

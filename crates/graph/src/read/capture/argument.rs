@@ -7,7 +7,7 @@ use crate::read::ReadError;
 use crate::read::json::context::Context;
 use crate::read::json::{List, Object, Read};
 
-impl Read for Argument {
+impl<'de> Read<'de> for Argument {
     const NEEDED: &'static str = "an argument";
 
     fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
@@ -34,11 +34,11 @@ impl Read for Argument {
         }
     }
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         list.rest().map(Argument::List)
     }
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let value = match object.only_key(&KINDS)? {
             0 => Argument::Text(object.value()?),
             1 => Argument::Dtype(object.value()?),
@@ -61,7 +61,7 @@ const KINDS: [&str; 9] =
 
 struct Device(Argument);
 
-impl Read for Device {
+impl<'de> Read<'de> for Device {
     const NEEDED: &'static str = "a device";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -73,7 +73,7 @@ impl Read for Device {
     }
 }
 
-impl Read for MemoryFormat {
+impl<'de> Read<'de> for MemoryFormat {
     const NEEDED: &'static str = "a memory format";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -90,7 +90,7 @@ impl Read for MemoryFormat {
 /// A float that JSON has no digits for.
 struct Special(f64);
 
-impl Read for Special {
+impl<'de> Read<'de> for Special {
     const NEEDED: &'static str = "a word for a float";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {

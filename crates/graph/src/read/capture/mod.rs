@@ -13,21 +13,23 @@ mod step;
 mod table;
 mod variant;
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::ReadError;
 use super::json::context::Context;
 use super::json::decode;
 use crate::expression::{Expression, ParseError};
 use crate::model::{Model, Symbol};
+use crate::select::VariantFlags;
+pub use check::CheckError;
 use document::Document;
 
 /// The version of the format that is read.
 const VERSION: i64 = 1;
 
-/// Reads the capture whose JSON is `text`.
-pub(super) fn read(text: &str) -> Result<Model, ReadError> {
-    let context = Context::new();
+/// Reads the capture whose JSON is `text`: the variant that `wanted` asks for, or all of them.
+pub(super) fn read(text: &str, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
+    let context = Context::wanting(wanted);
     let document = match decode::<Document>(text, &context) {
         Ok(document) => document,
         Err(error) => {
@@ -36,9 +38,13 @@ pub(super) fn read(text: &str) -> Result<Model, ReadError> {
             decode::<document::Head>(text, &head).err().filter(ReadError::is_about_version).map_or(Err(error), Err)?
         }
     };
-    let (mut model, texts) = document.into_model(&context);
+    let Document { mut model, only } = document;
+    let texts = context.take_texts();
     let expressions = parse(&texts, &model.symbols);
-    check::check(&model, &check::Expressions { texts: &texts, parsed: &expressions })?;
+    check::check(&model, &check::Expressions { texts: &texts, parsed: &expressions }, only)?;
+    if let Some(only) = only {
+        model.variants = vec![model.variants.swap_remove(only)];
+    }
     // The check has met every expression: each is good.
     model.expressions = expressions.into_iter().flatten().collect();
     debug_assert_eq!(model.expressions.len(), texts.len());
@@ -48,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Model, ReadError> {
 /// Makes sure that the references of a model made elsewhere are good.
 pub(crate) fn check_model(model: &Model) -> Result<(), ReadError> {
     let parsed: Vec<_> = model.expressions.iter().cloned().map(Ok).collect();
-    check::check(model, &check::Expressions { texts: &[], parsed: &parsed })
+    Ok(check::check(model, &check::Expressions { texts: &[], parsed: &parsed }, None)?)
 }
 
 fn parse(texts: &[Box<str>], symbols: &[Symbol]) -> Vec<Result<Expression, ParseError>> {

@@ -8,10 +8,10 @@ use crate::model::{Call, Cast, Step};
 use crate::read::json::context::Context;
 use crate::read::json::{List, Read, out_of_range};
 
-impl Read for Step {
+impl<'de> Read<'de> for Step {
     const NEEDED: &'static str = "a step";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Ok(match list.required("the name of a step")? {
             Kind::Call => {
                 let operator = list.required("an operator")?;
@@ -64,7 +64,7 @@ enum Kind {
     End,
 }
 
-impl Read for Kind {
+impl<'de> Read<'de> for Kind {
     const NEEDED: &'static str = "the name of a step";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -95,7 +95,7 @@ enum Region {
     Loss,
 }
 
-impl Read for Region {
+impl<'de> Read<'de> for Region {
     const NEEDED: &'static str = "the name of a region";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -112,7 +112,7 @@ impl Read for Region {
 /// The number of a source; -1 is none.
 struct SourceNumber(Option<u32>);
 
-impl Read for SourceNumber {
+impl<'de> Read<'de> for SourceNumber {
     const NEEDED: &'static str = "an integer";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
@@ -124,7 +124,7 @@ impl Read for SourceNumber {
     }
 }
 
-impl Read for Cast {
+impl<'de> Read<'de> for Cast {
     const NEEDED: &'static str = "an integer";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {

@@ -8,7 +8,7 @@ use crate::read::ReadError;
 use crate::read::json::context::Context;
 use crate::read::json::{List, Object, Read, fields, out_of_range};
 
-impl Read for Dtype {
+impl<'de> Read<'de> for Dtype {
     const NEEDED: &'static str = "the name of a dtype";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -17,10 +17,10 @@ impl Read for Dtype {
     }
 }
 
-impl Read for Symbol {
+impl<'de> Read<'de> for Symbol {
     const NEEDED: &'static str = "a symbol";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "name" => name, "example" => example, "recorded" => recorded, "dims" => dims });
         let dims: Vec<Dimension> = dims;
         let dims = dims.into_iter().map(|it| (it.input, it.dim)).collect();
@@ -34,35 +34,35 @@ struct Dimension {
     dim: usize,
 }
 
-impl Read for Dimension {
+impl<'de> Read<'de> for Dimension {
     const NEEDED: &'static str = "the name of an input or target, and a dimension";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         let input = list.required("the name of an input or target")?;
         Ok(Dimension { input, dim: list.required::<u32>("a dimension")? as usize })
     }
 }
 
-impl Read for Module {
+impl<'de> Read<'de> for Module {
     const NEEDED: &'static str = "a module's path and class";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Ok(Module { path: list.required("a module's path")?, class: list.required("a module's class")? })
     }
 }
 
-impl Read for Operator {
+impl<'de> Read<'de> for Operator {
     const NEEDED: &'static str = "an operator's name and its arguments' names";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Ok(Operator { name: list.required("an operator's name")?, arguments: list.required("its arguments' names")? })
     }
 }
 
-impl Read for Source {
+impl<'de> Read<'de> for Source {
     const NEEDED: &'static str = "a file, a line and a function";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Ok(Source {
             file: list.required("a file")?,
             line: list.required("a line")?,
@@ -72,12 +72,12 @@ impl Read for Source {
 }
 
 /// A weight that is a parameter.
-pub(super) struct Parameter(pub(super) Weight);
+struct Parameter(Weight);
 
-impl Read for Parameter {
+impl<'de> Read<'de> for Parameter {
     const NEEDED: &'static str = "a parameter";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype, "requires_grad" => requires_grad,
         });
@@ -86,21 +86,45 @@ impl Read for Parameter {
 }
 
 /// A weight that is a buffer.
-pub(super) struct Buffer(pub(super) Weight);
+struct Buffer(Weight);
 
-impl Read for Buffer {
+impl<'de> Read<'de> for Buffer {
     const NEEDED: &'static str = "a buffer";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype });
         Ok(Buffer(Weight { names, tensor, shape, dtype, requires_grad: false }))
     }
 }
 
-impl Read for Input {
+/// The table of parameters.
+pub(super) struct Parameters(pub(super) Vec<Weight>);
+
+impl<'de> Read<'de> for Parameters {
+    const NEEDED: &'static str = "a list";
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let rows: Vec<Parameter> = list.rest()?;
+        Ok(Parameters(rows.into_iter().map(|Parameter(weight)| weight).collect()))
+    }
+}
+
+/// The table of buffers.
+pub(super) struct Buffers(pub(super) Vec<Weight>);
+
+impl<'de> Read<'de> for Buffers {
+    const NEEDED: &'static str = "a list";
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        let rows: Vec<Buffer> = list.rest()?;
+        Ok(Buffers(rows.into_iter().map(|Buffer(weight)| weight).collect()))
+    }
+}
+
+impl<'de> Read<'de> for Input {
     const NEEDED: &'static str = "an input";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "name" => name, "tensor" => tensor, "dtype" => dtype, "example" => example, "shape" => shape,
         });
@@ -108,18 +132,18 @@ impl Read for Input {
     }
 }
 
-impl Read for Type {
+impl<'de> Read<'de> for Type {
     const NEEDED: &'static str = "a dtype, a shape and perhaps strides";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         Ok(Type { dtype: list.required("a dtype")?, shape: list.required("a shape")?, strides: list.next()? })
     }
 }
 
-impl Read for Tensor {
+impl<'de> Read<'de> for Tensor {
     const NEEDED: &'static str = "a tensor's type, storage, offset and flags";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         let r#type = list.required("a type")?;
         let storage = list.required("a storage")?;
         let offset: Size = list.required("an offset")?;
@@ -138,7 +162,7 @@ impl Read for Tensor {
 
 struct Flags(u8);
 
-impl Read for Flags {
+impl<'de> Read<'de> for Flags {
     const NEEDED: &'static str = "an integer";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {

@@ -8,7 +8,7 @@ use crate::model::{Mode, Precision, TensorId, Variant};
 use crate::read::json::context::Context;
 use crate::read::json::{List, Object, Read, fields};
 
-impl Read for Precision {
+impl<'de> Read<'de> for Precision {
     const NEEDED: &'static str = "a precision";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -26,7 +26,7 @@ impl Read for Precision {
     }
 }
 
-impl Read for Mode {
+impl<'de> Read<'de> for Mode {
     const NEEDED: &'static str = "a mode";
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
@@ -39,10 +39,10 @@ impl Read for Mode {
     }
 }
 
-impl Read for Variant {
+impl<'de> Read<'de> for Variant {
     const NEEDED: &'static str = "a variant";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "precision" => precision, "mode" => mode, "grad" => has_grad, "types" => types, "tensors" => tensors,
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
@@ -79,7 +79,7 @@ struct Outputs {
     released: Vec<TensorId>,
 }
 
-impl Read for Outputs {
+impl<'de> Read<'de> for Outputs {
     const NEEDED: &'static str = "a tensor, null or an object with a class and items";
 
     fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
@@ -90,7 +90,7 @@ impl Read for Outputs {
         TensorId::from_text(context, text).map(|tensor| Outputs { tensors: vec![tensor], released: vec![tensor] })
     }
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "class" => class, "items" => items });
         let (_, Items(outputs)): (String, Items) = (class, items);
         Ok(outputs)
@@ -100,10 +100,10 @@ impl Read for Outputs {
 /// The parts of a returned object: a list, or an object with any keys.
 struct Items(Outputs);
 
-impl Read for Items {
+impl<'de> Read<'de> for Items {
     const NEEDED: &'static str = "a list or an object";
 
-    fn from_list<'de, Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
         let mut parts: Vec<Outputs> = Vec::new();
         while let Some(part) = list.next()? {
             parts.push(part);
@@ -114,7 +114,7 @@ impl Read for Items {
         Ok(Items(Outputs { tensors, released }))
     }
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let mut outputs = Outputs::default();
         let mut count = 0;
         while object.any_key(count)? {

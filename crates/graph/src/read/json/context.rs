@@ -1,12 +1,13 @@
-//! What the reader knows on its way through the JSON: what went wrong and where, and the expressions met so far.
+//! What the reader knows on its way through the JSON: what went wrong and where, and the texts that are kept once.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 
+use hashbrown::HashMap;
 use serde::de;
 
 use crate::model::{ExpressionId, Size};
 use crate::read::ReadError;
+use crate::select::VariantFlags;
 
 /// The JSON values that are read of a file at most; a 7-billion-parameter Llama has 0.5 million.
 const VALUE_LIMIT: u32 = 16_000_000;
@@ -34,12 +35,20 @@ pub(in crate::read) struct Context {
     path: RefCell<Vec<Segment>>,
     /// What went wrong, where that is more than serde_json can say.
     failure: RefCell<Option<Failure>>,
-    expressions: RefCell<Expressions>,
+    texts: RefCell<Texts>,
+    /// Which variant whoever reads is going to use.
+    pub(in crate::read) wanted: Option<VariantFlags>,
+    /// The one section of the next list of sections that is needed.
+    only: Cell<Option<usize>>,
     values: Cell<u32>,
 }
 
+/// The number of a text that [`Context::text`] was shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::read) struct TextId(pub(in crate::read) u32);
+
 #[derive(Default)]
-struct Expressions {
+struct Texts {
     numbers: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
 }
@@ -47,6 +56,21 @@ struct Expressions {
 impl Context {
     pub(in crate::read) fn new() -> Self {
         Context::default()
+    }
+
+    /// For whoever needs one variant only.
+    pub(in crate::read) fn wanting(wanted: Option<VariantFlags>) -> Self {
+        Context { wanted, ..Context::default() }
+    }
+
+    /// Says that of the list of sections that comes next only this one is needed, or all.
+    pub(in crate::read) fn need_only(&self, section: Option<usize>) {
+        self.only.set(section);
+    }
+
+    /// What [`Context::need_only`] said.
+    pub(in crate::read) fn needed_only(&self) -> Option<usize> {
+        self.only.take()
     }
 
     /// Counts one value.
@@ -120,21 +144,26 @@ impl Context {
         ReadError::InvalidJson { path, line: error.line(), column: error.column(), message }
     }
 
-    /// The size that an expression stands for; the same text gets the same number.
-    pub(in crate::read) fn expression(&self, text: &str) -> Size {
-        let expressions = &mut *self.expressions.borrow_mut();
-        if let Some(number) = expressions.numbers.get(text) {
-            return Size::Symbolic(ExpressionId(*number));
+    /// The number of a text; the same text gets the same number.
+    pub(in crate::read) fn text(&self, text: &str) -> TextId {
+        let texts = &mut *self.texts.borrow_mut();
+        if let Some(number) = texts.numbers.get(text) {
+            return TextId(*number);
         }
-        // No more expressions than values, whose number has a limit far below 2^32.
-        let number = expressions.texts.len() as u32;
-        expressions.numbers.insert(text.into(), number);
-        expressions.texts.push(text.into());
-        Size::Symbolic(ExpressionId(number))
+        // No more texts than values, whose number has a limit far below 2^32.
+        let number = texts.texts.len() as u32;
+        texts.numbers.insert(text.into(), number);
+        texts.texts.push(text.into());
+        TextId(number)
     }
 
-    /// The texts of all expressions, by number.
-    pub(in crate::read) fn take_expressions(&self) -> Vec<Box<str>> {
-        std::mem::take(&mut self.expressions.borrow_mut().texts)
+    /// The size that an expression stands for, which has its text's number.
+    pub(in crate::read) fn expression(&self, text: &str) -> Size {
+        Size::Symbolic(ExpressionId(self.text(text).0))
+    }
+
+    /// All texts, by number.
+    pub(in crate::read) fn take_texts(&self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.texts.borrow_mut().texts)
     }
 }

@@ -1,5 +1,7 @@
 //! Arguments of nodes as the file has them.
 
+use std::borrow::Cow;
+
 use serde::de::{self, MapAccess};
 
 use super::document::{Device, RawGraph, ScalarType, TensorName};
@@ -9,23 +11,23 @@ use crate::read::json::context::Context;
 use crate::read::json::{Object, Read, fields, out_of_range};
 
 /// An argument or result of a node; tensors and sizes by name.
-pub(super) enum RawArgument {
+pub(super) enum RawArgument<'a> {
     None,
-    Tensor(String),
-    Tensors(Vec<Option<String>>),
+    Tensor(Cow<'a, str>),
+    Tensors(Vec<Option<Cow<'a, str>>>),
     Int(i64),
     Ints(Vec<i64>),
     Float(f64),
     Floats(Vec<f64>),
     Bool(bool),
     Bools(Vec<bool>),
-    Text(String),
-    SymbolicInt(RawInt),
-    SymbolicInts(Vec<RawInt>),
+    Text(Cow<'a, str>),
+    SymbolicInt(RawInt<'a>),
+    SymbolicInts(Vec<RawInt<'a>>),
     Dtype(Dtype),
     MemoryFormat(Option<MemoryFormat>),
-    Device(String),
-    Graph(Box<RawGraph>),
+    Device(Cow<'a, str>),
+    Graph(Box<RawGraph<'a>>),
     /// Anything else, which decides no memory.
     Other,
 }
@@ -65,11 +67,11 @@ const KINDS: [&str; 31] = [
     "as_float_lists",
 ];
 
-impl Read for RawArgument {
+impl<'de> Read<'de> for RawArgument<'de> {
     const NEEDED: &'static str = "an argument";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        let names = |names: Vec<TensorName>| names.into_iter().map(|TensorName(name)| Some(name)).collect();
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        let names = |names: Vec<TensorName<'de>>| names.into_iter().map(|TensorName(name)| Some(name)).collect();
         let argument = match object.only_key(&KINDS)? {
             0 => {
                 object.skip()?;
@@ -102,23 +104,23 @@ impl Read for RawArgument {
     }
 }
 
-struct GraphArgument(Box<RawGraph>);
+struct GraphArgument<'a>(Box<RawGraph<'a>>);
 
-impl Read for GraphArgument {
+impl<'de> Read<'de> for GraphArgument<'de> {
     const NEEDED: &'static str = "a graph with its name";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "graph" => graph });
         Ok(GraphArgument(Box::new(graph)))
     }
 }
 
-struct OptionalTensor(Option<String>);
+struct OptionalTensor<'a>(Option<Cow<'a, str>>);
 
-impl Read for OptionalTensor {
+impl<'de> Read<'de> for OptionalTensor<'de> {
     const NEEDED: &'static str = "a tensor or none";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let tensor = match object.only_key(&["as_tensor", "as_none"])? {
             0 => Some(object.value::<TensorName>()?.0),
             _ => {
@@ -132,15 +134,15 @@ impl Read for OptionalTensor {
 }
 
 /// A number, or the name of one.
-pub(super) enum RawInt {
+pub(super) enum RawInt<'a> {
     Known(i64),
-    Name(String),
+    Name(Cow<'a, str>),
 }
 
-impl Read for RawInt {
+impl<'de> Read<'de> for RawInt<'de> {
     const NEEDED: &'static str = "a number or a name";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let value = match object.only_key(&["as_int", "as_name"])? {
             0 => RawInt::Known(object.value()?),
             _ => RawInt::Name(object.value()?),
@@ -153,7 +155,7 @@ impl Read for RawInt {
 /// A real number; JSON has no digits for some.
 struct Real(f64);
 
-impl Read for Real {
+impl<'de> Read<'de> for Real {
     const NEEDED: &'static str = "a number";
 
     fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
@@ -175,7 +177,7 @@ impl Read for Real {
 
 struct Format(Option<MemoryFormat>);
 
-impl Read for Format {
+impl<'de> Read<'de> for Format {
     const NEEDED: &'static str = "the number of a memory format";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {

@@ -1,11 +1,15 @@
 //! From what an archive says to a [`Model`].
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
 
 use super::argument::RawArgument;
 use super::document::{InputSpec, Payload, Program, TensorMeta};
-use super::flatten::{Flat, Item, Operators, Scope};
+use super::error::ArchiveError;
+use super::flatten::{Flat, Item, Scope};
 use super::lifetime::{self, Boundary, for_each_tensor};
+use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
 use super::place::Places;
 use super::renamed;
@@ -17,7 +21,8 @@ use crate::dtype::Dtype;
 use crate::model::{
     Argument, Input, Mode, Model, Origin, Precision, Size, Step, Tensor, TensorId, Type, Variant, Weight,
 };
-use crate::read::ReadError;
+use crate::read::{CheckError, ReadError};
+use crate::select::{VariantFlags, choose};
 
 const UNTOLD_FREES: &str =
     "an archive does not say when Python lets go of tensors; module calls and source lines were asked";
@@ -35,27 +40,34 @@ const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example
 const KEPT_MASKS: &str = "attention masks are kept that code may leave out when it is not traced";
 
 /// The inputs that are masks, by their names.
-pub(super) fn mask_inputs(program: &Program) -> Vec<&str> {
+pub(super) fn mask_inputs<'a>(program: &'a Program<'_>) -> Vec<&'a str> {
     let names = program.inputs.iter().filter_map(|spec| match spec {
-        InputSpec::Given(RawArgument::Tensor(name)) => Some(name.as_str()),
+        InputSpec::Given(RawArgument::Tensor(name)) => Some(&**name),
         _ => None,
     });
     names.filter(|name| name.contains("mask")).collect()
 }
 
-/// The model that a program is. `full` says which masks among the inputs are full of ones in the example.
-pub(super) fn model(
-    program: &Program,
-    payloads: &[(String, Payload)],
-    full: &HashMap<String, bool>,
-) -> Result<Model, ReadError> {
-    let metas: HashMap<&str, &TensorMeta> =
-        program.graph.tensors.iter().map(|(name, meta)| (name.as_str(), meta)).collect();
+/// What an archive holds.
+pub(super) struct Contents<'a> {
+    pub(super) program: Program<'a>,
+    pub(super) payloads: Vec<(Cow<'a, str>, Payload<'a>)>,
+    /// The texts that the program's numbers name.
+    pub(super) texts: Vec<Box<str>>,
+    /// Which masks among the inputs are full of ones in the example.
+    pub(super) full: HashMap<String, bool>,
+}
+
+/// The model that an archive holds: the variant that `wanted` asks for, or all of them where it asks for none of those.
+pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
+    let Contents { program, payloads, texts, full } = contents;
+    let metas: HashMap<&str, &TensorMeta<'_>> =
+        program.graph.tensors.iter().map(|(name, meta)| (&**name, meta)).collect();
     let found = weights(program, &metas, payloads);
     let mut flat = Flat {
-        sizes: Sizes::default(),
+        sizes: Sizes::new(texts),
         operators: Operators::default(),
-        places: Places::new(&program.modules),
+        places: Places::new(&program.modules, texts),
         values: Vec::new(),
         items: Vec::new(),
         device: device(&found, program, &metas),
@@ -94,10 +106,12 @@ pub(super) fn model(
         steps: Vec::new(),
         variants: Vec::new(),
     };
-    for precision in precisions(&flat) {
-        for mode in [Mode::Train, Mode::Eval, Mode::EvalGrad] {
-            assembly.add(precision, mode);
-        }
+    let modes = [Mode::Train, Mode::Eval, Mode::EvalGrad];
+    let all: Vec<(Precision, Mode)> =
+        precisions(&flat).into_iter().flat_map(|precision| modes.map(|mode| (precision, mode))).collect();
+    let only = wanted.and_then(|flags| choose(parameters.iter().chain(&buffers), &inputs, &all, flags).ok());
+    for (precision, mode) in only.map_or(&all[..], |only| &all[only..=only]) {
+        assembly.add(*precision, *mode);
     }
     let Assembly { operators, types, tensors, steps, variants, .. } = assembly;
     let mut modules = flat.places.modules.clone();
@@ -126,17 +140,17 @@ pub(super) fn model(
 }
 
 /// The device that stands for the GPU: that of the weights.
-fn device(found: &Weights<'_>, program: &Program, metas: &HashMap<&str, &TensorMeta>) -> String {
+fn device(found: &Weights<'_>, program: &Program<'_>, metas: &HashMap<&str, &TensorMeta<'_>>) -> String {
     let weights = found.parameters.iter().chain(&found.buffers).map(|weight| weight.meta);
     let inputs = program.inputs.iter().filter_map(|spec| match spec {
-        InputSpec::Given(RawArgument::Tensor(name)) => metas.get(name.as_str()).copied(),
+        InputSpec::Given(RawArgument::Tensor(name)) => metas.get(&**name).copied(),
         _ => None,
     });
     weights.chain(inputs).next().map_or("cpu", |meta| &meta.device).to_owned()
 }
 
 fn add_weights<'a>(
-    flat: &mut Flat,
+    flat: &mut Flat<'_>,
     scope: &mut Scope<'a>,
     weights: &[RawWeight<'a>],
 ) -> Result<Vec<Weight>, ReadError> {
@@ -153,7 +167,7 @@ fn add_weights<'a>(
                 Size::Known(size) => shape.push(*size),
                 Size::Symbolic(_) => {
                     let (text, message) = (format!("{size:?}"), "a weight's size is a number".to_owned());
-                    return Err(ReadError::BadSize { place: place(), text, message });
+                    return Err(ArchiveError::BadSize { place: place(), text, message }.into());
                 }
             }
         }
@@ -167,10 +181,10 @@ fn add_weights<'a>(
 }
 
 fn add_inputs<'a>(
-    flat: &mut Flat,
+    flat: &mut Flat<'_>,
     scope: &mut Scope<'a>,
-    program: &'a Program,
-    metas: &HashMap<&str, &TensorMeta>,
+    program: &'a Program<'a>,
+    metas: &HashMap<&str, &TensorMeta<'_>>,
 ) -> Result<Vec<Input>, ReadError> {
     let mut inputs: Vec<Input> = Vec::new();
     for (at, spec) in program.inputs.iter().enumerate() {
@@ -178,14 +192,19 @@ fn add_inputs<'a>(
         let place = || format!("signature.input_specs[{at}]");
         let meta = meta_of(name, metas, place)?;
         if inputs.iter().any(|input| input.name == *name) {
-            return Err(ReadError::DuplicateName { table: "signature.input_specs", what: "input", name: name.clone() });
+            return Err(CheckError::DuplicateName {
+                table: "signature.input_specs",
+                what: "input",
+                name: name.clone().into_owned(),
+            }
+            .into());
         }
         let tensor = flat.add_value(meta, &|| format!("input `{name}`"))?;
         let value = &mut flat.values[tensor.0 as usize];
         value.requires_grad = false;
         value.is_on_host = false;
         inputs.push(Input {
-            name: name.clone(),
+            name: name.clone().into_owned(),
             tensor,
             dtype: value.dtype,
             example: Vec::new(),
@@ -197,10 +216,10 @@ fn add_inputs<'a>(
 }
 
 fn add_constants<'a>(
-    flat: &mut Flat,
+    flat: &mut Flat<'_>,
     scope: &mut Scope<'a>,
-    program: &'a Program,
-    metas: &HashMap<&str, &TensorMeta>,
+    program: &'a Program<'a>,
+    metas: &HashMap<&str, &TensorMeta<'_>>,
 ) -> Result<Vec<TensorId>, ReadError> {
     let mut constants = Vec::new();
     for (at, spec) in program.inputs.iter().enumerate() {
@@ -219,10 +238,13 @@ fn add_constants<'a>(
 
 fn meta_of<'a>(
     name: &str,
-    metas: &HashMap<&str, &'a TensorMeta>,
+    metas: &HashMap<&str, &'a TensorMeta<'a>>,
     place: impl Fn() -> String,
-) -> Result<&'a TensorMeta, ReadError> {
-    metas.get(name).copied().ok_or_else(|| ReadError::NoTensorValue { place: place(), name: name.to_owned() })
+) -> Result<&'a TensorMeta<'a>, ReadError> {
+    metas
+        .get(name)
+        .copied()
+        .ok_or_else(|| ReadError::from(ArchiveError::NoTensorValue { place: place(), name: name.to_owned() }))
 }
 
 /// The precisions that can be worked out: the whole model cast, and autocast over single-precision weights.
@@ -284,7 +306,7 @@ impl TypeTable {
 
 /// A model on its way.
 struct Assembly<'a> {
-    flat: &'a Flat,
+    flat: &'a Flat<'a>,
     operators: Operators,
     returned: &'a Outputs,
     given: usize,

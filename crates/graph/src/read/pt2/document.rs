@@ -1,33 +1,36 @@
 //! What `models/model.json` says, as it says it: names are still names.
 
+use std::borrow::Cow;
+
 use serde::de::{self, MapAccess};
 
 use super::argument::RawArgument;
 use crate::dtype::Dtype;
 use crate::read::ReadError;
-use crate::read::json::context::Context;
+use crate::read::json::context::{Context, TextId};
 use crate::read::json::{Named, Object, Read, fields};
 
 /// The whole file.
-pub(super) struct Program {
+pub(super) struct Program<'a> {
     pub(super) schema: i64,
-    pub(super) graph: RawGraph,
-    pub(super) inputs: Vec<InputSpec>,
-    pub(super) outputs: Vec<OutputSpec>,
+    pub(super) graph: RawGraph<'a>,
+    pub(super) inputs: Vec<InputSpec<'a>>,
+    pub(super) outputs: Vec<OutputSpec<'a>>,
     /// How what the model returns was nested, as PyTorch writes it down.
-    pub(super) out_spec: Option<String>,
+    pub(super) out_spec: Option<Cow<'a, str>>,
     /// The values each symbol may have.
-    pub(super) ranges: Vec<(String, Range)>,
+    pub(super) ranges: Vec<(Cow<'a, str>, Range)>,
     /// The paths of all modules, in order.
-    pub(super) modules: Vec<String>,
+    pub(super) modules: Vec<Cow<'a, str>>,
 }
 
-impl Read for Program {
+impl<'de> Read<'de> for Program<'de> {
     const NEEDED: &'static str = "an exported program";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "graph_module" => module, "range_constraints" => ranges, "schema_version" => version });
-        let (module, Named(ranges), Version(schema)): (RawModule, Named<Range>, Version) = (module, ranges, version);
+        let (module, Named(ranges), Version(schema)): (RawModule<'de>, Named<'de, Range>, Version) =
+            (module, ranges, version);
         let RawModule { graph, signature, calls } = module;
         let modules = calls.iter().map(|call| call.path.clone()).collect();
         let out_spec = calls.into_iter().find(|call| call.path.is_empty()).and_then(|call| call.out_spec);
@@ -38,10 +41,10 @@ impl Read for Program {
 /// The version alone, to explain what else may be wrong.
 pub(super) struct Head(pub(super) i64);
 
-impl Read for Head {
+impl<'de> Read<'de> for Head {
     const NEEDED: &'static str = "an exported program";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "schema_version" => version });
         let Version(version) = version;
         Ok(Head(version))
@@ -50,52 +53,52 @@ impl Read for Head {
 
 struct Version(i64);
 
-impl Read for Version {
+impl<'de> Read<'de> for Version {
     const NEEDED: &'static str = "a version";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "major" => major });
         Ok(Version(major))
     }
 }
 
-struct RawModule {
-    graph: RawGraph,
-    signature: Signature,
-    calls: Vec<ModuleCall>,
+struct RawModule<'a> {
+    graph: RawGraph<'a>,
+    signature: Signature<'a>,
+    calls: Vec<ModuleCall<'a>>,
 }
 
-impl Read for RawModule {
+impl<'de> Read<'de> for RawModule<'de> {
     const NEEDED: &'static str = "a graph module";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "graph" => graph, "signature" => signature }, optional { "module_call_graph" => calls });
         Ok(RawModule { graph, signature, calls: calls.unwrap_or_default() })
     }
 }
 
 /// A module that was exported, and what it returned.
-struct ModuleCall {
-    path: String,
-    out_spec: Option<String>,
+struct ModuleCall<'a> {
+    path: Cow<'a, str>,
+    out_spec: Option<Cow<'a, str>>,
 }
 
-impl Read for ModuleCall {
+impl<'de> Read<'de> for ModuleCall<'de> {
     const NEEDED: &'static str = "a module call";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "fqn" => path }, optional { "signature" => signature });
-        let signature: Option<Option<CallSignature>> = signature;
+        let signature: Option<Option<CallSignature<'de>>> = signature;
         Ok(ModuleCall { path, out_spec: signature.flatten().map(|CallSignature(spec)| spec) })
     }
 }
 
-struct CallSignature(String);
+struct CallSignature<'a>(Cow<'a, str>);
 
-impl Read for CallSignature {
+impl<'de> Read<'de> for CallSignature<'de> {
     const NEEDED: &'static str = "a module's signature";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "out_spec" => spec });
         Ok(CallSignature(spec))
     }
@@ -103,18 +106,18 @@ impl Read for CallSignature {
 
 /// A graph, the model's or one within it.
 #[derive(Default)]
-pub(super) struct RawGraph {
-    pub(super) inputs: Vec<RawArgument>,
-    pub(super) outputs: Vec<RawArgument>,
-    pub(super) nodes: Vec<RawNode>,
-    pub(super) tensors: Vec<(String, TensorMeta)>,
-    pub(super) integers: Vec<(String, RawSize)>,
+pub(super) struct RawGraph<'a> {
+    pub(super) inputs: Vec<RawArgument<'a>>,
+    pub(super) outputs: Vec<RawArgument<'a>>,
+    pub(super) nodes: Vec<RawNode<'a>>,
+    pub(super) tensors: Vec<(Cow<'a, str>, TensorMeta<'a>)>,
+    pub(super) integers: Vec<(Cow<'a, str>, RawSize)>,
 }
 
-impl Read for RawGraph {
+impl<'de> Read<'de> for RawGraph<'de> {
     const NEEDED: &'static str = "a graph";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "inputs" => inputs, "outputs" => outputs, "nodes" => nodes, "tensor_values" => tensors,
             "sym_int_values" => integers,
@@ -125,83 +128,87 @@ impl Read for RawGraph {
 }
 
 /// One call.
-pub(super) struct RawNode {
-    pub(super) target: String,
-    pub(super) inputs: Vec<NamedArgument>,
-    pub(super) outputs: Vec<RawArgument>,
-    pub(super) stack: String,
-    pub(super) modules: String,
+pub(super) struct RawNode<'a> {
+    pub(super) target: Cow<'a, str>,
+    pub(super) inputs: Vec<NamedArgument<'a>>,
+    pub(super) outputs: Vec<RawArgument<'a>>,
+    pub(super) stack: TextId,
+    pub(super) modules: TextId,
     /// The Python function that made it.
-    pub(super) function: String,
-    pub(super) name: Option<String>,
+    pub(super) function: Cow<'a, str>,
+    pub(super) name: Option<Cow<'a, str>>,
 }
 
-impl Read for RawNode {
+impl<'de> Read<'de> for RawNode<'de> {
     const NEEDED: &'static str = "a node";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "target" => target, "inputs" => inputs, "outputs" => outputs }, optional {
             "metadata" => metadata, "name" => name,
         });
-        let Metadata { stack, modules, function } = metadata.unwrap_or_default();
-        let name: Option<Option<String>> = name;
+        let Metadata { stack, modules, function } = match metadata {
+            Some(metadata) => metadata,
+            None => {
+                Metadata { stack: object.context.text(""), modules: object.context.text(""), function: Cow::default() }
+            }
+        };
+        let name: Option<Option<Cow<'de, str>>> = name;
         Ok(RawNode { target, inputs, outputs, stack, modules, function, name: name.flatten() })
     }
 }
 
 /// Where a call came from.
-#[derive(Default)]
-struct Metadata {
-    stack: String,
-    modules: String,
-    function: String,
+struct Metadata<'a> {
+    stack: TextId,
+    modules: TextId,
+    function: Cow<'a, str>,
 }
 
-impl Read for Metadata {
+impl<'de> Read<'de> for Metadata<'de> {
     const NEEDED: &'static str = "a node's metadata";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {}, optional { "stack_trace" => stack, "nn_module_stack" => modules, "torch_fn" => function });
-        let (stack, modules): (Option<String>, Option<String>) = (stack, modules);
-        let function: Option<String> = function;
+        let empty = || object.context.text("");
+        let function: Option<Cow<'de, str>> = function;
         Ok(Metadata {
-            stack: stack.unwrap_or_default(),
-            modules: modules.unwrap_or_default(),
+            stack: stack.unwrap_or_else(empty),
+            modules: modules.unwrap_or_else(empty),
             function: function.unwrap_or_default(),
         })
     }
 }
 
 /// An argument with the name it has in the operator's schema.
-pub(super) struct NamedArgument {
-    pub(super) name: String,
-    pub(super) argument: RawArgument,
+pub(super) struct NamedArgument<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) argument: RawArgument<'a>,
 }
 
-impl Read for NamedArgument {
+impl<'de> Read<'de> for NamedArgument<'de> {
     const NEEDED: &'static str = "a named argument";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "name" => name, "arg" => argument });
         Ok(NamedArgument { name, argument })
     }
 }
 
 /// A size: a number, or sympy's text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RawSize {
     Known(i64),
     Expression {
-        text: String,
+        text: TextId,
         /// Its value in the example.
         hint: Option<i64>,
     },
 }
 
-impl Read for RawSize {
+impl<'de> Read<'de> for RawSize {
     const NEEDED: &'static str = "a size";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         let size = match object.only_key(&["as_int", "as_expr"])? {
             0 => RawSize::Known(object.value()?),
             _ => {
@@ -215,14 +222,14 @@ impl Read for RawSize {
 }
 
 struct Text {
-    text: String,
+    text: TextId,
     hint: Option<i64>,
 }
 
-impl Read for Text {
+impl<'de> Read<'de> for Text {
     const NEEDED: &'static str = "an expression";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "expr_str" => text }, optional { "hint" => hint });
         let hint: Option<Option<Hint>> = hint;
         Ok(Text { text, hint: hint.flatten().and_then(|Hint(value)| value) })
@@ -231,10 +238,10 @@ impl Read for Text {
 
 struct Hint(Option<i64>);
 
-impl Read for Hint {
+impl<'de> Read<'de> for Hint {
     const NEEDED: &'static str = "a value";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {}, optional { "as_int" => value });
         Ok(Hint(value))
     }
@@ -242,22 +249,22 @@ impl Read for Hint {
 
 /// Shape, strides and type of a tensor.
 #[derive(Clone, Debug)]
-pub(super) struct TensorMeta {
+pub(super) struct TensorMeta<'a> {
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<RawSize>,
     pub(super) strides: Vec<RawSize>,
     pub(super) offset: RawSize,
-    pub(super) device: String,
+    pub(super) device: Cow<'a, str>,
     pub(super) requires_grad: bool,
 }
 
-impl Read for TensorMeta {
+impl<'de> Read<'de> for TensorMeta<'de> {
     const NEEDED: &'static str = "a tensor's type";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
-            "dtype" => dtype, "sizes" => shape, "strides" => strides, "storage_offset" => offset, "device" => device,
-            "requires_grad" => requires_grad,
+            "dtype" => dtype, "sizes" => shape, "requires_grad" => requires_grad, "device" => device, "strides" => strides,
+            "storage_offset" => offset,
         });
         let (ScalarType(dtype), Device(device)) = (dtype, device);
         Ok(TensorMeta { dtype, shape, strides, offset, device, requires_grad })
@@ -267,7 +274,7 @@ impl Read for TensorMeta {
 /// A dtype, which the file writes as a number.
 pub(super) struct ScalarType(pub(super) Dtype);
 
-impl Read for ScalarType {
+impl<'de> Read<'de> for ScalarType {
     const NEEDED: &'static str = "the number of a dtype";
 
     fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
@@ -295,12 +302,12 @@ impl Read for ScalarType {
 }
 
 /// The kind of device a tensor lay on.
-pub(super) struct Device(pub(super) String);
+pub(super) struct Device<'a>(pub(super) Cow<'a, str>);
 
-impl Read for Device {
+impl<'de> Read<'de> for Device<'de> {
     const NEEDED: &'static str = "a device";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "type" => kind });
         Ok(Device(kind))
     }
@@ -313,52 +320,52 @@ pub(super) struct Range {
     pub(super) most: Option<i64>,
 }
 
-impl Read for Range {
+impl<'de> Read<'de> for Range {
     const NEEDED: &'static str = "a range";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {}, optional { "min_val" => least, "max_val" => most });
         let (least, most): (Option<Option<i64>>, Option<Option<i64>>) = (least, most);
         Ok(Range { least: least.flatten(), most: most.flatten() })
     }
 }
 
-struct Signature {
-    inputs: Vec<InputSpec>,
-    outputs: Vec<OutputSpec>,
+struct Signature<'a> {
+    inputs: Vec<InputSpec<'a>>,
+    outputs: Vec<OutputSpec<'a>>,
 }
 
-impl Read for Signature {
+impl<'de> Read<'de> for Signature<'de> {
     const NEEDED: &'static str = "a graph's signature";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "input_specs" => inputs, "output_specs" => outputs });
         Ok(Signature { inputs, outputs })
     }
 }
 
 /// What one of the graph's inputs is.
-pub(super) enum InputSpec {
+pub(super) enum InputSpec<'a> {
     Parameter {
-        tensor: String,
-        name: String,
+        tensor: Cow<'a, str>,
+        name: Cow<'a, str>,
     },
     Buffer {
-        tensor: String,
-        name: String,
+        tensor: Cow<'a, str>,
+        name: Cow<'a, str>,
     },
     Constant {
-        tensor: String,
+        tensor: Cow<'a, str>,
     },
     /// Given by whoever calls the model.
-    Given(RawArgument),
+    Given(RawArgument<'a>),
     Other,
 }
 
-impl Read for InputSpec {
+impl<'de> Read<'de> for InputSpec<'de> {
     const NEEDED: &'static str = "the meaning of an input";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         const KINDS: [&str; 7] =
             ["parameter", "buffer", "tensor_constant", "user_input", "custom_obj", "token", "constant_input"];
         let spec = match object.only_key(&KINDS)? {
@@ -383,61 +390,61 @@ impl Read for InputSpec {
 }
 
 /// A weight's tensor and its name within the model.
-struct Weight {
-    tensor: String,
-    name: String,
+struct Weight<'a> {
+    tensor: Cow<'a, str>,
+    name: Cow<'a, str>,
 }
 
-impl Read for Weight {
+impl<'de> Read<'de> for Weight<'de> {
     const NEEDED: &'static str = "a weight";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "arg" => tensor }, optional {
             "parameter_name" => parameter, "buffer_name" => buffer, "tensor_constant_name" => constant,
         });
         let TensorName(tensor) = tensor;
-        let name: Option<String> = parameter.or(buffer).or(constant);
+        let name: Option<Cow<'de, str>> = parameter.or(buffer).or(constant);
         Ok(Weight { name: name.unwrap_or_else(|| tensor.clone()), tensor })
     }
 }
 
 /// `{"name": …}`.
-pub(super) struct TensorName(pub(super) String);
+pub(super) struct TensorName<'a>(pub(super) Cow<'a, str>);
 
-impl Read for TensorName {
+impl<'de> Read<'de> for TensorName<'de> {
     const NEEDED: &'static str = "a tensor's name";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "name" => name });
         Ok(TensorName(name))
     }
 }
 
-struct WithArgument(RawArgument);
+struct WithArgument<'a>(RawArgument<'a>);
 
-impl Read for WithArgument {
+impl<'de> Read<'de> for WithArgument<'de> {
     const NEEDED: &'static str = "an argument";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "arg" => argument });
         Ok(WithArgument(argument))
     }
 }
 
 /// What one of the graph's outputs is.
-pub(super) enum OutputSpec {
+pub(super) enum OutputSpec<'a> {
     /// Returned to whoever calls the model.
-    Returned(RawArgument),
+    Returned(RawArgument<'a>),
     /// The scalar that backward starts from.
-    Loss(String),
+    Loss(Cow<'a, str>),
     /// The new value of a buffer and the like.
     Other,
 }
 
-impl Read for OutputSpec {
+impl<'de> Read<'de> for OutputSpec<'de> {
     const NEEDED: &'static str = "the meaning of an output";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         const KINDS: [&str; 8] = [
             "user_output",
             "loss_output",
@@ -462,12 +469,12 @@ impl Read for OutputSpec {
 }
 
 /// Where each weight's bytes lie: `data/weights/*_config.json`.
-pub(super) struct Payloads(pub(super) Vec<(String, Payload)>);
+pub(super) struct Payloads<'a>(pub(super) Vec<(Cow<'a, str>, Payload<'a>)>);
 
-impl Read for Payloads {
+impl<'de> Read<'de> for Payloads<'de> {
     const NEEDED: &'static str = "the places of weights";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "config" => config });
         let Named(config) = config;
         Ok(Payloads(config))
@@ -475,17 +482,17 @@ impl Read for Payloads {
 }
 
 /// Where a weight's bytes lie, and what they are.
-pub(super) struct Payload {
-    pub(super) path: String,
-    pub(super) meta: Option<TensorMeta>,
+pub(super) struct Payload<'a> {
+    pub(super) path: Cow<'a, str>,
+    pub(super) meta: Option<TensorMeta<'a>>,
 }
 
-impl Read for Payload {
+impl<'de> Read<'de> for Payload<'de> {
     const NEEDED: &'static str = "the place of a weight";
 
-    fn from_object<'de, Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "path_name" => path }, optional { "tensor_meta" => meta });
-        let meta: Option<Option<TensorMeta>> = meta;
+        let meta: Option<Option<TensorMeta<'de>>> = meta;
         Ok(Payload { path, meta: meta.flatten() })
     }
 }

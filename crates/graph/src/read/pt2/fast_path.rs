@@ -1,8 +1,9 @@
 //! The fused encoder layer that `nn.TransformerEncoderLayer` takes in evaluation without gradients and autocast: a branch of
 //! its `forward` that an export for training does not take.
 
-use super::flatten::{Flat, FlatCall, Item, Operators};
+use super::flatten::{Flat, FlatCall, Item};
 use super::lifetime::for_each_tensor;
+use super::operators::Operators;
 use crate::model::{Argument, Size, TensorId};
 
 const LAYER: &str = "TransformerEncoderLayer";
@@ -62,7 +63,7 @@ pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) 
     // A sum stands in the layer's own code, not in a module within it.
     let own = calls.iter().find(|call| operators.name(call.operator) == "aten.add.Tensor")?;
     let results = calls.last()?.results.clone();
-    Some((FlatCall { operator, arguments, results, place: own.place, function: None }, start + count))
+    Some((FlatCall { operator, arguments, results, place: own.place, is_by_method: false }, start + count))
 }
 
 fn call_of(item: &Item) -> Option<&FlatCall> {

@@ -1,15 +1,20 @@
 //! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::argument::{RawArgument, RawInt};
 use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
+use super::error::ArchiveError;
+use super::node::{
+    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, makes_views, node_place, renamed,
+};
+use super::operators::Operators;
 use super::place::Places;
-use super::signature::{self, Alias};
+use super::signature::Alias;
 use super::sizes::Sizes;
 use crate::dtype::Dtype;
-use crate::model::{Argument, Operator, Size, TensorId};
-use crate::read::ReadError;
+use crate::model::{Argument, Size, TensorId};
+use crate::read::{CheckError, ReadError};
 
 /// Graphs within each other.
 const GRAPH_LIMIT: usize = 16;
@@ -35,8 +40,8 @@ pub(super) struct FlatCall {
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<Option<TensorId>>,
     pub(super) place: u32,
-    /// The Python function that made it, such as `float`.
-    pub(super) function: Option<String>,
+    /// Whether a method that names a type made it, such as `float`.
+    pub(super) is_by_method: bool,
 }
 
 /// What happens, in order.
@@ -48,55 +53,11 @@ pub(super) enum Item {
     EndAutocast,
 }
 
-/// The operators of a model, each once.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Operators {
-    pub(super) rows: Vec<Operator>,
-    /// What each one's results are.
-    pub(super) aliases: Vec<Vec<Alias>>,
-    defaults: Vec<Vec<Argument>>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Operators {
-    /// The operator with this name, such as `aten.linear.default`; an unknown one has no arguments yet.
-    pub(super) fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let found = name.strip_prefix("aten.").and_then(signature::find);
-        let (arguments, defaults, aliases) = match found {
-            Some(found) => (found.names, found.defaults, found.aliases),
-            None => (Vec::new(), Vec::new(), Vec::new()),
-        };
-        self.rows.push(Operator { name: name.to_owned(), arguments });
-        self.defaults.push(defaults);
-        self.aliases.push(aliases);
-        let number = self.rows.len() as u32 - 1;
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
-
-    pub(super) fn name(&self, number: u32) -> &str {
-        &self.rows[number as usize].name
-    }
-
-    /// The place of an argument in the operator's order.
-    pub(super) fn argument(&self, number: u32, name: &str) -> Option<usize> {
-        self.rows[number as usize].arguments.iter().position(|known| known == name)
-    }
-
-    /// An operator's arguments where none is given.
-    pub(super) fn defaults(&self, number: u32) -> Vec<Argument> {
-        self.defaults[number as usize].clone()
-    }
-}
-
 /// A graph as one list.
-pub(super) struct Flat {
-    pub(super) sizes: Sizes,
+pub(super) struct Flat<'a> {
+    pub(super) sizes: Sizes<'a>,
     pub(super) operators: Operators,
-    pub(super) places: Places,
+    pub(super) places: Places<'a>,
     /// By tensor number.
     pub(super) values: Vec<Value>,
     pub(super) items: Vec<Item>,
@@ -112,17 +73,17 @@ pub(super) struct Flat {
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     tensors: HashMap<&'a str, TensorId>,
-    metas: HashMap<&'a str, &'a TensorMeta>,
-    integers: HashMap<&'a str, &'a RawSize>,
+    metas: HashMap<&'a str, &'a TensorMeta<'a>>,
+    integers: HashMap<&'a str, RawSize>,
     /// Sizes that were given to the graph from outside.
     given: HashMap<&'a str, Size>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(graph: &'a RawGraph) -> Scope<'a> {
+    pub(super) fn new(graph: &'a RawGraph<'a>) -> Scope<'a> {
         Scope {
-            metas: graph.tensors.iter().map(|(name, meta)| (name.as_str(), meta)).collect(),
-            integers: graph.integers.iter().map(|(name, size)| (name.as_str(), size)).collect(),
+            metas: graph.tensors.iter().map(|(name, meta)| (&**name, meta)).collect(),
+            integers: graph.integers.iter().map(|(name, size)| (&**name, *size)).collect(),
             ..Scope::default()
         }
     }
@@ -132,21 +93,26 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn tensor(&self, name: &str, place: impl Fn() -> String) -> Result<TensorId, ReadError> {
-        let unknown = || ReadError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() };
+        let unknown =
+            || ReadError::from(ArchiveError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() });
         self.tensors.get(name).copied().ok_or_else(unknown)
     }
 }
 
-impl Flat {
+impl Flat<'_> {
     /// Adds a tensor with this type.
-    pub(super) fn add_value(&mut self, meta: &TensorMeta, place: &dyn Fn() -> String) -> Result<TensorId, ReadError> {
+    pub(super) fn add_value(
+        &mut self,
+        meta: &TensorMeta<'_>,
+        place: &dyn Fn() -> String,
+    ) -> Result<TensorId, ReadError> {
         let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
             let mut found = Vec::with_capacity(raw.len());
             for (dim, size) in raw.iter().enumerate() {
                 let place = || format!("{}: {what} {dim}", place());
-                let size = self.sizes.size(size, place)?;
+                let size = self.sizes.size(*size, place)?;
                 if let Size::Known(found @ ..0) = size {
-                    return Err(ReadError::NegativeSize { place: place(), found });
+                    return Err(CheckError::NegativeSize { place: place(), found }.into());
                 }
                 found.push(size);
             }
@@ -155,14 +121,14 @@ impl Flat {
         let (shape, strides) = (sizes(&meta.shape, "dimension")?, sizes(&meta.strides, "stride")?);
         if strides.len() != shape.len() {
             let (found, needed) = (strides.len(), shape.len());
-            return Err(ReadError::WrongDimensionCount {
+            return Err(ReadError::from(CheckError::WrongDimensionCount {
                 place: format!("{}: strides", place()),
                 found,
                 needed,
                 of: "shape",
-            });
+            }));
         }
-        let offset = self.sizes.size(&meta.offset, || format!("{}: offset", place()))?;
+        let offset = self.sizes.size(meta.offset, || format!("{}: offset", place()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
         let storage = self.values.len() as u32;
         self.values.push(Value {
@@ -181,13 +147,13 @@ impl Flat {
     /// Adds the calls of a graph; `outer` is the place of the call that runs it.
     pub(super) fn add_graph<'a>(
         &mut self,
-        graph: &'a RawGraph,
+        graph: &'a RawGraph<'a>,
         scope: &mut Scope<'a>,
         outer: Option<u32>,
         depth: usize,
     ) -> Result<(), ReadError> {
         for (at, node) in graph.nodes.iter().enumerate() {
-            let place = self.places.place(&node.modules, &node.stack, outer);
+            let place = self.places.place(node.modules, node.stack, outer);
             match node.target.strip_prefix("torch.ops.higher_order.") {
                 Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
                     self.add_region(node, name, scope, (place, at), depth)?;
@@ -201,7 +167,7 @@ impl Flat {
     /// Puts a graph within the graph where it is called.
     fn add_region<'a>(
         &mut self,
-        node: &'a RawNode,
+        node: &'a RawNode<'a>,
         name: &str,
         scope: &mut Scope<'a>,
         (place, at): (u32, usize),
@@ -209,18 +175,18 @@ impl Flat {
     ) -> Result<(), ReadError> {
         let where_ = || node_place(node, at);
         if depth == GRAPH_LIMIT {
-            return Err(ReadError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT });
+            return Err(ArchiveError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT }.into());
         }
-        let is_graph = |argument: &RawArgument| matches!(argument, RawArgument::Graph(_));
+        let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
         let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
         let split = split.ok_or_else(missing)?;
         let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
-        let before: Vec<&RawArgument> = node.inputs[..split].iter().map(|input| &input.argument).collect();
+        let before: Vec<&RawArgument<'_>> = node.inputs[..split].iter().map(|input| &input.argument).collect();
         let given = &node.inputs[split + 1..];
         if given.len() != graph.inputs.len() {
             let (found, needed) = (given.len(), graph.inputs.len());
-            return Err(ReadError::WrongGraphArguments { place: where_(), found, needed });
+            return Err(ArchiveError::WrongGraphArguments { place: where_(), found, needed }.into());
         }
         let mut inner = Scope::new(graph);
         for (input, argument) in graph.inputs.iter().zip(given) {
@@ -265,7 +231,9 @@ impl Flat {
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
         if inside.len() != outside.len() {
             let (found, needed) = (outside.len(), inside.len());
-            return Err(ReadError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed });
+            return Err(
+                ArchiveError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed }.into()
+            );
         }
         for (name, other) in outside.into_iter().zip(inside) {
             let tensor = inner.tensor(other, || format!("{}: result", where_()))?;
@@ -276,7 +244,7 @@ impl Flat {
 
     fn add_node<'a>(
         &mut self,
-        node: &'a RawNode,
+        node: &'a RawNode<'a>,
         scope: &mut Scope<'a>,
         place: u32,
         at: usize,
@@ -302,9 +270,11 @@ impl Flat {
             };
             let where_ = || format!("{}: result `{result}`", node_place(node, at));
             if scope.tensors.contains_key(result) {
-                return Err(ReadError::MadeTwice { place: node_place(node, at), name: result.to_owned() });
+                return Err(ArchiveError::MadeTwice { place: node_place(node, at), name: result.to_owned() }.into());
             }
-            let missing = || ReadError::NoTensorValue { place: node_place(node, at), name: result.to_owned() };
+            let missing = || {
+                ReadError::from(ArchiveError::NoTensorValue { place: node_place(node, at), name: result.to_owned() })
+            };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
                 Some((Alias::Written(_), source)) if !changes_shape(name) => source,
@@ -320,7 +290,7 @@ impl Flat {
             scope.define(result, tensor);
             results.push(Some(tensor));
         }
-        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, function: function_of(node) }));
+        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, is_by_method: is_by_method(node) }));
         Ok(())
     }
 
@@ -344,7 +314,7 @@ impl Flat {
     /// A node's arguments in the operator's order, defaults filled in.
     fn arguments(
         &mut self,
-        node: &RawNode,
+        node: &RawNode<'_>,
         operator: u32,
         scope: &Scope<'_>,
         at: usize,
@@ -352,7 +322,7 @@ impl Flat {
         let is_known = !self.operators.rows[operator as usize].arguments.is_empty();
         if !is_known {
             // An operator without a signature takes the arguments that its first call has.
-            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone()).collect();
+            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone().into_owned()).collect();
             self.operators.defaults[operator as usize] = vec![Argument::None; names.len()];
             self.operators.rows[operator as usize].arguments = names;
         }
@@ -366,11 +336,11 @@ impl Flat {
                 None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
                 None => {
                     let operator = self.operators.name(operator).to_owned();
-                    return Err(ReadError::UnknownArgument {
+                    return Err(ReadError::from(ArchiveError::UnknownArgument {
                         place: node_place(node, at),
                         operator,
-                        name: input.name.clone(),
-                    });
+                        name: input.name.clone().into_owned(),
+                    }));
                 }
             };
             arguments[found] = self.argument(&input.argument, scope, &place)?;
@@ -381,7 +351,7 @@ impl Flat {
     /// An argument with numbers for names.
     fn argument(
         &mut self,
-        raw: &RawArgument,
+        raw: &RawArgument<'_>,
         scope: &Scope<'_>,
         place: &dyn Fn() -> String,
     ) -> Result<Argument, ReadError> {
@@ -405,7 +375,7 @@ impl Flat {
             RawArgument::Floats(values) => Argument::List(values.iter().map(|value| Argument::Float(*value)).collect()),
             RawArgument::Bool(value) => Argument::Bool(*value),
             RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
-            RawArgument::Text(text) => Argument::Text(text.clone()),
+            RawArgument::Text(text) => Argument::Text(text.clone().into_owned()),
             RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, place)?),
             RawArgument::SymbolicInts(values) => {
                 let mut sizes = Vec::with_capacity(values.len());
@@ -421,93 +391,22 @@ impl Flat {
         })
     }
 
-    fn integer(&mut self, raw: &RawInt, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
+    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
         let name = match raw {
             RawInt::Known(value) => return Ok(Size::Known(*value)),
             RawInt::Name(name) => name,
         };
-        if let Some(size) = scope.given.get(name.as_str()) {
+        if let Some(size) = scope.given.get(&**name) {
             return Ok(*size);
         }
-        let unknown = || ReadError::UnknownValue { place: place(), what: "size", name: name.clone() };
-        let size = scope.integers.get(name.as_str()).copied().ok_or_else(unknown)?;
+        let unknown = || {
+            ReadError::from(ArchiveError::UnknownValue {
+                place: place(),
+                what: "size",
+                name: name.clone().into_owned(),
+            })
+        };
+        let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
         self.sizes.size(size, place)
     }
-}
-
-const PAD: &str = "aten.constant_pad_nd.default";
-
-/// The operator that a composite with only one thing inside is.
-fn renamed<'a>(name: &'a str, node: &RawNode) -> &'a str {
-    let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
-    let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
-    if name == "aten.pad.default" && is_constant { PAD } else { name }
-}
-
-/// Which node, for people.
-fn node_place(node: &RawNode, at: usize) -> String {
-    let output = || {
-        let mut first = None;
-        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
-        first
-    };
-    match node.name.as_deref().or_else(output) {
-        Some(name) => format!("node `{name}`"),
-        None => format!("nodes[{at}]"),
-    }
-}
-
-/// Shows the names of an argument's tensors.
-pub(super) fn argument_tensors<'a>(argument: &'a RawArgument, show: &mut impl FnMut(&'a str)) {
-    match argument {
-        RawArgument::Tensor(name) => show(name),
-        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
-        _ => {}
-    }
-}
-
-/// The Python function that made a call, where the file tells.
-fn function_of(node: &RawNode) -> Option<String> {
-    let (_, function) = node.function.split_once(';')?;
-    Some(function.rsplit('.').next().unwrap_or(function).to_owned())
-}
-
-/// Whether a node only computes numbers for Python or checks something.
-fn is_for_python(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").unwrap_or(name);
-    ["sym_", "_assert", "_operator.", "math.", "torch.sym_"].iter().any(|start| base.starts_with(start))
-}
-
-/// Whether an operator's results, several or in a list, are views of its first argument.
-fn makes_views(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "split"
-            | "chunk"
-            | "unbind"
-            | "split_with_sizes"
-            | "tensor_split"
-            | "hsplit"
-            | "vsplit"
-            | "unsafe_split"
-            | "unsafe_chunk"
-    )
-}
-
-/// Whether an operator gives its first argument another shape in place.
-fn changes_shape(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "squeeze_"
-            | "unsqueeze_"
-            | "t_"
-            | "transpose_"
-            | "swapaxes_"
-            | "swapdims_"
-            | "resize_"
-            | "as_strided_"
-            | "set_"
-    )
 }

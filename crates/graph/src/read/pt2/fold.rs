@@ -52,7 +52,7 @@ fn count(shape: &[usize]) -> Option<usize> {
 }
 
 struct Folder<'a> {
-    flat: &'a Flat,
+    flat: &'a Flat<'a>,
     symbols: &'a [i64],
 }
 

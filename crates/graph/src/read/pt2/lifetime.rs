@@ -4,8 +4,6 @@
 //! its tensor until it is bound anew or the function returns, and each call comes with the modules that are running and the
 //! line at which each of them is. A tensor goes after its last use once none of these holds it.
 
-use std::collections::HashMap;
-
 use super::place::{Line, Places};
 use crate::model::{Argument, Call, Step, TensorId};
 
@@ -32,7 +30,7 @@ pub(super) struct Boundary<'a> {
 }
 
 /// The steps with module calls and frees put in.
-pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places, boundary: &Boundary<'_>) -> Vec<Step> {
+pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places<'_>, boundary: &Boundary<'_>) -> Vec<Step> {
     let mut walk = Walk::new(&events, tensors, places, boundary);
     if let Some(autocast) = &boundary.autocast {
         walk.steps.push(autocast.clone());
@@ -58,58 +56,58 @@ pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places, boundar
 }
 
 /// A statement of a forward function under way.
-struct Statement {
+struct Statement<'a> {
     line: u32,
-    text: String,
+    text: &'a str,
     /// The module calls it was in, the last of which it may be in still.
     children: Vec<u32>,
     /// What it has made so far.
     made: Vec<TensorId>,
 }
 
-impl Statement {
-    fn new(line: &Line, child: Option<u32>) -> Statement {
+impl<'a> Statement<'a> {
+    fn new(line: Line<'a>, child: Option<u32>) -> Statement<'a> {
         let children = child.into_iter().collect();
-        Statement { line: line.number, text: line.text.clone(), children, made: Vec::new() }
+        Statement { line: line.number, text: line.text, children, made: Vec::new() }
     }
 }
 
 /// A running forward function.
-struct Frame {
+struct Frame<'a> {
     call: u32,
     arguments: Vec<TensorId>,
-    locals: Vec<(String, Vec<TensorId>)>,
-    statement: Option<Statement>,
+    locals: Vec<(&'a str, Vec<TensorId>)>,
+    statement: Option<Statement<'a>>,
 }
 
 struct Walk<'a> {
-    places: &'a Places,
+    places: &'a Places<'a>,
     boundary: &'a Boundary<'a>,
     steps: Vec<Step>,
-    frames: Vec<Frame>,
+    frames: Vec<Frame<'a>>,
     /// Uses that are still to come, by tensor.
     uses: Vec<u32>,
     /// Names and calls that hold a tensor.
     holds: Vec<u32>,
     is_freed: Vec<bool>,
-    /// What each module call is given from outside.
-    given: HashMap<u32, Vec<TensorId>>,
+    /// What each module call is given from outside, by the call's number.
+    given: Vec<Vec<TensorId>>,
     pending: Vec<TensorId>,
     is_in_loss: bool,
     has_root: bool,
 }
 
 impl<'a> Walk<'a> {
-    fn new(events: &[Event], tensors: usize, places: &'a Places, boundary: &'a Boundary<'a>) -> Walk<'a> {
+    fn new(events: &[Event], tensors: usize, places: &'a Places<'a>, boundary: &'a Boundary<'a>) -> Walk<'a> {
         let mut uses = vec![0_u32; tensors];
         let mut made_at = vec![0_usize; tensors];
-        let mut begun: HashMap<u32, usize> = HashMap::new();
-        let mut given: HashMap<u32, Vec<TensorId>> = HashMap::new();
+        let mut begun: Vec<Option<usize>> = vec![None; places.calls.len()];
+        let mut given: Vec<Vec<TensorId>> = vec![Vec::new(); places.calls.len()];
         for (at, event) in events.iter().enumerate() {
             let Event::Call(call, place) = event else { continue };
             let calls = &places.places[*place as usize].calls;
             for module in calls {
-                begun.entry(*module).or_insert(at);
+                begun[*module as usize].get_or_insert(at);
             }
             for_each_tensor(&call.arguments, &mut |tensor| {
                 uses[tensor.0 as usize] += 1;
@@ -118,8 +116,8 @@ impl<'a> Walk<'a> {
                     return;
                 }
                 for module in calls {
-                    if made_at[tensor.0 as usize] < begun[module] {
-                        let list = given.entry(*module).or_default();
+                    if Some(made_at[tensor.0 as usize]) < begun[*module as usize] {
+                        let list = &mut given[*module as usize];
                         if !list.contains(&tensor) {
                             list.push(tensor);
                         }
@@ -158,12 +156,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Ends and begins forward functions until these are the ones that run.
-    fn move_to(&mut self, calls: &[u32], lines: &[Line]) {
+    fn move_to(&mut self, calls: &[u32], lines: &[Line<'a>]) {
         let same = self.frames.iter().zip(calls).take_while(|(frame, call)| frame.call == **call).count();
         while self.frames.len() > same {
             self.leave();
         }
-        if let Some(line) = same.checked_sub(1).and_then(|depth| lines.get(depth)) {
+        if let Some(line) = same.checked_sub(1).and_then(|depth| lines.get(depth)).copied() {
             let child = calls.get(same).copied();
             let frame = &self.frames[same - 1];
             let is_other = match &frame.statement {
@@ -188,7 +186,7 @@ impl<'a> Walk<'a> {
         }
         for depth in same..calls.len() {
             self.enter(calls[depth]);
-            if let Some(line) = lines.get(depth) {
+            if let Some(line) = lines.get(depth).copied() {
                 let child = calls.get(depth + 1).copied();
                 self.frames[depth].statement = Some(Statement::new(line, child));
             }
@@ -197,7 +195,7 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, call: u32) {
         self.flush();
-        let mut arguments = self.given.get(&call).cloned().unwrap_or_default();
+        let mut arguments = self.given[call as usize].clone();
         arguments.retain(|tensor| !self.is_freed[tensor.0 as usize]);
         for tensor in &arguments {
             self.holds[tensor.0 as usize] += 1;
@@ -264,7 +262,7 @@ impl<'a> Walk<'a> {
     /// A statement is done: the names on its left are bound, and what they held before goes.
     fn end_statement(&mut self, depth: usize) {
         let Some(statement) = self.frames[depth].statement.take() else { return };
-        let targets = targets(&statement.text);
+        let targets = targets(statement.text);
         let mut made: Vec<TensorId> = Vec::new();
         for tensor in statement.made {
             if !self.is_freed[tensor.0 as usize] && !made.contains(&tensor) {
@@ -278,7 +276,7 @@ impl<'a> Walk<'a> {
                 match is_returned && self.uses[tensor.0 as usize] > 0 {
                     true => {
                         self.holds[tensor.0 as usize] += 1;
-                        self.frames[depth].locals.push((String::new(), vec![tensor]));
+                        self.frames[depth].locals.push(("", vec![tensor]));
                     }
                     false => self.check(tensor),
                 }
@@ -376,7 +374,7 @@ impl<'a> Walk<'a> {
 }
 
 /// The names that a statement binds, given its first line.
-fn targets(text: &str) -> Vec<String> {
+fn targets(text: &str) -> Vec<&str> {
     let Some((left, _)) = text.split_once(" = ").or_else(|| text.split_once("= ")) else { return Vec::new() };
     let left = left.trim_end_matches(['+', '-', '*', '/', '@', '|', '&', ' ']);
     let left = left.split(':').next().unwrap_or(left).trim().trim_start_matches('(').trim_end_matches(')');
@@ -386,7 +384,7 @@ fn targets(text: &str) -> Vec<String> {
         name.starts_with(|first: char| first.is_alphabetic() || first == '_')
             && name.chars().all(|character| character.is_alphanumeric() || character == '_')
     };
-    if names.iter().all(is_name) { names.into_iter().map(str::to_owned).collect() } else { Vec::new() }
+    if names.iter().all(is_name) { names } else { Vec::new() }
 }
 
 /// Shows every tensor of some arguments.

@@ -9,11 +9,14 @@ mod argument;
 mod assemble;
 pub(super) mod autocast;
 mod document;
+mod error;
 mod fast_path;
 mod flatten;
 mod fold;
 mod lifetime;
+mod node;
 mod open;
+mod operators;
 mod outputs;
 mod place;
 mod precision;
@@ -33,43 +36,50 @@ use super::json::context::Context;
 use super::json::decode;
 use super::zip::Archive;
 use crate::model::Model;
+use crate::select::VariantFlags;
+use assemble::Contents;
 use document::{Head, Payloads, Program};
+pub use error::ArchiveError;
 
 /// The version of the format that is read, its greater part.
 const SCHEMA: i64 = 8;
 
-/// Reads the model in an archive, up to `limit` bytes of each entry.
-pub(super) fn read(file: impl Read + Seek, limit: u64) -> Result<Model, ReadError> {
+/// Reads the model in an archive, up to `limit` bytes of each entry: the variant that `wanted` asks for, or all of them.
+pub(super) fn read(file: impl Read + Seek, limit: u64, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     let mut archive = Archive::open(file)?;
     let entry = model_entry(&archive)?;
     let short = entry.find("models/").map_or(entry.as_str(), |at| &entry[at..]).to_owned();
     let text = archive.text(&entry, limit)?;
-    let program = program(&text).map_err(|error| error.within(&short))?;
-    let payloads = match config_entry(&archive, &entry) {
-        Some(config) => {
-            let text = archive.text(&config, limit)?;
-            let short = config.find("data/").map_or(config.as_str(), |at| &config[at..]).to_owned();
-            decode::<Payloads>(&text, &Context::new()).map_err(|error| error.within(&short))?.0
+    // Both entries are read in one context: the numbers of texts are those of one table.
+    let context = Context::new();
+    let program = program(&text, &context).map_err(|error| error.within(&short))?;
+    let config = config_entry(&archive, &entry);
+    let config_text = config.as_ref().map(|config| archive.text(config, limit)).transpose()?;
+    let payloads = match (&config, &config_text) {
+        (Some(config), Some(text)) => {
+            let short = config.find("data/").map_or(config.as_str(), |at| &config[at..]);
+            decode::<Payloads<'_>>(text, &context).map_err(|error| error.within(short))?.0
         }
-        None => Vec::new(),
+        _ => Vec::new(),
     };
     let masks = assemble::mask_inputs(&program);
     let full = sample::full_of_ones(&mut archive, &entry, &masks);
-    assemble::model(&program, &payloads, &full).map_err(|error| error.within(&short))
+    let contents = Contents { program, payloads, texts: context.take_texts(), full };
+    assemble::model(&contents, wanted).map_err(|error| error.within(&short))
 }
 
-fn program(text: &str) -> Result<Program, ReadError> {
-    let program = match decode::<Program>(text, &Context::new()) {
+fn program<'a>(text: &'a str, context: &Context) -> Result<Program<'a>, ReadError> {
+    let program = match decode::<Program<'_>>(text, context) {
         Ok(program) => program,
         Err(error) => match decode::<Head>(text, &Context::new()) {
             // Another version may differ anywhere: that it is another one explains the rest.
-            Ok(Head(found)) if found != SCHEMA => return Err(ReadError::UnknownSchema { found }),
+            Ok(Head(found)) if found != SCHEMA => return Err(ArchiveError::UnknownSchema { found }.into()),
             _ => return Err(error),
         },
     };
     match program.schema {
         SCHEMA => Ok(program),
-        found => Err(ReadError::UnknownSchema { found }),
+        found => Err(ArchiveError::UnknownSchema { found }.into()),
     }
 }
 
@@ -82,7 +92,9 @@ fn model_entry<File: Read + Seek>(archive: &Archive<File>) -> Result<String, Rea
     let usual = archive.names().filter(is_model).find(|name| name.ends_with("/model.json"));
     let not_one = || {
         let names: Vec<&str> = archive.names().take(5).collect();
-        ReadError::NotAnExport { present: if names.is_empty() { "no entries".to_owned() } else { names.join(", ") } }
+        ReadError::from(ArchiveError::NotAnExport {
+            present: if names.is_empty() { "no entries".to_owned() } else { names.join(", ") },
+        })
     };
     usual.or_else(|| archive.names().find(is_model)).map(str::to_owned).ok_or_else(not_one)
 }

@@ -41,7 +41,7 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     arguments[1] = Argument::Int(Size::Known(1));
     arguments[2] = Argument::Dtype(dtype);
     let first =
-        FlatCall { operator: softmax, arguments, results: vec![Some(chances)], place: call.place, function: None };
+        FlatCall { operator: softmax, arguments, results: vec![Some(chances)], place: call.place, is_by_method: false };
     let (operator, mut arguments) = workshop.operator(loss);
     arguments[0] = Argument::Tensor(chances);
     arguments[1] = Argument::Tensor(target);
@@ -51,7 +51,8 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     for result in call.results.iter().flatten() {
         workshop.set_dtype(*result, Dtype::Float32);
     }
-    let second = FlatCall { operator, arguments, results: call.results.clone(), place: call.place, function: None };
+    let second =
+        FlatCall { operator, arguments, results: call.results.clone(), place: call.place, is_by_method: false };
     Some(vec![first, second])
 }
 
@@ -101,7 +102,7 @@ pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Ve
             arguments: all,
             results: vec![Some(result)],
             place: call.place,
-            function: None,
+            is_by_method: false,
         });
     };
     let ints = |sizes: &[Size]| Argument::List(sizes.iter().map(|size| Argument::Int(*size)).collect());

@@ -20,7 +20,7 @@ pub(super) struct Outputs {
 }
 
 /// Finds what the graph returns.
-pub(super) fn outputs(program: &Program, flat: &Flat, scope: &Scope<'_>) -> Result<Outputs, ReadError> {
+pub(super) fn outputs(program: &Program<'_>, flat: &Flat<'_>, scope: &Scope<'_>) -> Result<Outputs, ReadError> {
     let mut loss = None;
     // One for each leaf of what is returned, `None` where that is no tensor.
     let mut leaves: Vec<Option<TensorId>> = Vec::new();

@@ -1,8 +1,15 @@
 //! Where calls come from: the modules whose forward functions are running, and the line each of them is at.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
 
 use crate::model::{Module, Source};
+use crate::read::json::context::TextId;
+
+/// As many entries of a module stack may be new for each of its beginnings to be remembered: what that takes must not grow
+/// with the square of a file.
+const NEW_ENTRIES: usize = 64;
 
 /// One call of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,47 +21,56 @@ pub(super) struct ModuleCall {
 }
 
 /// A line of a forward function that is running.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct Line {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Line<'a> {
     pub(super) number: u32,
     /// The first line of the statement.
-    pub(super) text: String,
+    pub(super) text: &'a str,
 }
 
 /// Where a call comes from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Place<'a> {
     /// The running modules, the model itself first.
     pub(super) calls: Vec<u32>,
     /// The line at which each of them is; empty where the file does not tell them apart.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Line<'a>>,
     /// The innermost line of the model's own code.
     pub(super) source: Option<u32>,
     /// The text of the innermost line.
-    pub(super) text: String,
+    pub(super) text: &'a str,
 }
 
 /// All places, modules and lines met so far.
-pub(super) struct Places {
-    pub(super) places: Vec<Place>,
+pub(super) struct Places<'a> {
+    pub(super) places: Vec<Place<'a>>,
     pub(super) modules: Vec<Module>,
     pub(super) calls: Vec<ModuleCall>,
     pub(super) sources: Vec<Source>,
-    known: HashMap<(String, String), u32>,
-    module_numbers: HashMap<String, u32>,
-    call_numbers: HashMap<String, u32>,
-    source_numbers: HashMap<(String, u32, String), u32>,
+    /// What modules and stacks of nodes are numbers of.
+    texts: &'a [Box<str>],
+    known: HashMap<(TextId, TextId), u32>,
+    /// The frames of each stack, which many places share.
+    stacks: HashMap<TextId, Vec<Frame<'a>>>,
+    /// The running calls by a node's module stack and by what such stacks begin with.
+    running: HashMap<&'a str, Vec<u32>>,
+    module_numbers: HashMap<&'a str, u32>,
+    call_numbers: HashMap<&'a str, u32>,
+    source_numbers: HashMap<(&'a str, u32, &'a str), u32>,
 }
 
-impl Places {
+impl<'a> Places<'a> {
     /// With the modules at these paths, in order; their classes become known when they are called.
-    pub(super) fn new(paths: &[String]) -> Places {
+    pub(super) fn new(paths: &'a [Cow<'_, str>], texts: &'a [Box<str>]) -> Places<'a> {
         let mut places = Places {
             places: Vec::new(),
             modules: Vec::new(),
             calls: Vec::new(),
             sources: Vec::new(),
+            texts,
             known: HashMap::new(),
+            stacks: HashMap::new(),
+            running: HashMap::new(),
             module_numbers: HashMap::new(),
             call_numbers: HashMap::new(),
             source_numbers: HashMap::new(),
@@ -67,19 +83,19 @@ impl Places {
     }
 
     /// The number of the module at this path.
-    fn module(&mut self, path: &str) -> u32 {
+    fn module(&mut self, path: &'a str) -> u32 {
         if let Some(number) = self.module_numbers.get(path) {
             return *number;
         }
         let number = self.modules.len() as u32;
         self.modules.push(Module { path: Some(path.to_owned()), class: String::new() });
-        self.module_numbers.insert(path.to_owned(), number);
+        self.module_numbers.insert(path, number);
         number
     }
 
     /// The place that a node's metadata tell; `outer` is that of the region the node stands in.
-    pub(super) fn place(&mut self, modules: &str, stack: &str, outer: Option<u32>) -> u32 {
-        let key = (modules.to_owned(), stack.to_owned());
+    pub(super) fn place(&mut self, modules: TextId, stack: TextId, outer: Option<u32>) -> u32 {
+        let key = (modules, stack);
         if let Some(number) = self.known.get(&key) {
             return *number;
         }
@@ -96,22 +112,46 @@ impl Places {
         number
     }
 
-    fn read(&mut self, modules: &str, stack: &str) -> Place {
-        let frames = frames(stack);
-        let calls: Vec<u32> = modules.split(';').filter_map(|entry| self.call(entry)).collect();
-        let own = frames.iter().rev().find(|frame| !is_torch(frame.file)).or(frames.last());
-        let source = own.map(|frame| self.source(frame));
-        let text = frames.last().map_or("", |frame| frame.text).to_owned();
-        let running: Vec<&Frame<'_>> = frames.iter().filter(|frame| frame.function == "forward").collect();
-        let lines = match running.len() == calls.len() {
-            true => running.iter().map(|frame| Line { number: frame.line, text: frame.text.to_owned() }).collect(),
+    fn read(&mut self, modules: TextId, stack: TextId) -> Place<'a> {
+        let texts = self.texts;
+        let text = |id: TextId| texts.get(id.0 as usize).map_or("", |text| &**text);
+        let calls = self.calls(text(modules));
+        let frames = self.stacks.entry(stack).or_insert_with(|| frames(text(stack)));
+        let own = frames.iter().rev().find(|frame| !is_torch(frame.file)).or(frames.last()).copied();
+        let text = frames.last().map_or("", |frame| frame.text);
+        let running = || frames.iter().filter(|frame| frame.function == "forward");
+        let lines = match running().count() == calls.len() {
+            true => running().map(|frame| Line { number: frame.line, text: frame.text }).collect(),
             false => Vec::new(),
         };
-        Place { calls, lines, source, text }
+        Place { calls, lines, source: own.map(|frame| self.source(frame)), text }
+    }
+
+    /// The module calls that a module stack names: entries with semicolons between. Most of a stack was met before.
+    fn calls(&mut self, stack: &'a str) -> Vec<u32> {
+        let mut begins: Vec<&'a str> = Vec::new();
+        let mut rest = Some(stack);
+        let mut calls = loop {
+            let Some(begin) = rest else { break Vec::new() };
+            if let Some(known) = self.running.get(begin) {
+                break known.clone();
+            }
+            if begins.len() == NEW_ENTRIES {
+                return stack.split(';').filter_map(|entry| self.call(entry)).collect();
+            }
+            begins.push(begin);
+            rest = begin.rsplit_once(';').map(|(before, _)| before);
+        };
+        for begin in begins.into_iter().rev() {
+            let entry = begin.rsplit_once(';').map_or(begin, |(_, entry)| entry);
+            calls.extend(self.call(entry));
+            self.running.insert(begin, calls.clone());
+        }
+        calls
     }
 
     /// The module call that `key,path,class` names.
-    fn call(&mut self, entry: &str) -> Option<u32> {
+    fn call(&mut self, entry: &'a str) -> Option<u32> {
         let mut parts = entry.splitn(3, ',');
         let (_, path, class) = (parts.next()?, parts.next()?, parts.next()?);
         if path.starts_with("_empty_nn_module_stack") {
@@ -126,19 +166,23 @@ impl Places {
         self.modules[module as usize].class = class.to_owned();
         let number = self.calls.len() as u32;
         self.calls.push(ModuleCall { module, key: path.to_owned() });
-        self.call_numbers.insert(path.to_owned(), number);
+        self.call_numbers.insert(path, number);
         Some(number)
     }
 
-    fn source(&mut self, frame: &Frame<'_>) -> u32 {
-        let key = (shown_path(frame.file), frame.line, frame.function.to_owned());
+    fn source(&mut self, frame: Frame<'a>) -> u32 {
+        let key = (frame.file, frame.line, frame.function);
         if let Some(number) = self.source_numbers.get(&key) {
             return *number;
         }
-        let number = self.sources.len() as u32;
-        self.sources.push(Source { file: key.0.clone(), line: key.1, function: key.2.clone() });
-        self.source_numbers.insert(key, number);
-        number
+        let source = Source { file: shown_path(frame.file), line: frame.line, function: frame.function.to_owned() };
+        // Two files may be shown by one name.
+        let number = self.sources.iter().position(|known| *known == source).unwrap_or(self.sources.len());
+        if number == self.sources.len() {
+            self.sources.push(source);
+        }
+        self.source_numbers.insert(key, number as u32);
+        number as u32
     }
 
     /// Whether two module calls are those of neighbours in a list of modules, which a loop calls one after another.
@@ -170,6 +214,7 @@ impl Places {
 }
 
 /// A line of a stack trace.
+#[derive(Clone, Copy)]
 struct Frame<'a> {
     file: &'a str,
     line: u32,
@@ -202,7 +247,7 @@ fn parse_frame(text: &str) -> Option<Frame<'_>> {
 }
 
 fn is_torch(file: &str) -> bool {
-    file.contains("site-packages/torch/")
+    shown_path(file).starts_with("site-packages/torch/")
 }
 
 /// A path that names the file and not the machine it lay on.
@@ -227,12 +272,13 @@ mod tests {
 
     #[test]
     fn a_place_has_modules_lines_and_the_models_own_line() {
-        let mut places = Places::new(&[]);
-        let number =
-            places.place("L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.linear.Linear", STACK, None);
+        let texts =
+            ["L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.linear.Linear".into(), Box::from(STACK)];
+        let mut places = Places::new(&[], &texts);
+        let number = places.place(TextId(0), TextId(1), None);
         let place = &places.places[number as usize];
         assert_eq!(place.calls, [0, 1]);
-        assert_eq!(place.lines[0], Line { number: 12, text: "x = self.layer(x)".to_owned() });
+        assert_eq!(place.lines[0], Line { number: 12, text: "x = self.layer(x)" });
         let source = &places.sources[place.source.expect("it has one") as usize];
         assert_eq!((source.file.as_str(), source.line, source.function.as_str()), ("net.py", 12, "forward"));
         assert_eq!(places.modules[1].class, "Linear");
@@ -241,9 +287,11 @@ mod tests {
 
     #[test]
     fn a_second_call_of_a_module_is_another_call() {
-        let mut places = Places::new(&[]);
-        places.place("L__self__,,net.Net;a,relu,torch.nn.ReLU", STACK, None);
-        places.place("L__self__,,net.Net;a@1,relu@1,torch.nn.ReLU", STACK, None);
+        let texts = ["L__self__,,net.Net;a,relu,torch.nn.ReLU", "L__self__,,net.Net;a@1,relu@1,torch.nn.ReLU", STACK];
+        let texts = texts.map(Box::from);
+        let mut places = Places::new(&[], &texts);
+        places.place(TextId(0), TextId(2), None);
+        places.place(TextId(1), TextId(2), None);
         assert_eq!(places.calls.len(), 3);
         assert_eq!(places.calls[1].module, places.calls[2].module);
     }
@@ -253,5 +301,7 @@ mod tests {
         assert_eq!(shown_path("lib/site-packages/torch/nn/x.py"), "site-packages/torch/nn/x.py");
         assert_eq!(shown_path("C:\\Users\\me\\net.py"), "net.py");
         assert_eq!(shown_path("cases/plain.py"), "cases/plain.py");
+        assert!(is_torch("C:\\me\\Lib\\site-packages\\torch\\nn\\modules\\linear.py"));
+        assert!(!is_torch("C:\\me\\torch\\net.py"));
     }
 }

@@ -126,10 +126,11 @@ fn real_tensors(call: &FlatCall, values: &[Value]) -> Vec<TensorId> {
     tensors
 }
 
-/// Whether the code names the type of a cast or factory itself, rather than taking that of another tensor.
-pub(super) fn is_named_by_code(operator: &str, function: Option<&str>, text: &str) -> bool {
+/// Whether the code names the type of a cast or factory itself, rather than taking that of another tensor. `is_by_method`
+/// says whether `.float()` or one like it was called.
+pub(super) fn is_named_by_code(operator: &str, is_by_method: bool, text: &str) -> bool {
     const NAMES: [&str; 6] = ["float32", "float16", "torch.float", "torch.half", "torch.double", "float64"];
-    if matches!(function, Some("float" | "double" | "half" | "bfloat16")) {
+    if is_by_method {
         return true;
     }
     let is_cast = operator.starts_with("aten.to.") || operator.starts_with("aten._to_copy");
@@ -172,13 +173,13 @@ mod tests {
     #[test]
     fn the_code_tells_whether_a_type_is_its_own() {
         let cast = "aten.to.dtype";
-        assert!(is_named_by_code(cast, Some("to"), "hidden_states = hidden_states.to(torch.float32)"));
-        assert!(!is_named_by_code(cast, Some("to"), "return self.weight * hidden_states.to(input_dtype)"));
-        assert!(is_named_by_code(cast, Some("float"), "loss = self.loss_function("));
-        assert!(!is_named_by_code(cast, Some("to"), "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
+        assert!(is_named_by_code(cast, false, "hidden_states = hidden_states.to(torch.float32)"));
+        assert!(!is_named_by_code(cast, false, "return self.weight * hidden_states.to(input_dtype)"));
+        assert!(is_named_by_code(cast, true, "loss = self.loss_function("));
+        assert!(!is_named_by_code(cast, false, "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"));
         assert!(is_named_by_code(
             "aten.softmax.int",
-            Some("softmax"),
+            false,
             "w = softmax(w, dim=-1, dtype=torch.float32).to(query.dtype)"
         ));
     }

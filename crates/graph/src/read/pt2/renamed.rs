@@ -4,7 +4,7 @@
 //! code goes on with `x`. In another precision the two differ. A cast is taken to be meant in the statement that makes it
 //! and, where that statement binds or returns it, after it in the same function or outside; everywhere else `x` is.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::flatten::{Flat, FlatCall, Item};
 use super::place::Place;
@@ -62,14 +62,14 @@ fn meant(flat: &Flat, casts: &HashMap<TensorId, Same>, mut tensor: TensorId, pla
 }
 
 /// Whether a cast made at one place is meant at another.
-fn is_meant(made: &Place, used: &Place) -> bool {
+fn is_meant(made: &Place<'_>, used: &Place<'_>) -> bool {
     let depth = made.calls.len();
     let is_shown = CASTS.iter().any(|cast| made.text.contains(cast));
     if used.calls.len() < depth || used.calls[..depth] != made.calls[..] {
         return is_shown && made.text.starts_with("return");
     }
     let line = |place: &Place| depth.checked_sub(1).and_then(|depth| place.lines.get(depth)).map(|line| line.number);
-    line(made) == line(used) || line(made).is_none() || is_bound(&made.text)
+    line(made) == line(used) || line(made).is_none() || is_bound(made.text)
 }
 
 /// Whether the value of a statement is a cast, rather than something computed from one.
@@ -101,9 +101,9 @@ mod tests {
     use super::super::place::Line;
     use super::*;
 
-    fn place(calls: &[u32], number: u32, text: &str) -> Place {
-        let line = Line { number, text: text.to_owned() };
-        Place { calls: calls.to_vec(), lines: vec![line; calls.len()], source: None, text: text.to_owned() }
+    fn place<'a>(calls: &[u32], number: u32, text: &'a str) -> Place<'a> {
+        let line = Line { number, text };
+        Place { calls: calls.to_vec(), lines: vec![line; calls.len()], source: None, text }
     }
 
     #[test]

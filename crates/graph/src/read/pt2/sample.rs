@@ -3,8 +3,9 @@
 //! The example is a file of `torch.save` within the archive: a zip archive with a pickle in it. The pickle is not run; the
 //! name of an input is looked for in it, and the number of the storage that follows.
 
-use std::collections::HashMap;
 use std::io::{Cursor, Read, Seek};
+
+use hashbrown::HashMap;
 
 use crate::read::zip::Archive;
 

@@ -1,40 +1,53 @@
 //! Sizes: sympy's texts become the model's expressions, each once, and the symbols in them the model's symbols.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
 
 use super::document::{Range, RawSize};
+use super::error::ArchiveError;
 use super::sympy;
 use crate::expression::Expression;
 use crate::model::{ExpressionId, Input, Size, Symbol, SymbolRange};
-use crate::read::ReadError;
+use crate::read::json::context::TextId;
+use crate::read::{CheckError, ReadError};
 
 /// A model with more symbols than this is none.
 const SYMBOL_LIMIT: usize = 256;
 
 /// The symbols and expressions met so far.
-#[derive(Default)]
-pub(super) struct Sizes {
-    texts: HashMap<String, Size>,
+pub(super) struct Sizes<'a> {
+    /// What expressions are numbers of.
+    texts: &'a [Box<str>],
+    /// Sizes by the number of their text.
+    known: HashMap<TextId, Size>,
     pub(super) expressions: Vec<Expression>,
     symbols: Vec<(String, Option<i64>)>,
     numbers: HashMap<String, u32>,
 }
 
-impl Sizes {
+impl<'a> Sizes<'a> {
+    pub(super) fn new(texts: &'a [Box<str>]) -> Sizes<'a> {
+        Sizes { texts, known: HashMap::new(), expressions: Vec::new(), symbols: Vec::new(), numbers: HashMap::new() }
+    }
+
     /// The size that `raw` says; `place` is where it stands.
-    pub(super) fn size(&mut self, raw: &RawSize, place: impl Fn() -> String) -> Result<Size, ReadError> {
+    pub(super) fn size(&mut self, raw: RawSize, place: impl Fn() -> String) -> Result<Size, ReadError> {
         let (text, hint) = match raw {
-            RawSize::Known(value) => return Ok(Size::Known(*value)),
-            RawSize::Expression { text, hint } => (text, *hint),
+            RawSize::Known(value) => return Ok(Size::Known(value)),
+            RawSize::Expression { text, hint } => (text, hint),
         };
-        if let Some(size) = self.texts.get(text) {
+        if let Some(size) = self.known.get(&text) {
             return Ok(*size);
         }
-        let bad = |message: String| ReadError::BadSize { place: place(), text: text.clone(), message };
+        let id = text;
+        let text = self.texts.get(id.0 as usize).map_or("", |text| &**text);
+        let bad =
+            |message: String| ReadError::from(ArchiveError::BadSize { place: place(), text: text.to_owned(), message });
         let plain = sympy::plain(text).map_err(bad)?;
         self.add_symbols(&plain);
         if self.symbols.len() > SYMBOL_LIMIT {
-            return Err(ReadError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT });
+            return Err(CheckError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT }.into());
         }
         let numbers = &self.numbers;
         let expression =
@@ -48,7 +61,7 @@ impl Sizes {
             true => Size::Known(expression.evaluate(&[]).map_err(|error| bad(error.to_string()))?),
             false => self.push(expression),
         };
-        self.texts.insert(text.clone(), size);
+        self.known.insert(id, size);
         Ok(size)
     }
 
@@ -74,18 +87,18 @@ impl Sizes {
     }
 
     /// The model's symbols; one without an example takes the least it may have.
-    pub(super) fn symbols(&self, ranges: &[(String, Range)], inputs: &[Input]) -> Result<Vec<Symbol>, ReadError> {
+    pub(super) fn symbols(&self, ranges: &[(Cow<'_, str>, Range)], inputs: &[Input]) -> Result<Vec<Symbol>, ReadError> {
         let mut symbols = Vec::with_capacity(self.symbols.len());
         for (number, (name, example)) in self.symbols.iter().enumerate() {
             let range = ranges.iter().find(|(known, _)| known == name).map(|(_, range)| *range);
             let least = range.and_then(|range| range.least);
             let Some(example) = example.or(least.map(|least| least.max(2))) else {
-                return Err(ReadError::BadSize {
+                return Err(ReadError::from(ArchiveError::BadSize {
                     place: "range_constraints".to_owned(),
                     text: name.clone(),
                     message: "neither an example nor a range is given for this symbol, whose value may depend on data"
                         .to_owned(),
-                });
+                }));
             };
             if !(1..crate::select::SIZE_LIMIT).contains(&example) {
                 let needed = "a size from 1 to 1099511627775";

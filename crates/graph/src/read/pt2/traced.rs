@@ -5,7 +5,7 @@
 //! see whether a mask masks anything, so an archive has both. A mask is worked out at small sizes; where it is one of the
 //! two, it and what was computed for it alone are taken out.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::flatten::{Flat, Item};
 use super::fold::{Numbers, fold};

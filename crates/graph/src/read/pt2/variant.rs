@@ -4,14 +4,17 @@
 //! weights and of what is computed from them, autocast puts casts before the operators on its lists, evaluation turns off
 //! what is random.
 
-use std::collections::HashMap;
+mod cast;
+mod effect;
 
-use super::autocast::{Policy, policy};
+use hashbrown::HashMap;
+
 use super::fast_path::fused_layer;
-use super::flatten::{Flat, FlatCall, Item, Operators};
+use super::flatten::{Flat, FlatCall, Item};
 use super::lifetime::{Event, for_each_tensor};
 use super::open;
-use super::precision::{Types, is_named_by_code, is_only_moved, is_real, wider};
+use super::operators::Operators;
+use super::precision::{Types, is_real};
 use crate::dtype::Dtype;
 use crate::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
 
@@ -62,7 +65,7 @@ pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision
 }
 
 struct Builder<'a> {
-    flat: &'a Flat,
+    flat: &'a Flat<'a>,
     operators: &'a mut Operators,
     mode: Mode,
     /// What the whole model is cast to.
@@ -178,134 +181,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Norms that compute in single precision cast back before they multiply with a weight of half precision: a branch
-    /// that an export in single precision does not take.
-    fn cast_back(&mut self, call: &mut FlatCall) {
-        let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
-        let place = &self.flat.places.places[call.place as usize];
-        let class = place.calls.last().map(|call| {
-            let module = self.flat.places.calls[*call as usize].module;
-            self.flat.places.modules[module as usize].class.as_str()
-        });
-        let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
-        if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
-            return;
-        }
-        let is_weight = |argument: &Argument| match argument {
-            Argument::Tensor(tensor) => (tensor.0 as usize) < self.flat.weights,
-            _ => false,
-        };
-        if !call.arguments[..2].iter().any(is_weight) {
-            return;
-        }
-        for at in 0..2 {
-            if let Argument::Tensor(tensor) = call.arguments[at]
-                && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
-            {
-                self.calls.has_guessed_types = true;
-                let shape = self.calls.shapes[tensor.0 as usize].clone();
-                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
-                let result = self.add(shape, cast, requires_grad);
-                let operator = self.operators.number("aten.to.dtype");
-                let mut arguments = self.operators.defaults(operator);
-                arguments[0] = Argument::Tensor(tensor);
-                arguments[1] = Argument::Dtype(cast);
-                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
-                call.arguments[at] = Argument::Tensor(result);
-            }
-        }
-    }
-
-    /// Makes the casts that autocast makes for a call, then the call.
-    fn cast_for(&mut self, lower: Dtype, mut call: FlatCall, original: Option<&FlatCall>) {
-        let name = self.operators.name(call.operator).to_owned();
-        match policy(&name) {
-            Some(Policy::Lower) => self.cast_arguments(&mut call, lower, lower),
-            Some(Policy::Single) => self.cast_arguments(&mut call, Dtype::Float32, lower),
-            Some(Policy::Widest) => {
-                let mut widest = lower;
-                for_each_tensor(&call.arguments, &mut |tensor| {
-                    let dtype = self.calls.dtypes[tensor.0 as usize];
-                    if is_real(dtype) {
-                        widest = wider(widest, dtype);
-                    }
-                });
-                self.cast_arguments(&mut call, widest, lower);
-            }
-            Some(Policy::SingleByDtype) => {
-                let is_castable = match call.arguments.first() {
-                    Some(Argument::Tensor(tensor)) => self.is_castable(*tensor),
-                    _ => false,
-                };
-                let at = self.operators.argument(call.operator, "dtype");
-                if let Some(argument) = at.and_then(|at| call.arguments.get_mut(at))
-                    && is_castable
-                    && *argument == Argument::None
-                {
-                    *argument = Argument::Dtype(Dtype::Float32);
-                }
-            }
-            None => {}
-        }
-        self.finish(call, original);
-    }
-
-    fn is_castable(&self, tensor: TensorId) -> bool {
-        let dtype = self.calls.dtypes[tensor.0 as usize];
-        is_real(dtype) && dtype != Dtype::Float64 && !self.is_on_host(tensor)
-    }
-
     fn is_on_host(&self, tensor: TensorId) -> bool {
         match &self.calls.shapes[tensor.0 as usize] {
             Shape::Of(value) => self.flat.values[value.0 as usize].is_on_host,
             Shape::Own(_) => false,
         }
-    }
-
-    /// Casts a call's arguments, the last first, as C++ does.
-    fn cast_arguments(&mut self, call: &mut FlatCall, target: Dtype, lower: Dtype) {
-        let place = call.place;
-        for argument in call.arguments.iter_mut().rev() {
-            match argument {
-                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, place),
-                Argument::List(items) => {
-                    for item in items {
-                        if let Argument::Tensor(tensor) = item {
-                            *tensor = self.cast_one(*tensor, target, lower, place);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, place: u32) -> TensorId {
-        let dtype = self.calls.dtypes[tensor.0 as usize];
-        if !self.is_castable(tensor) || dtype == target {
-            return tensor;
-        }
-        let is_weight = (tensor.0 as usize) < self.flat.values.len()
-            && self.flat.values[tensor.0 as usize].requires_grad
-            && dtype == Dtype::Float32
-            && target == lower;
-        if is_weight && let Some(cast) = self.cached.get(&tensor) {
-            return *cast;
-        }
-        let shape = self.calls.shapes[tensor.0 as usize].clone();
-        let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
-        let result = self.add(shape, target, requires_grad);
-        let operator = self.operators.number("aten.to.dtype");
-        let mut arguments = self.operators.defaults(operator);
-        arguments[0] = Argument::Tensor(tensor);
-        arguments[1] = Argument::Dtype(target);
-        let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
-        self.push(operator, arguments, vec![Some(result)], place, cast);
-        if is_weight {
-            self.cached.insert(tensor, result);
-            self.calls.casts.push(result);
-        }
-        result
     }
 
     /// Puts in the tensors that stand for an argument's.
@@ -314,109 +194,6 @@ impl<'a> Builder<'a> {
             Argument::Tensor(tensor) => *tensor = self.calls.same[tensor.0 as usize],
             Argument::List(items) => items.iter_mut().for_each(|item| self.replace(item)),
             _ => {}
-        }
-    }
-
-    /// Gives a type that a call names what it would be if the model were cast.
-    fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
-        let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
-        let name = self.operators.name(call.operator);
-        let text = &self.flat.places.places[original.place as usize].text;
-        for argument in &mut call.arguments {
-            if *argument == Argument::Dtype(built) {
-                self.calls.has_guessed_types = true;
-                if is_only_moved(name, text) {
-                    *argument = Argument::None;
-                } else if !is_named_by_code(name, original.function.as_deref(), text) {
-                    *argument = Argument::Dtype(cast);
-                }
-            }
-        }
-    }
-
-    /// Turns off what training alone does.
-    fn turn_off(&mut self, call: &mut FlatCall) {
-        let name = self.operators.name(call.operator);
-        let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-        let flag = match base {
-            "dropout"
-            | "feature_dropout"
-            | "alpha_dropout"
-            | "feature_alpha_dropout"
-            | "native_dropout"
-            | "lstm"
-            | "gru"
-            | "rnn_tanh"
-            | "rnn_relu" => "train",
-            "batch_norm" | "native_batch_norm" | "rrelu" => "training",
-            "scaled_dot_product_attention" => "dropout_p",
-            _ => return,
-        };
-        let Some(at) = self.operators.argument(call.operator, flag) else { return };
-        let off = if flag == "dropout_p" { Argument::Float(0.0) } else { Argument::Bool(false) };
-        if call.arguments[at] != off {
-            self.calls.has_turned_off = true;
-            call.arguments[at] = off;
-        }
-    }
-
-    /// A torch without CUDA says that cuDNN is off, and the tracer writes it down; training has it on.
-    fn enable_cudnn(&mut self, call: &mut FlatCall) {
-        let at = self.operators.argument(call.operator, "cudnn_enabled");
-        if let Some(argument) = at.and_then(|at| call.arguments.get_mut(at)) {
-            *argument = Argument::Bool(true);
-        }
-    }
-
-    /// Whether a call returns its first argument as it is.
-    fn is_without_effect(&self, call: &FlatCall) -> bool {
-        let (Some(Argument::Tensor(source)), [Some(result)]) = (call.arguments.first(), &call.results[..]) else {
-            return false;
-        };
-        let name = self.operators.name(call.operator);
-        let base = name.strip_prefix("aten.").unwrap_or(name).split('.').next().unwrap_or("");
-        let argument = |name: &str| self.operators.argument(call.operator, name).and_then(|at| call.arguments.get(at));
-        match base {
-            "to" | "_to_copy" | "type_as" => {
-                let dtype = self.result_dtype(call, *result);
-                let is_moved = self.is_on_host(*source) != self.flat.values[result.0 as usize].is_on_host;
-                let is_copied = name.starts_with("aten._to_copy") || argument("copy") == Some(&Argument::Bool(true));
-                dtype == self.calls.dtypes[source.0 as usize] && !is_moved && !is_copied
-            }
-            "dropout" | "feature_dropout" | "alpha_dropout" | "feature_alpha_dropout" => {
-                argument("train") == Some(&Argument::Bool(false)) || argument("p") == Some(&Argument::Float(0.0))
-            }
-            "detach_" => !self.calls.requires_grad[source.0 as usize],
-            "lift_fresh" | "lift_fresh_copy" | "positive" | "resolve_conj" | "resolve_neg" => true,
-            _ => false,
-        }
-    }
-
-    /// Lets tensors of one shape pass through `broadcast_tensors`, which returns them as they are.
-    fn pass_broadcast(&mut self, call: &FlatCall) -> bool {
-        if self.operators.name(call.operator) != "aten.broadcast_tensors.default" {
-            return false;
-        }
-        let Some(Argument::List(sources)) = call.arguments.first() else { return false };
-        let shape = |tensor: TensorId| &self.flat.values[tensor.0 as usize].shape;
-        let mut pairs = Vec::new();
-        for (source, result) in sources.iter().zip(&call.results) {
-            match (source, result) {
-                (Argument::Tensor(source), Some(result)) if shape(*source) == shape(*result) => {
-                    pairs.push((*source, *result))
-                }
-                _ => return false,
-            }
-        }
-        for (source, result) in pairs {
-            self.calls.same[result.0 as usize] = source;
-        }
-        true
-    }
-
-    fn pass_through(&mut self, call: &FlatCall) {
-        if let (Some(Argument::Tensor(source)), Some(Some(result))) = (call.arguments.first(), call.results.first()) {
-            self.calls.same[result.0 as usize] = *source;
         }
     }
 

@@ -1,9 +1,11 @@
 //! Parameters and buffers: which are one and the same, and in which order `model.cuda()` moves them.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::document::{InputSpec, Payload, Program, RawGraph, TensorMeta};
-use super::flatten::argument_tensors;
+use super::node::argument_tensors;
 
 /// A parameter or buffer.
 pub(super) struct RawWeight<'a> {
@@ -11,7 +13,7 @@ pub(super) struct RawWeight<'a> {
     pub(super) names: Vec<&'a str>,
     /// Its names in the graph.
     pub(super) tensors: Vec<&'a str>,
-    pub(super) meta: &'a TensorMeta,
+    pub(super) meta: &'a TensorMeta<'a>,
     pub(super) requires_grad: bool,
 }
 
@@ -25,16 +27,16 @@ pub(super) struct Weights<'a> {
 
 /// Finds the weights of a program.
 pub(super) fn weights<'a>(
-    program: &'a Program,
-    metas: &HashMap<&'a str, &'a TensorMeta>,
-    payloads: &'a [(String, Payload)],
+    program: &'a Program<'a>,
+    metas: &HashMap<&'a str, &'a TensorMeta<'a>>,
+    payloads: &'a [(Cow<'a, str>, Payload<'a>)],
 ) -> Weights<'a> {
-    let payloads: HashMap<&str, &Payload> = payloads.iter().map(|(name, payload)| (name.as_str(), payload)).collect();
+    let payloads: HashMap<&str, &Payload<'_>> = payloads.iter().map(|(name, payload)| (&**name, payload)).collect();
     // On the meta device no weight has bytes, and all are said to lie in one place.
     let place = |name: &str| {
         let payload = payloads.get(name)?;
         let is_real = payload.meta.as_ref().is_some_and(|meta| meta.device != "meta");
-        is_real.then_some(payload.path.as_str())
+        is_real.then_some(&*payload.path)
     };
     let used = used_tensors(&program.graph);
     let mut found = Weights { parameters: Vec::new(), buffers: Vec::new(), guessed: Vec::new() };
@@ -43,8 +45,8 @@ pub(super) fn weights<'a>(
     let mut places: HashMap<(bool, &str), usize> = HashMap::new();
     for (number, spec) in program.inputs.iter().enumerate() {
         let (tensor, name, is_parameter) = match spec {
-            InputSpec::Parameter { tensor, name } => (tensor.as_str(), name.as_str(), true),
-            InputSpec::Buffer { tensor, name } => (tensor.as_str(), name.as_str(), false),
+            InputSpec::Parameter { tensor, name } => (&**tensor, &**name, true),
+            InputSpec::Buffer { tensor, name } => (&**tensor, &**name, false),
             _ => continue,
         };
         order.insert(name, number);
@@ -90,13 +92,12 @@ pub(super) fn weights<'a>(
     found
 }
 
-fn is_alike(one: &TensorMeta, other: &TensorMeta) -> bool {
-    let known = |meta: &TensorMeta| -> Vec<String> { meta.shape.iter().map(|size| format!("{size:?}")).collect() };
-    one.dtype == other.dtype && known(one) == known(other)
+fn is_alike(one: &TensorMeta<'_>, other: &TensorMeta<'_>) -> bool {
+    one.dtype == other.dtype && one.shape == other.shape
 }
 
 /// The graph's tensors that some call or output uses.
-fn used_tensors(graph: &RawGraph) -> HashSet<&str> {
+fn used_tensors<'a>(graph: &'a RawGraph<'_>) -> HashSet<&'a str> {
     let mut used = HashSet::new();
     for node in &graph.nodes {
         for input in &node.inputs {
@@ -115,7 +116,7 @@ fn used_tensors(graph: &RawGraph) -> HashSet<&str> {
 
 /// The order in which `model.cuda()` moves weights: those of a module's parts first, then its own, parameters before
 /// buffers. `modules` are the modules' paths in order; the result are numbers of `parameters`, then of `buffers`.
-pub(super) fn move_order(modules: &[&str], weights: &Weights<'_>) -> Vec<u32> {
+pub(super) fn move_order<'a>(modules: &[&'a str], weights: &Weights<'a>) -> Vec<u32> {
     let mut own: HashMap<&str, Vec<u32>> = HashMap::new();
     let mut paths: Vec<&str> = modules.to_vec();
     for (number, weight) in (0_u32..).zip(weights.parameters.iter().chain(&weights.buffers)) {
@@ -126,15 +127,18 @@ pub(super) fn move_order(modules: &[&str], weights: &Weights<'_>) -> Vec<u32> {
         }
     }
     let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
-    let mut seen = HashSet::from([""]);
+    let mut seen: HashSet<&str> = HashSet::from([""]);
     for path in paths {
         // A path's parents come before it, should they not be listed themselves.
-        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-        for end in ends {
-            let part = &path[..end];
-            if seen.insert(part) {
-                children.entry(part.rsplit_once('.').map_or("", |(parent, _)| parent)).or_default().push(part);
-            }
+        let parent_of = |path: &'a str| path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        let mut unseen: Vec<&str> = Vec::new();
+        let mut part = path;
+        while seen.insert(part) {
+            unseen.push(part);
+            part = parent_of(part);
+        }
+        for part in unseen.into_iter().rev() {
+            children.entry(parent_of(part)).or_default().push(part);
         }
     }
     let count = weights.parameters.len() + weights.buffers.len();

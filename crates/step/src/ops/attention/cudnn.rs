@@ -29,7 +29,7 @@ impl Backward for Cudnn {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         context.use_dnn();
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
-        let empty_like = |context: &mut Context, tensor: &Tensor| context.empty(tensor.layout().like(tensor.dtype()));
+        let empty_like = |context: &mut Context, tensor: &Tensor| context.empty(tensor.like(tensor.dtype()));
         let for_query = empty_like(context, &query);
         let for_key = empty_like(context, &key);
         let for_value = empty_like(context, &value);
@@ -59,9 +59,9 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     let offset = context.empty(number);
     let shape = [sizes.batch, sizes.heads, sizes.queries, sizes.value_width];
     let layout = if query.shape() == shape {
-        query.layout().like(query.dtype())
+        query.like(query.dtype())
     } else {
-        ordered_as(query.layout(), &shape, query.dtype())
+        ordered_as(query.layout(), &shape, query.dtype()).into()
     };
     let output = context.empty(layout);
     let sums = inputs

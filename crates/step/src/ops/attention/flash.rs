@@ -30,7 +30,7 @@ impl Backward for Flash {
         let gradient = context.contiguous(&swapped(&gradient));
         let output = context.contiguous(&swapped(&node.saved(OUTPUT)));
         let empty_like = |context: &mut Context, tensor: &Tensor| {
-            let layout = swapped(tensor).layout().like(tensor.dtype());
+            let layout = swapped(tensor).like(tensor.dtype());
             swapped(&context.empty(layout))
         };
         let for_query = empty_like(context, &query);
@@ -88,7 +88,7 @@ fn fused(context: &mut Context, tensors: [&Tensor; 3], dropout: f64) -> Result<T
         // The kernel then swaps groups and queries.
         return Err(Unmodelled);
     }
-    let layout = swapped(query).layout().like(query.dtype());
+    let layout = swapped(query).like(query.dtype());
     let output = swapped(&context.empty(layout));
     let sums = context.empty_contiguous(Dtype::Float32, &[batch, heads, queries]);
     let splits = if dropout == 0.0 { splits(sizes, context.gpu().multiprocessors) } else { 1 };

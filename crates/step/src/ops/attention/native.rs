@@ -184,13 +184,12 @@ impl Attention<'_> {
 
     /// `_masked_softmax`: one kernel for short rows and masks without gaps, else filled and then normalized.
     fn masked_softmax(&self, context: &mut Context, weights: Tensor, mask: &Tensor) -> Result<Tensor, Unmodelled> {
-        let mask =
-            if mask.dtype() == Dtype::Bool { mask.clone() } else { context.empty(mask.layout().like(Dtype::Bool)) };
+        let mask = if mask.dtype() == Dtype::Bool { mask.clone() } else { context.empty(mask.like(Dtype::Bool)) };
         let &[_, length, keys] = weights.shape() else { return Err(Unmodelled) };
         let batch = self.query.shape()[0];
         let whole = weights.unsafe_view(Layout::contiguous(weights.dtype(), &[batch, self.heads, length, keys]));
         drop(weights);
-        let mut output = context.empty(whole.layout().like(whole.dtype()));
+        let mut output = context.empty(whole.like(whole.dtype()));
         let is_repeated = self.mask_type == 0 && batch * self.heads > 1;
         let is_short = keys <= 1024 && keys.unsigned_abs() * whole.dtype().bytes() <= 4096;
         if !is_short || is_repeated || !mask.layout().is_contiguous() {

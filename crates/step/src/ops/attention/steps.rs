@@ -53,8 +53,8 @@ impl Backward for Step {
             Step::Transpose => turned(&gradient),
             Step::Copy => gradient,
             Step::Cast(dtype) if *dtype == gradient.dtype() => gradient,
-            Step::Cast(dtype) => context.empty(gradient.layout().like(*dtype)),
-            Step::Scale | Step::Dropout => context.empty(gradient.layout().like(gradient.dtype())),
+            Step::Cast(dtype) => context.empty(gradient.like(*dtype)),
+            Step::Scale | Step::Dropout => context.empty(gradient.like(gradient.dtype())),
             Step::Add => return smallvec![Some(gradient.clone()), Some(gradient)],
         };
         smallvec![Some(result)]
@@ -115,13 +115,13 @@ pub(super) fn cast(context: &mut Context, source: &Tensor, dtype: Dtype) -> Tens
     if source.dtype() == dtype {
         return source.clone();
     }
-    let result = context.empty(source.layout().like(dtype));
+    let result = context.empty(source.like(dtype));
     finish(context, source, result, Step::Cast(source.dtype()))
 }
 
 /// The tensor times a number.
 pub(super) fn scaled(context: &mut Context, source: &Tensor) -> Tensor {
-    let result = context.empty(source.layout().like(source.dtype()));
+    let result = context.empty(source.like(source.dtype()));
     finish(context, source, result, Step::Scale)
 }
 
@@ -234,7 +234,7 @@ impl Backward for Softmax {
 pub(super) fn safe_softmax(context: &mut Context, source: &Tensor) -> Tensor {
     let rank = source.shape().len() as i64;
     let result = context.empty_contiguous(source.dtype(), source.shape());
-    let hidden = context.empty(source.layout().like(Dtype::Bool));
+    let hidden = context.empty(source.like(Dtype::Bool));
     let reduction = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
     let hidden_rows = context.reduce(&hidden, &[rank - 1], true, Dtype::Bool, reduction);
     let zero = scalar(context, source.dtype());
@@ -247,8 +247,8 @@ pub(super) fn safe_softmax(context: &mut Context, source: &Tensor) -> Tensor {
 
 /// `dropout`.
 pub(super) fn dropped(context: &mut Context, source: &Tensor) -> Tensor {
-    let mask = context.empty(source.layout().like(Dtype::Bool));
-    let result = context.empty(source.layout().like(source.dtype()));
+    let mask = context.empty(source.like(Dtype::Bool));
+    let result = context.empty(source.like(source.dtype()));
     let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(mask.clone())], Step::Dropout);
     result.with_edge(edge)
 }

@@ -1,7 +1,7 @@
 //! A convolution as cuDNN sees it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use vramfit_graph::dtype::Dtype;
 
@@ -20,7 +20,7 @@ pub enum Pass {
 }
 
 /// A convolution: its tensors' shapes, whichever of them are given and whichever are found.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// What is found.
     pub pass: Pass,
@@ -40,6 +40,16 @@ pub struct Problem {
     pub dilation: Dims,
     /// Groups of channels.
     pub groups: i64,
+}
+
+/// What differs between the convolutions of a model; the rest is compared.
+impl Hash for Problem {
+    fn hash<State: Hasher>(&self, state: &mut State) {
+        state.write_u64(self.pass as u64);
+        for &size in self.image.iter().chain(&self.weight) {
+            state.write_i64(size);
+        }
+    }
 }
 
 /// Something for each of many convolutions.

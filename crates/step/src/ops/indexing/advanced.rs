@@ -53,7 +53,7 @@ fn as_places(context: &Context, given: &Indices, count: i64) -> Indices {
                 places.extend((0..mask.shape().len()).map(|_| Some(found.unsafe_view(layout.clone()))));
             }
             Some(other) if other.dtype() != Dtype::Int64 || other.is_on_host() => {
-                places.push(Some(context.empty(other.layout().like(Dtype::Int64))));
+                places.push(Some(context.empty(other.like(Dtype::Int64))));
             }
             other => places.push(other.clone()),
         }

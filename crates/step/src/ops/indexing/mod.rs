@@ -73,7 +73,7 @@ impl Backward for Scattered {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
         let index = node.saved(0);
-        let target = node.wants(0).then(|| context.empty(gradient.layout().like(gradient.dtype())));
+        let target = node.wants(0).then(|| context.empty(gradient.like(gradient.dtype())));
         let written = node.wants(1).then(|| context.empty_contiguous(gradient.dtype(), index.shape()));
         smallvec![target, written]
     }
@@ -98,7 +98,7 @@ fn scatter_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// The copy into which an operator writes that has a form in place too.
 fn copy_of(context: &Context, source: &Tensor) -> Tensor {
-    context.empty(source.layout().like(source.dtype()))
+    context.empty(source.like(source.dtype()))
 }
 
 /// The first argument after it was written into.
@@ -231,7 +231,7 @@ fn scatter_reduce(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 fn index_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, index) = (call.tensor(0)?, call.tensor(2)?);
-    let result = context.empty(source.layout().like(source.dtype()));
+    let result = context.empty(source.like(source.dtype()));
     let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(index.clone())];
     let edge = context.record(&[Some(source)], 1, saved, Picked(source.shape().into()));
     Ok(smallvec![result.with_edge(edge)])

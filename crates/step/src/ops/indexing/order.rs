@@ -29,8 +29,8 @@ const MOST_SORTED_AT_ONCE: i64 = 128;
 pub(in super::super) fn sorted(context: &Context, source: &Tensor, dim: usize) -> Result<(Tensor, Tensor), Unmodelled> {
     let elements = source.layout().elements();
     let length = source.shape().get(dim).copied().unwrap_or(1);
-    let values = context.empty(source.layout().like(source.dtype()));
-    let places = context.empty(source.layout().like(vramfit_graph::dtype::Dtype::Int64));
+    let values = context.empty(source.like(source.dtype()));
+    let places = context.empty(source.like(vramfit_graph::dtype::Dtype::Int64));
     let key = source.dtype().bytes();
     if elements <= 1 {
         return Ok((values, places));

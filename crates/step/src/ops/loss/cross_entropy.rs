@@ -76,14 +76,14 @@ fn smoothed(
     let sum = sum_over(context, &logarithms, class_dim);
     let negated = scaled(context, &sum);
     drop(sum);
-    let ignored = context.empty(target.layout().like(Dtype::Bool));
+    let ignored = context.empty(target.like(Dtype::Bool));
     let smooth = masked_fill_in_place(context, &negated, &ignored);
     drop(negated);
     let uniform = match reduction {
         Reduction::None => smooth.clone(),
         Reduction::Sum => reduced(context, smooth.clone(), Reduction::Sum),
         Reduction::Mean => {
-            let counted = context.empty(ignored.layout().like(Dtype::Bool));
+            let counted = context.empty(ignored.like(Dtype::Bool));
             let count = count_of(context, &counted);
             let sum = reduced(context, smooth.clone(), Reduction::Sum);
             let mean = divided(context, &sum, &count);
@@ -109,7 +109,7 @@ fn smoothed(
 /// How many are true: a sum of integers, which booleans are turned into first.
 fn count_of(context: &mut Context, mask: &Tensor) -> Tensor {
     let result = context.empty_contiguous(Dtype::Int64, &[]);
-    let integers = context.empty(mask.layout().like(Dtype::Int64));
+    let integers = context.empty(mask.like(Dtype::Int64));
     context.sum_into(&integers, Dtype::Int64);
     drop(integers);
     result

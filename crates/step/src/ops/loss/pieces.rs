@@ -37,7 +37,7 @@ fn with_saved(context: &mut Context, node: &Node, gradient: &Tensor) -> Tensor {
 
 /// The gradient times the sign of what was saved.
 fn with_sign(context: &mut Context, node: &Node, gradient: &Tensor) -> Tensor {
-    let sign = context.empty(node.saved(0).layout().like(gradient.dtype()));
+    let sign = context.empty(node.saved(0).like(gradient.dtype()));
     let layout = context.broadcast_layout(&[gradient.layout(), sign.layout()], gradient.dtype());
     context.empty(layout)
 }
@@ -52,7 +52,7 @@ fn unary(context: &mut Context, source: &Tensor, result: Tensor, saved: Option<T
 }
 
 fn like(context: &mut Context, source: &Tensor) -> Tensor {
-    context.empty(source.layout().like(source.dtype()))
+    context.empty(source.like(source.dtype()))
 }
 
 /// `-source`, or the source times or divided by a number.
@@ -131,10 +131,10 @@ pub(in super::super) fn cast(context: &mut Context, source: &Tensor, dtype: Dtyp
     impl Backward for WasCast {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
             let gradient = gradients[0].take();
-            smallvec![gradient.map(|gradient| context.empty(gradient.layout().like(self.0)))]
+            smallvec![gradient.map(|gradient| context.empty(gradient.like(self.0)))]
         }
     }
-    let result = context.empty(source.layout().like(dtype));
+    let result = context.empty(source.like(dtype));
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype()));
     result.with_edge(edge)
 }

@@ -40,17 +40,17 @@ impl Backward for Loss {
                 let layout = context.broadcast_layout(&[weights.layout(), target.layout()], target.dtype());
                 let weighted = context.empty(layout.clone());
                 let result = context.empty(layout);
-                drop(context.empty(input.layout().like(input.dtype())));
+                drop(context.empty(input.like(input.dtype())));
                 drop(weighted);
                 result
             }
             Formula::SoftMargin => {
-                let negated = context.empty(target.layout().like(target.dtype()));
-                let product = context.empty(input.layout().like(input.dtype()));
-                let exponential = context.empty(input.layout().like(input.dtype()));
+                let negated = context.empty(target.like(target.dtype()));
+                let product = context.empty(input.like(input.dtype()));
+                let exponential = context.empty(input.like(input.dtype()));
                 drop(product);
                 drop(negated);
-                let result = context.empty(input.layout().like(input.dtype()));
+                let result = context.empty(input.like(input.dtype()));
                 drop(exponential);
                 result
             }
@@ -134,7 +134,7 @@ pub(super) fn smooth_l1(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 pub(super) fn huber(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = pair(call)?;
-    let losses = context.empty(input.layout().like(input.dtype()));
+    let losses = context.empty(input.like(input.dtype()));
     let result = match Reduction::of(call, 2)? {
         Reduction::None => losses,
         _ => plain_sum(context, &losses),
@@ -153,7 +153,7 @@ pub(super) fn l1(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// A loss that is reduced in its own memory.
 fn in_own_memory(context: &mut Context, input: &Tensor, reduction: Reduction) -> Tensor {
-    let losses = context.empty(input.layout().like(input.dtype()));
+    let losses = context.empty(input.like(input.dtype()));
     if reduction == Reduction::None {
         return losses;
     }
@@ -201,16 +201,16 @@ pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outc
     if positive.is_some_and(|weights| weights.dtype() != target.dtype()) {
         return Err(Unmodelled);
     }
-    let logarithm = context.empty(input.layout().like(input.dtype()));
+    let logarithm = context.empty(input.like(input.dtype()));
     if let Some(weights) = positive {
-        let without_one = context.empty(weights.layout().like(weights.dtype()));
+        let without_one = context.empty(weights.like(weights.dtype()));
         let layout = context.broadcast_layout(&[without_one.layout(), target.layout()], target.dtype());
         let weighted = context.empty(layout);
         drop(without_one);
         drop(weighted);
     }
     let wide = promote(&[input, target]);
-    let losses = context.empty(target.layout().like(wide));
+    let losses = context.empty(target.like(wide));
     let result = match Reduction::of(call, 4)? {
         Reduction::None => losses.clone(),
         _ => plain_sum(context, &losses),
@@ -229,7 +229,7 @@ pub(super) fn kl_div(context: &mut Context, call: &Call<'_>) -> Outcome {
     let is_logarithm = call.bool(3).unwrap_or(false);
     let losses = if is_logarithm {
         let apart = difference(context, target, input)?;
-        let exponential = context.empty(target.layout().like(target.dtype()));
+        let exponential = context.empty(target.like(target.dtype()));
         let losses = times(context, &apart, &exponential)?;
         drop(exponential);
         drop(apart);

@@ -295,7 +295,7 @@ pub fn choose(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (first, second) = (call.optional_tensor(1), call.optional_tensor(2));
     let dtype = call.result(0)?.dtype;
     let as_tensor = |context: &Context, given: Option<&Tensor>| match given {
-        Some(tensor) if tensor.dtype() != dtype && !tensor.is_on_host() => context.empty(tensor.layout().like(dtype)),
+        Some(tensor) if tensor.dtype() != dtype && !tensor.is_on_host() => context.empty(tensor.like(dtype)),
         Some(tensor) => tensor.clone(),
         None => context.empty_contiguous(dtype, &[]),
     };

@@ -223,7 +223,7 @@ pub fn run_in_place(context: &mut Context, call: &Call<'_>, operator: &'static E
             Save::InputFor(index, wanted) => index == 0 && wants(wanted),
             Save::Result => false,
         });
-    let old = needs_old.then(|| context.empty(target.layout().like(target.dtype())));
+    let old = needs_old.then(|| context.empty(target.like(target.dtype())));
     let mut saved_inputs: SmallVec<[Option<&Tensor>; 3]> = inputs.iter().copied().collect();
     if let Some(old) = &old {
         saved_inputs[0] = Some(old);

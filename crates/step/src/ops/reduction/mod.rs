@@ -114,7 +114,7 @@ impl Over {
 fn reduced(context: &Context, source: &Tensor, over: &Over, dtype: Dtype, reduction: Reduction) -> Tensor {
     let result = context.empty_contiguous(dtype, &over.shape(source.shape()));
     let is_read_as_is = source.dtype() == dtype || (source.dtype().is_half() && dtype == Dtype::Float32);
-    let cast = (!is_read_as_is).then(|| context.empty(source.layout().like(dtype)));
+    let cast = (!is_read_as_is).then(|| context.empty(source.like(dtype)));
     context.reduction_buffers(cast.as_ref().unwrap_or(source).layout(), &over.dims, reduction);
     drop(cast);
     result

@@ -32,7 +32,7 @@ impl Backward for Product {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let (source, result) = (node.saved(0), node.saved(1));
         let dtype = gradient.dtype();
-        let cast = (source.dtype() != dtype).then(|| context.empty(source.layout().like(dtype)));
+        let cast = (source.dtype() != dtype).then(|| context.empty(source.like(dtype)));
         let source = cast.unwrap_or(source);
         let is_zero = elementwise(context, &[&source], Dtype::Bool);
         let zeros = if self.is_whole {
@@ -78,7 +78,7 @@ impl Backward for Cumprod {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let (source, result) = (node.saved(0), node.saved(1));
         let dtype = gradient.dtype();
-        let cast = (source.dtype() != dtype).then(|| context.empty(source.layout().like(dtype)));
+        let cast = (source.dtype() != dtype).then(|| context.empty(source.like(dtype)));
         let source = cast.unwrap_or(source);
         let weighted = elementwise(context, &[&result, &gradient], dtype);
         let is_zero = elementwise(context, &[&source], Dtype::Bool);
@@ -101,8 +101,8 @@ fn cumprod(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let dim = call.dim(1, source.shape().len())?;
     let dtype = call.result(0)?.dtype;
-    let result = context.empty(source.layout().like(dtype));
-    let cast = (dtype != source.dtype()).then(|| context.empty(source.layout().like(dtype)));
+    let result = context.empty(source.like(dtype));
+    let cast = (dtype != source.dtype()).then(|| context.empty(source.like(dtype)));
     scan_scratch(context, source, dim, dtype);
     drop(cast);
     let kept = result.detach();

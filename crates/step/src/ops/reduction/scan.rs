@@ -27,7 +27,7 @@ impl Backward for Cumsum {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let dtype = node.inputs[0].as_ref().map_or(gradient.dtype(), |input| input.dtype);
-        let cast = (dtype != gradient.dtype()).then(|| context.empty(gradient.layout().like(dtype)));
+        let cast = (dtype != gradient.dtype()).then(|| context.empty(gradient.like(dtype)));
         let given = cast.as_ref().unwrap_or(&gradient);
         let length = given.shape().get(self.dim).copied().unwrap_or(1);
         if given.layout().elements() <= 1 || length == 1 {
@@ -45,7 +45,7 @@ impl Backward for Cumsum {
 
 /// The sums, and the scratch of a scan over one row.
 pub(super) fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
-    let result = context.empty(source.layout().like(dtype));
+    let result = context.empty(source.like(dtype));
     scan_scratch(context, source, dim, dtype);
     result
 }
@@ -62,8 +62,8 @@ fn cumsum(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let dim = call.dim(1, source.shape().len())?;
     let dtype = call.result(0)?.dtype;
-    let result = context.empty(source.layout().like(dtype));
-    let cast = (dtype != source.dtype()).then(|| context.empty(source.layout().like(dtype)));
+    let result = context.empty(source.like(dtype));
+    let cast = (dtype != source.dtype()).then(|| context.empty(source.like(dtype)));
     scan_scratch(context, source, dim, dtype);
     drop(cast);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Cumsum { dim });

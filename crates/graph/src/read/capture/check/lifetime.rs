@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::error::CheckError;
 use super::reference::{Role, for_each_tensor, step_place};
 use super::{Checker, below};
 use crate::model::{TensorId, Variant};
-use crate::read::ReadError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -16,9 +16,9 @@ enum State {
 }
 
 impl Checker<'_> {
-    pub(super) fn lifetimes(&self) -> Result<(), ReadError> {
+    pub(super) fn lifetimes(&self) -> Result<(), CheckError> {
         let mut seen = HashSet::new();
-        for (row, variant) in self.model.variants.iter().enumerate() {
+        for (row, variant) in self.read_variants() {
             let tensors = self.model.tensors[variant.tensors].len();
             let listed = [
                 ("constants", &variant.constants[..]),
@@ -39,7 +39,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn lifetimes_of(&self, row: usize, variant: &Variant, tensors: usize) -> Result<(), ReadError> {
+    fn lifetimes_of(&self, row: usize, variant: &Variant, tensors: usize) -> Result<(), CheckError> {
         let mut states = vec![State::Unmade; tensors];
         states[..self.model.given_count()].fill(State::Alive);
         for TensorId(tensor) in &variant.constants {
@@ -47,8 +47,8 @@ impl Checker<'_> {
         }
         let section = variant.steps;
         let bad = |place: String, tensor: u32, state: State| match state {
-            State::Freed(step) => ReadError::UsedAfterFree { place, tensor, freed: step_place(section, step) },
-            _ => ReadError::UsedBeforeMade { place, tensor },
+            State::Freed(step) => CheckError::UsedAfterFree { place, tensor, freed: step_place(section, step) },
+            _ => CheckError::UsedBeforeMade { place, tensor },
         };
         for (at, step) in self.model.steps[section].iter().enumerate() {
             for_each_tensor(step, &mut |role, TensorId(tensor)| {

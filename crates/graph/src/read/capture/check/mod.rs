@@ -1,5 +1,6 @@
 //! Makes sure that a model's every reference is good: numbers in range, regions nested, tensors made before they are used.
 
+mod error;
 mod lifetime;
 mod reference;
 mod region;
@@ -9,7 +10,7 @@ mod variant;
 
 use crate::expression::{Expression, ParseError};
 use crate::model::{Model, Size};
-use crate::read::ReadError;
+pub use error::CheckError;
 
 /// The model's expressions, with those that are none.
 pub(super) struct Expressions<'a> {
@@ -23,22 +24,25 @@ struct Checker<'a> {
     expressions: &'a Expressions<'a>,
     /// The symbols' values in the example.
     examples: Vec<i64>,
+    /// The row of the one variant whose sections were read; all were where it is none.
+    only: Option<usize>,
 }
 
-/// Checks everything that the model's types do not say by themselves.
-pub(super) fn check(model: &Model, expressions: &Expressions<'_>) -> Result<(), ReadError> {
+/// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
+/// were not read, where that is given.
+pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), CheckError> {
     let examples = model.symbols.iter().map(|symbol| symbol.example).collect();
-    let checker = Checker { model, expressions, examples };
+    let checker = Checker { model, expressions, examples, only };
     checker.tables()?;
     checker.variants()?;
-    for (section, types) in model.types.iter().enumerate() {
-        checker.types(section, types)?;
+    for section in checker.read_sections(|variant| variant.types) {
+        checker.types(section, &model.types[section])?;
     }
-    for section in 0..model.tensors.len() {
+    for section in checker.read_sections(|variant| variant.tensors) {
         checker.tensors(section)?;
     }
     checker.given_shapes()?;
-    for section in 0..model.steps.len() {
+    for section in checker.read_sections(|variant| variant.steps) {
         checker.references(section)?;
         checker.regions(section)?;
     }
@@ -47,11 +51,11 @@ pub(super) fn check(model: &Model, expressions: &Expressions<'_>) -> Result<(), 
 
 impl Checker<'_> {
     /// A size that must be an expression, if it is not a number.
-    fn size(&self, size: Size, place: impl Fn() -> String) -> Result<(), ReadError> {
+    fn size(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
         let Size::Symbolic(id) = size else { return Ok(()) };
         match &self.expressions.parsed[id.0 as usize] {
             Ok(_) => Ok(()),
-            Err(source) => Err(ReadError::BadExpression {
+            Err(source) => Err(CheckError::BadExpression {
                 place: place(),
                 text: self.expressions.texts[id.0 as usize].to_string(),
                 source: source.clone(),
@@ -60,9 +64,9 @@ impl Checker<'_> {
     }
 
     /// A size, stride or offset: not below zero.
-    fn count(&self, size: Size, place: impl Fn() -> String) -> Result<(), ReadError> {
+    fn count(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
         match size {
-            Size::Known(found) if found < 0 => Err(ReadError::NegativeSize { place: place(), found }),
+            Size::Known(found) if found < 0 => Err(CheckError::NegativeSize { place: place(), found }),
             _ => self.size(size, place),
         }
     }
@@ -77,9 +81,9 @@ impl Checker<'_> {
 }
 
 /// A number that must be below a count.
-fn below(what: &'static str, found: u32, count: usize, place: impl Fn() -> String) -> Result<(), ReadError> {
+fn below(what: &'static str, found: u32, count: usize, place: impl Fn() -> String) -> Result<(), CheckError> {
     if (found as usize) < count {
         return Ok(());
     }
-    Err(ReadError::NoSuchNumber { place: place(), what, found, count })
+    Err(CheckError::NoSuchNumber { place: place(), what, found, count })
 }

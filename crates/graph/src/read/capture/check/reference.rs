@@ -1,8 +1,8 @@
 //! The numbers in steps: operators, modules, sources, tensors.
 
+use super::error::CheckError;
 use super::{Checker, below};
 use crate::model::{Argument, Call, Model, Step, TensorId};
-use crate::read::ReadError;
 
 /// What a tensor is to the step that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Role {
 
 impl Checker<'_> {
     /// Checks every number in a section of steps.
-    pub(super) fn references(&self, section: usize) -> Result<(), ReadError> {
+    pub(super) fn references(&self, section: usize) -> Result<(), CheckError> {
         let tensors = self.tensor_count(section);
         for (at, step) in self.model.steps[section].iter().enumerate() {
             let place = || step_place(section, at);
@@ -39,14 +39,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn call(&self, call: &Call, (section, at): (usize, usize)) -> Result<(), ReadError> {
+    fn call(&self, call: &Call, (section, at): (usize, usize)) -> Result<(), CheckError> {
         let place = || step_place(section, at);
         below("operator", call.operator, self.model.operators.len(), place)?;
         let operator = &self.model.operators[call.operator as usize];
         let place = || format!("{}: operator `{}`", step_place(section, at), operator.name);
         if call.arguments.len() != operator.arguments.len() {
             let (found, needed) = (call.arguments.len(), operator.arguments.len());
-            return Err(ReadError::WrongArgumentCount { place: place(), found, needed });
+            return Err(CheckError::WrongArgumentCount { place: place(), found, needed });
         }
         if let Some(source) = call.source {
             below("source", source, self.model.sources.len(), place)?;
@@ -57,7 +57,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn argument(&self, argument: &Argument, place: &dyn Fn() -> String) -> Result<(), ReadError> {
+    fn argument(&self, argument: &Argument, place: &dyn Fn() -> String) -> Result<(), CheckError> {
         match argument {
             Argument::Int(size) => self.size(*size, place),
             Argument::List(items) => items.iter().try_for_each(|item| self.argument(item, place)),
@@ -98,8 +98,8 @@ pub(super) fn step_place(section: usize, step: usize) -> String {
 /// Shows every tensor that a step names, in the order it names them.
 pub(super) fn for_each_tensor(
     step: &Step,
-    show: &mut impl FnMut(Role, TensorId) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
+    show: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
     let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| show(role, *tensor));
     match step {
         Step::Call(call) => {
@@ -124,8 +124,8 @@ pub(super) fn for_each_tensor(
 
 fn for_each_in_argument(
     argument: &Argument,
-    show: &mut dyn FnMut(TensorId) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
+    show: &mut dyn FnMut(TensorId) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
     match argument {
         Argument::Tensor(tensor) => show(*tensor),
         Argument::List(items) => items.iter().try_for_each(|item| for_each_in_argument(item, show)),

@@ -1,9 +1,9 @@
 //! Regions: what begins ends, in the right order.
 
 use super::Checker;
+use super::error::CheckError;
 use super::reference::step_place;
 use crate::model::Step;
-use crate::read::ReadError;
 
 /// More regions within each other than this are no model's.
 const REGION_LIMIT: usize = 1000;
@@ -52,33 +52,33 @@ fn change(step: &Step) -> Option<Change> {
 
 impl Checker<'_> {
     /// Whether the regions of a section nest properly.
-    pub(super) fn regions(&self, section: usize) -> Result<(), ReadError> {
+    pub(super) fn regions(&self, section: usize) -> Result<(), CheckError> {
         let mut open: Vec<(usize, Region)> = Vec::new();
         for (at, step) in self.model.steps[section].iter().enumerate() {
             let place = || step_place(section, at);
             match change(step) {
                 None => {}
                 Some(Change::Begin(_)) if open.len() == REGION_LIMIT => {
-                    return Err(ReadError::RegionsTooDeep { place: place(), limit: REGION_LIMIT });
+                    return Err(CheckError::RegionsTooDeep { place: place(), limit: REGION_LIMIT });
                 }
                 Some(Change::Begin(region)) => open.push((at, region)),
                 Some(Change::End(region)) => match open.pop() {
                     Some((_, begun)) if begun == region => {}
                     Some((begin, begun)) => {
-                        return Err(ReadError::WrongRegionEnd {
+                        return Err(CheckError::WrongRegionEnd {
                             place: place(),
                             found: region.name(),
                             needed: begun.name(),
                             begin: step_place(section, begin),
                         });
                     }
-                    None => return Err(ReadError::EndWithoutBegin { place: place(), found: region.name() }),
+                    None => return Err(CheckError::EndWithoutBegin { place: place(), found: region.name() }),
                 },
             }
         }
         match open.pop() {
             Some((begin, region)) => {
-                Err(ReadError::RegionNeverEnds { place: step_place(section, begin), region: region.name() })
+                Err(CheckError::RegionNeverEnds { place: step_place(section, begin), region: region.name() })
             }
             None => Ok(()),
         }

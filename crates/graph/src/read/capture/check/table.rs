@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::error::CheckError;
 use super::{Checker, below};
 use crate::model::{Input, Size, Symbol, TensorId, Weight};
-use crate::read::ReadError;
 use crate::select::SIZE_LIMIT;
 
 /// A model with more symbols than this is none.
 const SYMBOL_LIMIT: usize = 256;
 
 impl Checker<'_> {
-    pub(super) fn tables(&self) -> Result<(), ReadError> {
+    pub(super) fn tables(&self) -> Result<(), CheckError> {
         let model = self.model;
         self.symbols()?;
         unique("modules", "module", model.modules.iter().filter_map(|module| module.path.as_deref()))?;
@@ -35,10 +35,10 @@ impl Checker<'_> {
         self.symbol_places()
     }
 
-    fn symbols(&self) -> Result<(), ReadError> {
+    fn symbols(&self) -> Result<(), CheckError> {
         let symbols = &self.model.symbols;
         if symbols.len() > SYMBOL_LIMIT {
-            return Err(ReadError::TooManySymbols { found: symbols.len(), limit: SYMBOL_LIMIT });
+            return Err(CheckError::TooManySymbols { found: symbols.len(), limit: SYMBOL_LIMIT });
         }
         for (row, symbol) in symbols.iter().enumerate() {
             check_symbol(symbol, &format!("symbols[{row}]"))?;
@@ -47,7 +47,7 @@ impl Checker<'_> {
     }
 
     /// Parameters, buffers, inputs and targets have the numbers from 0 on, in this order.
-    fn numbers(&self) -> Result<(), ReadError> {
+    fn numbers(&self) -> Result<(), CheckError> {
         let model = self.model;
         let weights = |weights: &[Weight]| weights.iter().map(|weight| weight.tensor).collect::<Vec<_>>();
         let inputs = |inputs: &[Input]| inputs.iter().map(|input| input.tensor).collect::<Vec<_>>();
@@ -61,7 +61,7 @@ impl Checker<'_> {
         for (table, numbers) in tables {
             for (row, TensorId(found)) in numbers.into_iter().enumerate() {
                 if found != needed {
-                    return Err(ReadError::WrongTensorNumber { place: format!("{table}[{row}]"), found, needed });
+                    return Err(CheckError::WrongTensorNumber { place: format!("{table}[{row}]"), found, needed });
                 }
                 needed += 1;
             }
@@ -70,25 +70,25 @@ impl Checker<'_> {
     }
 
     /// Every parameter and buffer is moved once.
-    fn move_order(&self) -> Result<(), ReadError> {
+    fn move_order(&self) -> Result<(), CheckError> {
         let count = self.model.parameters.len() + self.model.buffers.len();
         let mut is_moved = vec![false; count];
         for (at, TensorId(tensor)) in self.model.move_order.iter().enumerate() {
             let place = || format!("move_order[{at}]");
             below("tensor", *tensor, count, place)?;
             if std::mem::replace(&mut is_moved[*tensor as usize], true) {
-                return Err(ReadError::MovedTwice { place: place(), tensor: *tensor });
+                return Err(CheckError::MovedTwice { place: place(), tensor: *tensor });
             }
         }
         match is_moved.iter().position(|is_moved| !is_moved) {
-            Some(tensor) => Err(ReadError::NeverMoved { tensor }),
+            Some(tensor) => Err(CheckError::NeverMoved { tensor }),
             None => Ok(()),
         }
     }
 
-    fn input(&self, input: &Input, place: &str) -> Result<(), ReadError> {
+    fn input(&self, input: &Input, place: &str) -> Result<(), CheckError> {
         if input.example.len() != input.shape.len() {
-            return Err(ReadError::WrongDimensionCount {
+            return Err(CheckError::WrongDimensionCount {
                 place: format!("{place}.shape"),
                 found: input.shape.len(),
                 needed: input.example.len(),
@@ -100,7 +100,7 @@ impl Checker<'_> {
             self.count(Size::Known(*example), || format!("{place}.example[{dim}]"))?;
             let found = self.at_example(*size);
             if found != Some(*example) {
-                return Err(ReadError::ExampleMismatch {
+                return Err(CheckError::ExampleMismatch {
                     place: format!("{place}.shape[{dim}]"),
                     found,
                     needed: *example,
@@ -111,7 +111,7 @@ impl Checker<'_> {
     }
 
     /// Each symbol stands where it says it does.
-    fn symbol_places(&self) -> Result<(), ReadError> {
+    fn symbol_places(&self) -> Result<(), CheckError> {
         let mut inputs: HashMap<&str, Vec<&Input>> = HashMap::new();
         for input in self.model.inputs.iter().chain(&self.model.targets) {
             inputs.entry(&input.name).or_default().push(input);
@@ -121,7 +121,7 @@ impl Checker<'_> {
                 let stands = |input: &&Input| self.is_symbol(input.shape.get(*dim), row);
                 // An input and a target may have the same name, so there may be two to look at.
                 if !inputs.get(name.as_str()).is_some_and(|found| found.iter().any(stands)) {
-                    return Err(ReadError::SymbolNotThere {
+                    return Err(CheckError::SymbolNotThere {
                         place: format!("symbols[{row}].dims[{at}]"),
                         symbol: symbol.name.clone(),
                         input: name.clone(),
@@ -140,35 +140,35 @@ impl Checker<'_> {
     }
 }
 
-fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), ReadError> {
+fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), CheckError> {
     let mut characters = symbol.name.chars();
     let is_name = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
         && characters.all(|character| character.is_alphanumeric() || character == '_');
     if !is_name {
-        return Err(ReadError::BadSymbolName { place: format!("{place}.name"), found: symbol.name.clone() });
+        return Err(CheckError::BadSymbolName { place: format!("{place}.name"), found: symbol.name.clone() });
     }
     let recorded = symbol.recorded.iter().enumerate().map(|(at, size)| (format!("{place}.recorded[{at}]"), *size));
     for (path, size) in std::iter::once((format!("{place}.example"), symbol.example)).chain(recorded) {
         if !(1..SIZE_LIMIT).contains(&size) {
             let needed = "a size from 1 to 1099511627775";
-            return Err(ReadError::OutOfRange { path, found: size.into(), needed });
+            return Err(CheckError::OutOfRange { path, found: size, needed });
         }
     }
     Ok(())
 }
 
-fn check_weight(weight: &Weight, place: &str) -> Result<(), ReadError> {
+fn check_weight(weight: &Weight, place: &str) -> Result<(), CheckError> {
     match weight.shape.iter().position(|size| *size < 0) {
-        Some(dim) => Err(ReadError::NegativeSize { place: format!("{place}.shape[{dim}]"), found: weight.shape[dim] }),
+        Some(dim) => Err(CheckError::NegativeSize { place: format!("{place}.shape[{dim}]"), found: weight.shape[dim] }),
         None => Ok(()),
     }
 }
 
-fn unique<'n>(table: &'static str, what: &'static str, names: impl Iterator<Item = &'n str>) -> Result<(), ReadError> {
+fn unique<'n>(table: &'static str, what: &'static str, names: impl Iterator<Item = &'n str>) -> Result<(), CheckError> {
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(ReadError::DuplicateName { table, what, name: name.to_owned() });
+            return Err(CheckError::DuplicateName { table, what, name: name.to_owned() });
         }
     }
     Ok(())

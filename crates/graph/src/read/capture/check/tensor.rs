@@ -2,27 +2,27 @@
 
 use std::collections::HashSet;
 
+use super::error::CheckError;
 use super::{Checker, below};
 use crate::model::{Size, Type};
-use crate::read::ReadError;
 
 /// PyTorch has no tensors of more dimensions.
 const DIMENSION_LIMIT: usize = 64;
 
 impl Checker<'_> {
-    pub(super) fn types(&self, section: usize, types: &[Type]) -> Result<(), ReadError> {
+    pub(super) fn types(&self, section: usize, types: &[Type]) -> Result<(), CheckError> {
         for (row, r#type) in types.iter().enumerate() {
             let place = || format!("types[{section}][{row}]");
             if r#type.shape.len() > DIMENSION_LIMIT {
                 let found = r#type.shape.len();
-                return Err(ReadError::TooManyDimensions { place: place(), found, limit: DIMENSION_LIMIT });
+                return Err(CheckError::TooManyDimensions { place: place(), found, limit: DIMENSION_LIMIT });
             }
             for (dim, size) in r#type.shape.iter().enumerate() {
                 self.count(*size, || format!("{}: dimension {dim}", place()))?;
             }
             let Some(strides) = &r#type.strides else { continue };
             if strides.len() != r#type.shape.len() {
-                return Err(ReadError::WrongDimensionCount {
+                return Err(CheckError::WrongDimensionCount {
                     place: format!("{}: strides", place()),
                     found: strides.len(),
                     needed: r#type.shape.len(),
@@ -36,12 +36,12 @@ impl Checker<'_> {
         Ok(())
     }
 
-    pub(super) fn tensors(&self, section: usize) -> Result<(), ReadError> {
+    pub(super) fn tensors(&self, section: usize) -> Result<(), CheckError> {
         let tensors = &self.model.tensors[section];
         let types = self.type_count(section);
         if tensors.len() < self.model.given_count() {
             let (found, needed) = (tensors.len(), self.model.given_count());
-            return Err(ReadError::TooFewTensors { section, found, needed });
+            return Err(CheckError::TooFewTensors { section, found, needed });
         }
         for (row, tensor) in tensors.iter().enumerate() {
             let place = || format!("tensors[{section}][{row}]");
@@ -53,13 +53,13 @@ impl Checker<'_> {
     }
 
     /// Parameters, buffers, inputs and targets have the same shape in the tables and in every variant.
-    pub(super) fn given_shapes(&self) -> Result<(), ReadError> {
+    pub(super) fn given_shapes(&self) -> Result<(), CheckError> {
         let model = self.model;
         let weights = model.parameters.iter().chain(&model.buffers).map(|weight| &weight.shape);
         let inputs = model.inputs.iter().chain(&model.targets).map(|input| &input.example);
         let given: Vec<&Vec<i64>> = weights.chain(inputs).collect();
         let mut seen = HashSet::new();
-        for variant in &model.variants {
+        for (_, variant) in self.read_variants() {
             if !seen.insert((variant.types, variant.tensors)) {
                 continue;
             }
@@ -67,7 +67,7 @@ impl Checker<'_> {
                 let r#type = model.tensors[variant.tensors][tensor].r#type;
                 let found = &model.types[variant.types][r#type as usize].shape;
                 if !self.is_shape(found, needed) {
-                    return Err(ReadError::ShapeMismatch {
+                    return Err(CheckError::ShapeMismatch {
                         place: format!("types[{}][{type}]", variant.types),
                         tensor,
                         found: found.iter().map(|size| self.at_example(*size)).collect(),

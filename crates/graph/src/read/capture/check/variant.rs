@@ -1,16 +1,16 @@
 //! Variants: each precision and mode once, each with sections that exist.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use super::error::CheckError;
 use super::{Checker, below};
 use crate::model::{Mode, Variant};
-use crate::read::ReadError;
 
 impl Checker<'_> {
-    pub(super) fn variants(&self) -> Result<(), ReadError> {
+    pub(super) fn variants(&self) -> Result<(), CheckError> {
         let model = self.model;
         if model.variants.is_empty() {
-            return Err(ReadError::NoVariants);
+            return Err(CheckError::NoVariants);
         }
         let mut seen = HashMap::new();
         for (row, variant) in model.variants.iter().enumerate() {
@@ -24,10 +24,10 @@ impl Checker<'_> {
             }
             if let Some(first) = seen.insert((variant.precision, variant.mode), row) {
                 let name = format!("{} {}", variant.precision, variant.mode);
-                return Err(ReadError::DuplicateVariant { row, name, first });
+                return Err(CheckError::DuplicateVariant { row, name, first });
             }
             if variant.has_grad != (variant.mode != Mode::Eval) {
-                return Err(ReadError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
+                return Err(CheckError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
             }
         }
         self.used("types", model.types.len(), |variant| variant.types)?;
@@ -35,27 +35,37 @@ impl Checker<'_> {
         self.used("steps", model.steps.len(), |variant| variant.steps)
     }
 
+    /// The variants whose sections were read, with their rows.
+    pub(super) fn read_variants(&self) -> impl Iterator<Item = (usize, &Variant)> {
+        self.model.variants.iter().enumerate().filter(|(row, _)| self.only.is_none_or(|only| only == *row))
+    }
+
+    /// The sections that were read, each once.
+    pub(super) fn read_sections(&self, number: impl Fn(&Variant) -> usize) -> BTreeSet<usize> {
+        self.read_variants().map(|(_, variant)| number(variant)).collect()
+    }
+
     /// Every section is some variant's.
-    fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), ReadError> {
+    fn used(&self, table: &'static str, count: usize, number: impl Fn(&Variant) -> usize) -> Result<(), CheckError> {
         let mut is_used = vec![false; count];
         for variant in &self.model.variants {
             is_used[number(variant)] = true;
         }
         match is_used.iter().position(|is_used| !is_used) {
-            Some(section) => Err(ReadError::UnusedSection { table, section }),
+            Some(section) => Err(CheckError::UnusedSection { table, section }),
             None => Ok(()),
         }
     }
 
     /// How many types every variant has that uses this section of tensors.
     pub(super) fn type_count(&self, tensors: usize) -> usize {
-        let variants = self.model.variants.iter().filter(|variant| variant.tensors == tensors);
+        let variants = self.read_variants().map(|(_, variant)| variant).filter(|variant| variant.tensors == tensors);
         variants.map(|variant| self.model.types[variant.types].len()).min().unwrap_or(0)
     }
 
     /// How many tensors every variant has that uses this section of steps.
     pub(super) fn tensor_count(&self, steps: usize) -> usize {
-        let variants = self.model.variants.iter().filter(|variant| variant.steps == steps);
+        let variants = self.read_variants().map(|(_, variant)| variant).filter(|variant| variant.steps == steps);
         variants.map(|variant| self.model.tensors[variant.tensors].len()).min().unwrap_or(0)
     }
 }

@@ -5,26 +5,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::container_of;
-use crate::pytorch;
+use super::container::container_of;
+use super::mappings;
+use crate::process::{Counters, rounded};
+use crate::pytorch::Context;
 use crate::reading::{Missing, Reading};
 use crate::sample::HostProcess;
 
 /// Seconds after which a process has loaded its libraries.
 const SETTLED_AFTER: f64 = 120.0;
-
-/// Processor time of a process at an instant.
-#[derive(Clone, Copy, Debug)]
-pub struct Counters {
-    /// Clock ticks since the machine started at which the process began: with the PID, its identity.
-    pub started: u64,
-    /// Clock ticks of processor time.
-    pub ticks: u64,
-    /// When they were read.
-    pub at: Instant,
-}
 
 /// Reads processes and remembers what does not change over a process's life.
 pub struct ProcessReader {
@@ -92,43 +83,30 @@ impl ProcessReader {
         let lifetime = stat.ticks as f64 / self.ticks_per_second * 100.0 / age.max(0.01);
         let process = HostProcess {
             parent: stat.parent,
-            uid,
+            uid: Some(uid),
             user: self.user(uid),
             state: stat.state,
             started: stat.started,
             arguments,
-            cpu_percent: Ok(round(lifetime)),
+            cpu_percent: Ok(rounded(lifetime)),
             cpu_seconds: age,
             memory,
             age,
             container: remembered.container,
-            context: remembered.uses_pytorch.then(pytorch::Context::measured),
+            context: remembered.uses_pytorch.then(Context::measured),
         };
-        Ok((process, Counters { started: stat.started, ticks: stat.ticks, at }))
+        Ok((process, self.counted(&stat, at)))
     }
 
     /// Processor time only.
     pub fn counters(&self, pid: u32) -> Reading<Counters> {
         let stat = Stat::read(&self.folder(pid))?;
-        Ok(Counters { started: stat.started, ticks: stat.ticks, at: Instant::now() })
+        Ok(self.counted(&stat, Instant::now()))
     }
 
-    /// Percent of a core between two readings and the seconds between them; `None` where it is not the same process.
-    pub fn percent_between(&self, before: &Counters, after: &Counters) -> Option<(f64, f64)> {
-        if before.started != after.started {
-            return None;
-        }
-        let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
-        if seconds <= 0.0 {
-            return None;
-        }
-        let ticks = after.ticks.saturating_sub(before.ticks) as f64;
-        Some((round(ticks / self.ticks_per_second / seconds * 100.0), seconds))
-    }
-
-    /// Whether the process is there at all.
-    pub fn exists(&self, pid: u32) -> bool {
-        pid != 0 && self.folder(pid).join("stat").exists()
+    fn counted(&self, stat: &Stat, at: Instant) -> Counters {
+        let processor = Duration::from_secs_f64(stat.ticks as f64 / self.ticks_per_second);
+        Counters { started: stat.started, processor, at }
     }
 
     fn folder(&self, pid: u32) -> PathBuf {
@@ -149,7 +127,7 @@ impl ProcessReader {
         let found = Remembered {
             started: stat.started,
             container: fs::read_to_string(folder.join("cgroup")).ok().and_then(|text| container_of(&text)),
-            uses_pytorch: pytorch::is_mapped(folder),
+            uses_pytorch: mappings::has_pytorch(folder),
             is_settled: age > SETTLED_AFTER,
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,11 +149,6 @@ impl ProcessReader {
         known.users.insert(uid, name.clone());
         name
     }
-}
-
-/// One digit after the point, as psutil gives it.
-fn round(percent: f64) -> f64 {
-    (percent * 10.0).round() / 10.0
 }
 
 struct Stat {
@@ -253,26 +226,5 @@ mod tests {
         assert_eq!(arguments(b"title without zero "), ["title", "without", "zero"]);
         assert!(arguments(b"").is_empty());
         assert_eq!(arguments(b"\xff\xfe\0"), ["\u{fffd}\u{fffd}"]);
-    }
-
-    #[test]
-    fn this_process_is_read_with_its_own_user_and_memory() {
-        let reader = ProcessReader::default();
-        let (process, before) = reader.read(std::process::id()).unwrap();
-        assert_eq!(process.uid, rustix::process::getuid().as_raw());
-        assert!(process.memory > 1 << 20);
-        assert!(process.age < 3600.0 * 24.0);
-        assert!(!process.arguments.is_empty());
-        assert_eq!(process.context, None);
-        let after = reader.counters(std::process::id()).unwrap();
-        assert!(reader.percent_between(&before, &after).is_some());
-        assert!(reader.percent_between(&Counters { started: 1, ..before }, &after).is_none());
-    }
-
-    #[test]
-    fn a_process_that_is_not_there_is_hidden() {
-        let reader = ProcessReader::default();
-        assert_eq!(reader.read(u32::MAX).unwrap_err(), Missing::HiddenProcess);
-        assert!(!reader.exists(0));
     }
 }

@@ -1,0 +1,82 @@
+//! What a node's name and arguments say about it.
+
+use super::argument::RawArgument;
+use super::document::RawNode;
+
+/// Padding with a number, which `pad` is in its usual mode.
+pub(super) const PAD: &str = "aten.constant_pad_nd.default";
+
+/// The operator that a composite with only one thing inside is.
+pub(super) fn renamed<'a>(name: &'a str, node: &RawNode<'_>) -> &'a str {
+    let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
+    let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
+    if name == "aten.pad.default" && is_constant { PAD } else { name }
+}
+
+/// Which node, for people.
+pub(super) fn node_place(node: &RawNode<'_>, at: usize) -> String {
+    let output = || {
+        let mut first = None;
+        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
+        first
+    };
+    match node.name.as_deref().or_else(output) {
+        Some(name) => format!("node `{name}`"),
+        None => format!("nodes[{at}]"),
+    }
+}
+
+/// Shows the names of an argument's tensors.
+pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut impl FnMut(&'a str)) {
+    match argument {
+        RawArgument::Tensor(name) => show(name),
+        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
+        _ => {}
+    }
+}
+
+/// Whether a method that names a type made a call, as far as the file tells.
+pub(super) fn is_by_method(node: &RawNode<'_>) -> bool {
+    let name = node.function.split_once(';').and_then(|(_, function)| function.rsplit('.').next());
+    matches!(name, Some("float" | "double" | "half" | "bfloat16"))
+}
+
+/// Whether a node only computes numbers for Python or checks something.
+pub(super) fn is_for_python(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").unwrap_or(name);
+    ["sym_", "_assert", "_operator.", "math.", "torch.sym_"].iter().any(|start| base.starts_with(start))
+}
+
+/// Whether an operator's results, several or in a list, are views of its first argument.
+pub(super) fn makes_views(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+    matches!(
+        base,
+        "split"
+            | "chunk"
+            | "unbind"
+            | "split_with_sizes"
+            | "tensor_split"
+            | "hsplit"
+            | "vsplit"
+            | "unsafe_split"
+            | "unsafe_chunk"
+    )
+}
+
+/// Whether an operator gives its first argument another shape in place.
+pub(super) fn changes_shape(name: &str) -> bool {
+    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
+    matches!(
+        base,
+        "squeeze_"
+            | "unsqueeze_"
+            | "t_"
+            | "transpose_"
+            | "swapaxes_"
+            | "swapdims_"
+            | "resize_"
+            | "as_strided_"
+            | "set_"
+    )
+}

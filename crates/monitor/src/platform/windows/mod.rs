@@ -1,0 +1,32 @@
+//! Windows: NVML from the driver's own folder, processes from the Windows API. AMD's GPUs are read on Linux only.
+
+mod driver;
+mod process;
+
+use std::sync::Arc;
+
+use sysinfo::System;
+
+pub(crate) use driver::{NO_LIBRARY, NOT_LOADED, advice, nvidia, versions};
+pub use process::{ProcessReader, is_own};
+
+use crate::reading::{Missing, Reading};
+use crate::source::Source;
+
+/// This machine's name.
+pub fn host_name() -> String {
+    let named = || std::env::var("COMPUTERNAME").ok();
+    System::host_name().ok().filter(|name| !name.is_empty()).or_else(named).unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// Bytes of memory that this machine has.
+pub(crate) fn host_memory() -> Reading<u64> {
+    let mut system = System::new().map_err(|error| Missing::Failed(error.to_string()))?;
+    system.refresh_memory();
+    Some(system.total_memory()).filter(|bytes| *bytes > 0).ok_or(Missing::NotSupported)
+}
+
+/// None: AMD's driver for Windows has no files to read.
+pub(crate) fn amd() -> Option<Arc<dyn Source>> {
+    None
+}

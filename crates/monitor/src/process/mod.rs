@@ -1,7 +1,0 @@
-//! Processes as `/proc` shows them.
-
-mod container;
-mod status;
-
-pub use container::container_of;
-pub use status::{Counters, ProcessReader};
