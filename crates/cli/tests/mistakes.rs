@@ -188,11 +188,7 @@ fn layers_take_the_loss_that_estimate_takes() {
 #[test]
 fn a_gpu_whose_memory_is_not_recorded_is_said_to_have_a_range() {
     let (_, out, _) = vramfit(&["estimate", "gpt2", "--batch", "1", "--gpu", "H100 PCIe"], "");
-    assert!(
-        out.contains("which has 72.8 GiB to 80.0 GiB for it") && out.contains("\"total\ncapacity\"")
-            || out.contains("total capacity"),
-        "{out}"
-    );
+    assert!(out.contains("which has 72.8 GiB to 80.0 GiB for it"), "{out}");
     let (_, out, _) = vramfit(&["estimate", "gpt2", "--batch", "1", "--gpu", "H100"], "");
     assert!(out.contains("which has 79.1 GiB for it"), "{out}");
 }
