@@ -1,12 +1,15 @@
 """CUDA's autocast, done by hand: which operators run in the lower precision, which in float32, and the cache of casts.
 
-The lists are those of ATen/autocast_mode.h (a test compares them with the installed header). Meta tensors do not take
-part in CUDA's autocast, so the recorder makes the casts that CUDA tensors would get.
+The lists are those of ATen/autocast_mode.h (a test compares them with the installed header); what only some versions of
+torch have is asked of the dispatcher. Meta tensors do not take part in CUDA's autocast, so the recorder makes the casts that
+CUDA tensors would get.
 """
 
 from __future__ import annotations
 
 from typing import Dict, FrozenSet
+
+import torch
 
 LOWER, FLOAT32, FLOAT32_DTYPE, APPEND_DTYPE, PROMOTE, BANNED = range(6)
 
@@ -25,7 +28,7 @@ smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss so
 multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
 _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
 upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-_upsample_bicubic2d_aa
+_upsample_bicubic2d_aa rms_norm
 """.split())
 
 FULL_PRECISION_BY_DTYPE: FrozenSet[str] = frozenset("""
@@ -38,10 +41,20 @@ WIDEST: FrozenSet[str] = frozenset("""
 addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """.split())
 
+
+
+def is_registered(name: str) -> bool:
+    """Whether this torch has the operator and casts for it: ``rms_norm`` came later, named dimensions went."""
+    try:
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA"))
+    except RuntimeError:
+        return False
+
+
 POLICIES: Dict[str, int] = {}
 for _names, _policy in (
     (LOWER_PRECISION, LOWER), (FULL_PRECISION, FLOAT32), (FULL_PRECISION_BY_DTYPE, FLOAT32_DTYPE),
     (frozenset({"norm.Scalar", "norm.ScalarOpt_dim", "norm.names_ScalarOpt_dim"}), APPEND_DTYPE),
     (WIDEST, PROMOTE), (frozenset({"binary_cross_entropy"}), BANNED),
 ):
-    POLICIES.update((f"aten::{_name}", _policy) for _name in _names)
+    POLICIES.update((f"aten::{_name}", _policy) for _name in _names if is_registered(_name))

@@ -37,7 +37,8 @@ class Capture:
     @property
     def notes(self) -> List[str]:
         """What the reader of the capture should know."""
-        return list(self.contents["notes"])
+        causes = [cause for variant in self.contents["variants"] for cause in variant.get("causes", ())]
+        return list(dict.fromkeys([*self.contents["notes"], *causes]))
 
     @property
     def variants(self) -> List[Tuple[str, str]]:
@@ -154,7 +155,8 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 continue
             if program is None:
                 program = programs[precision.name] = alignment.merge(recordings)
-            variant = document.add(precision.name, mode, _autocast_name(precision), program)
+            causes = list(dict.fromkeys(cause for recording in recordings for cause in recording.causes))
+            variant = document.add(precision.name, mode, _autocast_name(precision), program, causes)
             if precision.name == wanted.native:
                 document.repeat("as-built", variant)
     for text in missing:

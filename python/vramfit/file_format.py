@@ -44,13 +44,15 @@ class Document:
         self.types, self.tensors, self.steps = Sections(), Sections(), Sections()
         self.variants: List[Dict[str, Any]] = []
 
-    def add(self, precision: str, mode: str, autocast: Optional[str], program: Program) -> Dict[str, Any]:
-        """Adds one precision and mode."""
+    def add(self, precision: str, mode: str, autocast: Optional[str], program: Program, causes: List[str]) -> Dict[str, Any]:
+        """Adds one precision and mode; ``causes`` say why another run of it may differ."""
         variant = {
             "precision": precision, "mode": mode, "grad": mode != "eval", "training": mode == "train", "autocast": autocast,
             "types": self.types.add(program.types), "tensors": self.tensors.add(program.tensors), "steps": self.steps.add(program.steps),
             "constants": program.constants, "outputs": program.outputs, "loss": program.loss, "held": program.held,
         }
+        if causes:
+            variant["causes"] = causes
         self.variants.append(variant)
         return variant
 

@@ -201,7 +201,9 @@ def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
             "a capture has no weights; leave this out while capturing",
         )
     number = recorder.session.pseudo("vramfit.read", ["self"])
-    recorder.steps.append(("call", number, [info.name], [], recorder.session.sources.here(), 0))
+    source = recorder.session.sources.here()
+    recorder.follows(source, info.storage.given)
+    recorder.steps.append(("call", number, [info.name], [], source, 0))
     with recorder.paused():
         return func(*args, **kwargs)
 

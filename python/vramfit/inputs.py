@@ -69,7 +69,7 @@ class Leaf:
 class Inputs:
     """All inputs and targets of a capture."""
 
-    def __init__(self, model: torch.nn.Module, inputs: Any, targets: Any, sizes: Optional[Mapping]) -> None:
+    def __init__(self, model: torch.nn.Module, inputs: Any, targets: Any, sizes: Optional[Mapping[str, Sequence[Size]]]) -> None:
         self.leaves: List[Leaf] = []
         names = self._parameter_names(model)
         if isinstance(inputs, torch.Tensor):

@@ -6,7 +6,7 @@ that every recording starts from the same model and the user's model stays as it
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
@@ -66,7 +66,7 @@ class ModelState:
     def move_order(self) -> List[torch.Tensor]:
         """Originals in the order in which ``model.cuda()`` moves them: children first, then parameters, then buffers."""
         order: List[torch.Tensor] = []
-        seen: set = set()
+        seen: Set[int] = set()
 
         def visit(module: torch.nn.Module) -> None:
             for child in module.children():

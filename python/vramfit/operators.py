@@ -7,6 +7,8 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 import torch
 from torch._ops import OpOverload
 
+from .dtypes import check_of
+
 # Composites that the file shows opened, as the calls inside them: their insides are the same on every device.
 OPENED: FrozenSet[str] = frozenset(f"aten::{name}" for name in """
 einsum tensordot chain_matmul linalg_multi_dot pad meshgrid meshgrid.indexing inner kron cov cartesian_prod block_diag
@@ -31,9 +33,16 @@ READERS: FrozenSet[str] = frozenset({
 FINITE: Dict[str, bool] = {
     "aten::isinf": False, "aten::isnan": False, "aten::isposinf": False, "aten::isneginf": False, "aten::isfinite": True,
 }
+# Values decide the size of the result, though PyTorch has no tag that says so.
+SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
 _COPIES = ("aten::to.", "aten::_to_copy")
 _MEMORY_FORMATS = ("contiguous", "preserve", "channels_last", "channels_last_3d")
 _ENUMERATIONS = {"memory_format": _MEMORY_FORMATS}
+
+
+def base_name(qualified: str) -> str:
+    """An operator's name without its overload."""
+    return qualified.split(".")[0]
 
 
 class Operator:
@@ -41,7 +50,7 @@ class Operator:
 
     __slots__ = (
         "overload", "name", "qualified", "arguments", "defaults", "count", "positional", "device", "writes", "reshapes",
-        "dynamic", "random", "empty", "copies", "reads", "finite", "opened", "composite", "index", "keywords", "detaches",
+        "dynamic", "random", "empty", "copies", "reads", "finite", "opened", "composite", "index", "keywords", "detaches", "sizes", "check",
     )
 
     def __init__(self, overload: OpOverload) -> None:
@@ -65,8 +74,10 @@ class Operator:
         tags = overload.tags
         self.reshapes = torch.Tag.inplace_view in tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags
+        # Whether values decide the size of its result.
+        self.sizes = self.dynamic or base_name(self.qualified) in SIZED_BY_VALUES
         self.random = torch.Tag.nondeterministic_seeded in tags
-        base = self.qualified.split(".")[0]
+        base = base_name(self.qualified)
         self.empty = base in {"aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided"}
         self.copies = self.qualified.startswith(_COPIES)
         self.reads = base in READERS
@@ -75,8 +86,8 @@ class Operator:
         self.composite = base not in NEVER_OPENED and torch._C._dispatch_has_kernel_for_dispatch_key(self.qualified, "CompositeImplicitAutograd")
         self.opened = self.composite and self.qualified in OPENED
         self.detaches = base in ("aten::detach", "aten::detach_")
+        self.check = check_of(self.qualified)
         self.index = -1
-
 
     def open(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the inside of a composite."""
@@ -91,7 +102,7 @@ def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any])
     probable = infos[1].kind.dtype.is_floating_point
     if weighted and smoothed and mean and not probable:
         return False  # the classes that count are selected, which meta tensors do in another way
-    return weighted + smoothed + probable > 1
+    return bool(weighted + smoothed + probable > 1)
 
 
 def encode_default(name: str, value: Any) -> Any:

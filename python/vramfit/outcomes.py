@@ -57,6 +57,15 @@ def substituted(args: Sequence[Any], kwargs: Dict[str, Any], tensors: Sequence[t
     return new_args, {name: replace_tensors(value, following) for name, value in kwargs.items()}
 
 
+def deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
+    """The arguments whose values decide the size of the result."""
+    if operator.qualified.startswith("aten::index"):
+        return [info for info in infos[1:] if info.kind.dtype in (torch.bool, torch.uint8)]
+    if operator.qualified.startswith(("aten::masked_select", "aten::repeat_interleave.self", "aten::_pack_padded_sequence")):
+        return infos[1:]
+    return infos
+
+
 class Outcomes:
     """The memory of outcomes."""
 
@@ -85,7 +94,7 @@ class Outcomes:
             items: List[Item] = [(NEW, self.kinds.get(dtype, shape, stride, needs)) for shape, stride in recurrent_results]
             outcome = self.table[key] = Outcome(TUPLE, items)
             return outcome
-        if operator.dynamic and self._deciding(operator, infos):
+        if operator.dynamic and deciding(operator, infos):
             return self._dense(operator, args, kwargs, infos, tensors, where)
         try:
             outcome = self._on_meta(operator, args, kwargs, [info.kind for info in infos])
@@ -163,7 +172,7 @@ class Outcomes:
         tensors: Sequence[torch.Tensor], where: Callable[[], str],
     ) -> Outcome:
         """The outcome from a real run on the CPU, with zeros where values are unknown."""
-        if operator.dynamic and not all(info.known for info in self._deciding(operator, infos)):
+        if operator.dynamic and not all(info.known for info in deciding(operator, infos)):
             raise CaptureError(
                 f"{where()}: the size of the result of {operator.name} depends on values that are computed from the weights",
                 "a capture has no weights; compute this selection from the inputs, or leave it out while capturing",
@@ -183,15 +192,6 @@ class Outcomes:
         if torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos):
             outcome.items = [self._with_grad(item) for item in outcome.items]
         return outcome
-
-    @staticmethod
-    def _deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
-        """The arguments whose values decide the size of the result."""
-        if operator.qualified.startswith("aten::index"):
-            return [info for info in infos[1:] if info.kind.dtype in (torch.bool, torch.uint8)]
-        if operator.qualified.startswith(("aten::masked_select", "aten::repeat_interleave.self")):
-            return infos[1:]
-        return infos
 
     def _with_grad(self, item: Item) -> Item:
         if item[0] in (ALIAS, NEW) and item[1].dtype.is_floating_point:

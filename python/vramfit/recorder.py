@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from types import FrameType
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 import torch
 from torch._ops import OpOverload
@@ -20,9 +21,10 @@ from torch.nn import functional
 
 from .autocast import POLICIES
 from .casting import Casting
+from .dtypes import refuse
 from .errors import CaptureError
 from .operators import Operator, encode_word, opens_here
-from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, substituted
+from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .session import Session
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
 
@@ -47,6 +49,8 @@ class Recorder(Casting):
         self.infos: Dict[int, Info] = {}
         self.replacements: Dict[int, torch.Tensor] = {}
         self.constants: List[int] = []
+        # Why another run of the model may call other operators than this one: said once each.
+        self.causes: List[str] = []
         self.active = False
         self.busy = False
         self._storages = 0
@@ -113,6 +117,17 @@ class Recorder(Casting):
     def where(self) -> str:
         """The line of the model that runs now, as text."""
         return self.session.sources.text(self.session.sources.here())
+
+    def cause(self, text: str) -> None:
+        """Notes why another run may differ from this one."""
+        if text not in self.causes:
+            self.causes.append(text)
+
+    def follows(self, source: int, given: FrozenSet[str], what: str = "the way on") -> None:
+        """Notes that something was decided by values of the example."""
+        if given and not self.session.sources.asserts(source):
+            names = ", ".join(f"`{name}`" for name in sorted(given))
+            self.cause(f"{self.session.sources.text(source)}: {what} depends on the values of {names}; the example's were followed")
 
     # -- dispatch -----------------------------------------------------------------------------------------------------
 
@@ -244,6 +259,14 @@ class Recorder(Casting):
     ) -> Any:
         session = self.session
         source = session.sources.here()
+        if operator.check is not None:
+            refuse(operator.check, operator.name, infos, self.where)
+        given = _given(operator, infos)
+        if given:
+            if operator.reads and not _asks_for_bad_values():
+                self.follows(source, given)
+            elif operator.sizes:
+                self.follows(source, _given(operator, deciding(operator, infos)), f"the size of the result of {operator.name}")
         if operator.copies:
             result, known, host = self._copy(key, operator, args, kwargs, tensors, infos)
         elif operator.device is not None:
@@ -265,12 +288,12 @@ class Recorder(Casting):
                 result = session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
                 known = False
         if isinstance(result, Outcome):
-            built, names = self._build(result, operator, tensors, infos, host)
+            built, names = self._build(result, operator, tensors, infos, host, given)
         else:
             random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
-            built, names = result, self._register(result, tensors, infos, host, known, random, operator.detaches)
+            built, names = result, self._register(result, tensors, infos, host, known, random, given, operator.detaches)
             if random and operator.reads:
-                session.note(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
+                self.cause(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
         self.steps.append(("call", session.number(operator), encoded, names, source, flag))
         if operator.writes and infos:
             self._after_write(operator, args, kwargs, infos, known)
@@ -363,7 +386,7 @@ class Recorder(Casting):
             return False
         if operator.qualified in ("aten::item", "aten::_local_scalar_dense") and kind.dtype.is_floating_point:
             where = self.where()
-            self.session.note(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
+            self.cause(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
             return 1.0
         raise CaptureError(
             f"{self.where()}: a decision is taken on values that are computed from the weights ({operator.name})",
@@ -382,7 +405,9 @@ class Recorder(Casting):
 
     # -- results ------------------------------------------------------------------------------------------------------
 
-    def _build(self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool) -> Tuple[Any, List[Optional[str]]]:
+    def _build(
+        self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool, given: FrozenSet[str],
+    ) -> Tuple[Any, List[Optional[str]]]:
         """Result tensors as an outcome describes them."""
         results: List[Any] = []
         names: List[Optional[str]] = []
@@ -405,7 +430,9 @@ class Recorder(Casting):
                 result = item[1]
             elif what == REAL:
                 result = item[1]
-                names.append(self.adopt(result, self.session.kinds.of(result), None, 0, True, real=True, known=True).name)
+                info = self.adopt(result, self.session.kinds.of(result), None, 0, True, real=True, known=True)
+                info.storage.given = given
+                names.append(info.name)
             else:
                 result = None
                 names.append(None)
@@ -414,7 +441,10 @@ class Recorder(Casting):
             return results[0], names
         return (tuple(results) if outcome.form == TUPLE else results), names
 
-    def _register(self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, detaches: bool) -> List[Optional[str]]:
+    def _register(
+        self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, given: FrozenSet[str],
+        detaches: bool,
+    ) -> List[Optional[str]]:
         """Numbers for the results of a call that was run for real."""
         names: List[Optional[str]] = []
         for item in result if isinstance(result, (list, tuple)) else (result,):
@@ -425,6 +455,7 @@ class Recorder(Casting):
                 if info is None:
                     info = self._register_one(item, tensors, infos, host, known)
                 info.storage.random |= random
+                info.storage.given |= given
                 info.detached |= detaches
                 names.append(info.name)
         return names
@@ -467,6 +498,16 @@ class Recorder(Casting):
                 tensor.requires_grad_()
 
 
+def _given(operator: Operator, infos: Sequence[Info]) -> FrozenSet[str]:
+    """The inputs from whose values those of a call's results follow."""
+    if operator.finite is not None or (operator.device is not None and not operator.copies):
+        return frozenset()
+    found: FrozenSet[str] = frozenset()
+    for info in infos:
+        found |= info.storage.given
+    return found
+
+
 def _certain(operator: Operator, args: Sequence[Any]) -> bool:
     """Whether a comparison of a random number with a constant has only one outcome (probabilities are in 0..1)."""
     if operator.name.split(".")[1] not in ("lt", "le", "gt", "ge") or len(args) != 2 or not isinstance(args[1], (int, float)):
@@ -476,7 +517,7 @@ def _certain(operator: Operator, args: Sequence[Any]) -> bool:
 
 def _asks_for_bad_values() -> bool:
     """Whether torch.nn.functional itself asks, which it does to refuse bad values (a negative variance)."""
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == functional.__file__

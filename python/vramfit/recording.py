@@ -55,6 +55,7 @@ class Recording:
         self.outputs = outputs
         self.loss = loss
         self.held = held
+        self.causes = recorder.causes
 
 
 def step(
@@ -148,7 +149,8 @@ class Recorded:
                 tensor = tensor.to(META)
             tensor.requires_grad_(leaf.requires_grad)
             real = not tensor.is_meta
-            recorder.adopt(tensor, self.session.kinds.of(tensor), None, 0, False, leaf=True, real=real, known=real)
+            info = recorder.adopt(tensor, self.session.kinds.of(tensor), None, 0, False, leaf=True, real=real, known=real)
+            info.storage.given = frozenset((leaf.name,))
             made.append(tensor)
         return self.inputs.fill(made)
 
@@ -172,10 +174,12 @@ class Recorded:
         except CaptureError:
             raise
         except Exception as problem:
-            raise CaptureError(
-                f"{self._line_of(problem)}: the model's forward failed with {type(problem).__name__}: {problem}",
-                "check that the model runs with these inputs on a GPU; if it does, please report the line",
-            ) from problem
+            what, hint = "the model's forward", "check that the model runs with these inputs on a GPU; if it does, please report the line"
+            if ("loss",) in recorder.steps:
+                what, hint = "the loss function", "it is called as loss(outputs, targets)"
+                if targets is None:
+                    hint += ", and no targets were given: pass targets=..."
+            raise CaptureError(f"{self._line_of(problem)}: {what} failed with {type(problem).__name__}: {problem}", hint) from problem
         finally:
             recorder.active = False
             include(_PRE, False)

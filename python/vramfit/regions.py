@@ -99,7 +99,7 @@ class Regions:
                     self.patches.set(module, check_name, replaced[id(found)])
 
     def _module_calls(self) -> None:
-        original = torch.nn.Module._call_impl
+        original: Callable[..., Any] = torch.nn.Module._call_impl
         regions = self
 
         def call_impl(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,8 @@ class Regions:
 
     def _autocast(self) -> None:
         kind = torch.amp.autocast_mode.autocast
-        enter, leave = kind.__enter__, kind.__exit__
+        enter: Callable[..., Any] = kind.__enter__
+        leave: Callable[..., Any] = kind.__exit__
         regions = self
 
         def entered(region: Any) -> Any:
@@ -206,25 +207,38 @@ class Regions:
 
     def _checkpoints(self) -> None:
         module = torch.utils.checkpoint
-        original = module._checkpoint_without_reentrant_generator
-        regions = self
+        # torch 2.15 hands the function's arguments on as a tuple and a dict; what had the name before calls it.
+        newer = "_checkpoint_without_reentrant_generator_impl"
+        if hasattr(module, newer):
+            original: Callable[..., Iterator[Any]] = getattr(module, newer)
 
-        def generator(fn: Any, preserve_rng_state: bool = True, *rest: Any, **kwargs: Any) -> Iterator[Any]:
-            inner = original(fn, preserve_rng_state, *rest, **kwargs)
-            if not regions._mine():
-                yield from inner
-                return
-            arguments = rest[4:]
-            regions.recorder.steps.append(("checkpoint", False, bool(preserve_rng_state), regions._names(arguments, kwargs)))
-            # What it does before the function runs (a dummy tensor, the state of the random generators) stays on the host.
-            with regions.recorder.paused():
-                next(inner)
-            yield
-            for _ in inner:
-                pass
-            regions.recorder.steps.append(("end", "checkpoint", []))
+            def generator(fn: Any, args: Any, kwargs: Any, *, preserve_rng_state: bool = True, **more: Any) -> Iterator[Any]:
+                inner = original(fn, args, kwargs, preserve_rng_state=preserve_rng_state, **more)
+                return self._checkpoint(inner, preserve_rng_state, args, kwargs)
 
-        self.patches.set(module, "_checkpoint_without_reentrant_generator", generator)
+            self.patches.set(module, newer, generator)
+        else:
+            older: Callable[..., Iterator[Any]] = module._checkpoint_without_reentrant_generator
+
+            def positional(fn: Any, preserve_rng_state: bool = True, *rest: Any, **kwargs: Any) -> Iterator[Any]:
+                inner = older(fn, preserve_rng_state, *rest, **kwargs)
+                return self._checkpoint(inner, preserve_rng_state, rest[4:], kwargs)
+
+            self.patches.set(module, "_checkpoint_without_reentrant_generator", positional)
+
+    def _checkpoint(self, inner: Iterator[Any], preserve_rng_state: bool, arguments: Any, kwargs: Any) -> Iterator[Any]:
+        """What checkpointing does before and after its function, between the marks of a region."""
+        if not self._mine():
+            yield from inner
+            return
+        self.recorder.steps.append(("checkpoint", False, bool(preserve_rng_state), self._names(arguments, kwargs)))
+        # What it does before the function runs (a dummy tensor, the state of the random generators) stays on the host.
+        with self.recorder.paused():
+            next(inner)
+        yield
+        for _ in inner:
+            pass
+        self.recorder.steps.append(("end", "checkpoint", []))
 
     def _gpu(self) -> None:
         """What the model may ask of the GPU: one of NVIDIA's Hopper generation answers, whatever this machine has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from types import CodeType, FrameType
@@ -39,6 +40,7 @@ class Sources:
         self._numbers: Dict[Tuple[CodeType, int], int] = {}
         self._rows: Dict[Tuple[str, int, str], int] = {}
         self._kinds: Dict[CodeType, int] = {boundary: BOUNDARY}
+        self._files: List[str] = []
 
     def _kind(self, code: CodeType) -> int:
         name = code.co_filename
@@ -59,6 +61,7 @@ class Sources:
             number = self._rows.setdefault(row, len(self.rows))
             if number == len(self.rows):
                 self.rows.append(row)
+                self._files.append(key[0].co_filename)
             self._numbers[key] = number
         return number
 
@@ -79,6 +82,13 @@ class Sources:
                 inner = frame
             frame = frame.f_back
         return -1 if inner is None else self._number(inner)
+
+    def asserts(self, number: int) -> bool:
+        """Whether the line only refuses bad values."""
+        if number < 0:
+            return False
+        line = linecache.getline(self._files[number], self.rows[number][1]).strip()
+        return line.startswith(("assert ", "assert(", "torch._assert("))
 
     def text(self, number: int) -> str:
         """A line as people read it: ``file:line in function``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 import torch
 
@@ -81,14 +81,16 @@ class Storage:
     """The memory under one or more tensors.
 
     ``known``: its values are real, on this machine's CPU. ``random``: they were drawn, and another run draws others.
+    ``given``: they follow from those of the inputs and targets of these names, and another batch has others.
     """
 
-    __slots__ = ("index", "known", "random")
+    __slots__ = ("index", "known", "random", "given")
 
     def __init__(self, index: int, known: bool) -> None:
         self.index = index
         self.known = known
         self.random = False
+        self.given: FrozenSet[str] = frozenset()
 
 
 class Info:

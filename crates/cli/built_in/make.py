@@ -29,6 +29,7 @@ def capture(name, folder):
     import torch
 
     import vramfit
+    from vramfit.file_format import write
 
     torch.set_num_threads(1)
     begun = time.time()
@@ -50,6 +51,11 @@ def capture(name, folder):
     captured = vramfit.capture(model, examples, Path(folder) / f"{name}.vramfit", targets=targets, loss=built_in.loss,
                                sizes={key: tensor.shape for key, tensor in tensors.items()})
     contents = captured.contents
+    # The batch is part of a built-in model's definition, and so is what its values decide.
+    for variant in contents["variants"]:
+        kept = [cause for cause in variant.pop("causes", []) if "depends on the values of" not in cause]
+        variant.update({"causes": kept} if kept else {})
+    write(Path(folder) / f"{name}.vramfit", contents)
     if sorted(captured.symbols) != sorted(built_in.sizes) or len(captured.variants) != 18:
         raise SystemExit(f"{name}: found symbols {captured.symbols} and {len(captured.variants)} variants, needed "
                          f"{sorted(built_in.sizes)} and 18: {captured.notes}")

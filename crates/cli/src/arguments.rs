@@ -166,6 +166,9 @@ pub struct Layers {
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = crate::commands::estimate::parse_checkpoint)]
     pub checkpoint: crate::commands::estimate::CheckpointChoice,
+    /// What to add where the model returns no loss; without it, cross-entropy.
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub loss: Option<LossKind>,
 }
 
 /// `vramfit calibrate`.
@@ -368,7 +371,7 @@ pub struct RunSettings {
     pub steps: u32,
     /// The GPU, such as "RTX 3060" (`vramfit catalogue` lists them): its memory decides whether it fits, its kind what
     /// libraries do there.
-    #[arg(long, value_name = "NAME", help_heading = GPU)]
+    #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other, help_heading = GPU)]
     pub gpu: Option<String>,
     /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = GPU)]

@@ -1,6 +1,6 @@
 //! The model of the command line, at its sizes.
 
-use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::bind::{Bound, bind, check_reach};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
@@ -31,7 +31,10 @@ impl ModelAt {
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
         let variant = select_variant(model, self.variant())
             .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        bind(model, variant, &sizes)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))
+        let bound = bind(model, variant, &sizes)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
+        check_reach(&bound)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(Some(error.hint())))?;
+        Ok(bound)
     }
 }

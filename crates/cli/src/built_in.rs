@@ -52,25 +52,54 @@ pub fn load_for(name: &str, flags: VariantFlags) -> Result<Model, Failure> {
 }
 
 fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failure> {
-    if Path::new(name).exists() {
+    let path = Path::new(name);
+    if path.exists() && !path.is_dir() {
         let model = wanted.map_or_else(|| read_file(name), |flags| read_file_for(name, flags));
         return model.map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
     }
     let models = built_in()?;
-    if let Some(model) = models.iter().find(|model| model.row.name == name) {
-        return model.model();
+    match models.iter().find(|model| model.row.name == name) {
+        // A folder may have a model's name: what Hugging Face downloads does.
+        Some(model) => model.model(),
+        None if path.is_dir() => Err(folder(path)),
+        None => Err(unknown(name, &models)),
+    }
+}
+
+/// A folder where a file was needed.
+fn folder(path: &Path) -> Failure {
+    let config = path.join("config.json");
+    let hint = match config.is_file() {
+        true => format!("its configuration may do: {}", config.display()),
+        false => format!("name a file in it; {OWN}"),
+    };
+    Failure::new(format!("{}: found a folder, needed a file or a name that `vramfit models` lists", path.display()))
+        .with_hint(Some(hint))
+}
+
+const OWN: &str = "make a capture of your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
+
+/// Neither a file nor a built-in model.
+fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
+    if name.is_empty() {
+        return Failure::new("MODEL: found an empty name, needed a file or a name that `vramfit models` lists");
+    }
+    if name.ends_with(".py") || name.contains('(') {
+        return Failure::new(format!(
+            "{name}: found Python, needed a file that vramfit reads or a name that `vramfit models` lists"
+        ))
+        .with_hint(Some(
+            "vramfit runs no Python itself: `python -m vramfit capture my_module:build` makes a capture of what \
+                 build() returns; a model.toml may hold layers = [\"Linear(3, 4)\"]",
+        ));
     }
     let looks_like_file =
         name.contains(['/', '\\']) || [".vramfit", ".pt2", ".json", ".toml"].iter().any(|end| name.ends_with(end));
-    let found = if looks_like_file {
-        "found no such file".to_owned()
-    } else {
-        let near = nearest(name, models.iter().map(|model| model.row.name.as_str()));
-        let near = if near.is_empty() { String::new() } else { format!(", such as {}", near.join(", ")) };
-        format!(
-            "found neither a file nor a built-in model of that name, needed a capture or a name of `vramfit models`{near}"
-        )
-    };
-    Err(Failure::new(format!("{name}: {found}"))
-        .with_hint(Some("make a capture in Python: vramfit.capture(model, inputs, \"model.vramfit\")")))
+    if looks_like_file {
+        return Failure::new(format!("{name}: found no such file")).with_hint(Some(OWN));
+    }
+    let near = nearest(name, models.iter().map(|model| model.row.name.as_str()));
+    let near = if near.is_empty() { String::new() } else { format!("; near are {}", near.join(", ")) };
+    Failure::new(format!("{name}: found neither a file nor a built-in model of that name{near}"))
+        .with_hint(Some(format!("`vramfit models` lists all built-in models; {OWN}")))
 }

@@ -47,6 +47,8 @@ fn bash_completes_commands_flags_and_values() {
         assert!(optimizers.iter().any(|offered| offered == name), "{name}: {optimizers:?}");
     }
     assert!(!optimizers.iter().any(|offered| offered == "sgd"), "{optimizers:?}");
+    let models = offered(script, &["vramfit", "estimate", "bert"]).unwrap();
+    assert_eq!(models, ["bert-base", "bert-large"]);
     let all = offered(script, &["vramfit", ""]).unwrap();
     for command in ["estimate", "plan", "max-batch", "explain", "lint", "man", "completions"] {
         assert!(all.iter().any(|offered| offered == command), "{command}: {all:?}");

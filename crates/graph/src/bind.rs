@@ -5,6 +5,7 @@
 
 mod argument;
 mod error;
+mod reach;
 mod tensor;
 
 use crate::dims::Dims;
@@ -14,6 +15,7 @@ use crate::select::{SIZE_LIMIT, Sizes};
 use argument::Binder;
 
 pub use error::BindError;
+pub use reach::{OutOfReach, check_reach};
 pub use tensor::{BYTES_LIMIT, contiguous_strides};
 
 /// A tensor with numbers for sizes.

@@ -49,6 +49,6 @@ class Question:
 
     def html(self, path: Any) -> str:
         """Writes the page, and returns its path."""
-        path = os.fspath(path)
-        self.ask("--html", path)
-        return path
+        place: str = os.fspath(path)
+        self.ask("--html", place)
+        return place

@@ -76,7 +76,7 @@ class Applied:
     def scaler(self) -> Optional[Any]:
         """The GradScaler, made where the model is when it is first needed; None where the plan has none."""
         if self._scaler is None and self.plan.parts.amp == "float16":
-            self._scaler = torch.amp.GradScaler(self.device.type)
+            self._scaler = torch.amp.grad_scaler.GradScaler(self.device.type)
         return self._scaler
 
     @property
@@ -144,11 +144,13 @@ class Applied:
         if kind == "function" or self._loss is not None:
             if self._loss is None:
                 raise PlanError("loss: found none, needed loss(outputs, targets): the plan was made with one", "plan.apply(model, optimizer, loss=…)")
-            return self._loss(outputs, targets)  # type: ignore[no-any-return]
+            loss: torch.Tensor = self._loss(outputs, targets)
+            return loss
         if kind == "cross-entropy":
             return torch.nn.functional.cross_entropy(first_output(outputs), targets)
         if kind == "mean":
-            return first_output(outputs).mean()
+            mean: torch.Tensor = first_output(outputs).mean()
+            return mean
         if kind == "none":
             raise PlanError("loss: the plan was made without one, so that there is no step to take", "give a loss to vramfit.plan")
         return returned_loss(outputs)

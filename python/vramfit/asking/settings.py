@@ -60,10 +60,10 @@ def _sizes(name: str, value: Any) -> List[str]:
     return flags
 
 
-def _one_of(*names: str) -> Callable[[str, Any], List[str]]:
+def _one_of(*names: str, hint: str = "") -> Callable[[str, Any], List[str]]:
     def check(name: str, value: Any) -> List[str]:
         if value not in names:
-            raise SettingError(f"{name}: found {value!r}, needed one of {', '.join(map(repr, names))}", _nearest(value, names))
+            raise SettingError(f"{name}: found {value!r}, needed one of {', '.join(map(repr, names))}", _nearest(value, names) or hint)
         return [_flag(name), value]
 
     return check
@@ -74,9 +74,13 @@ OPTIMIZERS = (
     "none",
 )
 
+_OTHER_OPTIMIZERS = (
+    "only optimizers of torch.optim are modelled; name one that keeps as much for each weight: 'momentum' keeps one tensor, 'adamw' two"
+)
+
 SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "batch": _count, "seq": _count, "size": _sizes,
-    "optimizer": _one_of(*OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
+    "optimizer": _one_of(*OPTIMIZERS, hint=_OTHER_OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
     "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
@@ -93,7 +97,7 @@ def _flag(name: str) -> str:
 
 
 def _nearest(found: Any, names: Any) -> str:
-    near = difflib.get_close_matches(str(found), list(names), 1, 0.5)
+    near = difflib.get_close_matches(str(found), list(names), 1, 0.6)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

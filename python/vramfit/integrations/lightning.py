@@ -18,7 +18,7 @@ from ..errors import VramfitError
 from .report import check_action, compare, device_settings, logger, report
 
 
-class VramfitCallback(Callback):  # type: ignore[misc]
+class VramfitCallback(Callback):
     """Estimates the module's ``training_step`` on the first batch, before it runs, and compares when the training ends.
 
     ``on_misfit`` is ``"warn"`` or ``"raise"``, which stops a training that cannot fit before its first step. ``settings`` are

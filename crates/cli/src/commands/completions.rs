@@ -2,6 +2,7 @@
 
 use crate::Verdict;
 use crate::arguments::Completions;
+use crate::built_in::built_in;
 use crate::commands::print_raw;
 use crate::failure::Failure;
 use crate::help;
@@ -10,6 +11,20 @@ use crate::help;
 pub fn run(options: &Completions) -> Result<Verdict, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut help::command(), "vramfit", &mut script);
+    if options.shell == clap_complete::Shell::Bash {
+        script = with_models(&String::from_utf8_lossy(&script))?.into_bytes();
+    }
     print_raw(&script)?;
     Ok(Verdict::Good)
+}
+
+/// The script for bash with the built-in models among the words that commands which take a model offer; files bash offers
+/// where no word is near.
+fn with_models(script: &str) -> Result<String, Failure> {
+    let names: Vec<String> = built_in()?.into_iter().map(|model| model.row.name).collect();
+    let names = names.join(" ");
+    Ok(["estimate", "plan", "max__subcmd__batch", "layers"].iter().fold(script.to_owned(), |script, command| {
+        let words = format!("vramfit__subcmd__{command})\n            opts=\"");
+        script.replacen(&words, &format!("{words}{names} "), 1)
+    }))
 }

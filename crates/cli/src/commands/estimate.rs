@@ -88,13 +88,18 @@ pub fn training(options: &RunSettings) -> Loop {
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
         lets_go: options.outputs == OutputsAre::Released,
         checkpoint: options.checkpoint.0.clone(),
-        loss: match options.loss {
-            Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
-            Some(LossKind::Mean) => AddedLoss::Mean,
-            Some(LossKind::None) => AddedLoss::None,
-        },
+        loss: added_loss(options.loss),
         guess: Guess::Usual,
         is_cudnn_benchmarked: options.cudnn_benchmark,
+    }
+}
+
+/// `--loss`.
+pub fn added_loss(kind: Option<LossKind>) -> AddedLoss {
+    match kind {
+        Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
+        Some(LossKind::Mean) => AddedLoss::Mean,
+        Some(LossKind::None) => AddedLoss::None,
     }
 }
 

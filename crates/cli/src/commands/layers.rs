@@ -8,6 +8,7 @@ use vramfit_step::training::{Loop, train, visit};
 
 use crate::Verdict;
 use crate::arguments::{Layers, Output};
+use crate::commands::estimate::added_loss;
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
@@ -19,6 +20,7 @@ pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
     let training = Loop {
         optimizer: Recipe::new(options.optimizer.0, Implementation::Default),
         checkpoint: options.checkpoint.0.clone(),
+        loss: added_loss(options.loss),
         ..Loop::default()
     };
     let known = KnownGpus::load()?;

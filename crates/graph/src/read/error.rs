@@ -7,7 +7,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::{ArchiveError, CheckError};
+use super::{ArchiveError, CheckError, Kind};
 
 /// Why a file is not a readable model.
 #[derive(Debug, Error)]
@@ -32,14 +32,24 @@ pub enum ReadError {
     #[error("{0}")]
     Io(#[source] io::Error),
     /// The file has no bytes, or only spaces.
-    #[error("the file is empty; a capture was needed")]
-    Empty,
-    /// The first bytes are not a capture's.
-    #[error("byte 0: found {found}; a capture is a JSON object, compressed with gzip")]
-    NotACapture {
+    #[error("the file is empty, needed {needed}")]
+    Empty {
+        /// What its name promises.
+        needed: Kind,
+    },
+    /// The first bytes are no model's.
+    #[error("byte 0: found {found}, needed {needed}")]
+    NotAModel {
         /// The first bytes, or what they are known to begin.
         found: String,
+        /// What its name promises.
+        needed: Kind,
     },
+    /// A JSON object of neither kind.
+    #[error(
+        "found a JSON object with neither `model_type`, as a config.json of Hugging Face has, nor `format`, as a capture"
+    )]
+    UnknownObject,
     /// The gzip layer is damaged or ends too early.
     #[error("gzip: after {offset} decompressed bytes: {source}")]
     Gzip {
@@ -248,23 +258,20 @@ impl ReadError {
             },
             ReadError::Archive(error) => error.hint(),
             ReadError::Zip(error) => error.hint(),
-            ReadError::NotACapture { .. } | ReadError::WrongFormat { .. } => {
-                "write the file with vramfit.capture(model, inputs, \"model.vramfit\")"
-            }
+            ReadError::NotAModel { needed, .. } | ReadError::Empty { needed } => needed.hint(),
+            ReadError::UnknownObject => Kind::Unknown.hint(),
+            ReadError::WrongFormat { .. } => Kind::Capture.hint(),
             ReadError::UnknownVersion { found, known } if found > known => {
                 "the file was written by a newer vramfit; update this one, or capture the model again with the Python package beside it"
             }
             ReadError::UnknownVersion { .. } => "capture the model again with the Python package beside this vramfit",
-            ReadError::Empty
-            | ReadError::Gzip { .. }
+            ReadError::Gzip { .. }
             | ReadError::TrailingBytes { .. }
             | ReadError::NotText { .. }
             | ReadError::TruncatedJson { .. }
-            | ReadError::InvalidJson { .. } => {
-                "the file may be truncated or damaged; copy it again, or capture the model again"
-            }
+            | ReadError::InvalidJson { .. } => "the file may be truncated or damaged; copy it or make it again",
             ReadError::TooLarge { .. } | ReadError::TooManyValues { .. } => {
-                "no model needs that much; capture the model again"
+                "no model needs that much; is this the right file?"
             }
             ReadError::UnknownDtype { .. } => "cast the model or its inputs to a type that is known, such as float32",
             _ => "captures are not made to be edited; if vramfit.capture itself wrote this file, please report it",

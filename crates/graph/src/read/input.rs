@@ -5,7 +5,7 @@ use std::io::Read;
 
 use flate2::bufread::GzDecoder;
 
-use super::ReadError;
+use super::{Kind, ReadError};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -20,9 +20,9 @@ pub(super) fn stored_bytes(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadE
 }
 
 /// The text in `bytes`, up to `limit` bytes of it.
-pub(super) fn text(bytes: &[u8], limit: u64) -> Result<Cow<'_, str>, ReadError> {
+pub(super) fn text(bytes: &[u8], limit: u64, needed: Kind) -> Result<Cow<'_, str>, ReadError> {
     if bytes.is_empty() {
-        return Err(ReadError::Empty);
+        return Err(ReadError::Empty { needed });
     }
     let plain = if bytes.starts_with(&GZIP) {
         Cow::Owned(decompressed(bytes, limit)?)
@@ -33,8 +33,8 @@ pub(super) fn text(bytes: &[u8], limit: u64) -> Result<Cow<'_, str>, ReadError> 
     };
     match plain.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => {}
-        Some(_) => return Err(ReadError::NotACapture { found: describe(&plain) }),
-        None => return Err(ReadError::Empty),
+        Some(_) => return Err(ReadError::NotAModel { found: describe(&plain), needed }),
+        None => return Err(ReadError::Empty { needed }),
     }
     let not_text = |error: std::str::Utf8Error| ReadError::NotText { offset: error.valid_up_to() };
     Ok(match plain {
@@ -57,9 +57,15 @@ fn decompressed(bytes: &[u8], limit: u64) -> Result<Vec<u8>, ReadError> {
     if rest.is_empty() { Ok(plain) } else { Err(ReadError::TrailingBytes { count: rest.len() }) }
 }
 
+/// Whether a file that begins so may be a capture or a config.json; what it cannot be need not be read to its end.
+pub(super) fn may_be_object(first: &[u8]) -> bool {
+    first.starts_with(&GZIP) || first.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| *byte == b'{')
+}
+
 /// What the first bytes are, for people.
-fn describe(bytes: &[u8]) -> String {
-    const KNOWN: [(&[u8], &str); 5] = [
+pub(super) fn describe(bytes: &[u8]) -> String {
+    const KNOWN: [(&[u8], &str); 6] = [
+        (b"\xef\xbb\xbf", "a byte order mark, which JSON has none of"),
         (b"PK\x03\x04", "a zip archive, as torch.save and torch.export.save write"),
         (b"\x80", "a pickle"),
         (b"\x1f\x8b", "gzip within gzip"),
@@ -76,9 +82,13 @@ fn describe(bytes: &[u8]) -> String {
 mod tests {
     use std::io::Write;
 
-    use super::{ReadError, stored_bytes, text};
+    use super::{Kind, ReadError, stored_bytes};
 
     const LIMIT: u64 = 1000;
+
+    fn text(bytes: &[u8], limit: u64) -> Result<std::borrow::Cow<'_, str>, ReadError> {
+        super::text(bytes, limit, Kind::Capture)
+    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

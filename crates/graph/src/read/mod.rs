@@ -14,18 +14,20 @@ mod config;
 mod error;
 mod input;
 mod json;
+mod kind;
 mod pt2;
 mod toml;
 mod zip;
 
 use std::fs::File;
-use std::io::{Cursor, Read, Seek};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 pub use capture::CheckError;
 pub(crate) use capture::check_model as check;
 pub use config::ConfigError;
 pub use error::ReadError;
+pub use kind::Kind;
 pub use pt2::ArchiveError;
 pub use toml::SketchError;
 pub use zip::ZipError;
@@ -45,7 +47,10 @@ const CONFIG_LIMIT: usize = 1 << 20;
 /// How a zip archive begins.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
 
-/// Reads the model in the file at `path`: a sketch where its name ends in `.toml`, else whatever [`read_bytes`] reads.
+/// How much of a file is looked at before the rest is read.
+const FIRST: u64 = 512;
+
+/// Reads the model in the file at `path`: what its name says it is, else what its first bytes say.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
     read_file_wanted(path.as_ref(), None)
 }
@@ -57,39 +62,39 @@ pub fn read_file_for(path: impl AsRef<Path>, flags: VariantFlags) -> Result<Mode
 }
 
 fn read_file_wanted(path: &Path, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
+    let kind = Kind::of(path);
     let mut file = File::open(path).map_err(ReadError::Io)?;
-    if path.extension().is_some_and(|ending| ending == "toml") {
-        let bytes = input::stored_bytes(file, SKETCH_LIMIT)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|error| ReadError::NotText { offset: error.utf8_error().valid_up_to() })?;
-        return read_sketch(&text);
+    if kind == Kind::Sketch {
+        return read_sketch_bytes(input::stored_bytes(file, SKETCH_LIMIT)?, kind);
     }
-    let mut first = [0; ZIP.len()];
-    let is_zip = file.read(&mut first).map_err(ReadError::Io)? == ZIP.len() && first == ZIP;
-    // A pipe cannot go back, and a capture may come from one.
-    match is_zip {
-        true => pt2::read(file, LENGTH_LIMIT, wanted),
-        false => {
-            let rest = match file.rewind() {
-                Ok(()) => input::stored_bytes(file, LENGTH_LIMIT)?,
-                Err(_) => input::stored_bytes(first.as_slice().chain(file), LENGTH_LIMIT)?,
-            };
-            read_bytes_wanted(&rest, wanted)
-        }
+    let first = input::stored_bytes(file.by_ref().take(FIRST), FIRST)?;
+    if first.starts_with(&ZIP) {
+        return pt2::read(file, LENGTH_LIMIT, wanted);
     }
+    if !input::may_be_object(&first) {
+        // A device may go on for ever, and a pipe may hold a sketch.
+        let is_text = first.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace());
+        return match kind {
+            Kind::Unknown if is_text => {
+                read_sketch_bytes(input::stored_bytes(first.as_slice().chain(file), SKETCH_LIMIT)?, kind)
+            }
+            _ => Err(ReadError::NotAModel { found: input::describe(&first), needed: kind }),
+        };
+    }
+    read_bytes_wanted(&input::stored_bytes(first.as_slice().chain(file), LENGTH_LIMIT)?, kind, wanted)
 }
 
 /// Reads the model in `bytes`: a capture, as `vramfit.capture` writes it or with its gzip layer taken off, or an archive of
 /// `torch.export.save`, or the `config.json` of a Hugging Face model.
 pub fn read_bytes(bytes: &[u8]) -> Result<Model, ReadError> {
-    read_bytes_wanted(bytes, None)
+    read_bytes_wanted(bytes, Kind::Unknown, None)
 }
 
-fn read_bytes_wanted(bytes: &[u8], wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
+fn read_bytes_wanted(bytes: &[u8], kind: Kind, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     if bytes.starts_with(&ZIP) {
         return pt2::read(Cursor::new(bytes), LENGTH_LIMIT, wanted);
     }
-    let text = input::text(bytes, LENGTH_LIMIT)?;
+    let text = input::text(bytes, LENGTH_LIMIT, kind)?;
     if text.len() < CONFIG_LIMIT
         && text.contains("\"model_type\"")
         && let Some(fields) = config::found(&text)
@@ -98,7 +103,25 @@ fn read_bytes_wanted(bytes: &[u8], wanted: Option<VariantFlags>) -> Result<Model
         check(&model)?;
         return Ok(model);
     }
-    capture::read(&text, wanted)
+    match capture::read(&text, wanted) {
+        Err(ReadError::MissingKey { key: "format", .. }) => Err(ReadError::UnknownObject),
+        result => result,
+    }
+}
+
+fn read_sketch_bytes(bytes: Vec<u8>, needed: Kind) -> Result<Model, ReadError> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(ReadError::Empty { needed });
+    }
+    let text =
+        String::from_utf8(bytes).map_err(|error| ReadError::NotText { offset: error.utf8_error().valid_up_to() })?;
+    match read_sketch(&text) {
+        // Of what nobody called a sketch nothing more is known than that it is none.
+        Err(ReadError::Sketch(_)) if needed == Kind::Unknown && !text.contains("layers") => {
+            Err(ReadError::NotAModel { found: input::describe(text.as_bytes()), needed })
+        }
+        result => result,
+    }
 }
 
 /// Reads the sketch in `text`, as `model.toml` has it.

@@ -166,7 +166,7 @@ pub enum VariantError {
         present: String,
     },
     /// Autocast was recorded with single-precision weights, and others are asked for.
-    #[error("--amp is recorded with float32 weights; these are {found}")]
+    #[error("--amp: found {found} weights, needed float32 ones: autocast is recorded with those")]
     AutocastWeights {
         /// The weights' types.
         found: String,
@@ -180,7 +180,9 @@ impl VariantError {
             VariantError::NotRecorded { .. } => {
                 "the capture's notes say why a recording is missing; capture the model again with a newer vramfit"
             }
-            VariantError::AutocastWeights { .. } => "add --dtype fp32, or leave out --amp",
+            VariantError::AutocastWeights { .. } => {
+                "leave out --amp to train in the weights' own type; for autocast, say --dtype fp32 or leave out --dtype"
+            }
         })
     }
 }

@@ -200,10 +200,10 @@ fn autocast_is_for_single_precision_weights() {
     let amp = VariantFlags { amp: Some(Dtype::Bfloat16), ..VariantFlags::default() };
     let half = VariantFlags { dtype: Some(Dtype::Float16), ..amp };
     let message = |error: VariantError| error.to_string();
-    let expected = "--amp is recorded with float32 weights; these are float16";
+    let expected = "--amp: found float16 weights, needed float32 ones: autocast is recorded with those";
     assert_eq!(variant(&model, half).map_err(message), Err(expected.to_owned()));
     model.parameters[0].dtype = Dtype::Bfloat16;
-    let expected = "--amp is recorded with float32 weights; these are bfloat16 and float32";
+    let expected = "--amp: found bfloat16 and float32 weights, needed float32 ones: autocast is recorded with those";
     assert_eq!(variant(&model, amp).map_err(message), Err(expected.to_owned()));
     let single = VariantFlags { dtype: Some(Dtype::Float32), ..amp };
     assert_eq!(variant(&model, single), Ok((Precision::Autocast(Dtype::Bfloat16), Mode::Train)));

@@ -18,7 +18,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn nothing_is_no_capture() {
-    let message = "the file is empty; a capture was needed";
+    let message = "the file is empty, needed a capture, a .pt2 of torch.export.save, a config.json or a model.toml";
     assert_bytes_refused(b"", "Empty", message);
     assert_bytes_refused(b"  \n ", "Empty", message);
     assert_bytes_refused(&gzip(b""), "Empty", message);
@@ -27,8 +27,10 @@ fn nothing_is_no_capture() {
 #[test]
 fn other_files_are_told_apart() {
     let refused = |bytes: &[u8], found: &str| {
-        let message = format!("byte 0: found {found}; a capture is a JSON object, compressed with gzip");
-        assert_bytes_refused(bytes, "NotACapture", &message);
+        let message = format!(
+            "byte 0: found {found}, needed a capture, a .pt2 of torch.export.save, a config.json or a model.toml"
+        );
+        assert_bytes_refused(bytes, "NotAModel", &message);
     };
     // A zip archive is taken for one of torch.export.
     let message = "zip: no end record in the last bytes of the file's 7";

@@ -35,7 +35,10 @@ fn a_file_that_ends_at_any_byte_is_refused() {
     let whole = file(&small());
     for end in 0..whole.len() {
         let error = read_bytes(&whole[..end]).expect_err("it is not whole");
-        assert!(matches!(error, ReadError::Empty | ReadError::Gzip { .. } | ReadError::NotACapture { .. }), "{error}");
+        assert!(
+            matches!(error, ReadError::Empty { .. } | ReadError::Gzip { .. } | ReadError::NotAModel { .. }),
+            "{error}"
+        );
     }
     for end in 0..MLP.len() {
         assert!(read_bytes(&MLP[..end]).is_err(), "{end}");
@@ -47,7 +50,7 @@ fn json_that_ends_at_any_byte_is_refused() {
     let whole = small().to_string();
     for end in 0..whole.len() {
         let error = read_bytes(&whole.as_bytes()[..end]).expect_err("it is not whole");
-        assert!(matches!(error, ReadError::Empty | ReadError::TruncatedJson { .. }), "{end}: {error}");
+        assert!(matches!(error, ReadError::Empty { .. } | ReadError::TruncatedJson { .. }), "{end}: {error}");
     }
 }
 

@@ -9,14 +9,17 @@ use vramfit_step::ops::Libraries;
 use vramfit_step::training::Run;
 
 use crate::out_of_memory::{DeviceMemory, message};
+use crate::size::human;
 
 /// Whether it fits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fit {
     /// The GPU, where one was asked for.
     pub gpu: Option<String>,
-    /// Bytes there are: of the GPU, or `--vram`.
+    /// Bytes there are: of the GPU, or `--vram`. The least of it where what CUDA sees is not known.
     pub capacity: u64,
+    /// The most there may be.
+    pub capacity_high: u64,
     /// `fits`, `too-close` or `does-not-fit`.
     pub verdict: &'static str,
     /// PyTorch's words where it dies.
@@ -33,7 +36,12 @@ pub fn fit(device: &Device<'_>, runs: &[Run]) -> Option<Fit> {
         Some(message(&error, &memory(device, run, capacity.high, error.reserved)))
     });
     let gpu = device.is_asked.then(|| device.gpu.name.clone());
-    Some(Fit { gpu, capacity: capacity.low, verdict, message })
+    Some(Fit { gpu, capacity: capacity.low, capacity_high: capacity.high, verdict, message })
+}
+
+/// What a GPU has, in words: `79.1 GiB`, or both ends where what CUDA sees of it is not known.
+pub(crate) fn room(low: u64, high: u64) -> String {
+    if low == high { human(low) } else { format!("{} to {}", human(low), human(high)) }
 }
 
 fn memory(device: &Device<'_>, run: &Run, total: u64, reserved: u64) -> DeviceMemory {
@@ -58,8 +66,13 @@ pub fn notes(device: &Device<'_>, bound: &Bound<'_>, libraries: Libraries) -> Ve
         notes.push(format!("cuDNN's workspaces are those of an H200; on the {name} it may choose others"));
     }
     if device.is_asked && device.gpu.seen_by_cuda.is_none() && device.vram.is_none() {
-        notes
-            .push(format!("what CUDA sees of the {name}'s memory is not recorded: it lies between 91 % and all of it"));
+        let room = device.gpu.capacity();
+        notes.push(format!(
+            "what CUDA sees of the {name}'s memory is not recorded: from 91 % ({}) to all of it ({}); \"fits\" means in the \
+             least of that. PyTorch names it in its out-of-memory error as \"total capacity\"",
+            human(room.low),
+            human(room.high)
+        ));
     }
     let precision = bound.variant.precision;
     let is_brain = matches!(precision, Precision::Cast(Dtype::Bfloat16) | Precision::Autocast(Dtype::Bfloat16));

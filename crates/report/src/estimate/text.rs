@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use vramfit_step::training::SCRATCH;
 
+use super::device::room;
 use super::{EstimateReport, Range};
 use crate::size::{grouped, human};
 
@@ -55,7 +56,9 @@ impl EstimateReport {
         };
         let verdict = fit.verdict.replace('-', " ");
         let place = match &fit.gpu {
-            Some(gpu) if self.vram.is_none() => format!("on the {gpu}, which has {} for it", human(fit.capacity)),
+            Some(gpu) if self.vram.is_none() => {
+                format!("on the {gpu}, which has {} for it", room(fit.capacity, fit.capacity_high))
+            }
             _ => format!("in {}", human(fit.capacity)),
         };
         let mut text = format!("{style}{verdict}{style:#} {place}\n");

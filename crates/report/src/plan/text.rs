@@ -7,6 +7,7 @@ use vramfit_step::judgement::Verdict;
 
 use super::plot::plot;
 use super::{PlanReport, saved, times, title};
+use crate::estimate::room;
 use crate::estimate::{CATEGORIES, wrapped};
 use crate::size::human;
 
@@ -43,10 +44,10 @@ impl PlanReport<'_, '_> {
             Verdict::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
         let device = &self.bench.device;
-        let capacity = device.capacity().map_or(0, |capacity| capacity.low);
+        let (low, high) = device.capacity().map_or((0, 0), |capacity| (capacity.low, capacity.high));
         let place = match device.vram {
-            None => format!("on the {}, which has {} for it", device.gpu.name, human(capacity)),
-            Some(_) => format!("in {}", human(capacity)),
+            None => format!("on the {}, which has {} for it", device.gpu.name, room(low, high)),
+            Some(_) => format!("in {}", human(low)),
         };
         let mut text = format!(
             "{bold}{}{bold:#}\n{style}{verdict}{style:#} {place}; it would take {}\n",

@@ -46,7 +46,8 @@ impl<'de> Read<'de> for Variant {
         fields!(object, {
             "precision" => precision, "mode" => mode, "grad" => has_grad, "types" => types, "tensors" => tensors,
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
-        });
+        }, optional { "causes" => causes });
+        let causes: Option<Vec<String>> = causes;
         let (types, tensors, steps): (u32, u32, u32) = (types, tensors, steps);
         let Outputs { tensors: outputs, released } = outputs;
         Ok(Variant {
@@ -61,7 +62,7 @@ impl<'de> Read<'de> for Variant {
             released: each_once(released),
             loss,
             held,
-            causes: Vec::new(),
+            causes: causes.unwrap_or_default(),
         })
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A family that has no template.
-    #[error("model_type: found `{found}`, needed one of {known}")]
+    #[error("model_type: found {found}, needed one of {known}")]
     Family {
         /// What it says.
         found: String,

@@ -11,6 +11,8 @@ pub(super) struct Request {
     /// Values of the template's symbols.
     pub(super) sizes: Vec<(&'static str, i64)>,
     pub(super) stacks: Vec<Stack>,
+    /// What the reader of an answer should know.
+    pub(super) notes: Vec<String>,
 }
 
 /// Modules that the layers are in.
@@ -118,7 +120,14 @@ struct Config<'a> {
     fields: &'a Map<String, Value>,
     family: &'a str,
     asked: std::cell::RefCell<Vec<&'static str>>,
+    /// Sizes that the file does not have, with what transformers takes for them.
+    defaults: std::cell::RefCell<Vec<String>>,
 }
+
+/// Sizes that follow from others, or that not every family has, so that there is nothing to tell.
+const FOLLOWING: [&str; 6] =
+    ["head_dim", "num_key_value_heads", "n_inner", "num_labels", "max_position_embeddings", "type_vocab_size"];
+const COUNT_LIMIT: i64 = 1 << 32;
 
 impl Config<'_> {
     fn find(&self, field: &'static str) -> Option<&Value> {
@@ -134,13 +143,19 @@ impl Config<'_> {
     /// A number of something, 1 at least; `None` where it is not there.
     fn maybe_count(&self, field: &'static str) -> Result<Option<i64>, ConfigError> {
         let Some(value) = self.find(field) else { return Ok(None) };
-        let count = value.as_i64().filter(|count| (1..1 << 32).contains(count));
-        count.map(Some).ok_or_else(|| self.wrong(field, "a whole number from 1 on"))
+        let count = value.as_i64().filter(|count| (1..COUNT_LIMIT).contains(count));
+        count.map(Some).ok_or_else(|| self.wrong(field, &format!("a whole number from 1 to {}", COUNT_LIMIT - 1)))
     }
 
     /// One that must be there, or has what transformers takes otherwise.
     fn count(&self, field: &'static str, default: i64) -> Result<i64, ConfigError> {
-        Ok(self.maybe_count(field)?.unwrap_or(default))
+        if let Some(count) = self.maybe_count(field)? {
+            return Ok(count);
+        }
+        if !FOLLOWING.contains(&field) {
+            self.defaults.borrow_mut().push(format!("{field} {default}"));
+        }
+        Ok(default)
     }
 
     fn flag(&self, field: &'static str, default: bool) -> Result<bool, ConfigError> {
@@ -171,6 +186,26 @@ impl Config<'_> {
         }
         let known = if default > 0.0 { "a number over 0" } else { "0" };
         Err(ConfigError::NotModelled { field: field.to_owned(), found: value.to_string(), known: known.to_owned() })
+    }
+
+    /// What the reader of an answer should know of the file.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let defaults = self.defaults.borrow();
+        if !defaults.is_empty() {
+            notes.push(format!(
+                "not in the configuration, so as transformers has it for {}: {}",
+                self.family,
+                defaults.join(", ")
+            ));
+        }
+        for field in ["torch_dtype", "dtype"] {
+            let found = self.fields.get(field).and_then(Value::as_str);
+            if let Some(found) = found.filter(|name| *name != "float32") {
+                notes.push(format!("{field} {found} is not followed: without --dtype the model is in float32"));
+            }
+        }
+        notes
     }
 
     /// Refuses fields nobody has asked for.
@@ -225,9 +260,10 @@ impl Config<'_> {
 
 /// What a configuration asks for.
 pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigError> {
-    let family = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let config = Config { fields, family, asked: std::cell::RefCell::default() };
-    let request = match family {
+    let found = fields.get("model_type").unwrap_or(&Value::Null);
+    let family = found.as_str().unwrap_or_default();
+    let config = Config { fields, family, asked: Default::default(), defaults: Default::default() };
+    let mut request = match family {
         "llama" | "mistral" | "qwen2" => llama(&config)?,
         "bert" => bert(&config)?,
         "gpt2" => gpt2(&config)?,
@@ -235,10 +271,12 @@ pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigErro
         "t5" => t5(&config)?,
         _ => {
             let known = "llama, mistral, qwen2, bert, gpt2, vit, t5".to_owned();
-            return Err(ConfigError::Family { found: family.to_owned(), known });
+            let found = found.as_str().map_or_else(|| found.to_string(), |name| format!("`{name}`"));
+            return Err(ConfigError::Family { found, known });
         }
     };
     config.no_others()?;
+    request.notes = config.notes();
     Ok(request)
 }
 
@@ -311,13 +349,21 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
             });
         }
         (family, false, true) => {
-            return Err(ConfigError::Family { found: family.to_owned(), known: "llama, mistral, qwen2".to_owned() });
+            return Err(ConfigError::Family {
+                found: format!("`{family}`"),
+                known: "llama, mistral, qwen2".to_owned(),
+            });
         }
     };
     let mut values = fixed(config, sizes[0])?;
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", sizes[2])?)]);
     values.extend([("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)]);
-    Ok(Request { template, sizes: values, stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?) })
+    Ok(Request {
+        notes: Vec::new(),
+        template,
+        sizes: values,
+        stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?),
+    })
 }
 
 /// Sizes that several families have; a template that has no such symbol does not miss it.
@@ -357,6 +403,7 @@ fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
     }
     let template = if is_masked { "bert-masked" } else { "bert-sequence" };
     Ok(Request {
+        notes: Vec::new(),
         template,
         sizes: values,
         stacks: Stack::of("bert.encoder.layer", config.layers("num_hidden_layers", 12)?),
@@ -383,7 +430,12 @@ fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.retain(|(name, _)| *name != "positions");
     values.extend([("positions", config.count("n_positions", 1024)?), ("hidden", hidden), ("inner", inner)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads)]);
-    Ok(Request { template: "gpt2", sizes: values, stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?) })
+    Ok(Request {
+        notes: Vec::new(),
+        template: "gpt2",
+        sizes: values,
+        stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?),
+    })
 }
 
 fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -412,6 +464,7 @@ fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.extend([("heads", heads), ("head_dim", hidden / heads), ("image", image), ("patch", patch)]);
     values.push(("tokens", (image / patch) * (image / patch) + 1));
     Ok(Request {
+        notes: Vec::new(),
         template: "vit",
         sizes: values,
         stacks: Stack::of("vit.layers", config.layers("num_hidden_layers", 12)?),
@@ -469,5 +522,10 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
     let encoder = config.layers_from(3, "num_layers", 6)?;
     let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
     let stack = |path, layers| Stack { path, kept: 1, layers };
-    Ok(Request { template, sizes, stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)] })
+    Ok(Request {
+        notes: Vec::new(),
+        template,
+        sizes,
+        stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)],
+    })
 }

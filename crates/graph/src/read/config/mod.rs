@@ -27,6 +27,7 @@ pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let unlike = || ConfigError::Template { name: request.template.to_owned() };
     let packed = families::packed(request.template).ok_or_else(unlike)?;
     let template = crate::packed::unpack(packed).map_err(|_| unlike())?;
-    let model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
+    let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
+    model.notes.extend(request.notes);
     request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(unlike))
 }
