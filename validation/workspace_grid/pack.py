@@ -1,91 +1,82 @@
-"""Makes the two tables of convolution workspaces from what grid.py recorded (docs/cudnn-workspaces.md):
+"""Makes crates/step/data/cudnn-plans.bin from recorded and asked workspaces (docs/cudnn-workspaces.md):
 
-    python3 pack.py validation/measured/workspaces.jsonl.gz…
+    python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz
 
-`crates/step/data/cudnn-convolutions.bin`: the recorded shapes with their readings. `crates/step/data/cudnn-classes.bin`: trees
-that find a reading's class, which is the choice cuDNN makes, from a shape's traits. Needs numpy and scikit-learn.
+Trees that name a reading, which is the choice cuDNN makes, from a shape's traits (`trees.rs` reads them). Needs numpy and numba; a few minutes
+and 6 GB.
 """
 
-import collections
+import multiprocessing
 import struct
 import sys
 from pathlib import Path
 
 import numpy as np
-from readings import named, reading
-from shapes import load
-from sklearn.ensemble import RandomForestClassifier
+from growing import forest, reading_of
+from readings import packed, reading
+from shapes import Shape, key, load
+from traits import Columns, traits
 
-DATA = Path(__file__).resolve().parents[2] / "crates" / "step" / "data"
-TREES, SMALLEST_LEAF, TRAITS_A_SPLIT = 6, 2, 0.5
-LEAF = 255
-INPUTS, OUTPUTS = 2, 3  # among the features
-
-
-def forest(traits, classes):
-    """Trees that find the class from the traits."""
-    model = RandomForestClassifier(TREES, min_samples_leaf=SMALLEST_LEAF, max_features=TRAITS_A_SPLIT, bootstrap=False, random_state=1, n_jobs=2)
-    return model.fit(traits, classes)
+TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-plans.bin"
+LEAF, FAR, NEAR = 255, 128, 65535
+MOST_BYTES = (1 << 32) - 1
 
 
-def write_table(rows, path):
-    """The shapes by group, those of a group by their channels: a search starts there and goes outwards."""
-    groups = collections.defaultdict(list)
-    for shape, found in rows:
-        groups[shape.group()].append((shape, found))
-    head, entries, count = b"", [], 0
-    for group, items in sorted(groups.items()):
-        items.sort(key=lambda item: (item[0].features()[0][INPUTS], item[0].features()[0][OUTPUTS], item[0].features()))
-        head += struct.pack("<11BxI", *group, count)
-        for shape, found in items:
-            features, flags = shape.features()
-            entries.append(struct.pack("<8H", *features, flags))
-            for index, workspace in enumerate(found):
-                (image, weight, result), kind, value, rest = reading(shape, workspace, index)
-                entries.append(struct.pack("<BBHI", image + 3 * weight + 12 * result, kind, rest, value))
-            count += 1
-    path.write_bytes(b"VFCONV3\0" + struct.pack("<II", len(groups), count) + head + b"".join(entries))
-    print(f"{count} shapes in {len(groups)} groups, {path.stat().st_size} bytes")
+def reads_of(rows, index):
+    """A row of four numbers for each shape: what its workspace in this pass is made of."""
+    return np.array([packed(reading(Shape(row[0]), row[1 + index], index)) for row in rows], dtype=np.int64)
 
 
-def flattened(tree, classes):
-    """A tree's nodes in the order they are met, the left one right after its parent: trait, threshold, the right one's number."""
-    nodes = []
+def nodes_of(tree, numbers):
+    """A tree's bytes: three a leaf, five a node, six where what is above begins far away; `numbers` says which reading an exact one is."""
+    trait, threshold, above, exact = tree
+    sizes = np.where(trait < 0, 3, 5)
+    while True:
+        places = np.concatenate([[0], np.cumsum(sizes)])
+        is_far = (trait >= 0) & (places[above] - places[:-1] > NEAR) & (sizes == 5)
+        if not is_far.any():
+            break
+        sizes = np.where(is_far, 6, sizes)
+    body = bytearray()
+    for node in range(len(trait)):
+        if trait[node] < 0:
+            body += struct.pack("<BH", LEAF, numbers[exact[node]])
+        else:
+            far = sizes[node] == 6
+            body += struct.pack("<BHI", trait[node] | (FAR if far else 0), threshold[node], places[above[node]] - places[node])[: sizes[node]]
+    return bytes(body)
 
-    def add(number):
-        place = len(nodes)
-        nodes.append(None)
-        if tree.children_left[number] < 0:
-            nodes[place] = (LEAF, int(classes[tree.value[number][0].argmax()]), 0)
-            return
-        add(tree.children_left[number])
-        nodes[place] = (int(tree.feature[number]), int(np.floor(tree.threshold[number])), len(nodes))
-        add(tree.children_right[number])
 
-    add(0)
-    return nodes
+def write(forests, keys, path):
+    """The table of these trees by pass."""
+    heads, readings, bodies, place = b"", b"", b"", 0
+    counts = []
+    for index, trees in enumerate(forests):
+        used = sorted({int(exact) for tree in trees for exact in np.unique(tree[3][tree[0] < 0])})
+        numbers = {exact: number for number, exact in enumerate(used)}
+        for copies, kind, rest, value in reading_of(np.array(used, dtype=np.int64)).tolist():
+            readings += struct.pack("<BBHI", copies, kind, rest, min(value, MOST_BYTES))
+        counts.append(len(used))
+        for tree in trees:
+            body = nodes_of(tree, numbers)
+            heads += struct.pack("<II", index, place)
+            bodies += body
+            place += len(body)
+        print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} readings")
+    head = struct.pack("<II3I", len(keys), sum(map(len, forests)), *counts)
+    path.write_bytes(b"VFPLAN1\0" + head + heads + b"".join(bytes(key) for key in sorted(keys)) + readings + bodies)
+    print(path.stat().st_size, "bytes")
 
 
-def write_trees(rows, path):
-    traits = np.array([shape.traits() for shape, _ in rows], dtype=np.float32)
-    head, body, count = b"", [], 0
-    for index in range(3):
-        model = forest(traits, np.array([named(reading(shape, found[index], index)) for shape, found in rows]))
-        for estimator in model.estimators_:
-            nodes = flattened(estimator.tree_, model.classes_)
-            head += struct.pack("<II", index, count)
-            for trait, threshold, right in nodes:
-                body.append(struct.pack("<BHI", trait, threshold, right)[:6])
-            count += len(nodes)
-    path.write_bytes(b"VFTREE1\0" + struct.pack("<I", 3 * TREES) + head + b"".join(body))
-    print(f"{count} nodes of {3 * TREES} trees, {path.stat().st_size} bytes")
+def trees_of(index):
+    rows = list(load(sys.argv[1:]).values())
+    return list(forest(traits(Columns([row[0] for row in rows])), reads_of(rows, index))), {key(row[0]) for row in rows}
 
 
 def main():
-    sys.setrecursionlimit(10_000)
-    rows = load(sys.argv[1:])
-    write_table(rows, DATA / "cudnn-convolutions.bin")
-    write_trees(rows, DATA / "cudnn-classes.bin")
+    with multiprocessing.Pool(3) as pool:
+        found = pool.map(trees_of, range(3))
+    write([trees for trees, _ in found], found[0][1], TARGET)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,14 @@ padded to 16 bytes, and 3 for a weight whose input channels alone are), and what
 * TILES: partial tiles for the GPU's multiprocessors (segment_k_on): `value` bytes
 * SINGLE: all three tensors in single precision, and `value` bytes (half precision that runs a kernel of single precision)
 * MORE: `value` bytes less than a quarter of the copies; UNREAD: `value` bytes in all
+* GROUPED: all three tensors with the channels of a group padded to a power of two, the same for inputs and outputs, and `value` bytes
+* RELATIVE: unread and large: `value` of 65,536 parts of the three tensors' bytes
 """
 
+import numpy as np
 from shapes import product
 
-CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD, SINGLE = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12
+CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD, SINGLE, RELATIVE, GROUPED = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12, 13, 14
 NOTHING = (0, 0, 0)
 COPIES = [(1, 1, 1), (2, 2, 2), (2, 3, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (2, 3, 0), (2, 0, 2), (1, 0, 0), (0, 0, 1), (2, 2, 0),
           (0, 2, 2), (0, 1, 0), (2, 0, 0), (2, 2, 1), (1, 3, 1), (0, 3, 0), (0, 3, 1), (0, 2, 0), (0, 0, 2), (2, 0, 1), (1, 0, 2),
@@ -25,6 +28,9 @@ FIRST = [(1, 1, 1), (2, 2, 2), (2, 3, 1), (1, 0, 1), (2, 0, 2), (1, 1, 0), (2, 3
 POINTWISE = [(1, 0, 1), (2, 0, 2), (1, 1, 1), (2, 2, 2), (2, 3, 1), (1, 1, 0), (2, 3, 0), (2, 2, 0), NOTHING]
 LAST = [(1, 0, 1), (2, 0, 2), (1, 1, 1), (2, 3, 0), (2, 3, 1), (2, 2, 2), (1, 1, 0), (2, 2, 0), (2, 0, 0), (0, 0, 2), NOTHING]
 TILE_BYTES = (16384, 32768, 65536, 131072)
+MOST_TILES = 22_000_000  # bytes, with no sign of an sm90 kernel
+SMALL = 1 << 20
+PARTS = 65536
 MOST_PARTIALS, MOST_PRODUCED = 4096, 256
 
 
@@ -37,6 +43,15 @@ def winograd(shape):
         return 0
     tiles = shape.batch * product(-(-side // 4) for side in shape.after)
     return 144 * (shape.inputs * tiles + shape.outputs * tiles + shape.inputs * shape.outputs)
+
+
+def grouped(shape):
+    """Bytes of all three tensors, the channels of a group padded."""
+    if shape.grouping() != 1:
+        return 0
+    padded = max(4, *(1 << (channels - 1).bit_length() for channels in (shape.of_group, shape.outputs // shape.groups)))
+    rows = shape.batch * (product(shape.spatial) + product(shape.after))
+    return shape.size * padded * shape.groups * (rows + product(shape.kernel) * padded)
 
 
 def single(shape):
@@ -74,15 +89,18 @@ def reading(shape, workspace, index):
     left = workspace - single(shape)
     if shape.size == 2 and 0 <= left <= 200 and (left % 16 == 0 or left % 4 == 3):
         return NOTHING, SINGLE, left, 0
+    left = workspace - grouped(shape)
+    if left < workspace and 0 <= left < MOST_TILES and (are_tiles(left) or left <= 1300 and (left % 16 == 0 or left % 4 == 3)):
+        return NOTHING, GROUPED, left, 0
     tried = candidates(shape)
     if workspace % 4 == 3:
         # 131 bytes of an sm90 kernel are in it; with channels last it reads the tensors as they are.
         order = tried if shape.layout == "first" else sorted(tried, key=lambda item: item[1] > 0)
         for copies, bytes in order:
             left = workspace - bytes
-            if left > TILE_BYTES[0] and min(left % tile for tile in TILE_BYTES) < 1400:
+            if are_tiles(left):
                 return copies, TILES, left, 0
-        return NOTHING, UNREAD, workspace, 0
+        return unread(shape, workspace)
     for copies, bytes in tried:
         rests = (144, 16, 272, 400, 528) if bytes else (0, 128, 256, 272, 384, 400)
         if index != 2:
@@ -93,32 +111,57 @@ def reading(shape, workspace, index):
                 count, odd = divmod(workspace - bytes - rest, part)
                 if odd == 0 and 0 < count < (MOST_PARTIALS if index == 2 else MOST_PRODUCED):
                     return copies, (PARTIAL if index == 2 else PRODUCED) + how, count, rest
+    for copies, bytes in [(NOTHING, 0), *tried]:
+        if are_tiles(workspace - bytes) and workspace - bytes < MOST_TILES:
+            return copies, TILES, workspace - bytes, 0
     for copies, bytes in tried:
-        if 0 < workspace - bytes < bytes / 4:
+        if 0 < workspace - bytes < min(bytes / 4, SMALL):
             return copies, MORE, workspace - bytes, 0
-    return NOTHING, UNREAD, workspace, 0
+    return unread(shape, workspace)
 
 
-def applied(shape, read, index):
-    """What a reading says of a shape."""
-    copies, kind, value, rest = read
-    if kind == BY_IMAGE:
-        return shape.batch * shape.partial(1)
-    if kind == DEPTHWISE:
-        return depthwise(shape)
-    if kind == WINOGRAD:
-        return winograd(shape)
-    if kind == SINGLE:
-        return single(shape) + value
-    bytes = shape.copies(copies)
-    if 0 < kind < BY_IMAGE:
-        return bytes + value * shape.partial(kind - PARTIAL) + rest
-    if BY_IMAGE < kind < DEPTHWISE:
-        return bytes + value * shape.produced(index, kind - PRODUCED) + rest
-    return bytes + value
+def are_tiles(bytes):
+    return bytes > TILE_BYTES[0] and min(bytes % tile for tile in TILE_BYTES) < 1400
 
 
-def named(read):
-    """The class of a reading, as a number: copies and kind."""
-    (image, weight, result), kind, _, _ = read
-    return image + 3 * weight + 12 * result + 36 * kind
+def unread(shape, workspace):
+    if workspace < SMALL:
+        return NOTHING, UNREAD, workspace, 0
+    return NOTHING, RELATIVE, round(workspace * PARTS / shape.copies((1, 1, 1))), 0
+
+
+def packed(read):
+    """A reading as four numbers: copies, kind, rest, value."""
+    (image, weight, result), kind, value, rest = read
+    return image + 3 * weight + 12 * result, kind, rest, value
+
+
+def applied(shapes, reads, index):
+    """Bytes that readings (a row of four numbers each) say of shapes (`Columns`), and the bytes of the shapes' three tensors."""
+    copies, kind, rest, value = reads.T
+    multiple = 16 // shapes.size
+    up = lambda numbers, by: -(-numbers // by) * by  # noqa: E731
+    channels = lambda how: np.where(how == 2, up(shapes.of_group, multiple) * shapes.groups, shapes.inputs)  # noqa: E731
+    area, after, kernel = shapes.sides.prod(1), shapes.after.prod(1), shapes.kernel.prod(1)
+    image = lambda how: shapes.size * shapes.batch * area * channels(how) * (how > 0)  # noqa: E731
+    result = lambda how: shapes.size * shapes.batch * after * np.where(how == 2, up(shapes.outputs, multiple), shapes.outputs) * (how > 0)  # noqa: E731
+    numbers = lambda how: kernel * np.where(how >= 2, up(shapes.of_group, multiple), shapes.of_group) * np.where(  # noqa: E731
+        how == 2, up(shapes.outputs, multiple), shapes.outputs) * (how > 0)  # fmt: skip
+    produced = result if index == 0 else image
+    as_is = np.ones_like(kind)
+    copied = image(copies % 3) + numbers(copies // 3 % 4) * shapes.size + result(copies // 12)
+    plain = image(as_is) + numbers(as_is) * shapes.size + result(as_is)
+    tiles = shapes.batch * (-(-shapes.after[:, 1:] // 4)).prod(1)
+    power = lambda numbers: 1 << np.ceil(np.log2(np.maximum(numbers, 1))).astype(np.int64)  # noqa: E731
+    padded = np.maximum(np.maximum(power(shapes.of_group), power(shapes.outputs // shapes.groups)), 4)
+    in_groups = shapes.size * padded * shapes.groups * (shapes.batch * (area + after) + kernel * padded)
+    inputs, outputs = shapes.inputs, shapes.outputs
+    bytes = np.select(
+        [kind == BY_IMAGE, kind == DEPTHWISE, kind == WINOGRAD, kind == SINGLE, kind == RELATIVE, kind == GROUPED, (kind > 0) & (kind < BY_IMAGE),
+         (kind > BY_IMAGE) & (kind < DEPTHWISE)],
+        [shapes.batch * numbers(as_is) * 4, 32 * shapes.batch * up(inputs, 32) * kernel,
+         144 * (inputs * tiles + outputs * tiles + inputs * outputs), plain // shapes.size * 4 + value, value * plain // PARTS, in_groups + value,
+         copied + value * numbers(kind) * 4 + rest, copied + value * (produced(np.maximum(kind - PRODUCED, 0)) // shapes.size * 4) + rest],
+        copied + value,
+    )  # fmt: skip
+    return bytes, plain

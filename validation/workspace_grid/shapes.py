@@ -1,10 +1,9 @@
-"""Recorded convolutions: their tensors' sizes, what they are compared by, and how a recording is read."""
+"""Convolutions: their tensors' sizes, and how recordings and answers are read."""
 
 import gzip
 import json
+import lzma
 import math
-
-UNIT = 1024  # of a doubling in the features
 
 
 def product(numbers):
@@ -13,15 +12,6 @@ def product(numbers):
 
 def up(number, multiple):
     return -(-number // multiple) * multiple
-
-
-def doublings(number):
-    return round(math.log2(max(number, 1)) * UNIT)
-
-
-def evenness(number):
-    """How often a number can be halved, at most five times."""
-    return min((number & -number).bit_length() - 1, 5)
 
 
 class Shape:
@@ -62,49 +52,33 @@ class Shape:
     def grouping(self):
         return 2 if self.groups == self.inputs and self.groups > 1 else int(self.groups > 1)
 
-    def group(self):
-        three = lambda numbers: tuple((*[1] * (3 - len(numbers)), *numbers))  # noqa: E731
-        return (int(self.dtype != "fp32"), int(self.layout == "last"), len(self.spatial), self.grouping(), *three(self.kernel),
-                *three(self.stride), int(product(self.dilation) > 1))  # fmt: skip
 
-    def features(self):
-        """What neighbours are compared by."""
-        weight = self.weight(1) // self.size
-        numbers = (self.batch, product(self.spatial), self.inputs, self.outputs, self.batch * product(self.after), weight, self.groups)
-        flags = sum(bool(rest) << bit for bit, rest in enumerate((self.inputs % 8, self.outputs % 8, self.inputs % 4, self.outputs % 4)))
-        return [doublings(number) for number in numbers], flags | (self.dtype == "fp16") << 4
+def three(numbers, fill):
+    """As of three dimensions."""
+    return [*[fill] * (3 - len(numbers)), *numbers]
 
-    def is_padded(self):
-        n, k, s, d = self.spatial[-1], self.kernel[-1], self.stride[-1], self.dilation[-1]
-        return int(self.after[-1] > (n - d * (k - 1) - 1) // s + 1)
 
-    def traits(self):
-        """What trees decide by; `classes.rs` has the same list."""
-        area, after, kernel = product(self.spatial), product(self.after), product(self.kernel)
-        rows, inner = self.batch * after, self.of_group * kernel
-        tiles = lambda high, wide: doublings(-(-high // 128) * -(-wide // 128))  # noqa: E731
-        return [
-            int(self.dtype != "fp32"), int(self.dtype == "fp16"), int(self.layout == "last"), len(self.spatial), self.grouping(),
-            kernel, self.kernel[-1], self.stride[-1], self.dilation[-1], self.is_padded(), doublings(self.batch), doublings(area),
-            doublings(self.inputs), doublings(self.outputs), doublings(rows), doublings(inner * self.outputs), doublings(self.groups),
-            doublings(after), doublings(self.batch * area), doublings(rows * self.outputs), doublings(self.batch * area * self.inputs),
-            doublings(inner), doublings(rows * self.outputs * inner), evenness(self.inputs), evenness(self.outputs),
-            evenness(self.of_group), evenness(after), self.spatial[-1], self.after[-1], tiles(rows, self.outputs),
-            tiles(self.outputs, inner), tiles(self.batch * area, self.inputs),
-        ]  # fmt: skip
+def key(row):
+    """What convolutions of one kind share: type, layout, dimensions, grouping, kernel, stride, whether it is dilated."""
+    shape = Shape(row)
+    small = lambda numbers: [min(number, 255) for number in three(numbers, 1)]  # noqa: E731
+    return (int(shape.dtype != "fp32"), int(shape.layout == "last"), len(shape.spatial), shape.grouping(), *small(shape.kernel),
+            *small(shape.stride), int(product(shape.dilation) > 1))  # fmt: skip
 
 
 def load(paths):
-    """(shape, the three workspaces) of every recorded shape."""
-    rows, seen = [], set()
+    """{shape as text: [shape, forward, input gradient, weight gradient]} of recordings (`grid.py`) and of answers (`gather_plans.py`)."""
+    rows = {}
     for path in paths:
-        for line in gzip.open(path):
-            if not line.strip():
-                continue
+        is_asked = str(path).endswith(".xz")
+        for line in (lzma if is_asked else gzip).open(path, "rt"):
             row = json.loads(line)
-            name = json.dumps(row[0])
-            # A search for plans may hold more than 4 GiB at once, which no training would give it.
-            if name not in seen and all(found[0] < 1 << 32 for found in row[1:4]):
-                seen.add(name)
-                rows.append((Shape(row[0]), [found[0] for found in row[1:4]]))
+            if is_asked:
+                found = [[[*row[0][:2], batch, *row[0][2:]], *bytes] for batch, *bytes in row[1]]
+            else:
+                found = [[row[0], *(bytes[0] for bytes in row[1:4])]]
+                # A search for plans may hold more than 4 GiB at once, which no training would give it.
+                found = [one for one in found if max(one[1:]) < 1 << 32]
+            # No GPU has room for more: PyTorch goes on to the next plan.
+            rows.update({json.dumps(one[0]): one for one in found if max(one[1:]) < 1 << 36})
     return rows

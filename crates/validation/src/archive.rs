@@ -121,10 +121,7 @@ pub const EXPLAINED: [(&str, &str); 8] = [
     ("*-bf16, *-fp16", "casts are told apart by source lines"),
     ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
     ("opt*, whisper*", "no archive: torch.export refuses models that decide by a mask's values or by chance"),
-    (
-        "decoder, densenet121, unet-channels-last-amp",
-        "as from the capture: another plan of cuDNN's than the one foreseen",
-    ),
+    ("decoder, signal", "as from the capture: another plan of cuDNN's than the one foreseen"),
 ];
 
 /// One line a case.

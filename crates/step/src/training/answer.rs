@@ -52,21 +52,13 @@ struct Held {
     category: Category,
 }
 
-/// How far PyTorch has gone on in cuDNN's list of plans.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fallback {
-    No,
-    ToLesser,
-    ToNone,
-}
-
 /// A GPU at work.
 struct Gpu<'p> {
     allocator: Allocator<SimulatedDriver>,
     /// By the requests' numbers.
     held: Vec<Option<Held>>,
-    /// How far PyTorch has gone on from plans of cuDNN's, by their numbers.
-    fallbacks: Vec<Fallback>,
+    /// How many plans PyTorch has gone on in cuDNN's lists, by the plans' numbers.
+    fallbacks: Vec<u8>,
     lesser_plans: &'p LesserPlans,
     account: Account,
     peak: Peak,
@@ -178,18 +170,20 @@ impl<'p> Gpu<'p> {
         let Some(plan) = plan else { return self.allocator.allocate(bytes, 0, PoolId::DEFAULT).map(Some) };
         let number = plan.get() as usize;
         if self.fallbacks.len() <= number {
-            self.fallbacks.resize(number + 1, Fallback::No);
+            self.fallbacks.resize(number + 1, 0);
         }
         let lesser = self.lesser_plans.instead_of(plan, bytes);
         loop {
-            let (wanted, next) = match self.fallbacks[number] {
-                Fallback::No => (bytes, Fallback::ToLesser),
-                Fallback::ToLesser => (lesser.unwrap_or(0), Fallback::ToNone),
-                Fallback::ToNone => return Ok(None),
+            let wanted = match usize::from(self.fallbacks[number]) {
+                0 => bytes,
+                gone_on => match lesser.get(gone_on - 1) {
+                    Some(&wanted) => wanted,
+                    None => return Ok(None),
+                },
             };
             match if wanted > 0 { self.allocator.allocate(wanted, 0, PoolId::DEFAULT).ok() } else { None } {
                 Some(block) => return Ok(Some(block)),
-                None => self.fallbacks[number] = next,
+                None => self.fallbacks[number] += 1,
             }
         }
     }

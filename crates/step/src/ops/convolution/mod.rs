@@ -1,13 +1,13 @@
 //! Convolutions: which library runs them, in which format, and what each pass allocates.
 
-mod classes;
 mod cudnn;
 mod geometry;
-mod neighbours;
 mod plan_cache;
 mod problem;
+mod reading;
 mod recorded;
-mod table;
+mod traits;
+mod trees;
 mod workspace;
 
 use smallvec::smallvec;

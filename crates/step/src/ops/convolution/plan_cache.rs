@@ -2,12 +2,14 @@
 
 use super::problem::{Problem, ProblemMap};
 use super::recorded::Spread;
-use super::workspace::lesser_plan;
+use super::workspace::lesser_plans;
 use crate::memory::Plan;
 use crate::ops::Thread;
 
 /// How many threads run convolutions.
 const THREADS: u32 = 2;
+/// A plan that needs hardly less is no help.
+const MUCH: u64 = 4096;
 
 /// The plans that have been asked for.
 #[derive(Debug, Default)]
@@ -16,16 +18,19 @@ pub struct PlanCache {
     lesser: LesserPlans,
 }
 
-/// Bytes of the workspace that the next plan needs which needs much less than the first, 0 where it needs none; for each plan that
-/// was asked for.
+/// How many plans are tried after the first, before one that needs no workspace.
+pub(super) const LESSER: usize = 2;
+
+/// Bytes of the workspaces of the plans that come after the first, 0 where there is none; for each plan that was asked for.
 #[derive(Clone, Debug, Default)]
-pub struct LesserPlans(Vec<u64>);
+pub struct LesserPlans(Vec<[u64; LESSER]>);
 
 impl LesserPlans {
-    /// What is left to try once there is no room for a plan's own workspace, of `bytes`.
-    pub fn instead_of(&self, plan: Plan, bytes: u64) -> Option<u64> {
+    /// What is left to try once there is no room for a plan's own workspace, of `bytes`; 0 for nothing.
+    pub fn instead_of(&self, plan: Plan, bytes: u64) -> [u64; LESSER] {
         let place = (plan.get() - 1) / THREADS;
-        self.0.get(place as usize).copied().filter(|&lesser| lesser > 0 && lesser < bytes)
+        let lesser = self.0.get(place as usize).copied().unwrap_or_default();
+        lesser.map(|lesser| if lesser + MUCH <= bytes { lesser } else { 0 })
     }
 }
 
@@ -70,7 +75,7 @@ impl PlanCache {
         let mut known = Known { spread: find(problem), number, is_used: [false; THREADS as usize] };
         let planned = known.used_on(thread);
         self.known.insert(problem.clone(), known);
-        self.lesser.0.push(lesser_plan(problem));
+        self.lesser.0.push(lesser_plans(problem));
         planned
     }
 }

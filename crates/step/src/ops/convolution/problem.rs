@@ -169,6 +169,16 @@ impl Problem {
         36 * 4 * (inputs * tiles + outputs * tiles + inputs * outputs)
     }
 
+    /// Bytes of all three tensors with the channels of a group padded to a power of two, the same for inputs and outputs.
+    pub fn grouped_copies(&self) -> i64 {
+        let groups = self.groups.max(1);
+        let power = |channels: i64| channels.max(1).cast_unsigned().next_power_of_two().cast_signed();
+        let padded = power(self.weight[1]).max(power(self.result[1] / groups)).max(4);
+        let sides = |dims: &Dims| dims[2..].iter().product::<i64>();
+        let rows = self.image[0] * (sides(&self.image) + sides(&self.result));
+        self.dtype.bytes().cast_signed() * padded * groups * (rows + sides(&self.weight) * padded)
+    }
+
     /// Bytes of all three tensors.
     pub fn plain_copies(&self) -> i64 {
         self.image_copy(Copied::Plain)

@@ -2,7 +2,7 @@
 
 use vramfit_graph::dtype::Dtype;
 
-use super::plan_cache::Planned;
+use super::plan_cache::{LESSER, Planned};
 use super::problem::{Copied, Pass, Problem};
 use super::recorded::{self, Spread};
 use crate::format::Format;
@@ -57,14 +57,18 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
     drop(context.of_plan(bytes, plan));
 }
 
-/// Bytes of the workspace of the plan that is taken where there is no room for a usual one, and room for this. cuDNN's list has such a
-/// plan in 279 of 401 recorded lists for the forward pass of single precision, channels first: one that copies image and weight,
-/// not the result; and in 224 of 275 for the weight's gradient of half precision: one sum in single precision and a number for
-/// every 128 of its elements. For the input's gradient there is none in 1,060 of 1,130, nor elsewhere.
-pub(super) fn lesser_plan(problem: &Problem) -> u64 {
+/// Bytes of the workspaces of the plans that are tried where there is no room for a usual one, 0 for none. In the first layout one that copies the
+/// three tensors and nothing else comes soon where the first keeps partial sums beside them. Then, in 279 of 401 recorded
+/// lists for the forward pass of single precision, one that copies image and weight, not the result; and in 224 of 275 for the
+/// weight's gradient of half precision one sum in single precision and a number for every 128 of its elements.
+/// `docs/cudnn-workspaces.md` says how often that is so.
+pub(super) fn lesser_plans(problem: &Problem) -> [u64; LESSER] {
+    if problem.format == Format::ChannelsLast {
+        return [0; LESSER];
+    }
     let is_single = problem.dtype == Dtype::Float32;
-    let bytes = match problem.pass {
-        _ if problem.format == Format::ChannelsLast || problem.groups > 1 => 0,
+    let least = match problem.pass {
+        _ if problem.groups > 1 => 0,
         Pass::Forward if is_single => {
             problem.image_copy(Copied::Plain)
                 + problem.weight_elements(Copied::Plain) * problem.dtype.bytes().cast_signed()
@@ -76,7 +80,7 @@ pub(super) fn lesser_plan(problem: &Problem) -> u64 {
         }
         _ => 0,
     };
-    bytes.unsigned_abs()
+    [problem.plain_copies() + 16, least].map(i64::unsigned_abs)
 }
 
 /// On another GPU cuDNN may choose any plan: one without a workspace, or one that copies everything.

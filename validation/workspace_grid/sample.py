@@ -1,0 +1,30 @@
+"""Writes crates/step/data/cudnn-sample.txt, which a test of trees.rs asks about: shapes that were held back from the trees.
+
+    python3 sample.py validation/measured/plans-blind.jsonl.xz
+
+A line is: type, layout, batch, inputs, outputs, groups, then by dimension sides, sides of the result, kernel, stride, dilation, then
+the workspaces of the three passes.
+"""
+
+import sys
+from pathlib import Path
+
+from shapes import Shape, load
+
+TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-sample.txt"
+EVERY = 30
+
+
+def main():
+    rows = sorted(load(sys.argv[1:]).items())[::EVERY]
+    with TARGET.open("w") as file:
+        for _, (row, *workspaces) in rows:
+            shape = Shape(row)
+            sides = (shape.spatial, shape.after, shape.kernel, shape.stride, shape.dilation)
+            words = [shape.dtype, shape.layout, shape.batch, shape.inputs, shape.outputs, shape.groups]
+            file.write(" ".join(map(str, [*words, *("x".join(map(str, side)) for side in sides), *workspaces])) + "\n")
+    print(len(rows), "shapes")
+
+
+if __name__ == "__main__":
+    main()
