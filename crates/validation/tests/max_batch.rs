@@ -4,9 +4,8 @@
 
 use vramfit_validation::max_batch::compared;
 
-/// Found 600: of 38 batches between 596 and 640 that were tried 601, 618, 628, 632 and 640 die, and those between run. Predicted 601:
-/// which of them die depends on workspaces that are guessed.
-const ABOVE: &str = "vgg16-bn";
+/// Found 35, predicted 36: with the least that is taken for possible of its workspaces it dies at 36, with what is expected it does not.
+const ABOVE: &str = "convnext-tiny";
 
 #[test]
 fn the_largest_batch_is_not_above_the_one_that_was_found() {

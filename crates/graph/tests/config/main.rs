@@ -100,7 +100,7 @@ fn what_no_template_has_is_refused_by_name_and_value() {
         "num_attention_heads: found 7, needed a divisor of hidden_size, 4096"
     );
     assert_eq!(refusal(", \"num_attention_heads\": 1"), "num_attention_heads = 1 is not modelled; what is: 2 or more");
-    assert_eq!(refusal(", \"hidden_size\": -1"), "hidden_size: found -1, needed a whole number from 1 on");
+    assert_eq!(refusal(", \"hidden_size\": -1"), "hidden_size: found -1, needed a whole number from 1 to 4294967295");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_newer_version_is_named_even_where_other_things_are_wrong_first() {
 #[test]
 fn every_key_is_needed() {
     let keys: Vec<String> = small().as_object().expect("it is an object").keys().cloned().collect();
-    for key in keys.iter().filter(|key| *key != "producer") {
+    for key in keys.iter().filter(|key| !["producer", "causes", "format"].contains(&key.as_str())) {
         assert_refused("MissingKey", &format!("top level: the key `{key}` is missing"), |capture| {
             capture.as_object_mut().expect("it is an object").shift_remove(key);
         });
