@@ -176,7 +176,7 @@ pub fn page() -> Result<String> {
          trial, each in a process of its own (`validation/maxbatch/search.py`). Found is the largest batch such that it and every \
          smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
          that died. Where cuDNN's \
-         workspaces are not known for certain, the most that is taken for possible counts, and the answer may be below.\n\n\
+         workspaces are not known for certain, it must fit with the least, the likeliest and the most of what is taken for possible, and the answer may be below.\n\n\
          - {} pairs of case and cap: {equal} equal, {above} above, {} below\n\
          - {} of {} batches that were tried are rightly said to fit or not to fit\n\
          - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\

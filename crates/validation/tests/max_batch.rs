@@ -4,16 +4,13 @@
 
 use vramfit_validation::max_batch::compared;
 
-/// Found 35, predicted 36: with the least that is taken for possible of its workspaces it dies at 36, with what is expected it does not.
-const ABOVE: &str = "convnext-tiny";
-
 #[test]
 fn the_largest_batch_is_not_above_the_one_that_was_found() {
     let rows = compared().unwrap();
     assert!(rows.len() >= 15, "only {} searches", rows.len());
     for row in &rows {
         assert!(
-            row.predicted <= row.measured || (row.search.case == ABOVE && row.predicted == row.measured + 1),
+            row.predicted <= row.measured,
             "{}: {} found, {} predicted",
             row.search.case,
             row.measured,
@@ -21,5 +18,5 @@ fn the_largest_batch_is_not_above_the_one_that_was_found() {
         );
     }
     let equal = rows.iter().filter(|row| row.predicted == row.measured).count();
-    assert!(equal * 4 >= rows.len() * 3, "only {equal} of {} are equal", rows.len());
+    assert!(equal * 5 >= rows.len() * 4, "only {equal} of {} are equal", rows.len());
 }

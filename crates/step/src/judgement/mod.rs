@@ -54,7 +54,8 @@ fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> V
     if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map(&places, run) }
 }
 
-/// The usual run, where all runs fit as [`Device::verdict`] means it; the first that does not ends the search.
+/// The usual run, where all runs fit as [`Device::verdict`] means it, those of the least and the most that is possible
+/// too: less at one moment may mean more at another. The first that does not ends the search.
 pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -> Option<Run> {
     // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
     if settings.garbage_collection_threshold > 0.0 {
@@ -65,7 +66,7 @@ pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -
     let cap = settings.cap.or_else(|| device.cap(programs.first()?.libraries));
     let settings = Settings { cap, ..settings.clone() };
     let mut usual = None;
-    for program in programs.iter().filter(|program| program.guess != Guess::Least) {
+    for program in programs {
         for driver in address_orders() {
             let run = program.run(settings.clone(), driver);
             if run.failure.is_some() || device.taken(&run) > capacity {
