@@ -419,7 +419,7 @@ fn finding(context: &Context<'_>, cluster: Cluster) -> Finding {
         share.blocks += 1;
     }
     let mut shares: Vec<Share> = shares.into_values().collect();
-    shares.sort_by_key(|share| (std::cmp::Reverse(share.bytes), share.place));
+    shares.sort_by_key(|share| (std::cmp::Reverse(share.bytes), share.place, share.activity));
     let largest = lifetimes().max_by_key(|lifetime| (lifetime.size, std::cmp::Reverse(lifetime.birth)));
     let stack = largest.map_or(StackId::NONE, |lifetime| lifetime.stack);
     let first = lifetimes().map(|lifetime| lifetime.birth).min().unwrap_or(0);
