@@ -53,10 +53,14 @@ def layer_of_a_model(draw, layers, weights):
     return [dtype, layout, batch_of(draw), spatial, inputs, outputs, kernel, stride, padding, dilation, groups]
 
 
-def layer_of_no_model(draw):
+def channels_of(draw):
+    """Inputs and outputs, near one another."""
     inputs = draw.choice(CHANNELS)
-    outputs = draw.choice((inputs, inputs, 2 * inputs, max(1, inputs // 2), 4 * inputs, draw.choice(CHANNELS)))
-    inputs = draw.choice((inputs,) * 5 + (2 * inputs, inputs + outputs, inputs + draw.choice(CHANNELS)))
+    return inputs, draw.choice((inputs, inputs, 2 * inputs, max(1, inputs // 2), 4 * inputs, draw.choice(CHANNELS)))
+
+
+def geometry_of(draw, inputs, outputs):
+    """Kernel, stride, padding, dilation and groups of a layer of no model."""
     kernel = draw.choice((1, 1, 2, 3, 3, 3, 3, 3, 4, 5, 7))
     stride = draw.choice((1, 1, 1, 2)) if kernel < 4 else draw.choice((1, 2, kernel))
     stride = 2 if kernel == 2 else stride
@@ -65,6 +69,13 @@ def layer_of_no_model(draw):
     groups = draw.choice((1,) * 8 + (2, 4, 8, 32)) if kernel > 1 else 1
     if inputs % groups or outputs % groups:
         groups = 1
+    return kernel, stride, padding, dilation, groups
+
+
+def layer_of_no_model(draw):
+    inputs, outputs = channels_of(draw)
+    inputs = draw.choice((inputs,) * 5 + (2 * inputs, inputs + outputs, inputs + draw.choice(CHANNELS)))
+    kernel, stride, padding, dilation, groups = geometry_of(draw, inputs, outputs)
     side = draw.choice(SIDES) if draw.random() < 0.7 else draw.randint(2, 320)
     sides = [side, side] if draw.random() < 0.92 else [side, draw.choice(SIDES)]
     dtype, layout = draw.choices(KINDS, SHARES)[0]

@@ -29,6 +29,7 @@ import time
 from pathlib import Path
 
 import torch
+from draw import KINDS, SIDES, channels_of, geometry_of
 
 HERE = Path(__file__).resolve().parent
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -114,30 +115,14 @@ def zoo(seed):
         yield Shape(dtype, layout, draw.choice(BATCHES), spatial, inputs, outputs, kernel, stride, padding, dilation, groups)
 
 
-CHANNELS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 96, 96, 112, 128, 128, 128, 144, 160, 192,
-            192, 224, 256, 256, 256, 288, 320, 384, 448, 512, 512, 640, 768, 1024, 1280, 1536, 2048)  # fmt: skip
-SIDES = (4, 7, 8, 12, 14, 16, 20, 24, 28, 28, 32, 32, 36, 40, 48, 56, 56, 64, 64, 72, 80, 96, 112, 112, 128, 128, 144, 160,
-         192, 224, 224, 256, 320, 384, 512)  # fmt: skip
-
-
 def plain(seed):
     """Layers of no model in particular: channels near one another, odd sizes among the even ones."""
     draw = random.Random(seed)
     for _ in range(60_000):
-        inputs = draw.choice(CHANNELS)
-        outputs = draw.choice((inputs, inputs, 2 * inputs, max(1, inputs // 2), 4 * inputs, draw.choice(CHANNELS)))
-        kernel = draw.choice((1, 1, 2, 3, 3, 3, 3, 3, 4, 5, 7))
-        stride = draw.choice((1, 1, 1, 2)) if kernel < 4 else draw.choice((1, 2, kernel))
-        stride = 2 if kernel == 2 else stride
-        dilation = draw.choice((1,) * 14 + (2, 4)) if kernel in (3, 5) and stride == 1 else 1
-        padding = 0 if stride == kernel and kernel > 1 else dilation * (kernel - 1) // 2
-        groups = draw.choice((1,) * 8 + (2, 4, 8, 32)) if kernel > 1 else 1
-        if inputs % groups or outputs % groups:
-            groups = 1
+        inputs, outputs = channels_of(draw)
+        kernel, stride, padding, dilation, groups = geometry_of(draw, inputs, outputs)
         sides = [draw.choice(SIDES)] * 2 if draw.random() < 0.9 else [draw.choice(SIDES), draw.choice(SIDES)]
-        dtype, layout = draw.choices(
-            [("fp32", "first"), ("bf16", "first"), ("fp16", "first"), ("fp32", "last"), ("bf16", "last"), ("fp16", "last")],
-            [40, 22, 8, 8, 16, 6])[0]
+        dtype, layout = draw.choices(KINDS, [40, 22, 8, 8, 16, 6])[0]
         yield Shape(dtype, layout, draw.choice(BATCHES), sides, inputs, outputs, (kernel,) * 2, (stride,) * 2, (padding,) * 2,
                     (dilation,) * 2, groups)  # fmt: skip
 
