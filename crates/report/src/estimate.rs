@@ -17,7 +17,7 @@ use vramfit_step::judgement::Device;
 use vramfit_step::memory::Category;
 use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
 
-pub(crate) use device::room;
+pub(crate) use device::{mark, room};
 pub use device::{Fit, fit, notes};
 pub use holders::Holder;
 pub use html::page;
