@@ -98,7 +98,7 @@ class Log(TorchDispatchMode):
 
 
 def fake_cuda_needs_a_driver() -> bool:
-    """Builds for CUDA 12 (torch 2.9 and older from PyPI) ask the driver even of fake tensors, and a forward aborts the process."""
+    """Before torch 2.10 the driver is asked even of fake tensors, and a forward aborts the process where there is none."""
     with FakeTensorMode():
         try:
             torch.empty(1, device="cuda").copy_(torch.empty(1, device="cuda"))
