@@ -41,4 +41,4 @@ class Fit:
         return None if raw is None else Fit(raw["gpu"], raw["capacity"], raw["verdict"], raw.get("capacity_high"))
 
 
-VERDICTS = {"fits": "fits", "too-close": "too close to say", "does-not-fit": "does not fit"}
+VERDICTS = {"fits": "fits", "too-close": "is too close to tell", "does-not-fit": "does not fit"}
