@@ -164,11 +164,6 @@ class Regions:
             recorder = regions.recorder
             if not recorder.recording() or in_a_transform():
                 return original(cls, *args, **kwargs)
-            if not torch._C._autograd._saved_tensors_hooks_is_enabled():
-                # The bottom of a transform, which permits no look at what is saved.
-                if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors_in((args, kwargs), [])):
-                    recorder.cause(f"{recorder.where()}: what {cls.__qualname__} keeps for its backward inside a transform (torch.vmap) is not known")
-                return original(cls, *args, **kwargs)
             if cls is torch.utils.checkpoint.CheckpointFunction:
                 recorder.steps.append(("checkpoint", True, bool(args[1]), regions._names(args)))
                 with torch.autograd.graph.saved_tensors_hooks(_drop, _drop):
@@ -176,6 +171,9 @@ class Regions:
                 recorder.steps.append(("end", "checkpoint", regions._names(result)))
                 regions._mark(result, args)
                 return result
+            if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors_in((args, kwargs), [])):
+                # Nothing is saved and there is no way back: only the calls inside.
+                return original(cls, *args, **kwargs)
             name = f"{cls.__module__}.{cls.__qualname__}"
             recorder.steps.append(("function", name, regions._names(args, kwargs)))
             saved: List[str] = []
