@@ -6,6 +6,7 @@ model's own loss when it is run. Every result is compared with what the file say
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import json
 import re
@@ -155,9 +156,9 @@ class Replay:
                 results = operator(*positional, **named)
             except Exception as problem:
                 raise AssertionError(f"{name} {step[2]} at {where}: {problem}") from problem
-            if name.startswith("aten.empty."):
-                # A list as an index is made this way and filled unseen.
-                results.zero_()
+            if name.startswith("aten.empty.") and type(results) is torch.Tensor:
+                # A list as an index is made this way and filled unseen; no more is to be seen of this.
+                ctypes.memset(results.data_ptr(), 0, results.numel() * results.element_size())
             # A copy between host and GPU; here both are the CPU.
             moved = self.check and name.startswith(("aten.to.", "aten._to_copy")) and step[3] and step[3][0] != step[2][0] and results is values[0]
             results = [results.clone()] if moved else list(results) if isinstance(results, (list, tuple)) else [results]
