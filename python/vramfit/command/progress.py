@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Any, Optional, Type
+from typing import Any, Optional, Tuple, Type
 
 # Seconds until the first word and between words. A terminal's line is written over; a log keeps every line.
 _TERMINAL = (1.0, 1.0)
@@ -16,7 +16,7 @@ _LOG = (5.0, 15.0)
 class Progress:
     """Tells from a thread of its own: an import of a minute gives nobody else a turn."""
 
-    def __init__(self, stream: Any = None, waits: Optional[Any] = None) -> None:
+    def __init__(self, stream: Any = None, waits: Optional[Tuple[float, float]] = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._is_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
         self._first, self._next = waits or (_TERMINAL if self._is_terminal else _LOG)
