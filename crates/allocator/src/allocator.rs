@@ -6,6 +6,7 @@ use vramfit_trace::snapshot::{Action, PoolId};
 
 use crate::block::{Block, BlockId, Blocks, Use};
 use crate::driver::Driver;
+use crate::free_list::Place;
 use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST, block_size, segment_size};
@@ -79,6 +80,12 @@ pub(crate) struct Search {
     pub stream: u64,
     pub size: u64,
     pub segment: u64,
+}
+
+/// A block that will do; where the cache has it, at this place.
+pub(crate) struct Found {
+    id: BlockId,
+    place: Option<Place>,
 }
 
 impl<D: Driver> Allocator<D> {
@@ -161,7 +168,7 @@ impl<D: Driver> Allocator<D> {
         let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
         let found = match self.find_cached(search) {
             Some(found) => Some(found),
-            None => self.obtain(search, owner),
+            None => self.obtain(search, owner).map(|id| Found { id, place: None }),
         };
         match found {
             Some(found) => Ok(self.hand_out(found, search, requested)),
@@ -170,6 +177,23 @@ impl<D: Driver> Allocator<D> {
                 Err(self.out_of_memory(requested, search))
             }
         }
+    }
+
+    /// What [`Allocator::allocate`] on the first stream from the default pool would hand out, where the cache has it and to let go of it at once
+    /// would leave everything as it was: then it need not be done.
+    #[inline]
+    pub fn passing(&self, requested: u64) -> Option<u64> {
+        if !self.statistics.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
+            return None;
+        }
+        let size = block_size(requested, &self.settings);
+        let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
+        let (_, found) = pool.free.fit(0, size)?;
+        let whole = found.size;
+        if whole >= self.largest_for(size) {
+            return None;
+        }
+        Some(if self.should_split(pool, whole, size) { size } else { whole })
     }
 
     /// The way to a block that the cache does not have.
@@ -244,17 +268,29 @@ impl<D: Driver> Allocator<D> {
         let Block { size, requested, pool, previous, next, expandable, .. } = *block;
         let mut split_blocks = 0i64;
         let mut split_bytes = 0i64;
+        let cached = |neighbour: Option<BlockId>| neighbour.filter(|&id| self.blocks[id].usage == Use::Free);
+        let (previous, next) = (cached(previous), cached(next));
         for neighbour in [previous, next].into_iter().flatten() {
-            if self.blocks[neighbour].usage == Use::Free {
-                split_blocks -= 1;
-                split_bytes -= self.join(id, neighbour) as i64;
-            }
+            split_blocks -= 1;
+            split_bytes -= self.blocks[neighbour].size as i64;
         }
-        self.insert_free(id);
+        let whole = match (previous, next) {
+            (None, None) => {
+                self.insert_free(id);
+                id
+            }
+            (Some(first), other) => {
+                if let Some(other) = other {
+                    self.join(id, other);
+                }
+                self.absorb(first, id)
+            }
+            (None, Some(other)) => self.absorb(other, id),
+        };
         if self.statistics.is_brief {
             return;
         }
-        let block = &self.blocks[id];
+        let block = &self.blocks[whole];
         if block.is_split() {
             split_blocks += 1;
             split_bytes += block.size as i64;
@@ -302,6 +338,32 @@ impl<D: Driver> Allocator<D> {
         size
     }
 
+    /// Joins `other`, which is in no pool, to the cached block beside it, which stays in the cache.
+    fn absorb(&mut self, id: BlockId, other: BlockId) -> BlockId {
+        let Block { address, size, previous, next, .. } = self.blocks[other];
+        self.blocks.delete(other);
+        let block = &mut self.blocks[id];
+        let before = Pool::size_key(block);
+        block.size += size;
+        if block.next == Some(other) {
+            block.next = next;
+            if let Some(next) = next {
+                self.blocks[next].previous = Some(id);
+            }
+        } else {
+            block.address = address;
+            block.previous = previous;
+            if let Some(previous) = previous {
+                self.blocks[previous].next = Some(id);
+            }
+        }
+        let block = &mut self.blocks[id];
+        let pool = &mut self.pools[block.pool as usize];
+        block.cached_at = pool.searches;
+        pool.free.change(&before, block.size, block.address);
+        id
+    }
+
     #[inline]
     pub(crate) fn insert_free(&mut self, id: BlockId) {
         let block = &mut self.blocks[id];
@@ -324,25 +386,30 @@ impl<D: Driver> Allocator<D> {
         u32::try_from(index).expect("fewer than 2^32 pools")
     }
 
+    /// Cached blocks from this size on are not for a request of `size` bytes.
+    fn largest_for(&self, size: u64) -> u64 {
+        let limit = self.settings.max_split_size;
+        if size < limit { limit } else { size.saturating_add(self.settings.max_non_split_rounding) }
+    }
+
     /// Best fit among the cached blocks.
-    fn find_cached(&mut self, search: Search) -> Option<BlockId> {
+    fn find_cached(&mut self, search: Search) -> Option<Found> {
         let collects_garbage = self.collects_garbage();
         let pool = &mut self.pools[search.pool as usize];
         if collects_garbage {
             pool.searches += 1;
         }
-        let limit = self.settings.max_split_size;
-        let most =
-            if search.size < limit { limit } else { search.size.saturating_add(self.settings.max_non_split_rounding) };
         if self.expandable.is_empty() {
-            return pool.free.take_fit(search.stream, search.size, |size| size < most);
+            let (place, found) = self.pools[search.pool as usize].free.fit(search.stream, search.size)?;
+            return (found.size < self.largest_for(search.size)).then_some(Found { id: found.id, place: Some(place) });
         }
         let id = self.best_expandable(search)?;
         let key = Pool::size_key(&self.blocks[id]);
-        if key.1 >= most {
+        if key.1 >= self.largest_for(search.size) {
             return None;
         }
-        self.pools[search.pool as usize].free.remove(&key)
+        let id = self.pools[search.pool as usize].free.remove(&key)?;
+        Some(Found { id, place: None })
     }
 
     /// Best fit where there are expandable segments: there a block counts with what it could grow to.
@@ -413,42 +480,63 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// Gives the block to the program, cutting off what it does not need where the rules allow it.
-    pub(crate) fn hand_out(&mut self, id: BlockId, search: Search, requested: u64) -> BlockId {
-        let is_split = self.should_split(id, search.size);
-        self.hand_out_part(id, search.size, requested, is_split)
+    pub(crate) fn hand_out(&mut self, found: Found, search: Search, requested: u64) -> BlockId {
+        let block = &self.blocks[found.id];
+        let is_split = self.should_split(&self.pools[block.pool as usize], block.size, search.size);
+        self.hand_out_part(found, search.size, requested, is_split)
     }
 
-    pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
+    /// The same for a block that is in no pool, cut as `is_split` says.
+    pub(crate) fn hand_out_new(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
+        self.hand_out_part(Found { id, place: None }, size, requested, is_split)
+    }
+
+    fn hand_out_part(&mut self, Found { id, place }: Found, size: u64, requested: u64, is_split: bool) -> BlockId {
         let found = &mut self.blocks[id];
-        let (was_split, whole, next) = (found.is_split(), found.size, found.next);
-        let is_small = self.pools[found.pool as usize].is_small;
+        let (was_split, whole, previous, pool) = (found.is_split(), found.size, found.previous, found.pool);
+        let is_small = self.pools[pool as usize].is_small;
         let counts = found.expandable.is_none();
+        let mut handed = id;
         if is_split {
-            let rest = Block { address: found.address + size, size: whole - size, requested: 0, ..*found };
-            found.size = size;
-            let rest = self.blocks.insert(rest);
-            self.blocks.splice(rest, Some(id), next);
-            self.insert_free(rest);
+            // What is left keeps its number, and its place in the cache if it can.
+            let first = Block { size, ..*found };
+            found.address += size;
+            found.size -= size;
+            handed = self.blocks.insert(first);
+            self.blocks.splice(handed, previous, Some(id));
+            match place {
+                Some(place) => {
+                    let block = &mut self.blocks[id];
+                    let pool = &mut self.pools[pool as usize];
+                    block.cached_at = pool.searches;
+                    pool.free.change_at(place, block.size, block.address);
+                }
+                None => self.insert_free(id),
+            }
             if counts && was_split {
                 self.statistics.change_split(is_small, 0, -(size as i64));
             } else if counts {
                 self.statistics.change_split(is_small, 1, (whole - size) as i64);
             }
-        } else if counts && was_split {
-            self.statistics.change_split(is_small, -1, -(whole as i64));
+        } else {
+            if let Some(place) = place {
+                self.pools[pool as usize].free.remove_at(place);
+            }
+            if counts && was_split {
+                self.statistics.change_split(is_small, -1, -(whole as i64));
+            }
         }
-        let block = &mut self.blocks[id];
+        let block = &mut self.blocks[handed];
         block.usage = Use::Allocated;
         block.requested = requested;
         let size = block.size;
         self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
-        id
+        handed
     }
 
-    fn should_split(&self, id: BlockId, size: u64) -> bool {
-        let block = &self.blocks[id];
-        let rest = block.size - size;
-        if self.pools[block.pool as usize].is_small || self.settings.expandable_segments {
+    fn should_split(&self, pool: &Pool, whole: u64, size: u64) -> bool {
+        let rest = whole - size;
+        if pool.is_small || self.settings.expandable_segments {
             rest >= MINIMUM_BLOCK
         } else {
             size < self.settings.max_split_size && rest > SMALL_REQUEST

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::problem::{Problem, ProblemMap};
 use super::trees;
+use crate::forward::Guess;
 
 /// How many answers a thread remembers.
 const REMEMBERED: usize = 1 << 13;
@@ -29,6 +30,15 @@ impl Spread {
     /// Whether all trees say the same.
     pub fn is_certain(&self) -> bool {
         self.least == self.most
+    }
+
+    /// The workspace, as assumed.
+    pub fn assuming(&self, assumption: Guess) -> u64 {
+        match assumption {
+            Guess::Usual => self.expected,
+            Guess::Least => self.least,
+            Guess::Most => self.most,
+        }
     }
 }
 

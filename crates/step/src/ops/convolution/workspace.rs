@@ -30,7 +30,11 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         return;
     }
     let plans = context.plans();
-    let Planned { plan, spread, is_first } = context.planned(problem, recorded::workspace);
+    let is_recorded = context.gpu() == RECORDED_ON;
+    let Planned { plan, spread, is_first } = context.planned(problem, |problem| {
+        let spread = recorded::workspace(problem);
+        if is_recorded { spread } else { elsewhere(problem, spread) }
+    });
     if plans.are_benchmarked {
         context.note_guess("workspace of a convolution with cudnn.benchmark");
         if is_first {
@@ -45,16 +49,14 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         drop(context.of_plan(kept, plan));
         return;
     }
-    let guess = if context.gpu() == RECORDED_ON { spread } else { elsewhere(problem, spread) };
-    if !guess.is_certain() {
+    let bytes = spread.assuming(plans.assumption);
+    if spread.is_certain() {
+        drop(context.of_plan(bytes, plan));
+    } else {
         context.note_guess("workspace of a convolution");
+        // Asked for even where it is nothing: under another assumption it is something.
+        context.memory().borrow_mut().pass_through(bytes, plan);
     }
-    let bytes = match plans.assumption {
-        Guess::Usual => guess.expected,
-        Guess::Least => guess.least,
-        Guess::Most => guess.most,
-    };
-    drop(context.of_plan(bytes, plan));
 }
 
 /// Bytes of the workspaces of the plans that are tried where there is no room for a usual one, 0 for none. In the first layout one that copies the
