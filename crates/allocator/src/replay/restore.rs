@@ -136,7 +136,7 @@ fn lay_out(allocator: &mut Allocator<RecordedDriver>, head: BlockId, cuts: &[Cut
     for (index, &(size, block)) in cuts.iter().enumerate() {
         let requested = block.map_or(0, |block| block.requested);
         let is_last = index + 1 == cuts.len();
-        let id = allocator.hand_out_new(cursor, size, requested, !is_last);
+        let id = allocator.hand_out_part(cursor, size, requested, !is_last);
         pieces.push((id, block));
         if let Some(rest) = allocator.blocks[id].next.filter(|_| !is_last) {
             let key = Pool::size_key(&allocator.blocks[rest]);

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
-use super::convolution::{PlanTable, PlanCache, Planned, Plans, Problem, Spread};
+use super::convolution::{PlanCache, PlanTable, Planned, Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
 use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};

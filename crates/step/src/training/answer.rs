@@ -5,8 +5,8 @@ use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
-use crate::memory::{Aside, Category, Entry, Happening, Plan};
 use crate::forward::Guess;
+use crate::memory::{Aside, Category, Entry, Happening, Plan};
 use crate::ops::PlanTable;
 
 impl Program {

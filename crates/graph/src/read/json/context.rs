@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 
-use hashbrown::hash_table::{Entry, HashTable};
 use hashbrown::DefaultHashBuilder;
+use hashbrown::hash_table::{Entry, HashTable};
 use serde::de;
 
 use crate::model::{ExpressionId, Size};

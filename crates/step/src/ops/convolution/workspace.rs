@@ -49,13 +49,12 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         drop(context.of_plan(kept, plan));
         return;
     }
-    let bytes = spread.assuming(plans.assumption);
-    if spread.is_certain() {
-        drop(context.of_plan(bytes, plan));
-    } else {
+    if !spread.is_certain() {
         context.note_guess("workspace of a convolution");
-        // Asked for even where it is nothing: under another assumption it is something.
-        context.memory().borrow_mut().pass_through(bytes, plan);
+    }
+    // What is not certain is asked for even where it is nothing: under another assumption it is something.
+    if spread.most > 0 {
+        context.memory().borrow_mut().pass_through(spread.assuming(plans.assumption), plan);
     }
 }
 
