@@ -3,7 +3,8 @@
 //! Work may itself ask for more: who waits for the parts of one piece of work goes on with those of another.
 
 use std::num::NonZero;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::thread;
 
 use rayon::prelude::*;
@@ -27,6 +28,39 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         Some(pool) => pool.install(|| items.par_iter().with_max_len(1).map(&work).collect()),
         None => items.iter().map(work).collect(),
     }
+}
+
+/// The same where it is all there is to do: this thread, whose memory is there already, works too, and others are started for it
+/// alone.
+///
+/// # Panics
+/// As `work` does.
+pub fn map_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = cores().min(items.len());
+    if threads <= 1 || rayon::current_thread_index().is_some() {
+        return map(items, work);
+    }
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(index)
+        {
+            let result = work(item);
+            if let Ok(mut results) = results.lock() {
+                results.push((index, result));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let mut results = results.into_inner().unwrap_or_default();
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Both at once.
@@ -54,6 +88,7 @@ mod tests {
         let items: Vec<u64> = (0..1000).collect();
         let sums = map(&items, |&item| map(&items[..10], |&other| item + other).into_iter().sum::<u64>());
         assert_eq!(sums, items.iter().map(|item| 10 * item + 45).collect::<Vec<u64>>());
+        assert_eq!(map_once(&items, |&item| 10 * item + 45), sums);
         let (one, other) = both(|| map(&items, |item| item + 1), || map(&items, |item| item + 2));
         assert!(one.iter().zip(&other).all(|(one, other)| one + 1 == *other));
     }

@@ -55,7 +55,7 @@ fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> V
         program.run_keeping(settings.clone(), driver.clone(), keeps_journal && place == 0)
     };
     let requests: usize = runs.iter().map(|(program, _)| program.allocation_count()).sum();
-    if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map(&places, run) }
+    if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map_once(&places, run) }
 }
 
 /// The usual run, where all runs fit as [`Device::verdict`] means it, those of the least and the most that is possible
