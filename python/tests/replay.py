@@ -6,6 +6,7 @@ model's own loss when it is run. Every result is compared with what the file say
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import json
 import re
@@ -14,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy
 import torch
 import torchvision  # noqa: F401 - its operators may stand in a capture
+from torch.overrides import TorchFunctionMode
 
 # Where CUDA, CPU and meta kernels choose layouts of their own.
 OWN_LAYOUT = (
@@ -27,6 +29,23 @@ def load(path: Any) -> Dict[str, Any]:
     """The contents of a capture file."""
     with gzip.open(path) as stream:
         return json.load(stream)
+
+
+class Data(TorchFunctionMode):
+    """What is made of Python's data while this is entered."""
+
+    MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.Tensor.new_tensor)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: List[torch.Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        data = args[func is torch.Tensor.new_tensor:][:1]
+        if func in self.MAKERS and not (data and isinstance(data[0], torch.Tensor)):
+            self.made.append(result.detach().clone())
+        return result
 
 
 class Replay:
@@ -43,6 +62,8 @@ class Replay:
         self.checked = 0
         self.check = True
         self.device = torch.device("cpu")
+        # What the model makes of Python's data, in its order; a capture holds its sizes only.
+        self.data: List[torch.Tensor] = []
         self._own_layout: set = set()
         self._storages: Dict[int, int] = {}
 
@@ -118,7 +139,8 @@ class Replay:
             row = self.rows[int(step[3][0][1:])]
             dtype, shape = self.types[row[0]][:2]
             sizes = [self.integer(size) for size in shape]
-            results: Any = [torch.tensor(numpy.zeros(sizes).tolist(), dtype=getattr(torch, dtype))]
+            made = self.data.pop(0) if self.data else None
+            results: Any = [made if made is not None and list(made.shape) == sizes else torch.tensor(numpy.zeros(sizes).tolist(), dtype=getattr(torch, dtype))]
         elif name == "vramfit.scalar":
             results = [torch.tensor(values[0], dtype=values[1])]
         elif name.startswith("vramfit.") or name in SILENT:
@@ -134,6 +156,9 @@ class Replay:
                 results = operator(*positional, **named)
             except Exception as problem:
                 raise AssertionError(f"{name} {step[2]} at {where}: {problem}") from problem
+            if name.startswith("aten.empty.") and type(results) is torch.Tensor:
+                # A list as an index is made this way and filled unseen; no more is to be seen of this.
+                ctypes.memset(results.data_ptr(), 0, results.numel() * results.element_size())
             # A copy between host and GPU; here both are the CPU.
             moved = self.check and name.startswith(("aten.to.", "aten._to_copy")) and step[3] and step[3][0] != step[2][0] and results is values[0]
             results = [results.clone()] if moved else list(results) if isinstance(results, (list, tuple)) else [results]

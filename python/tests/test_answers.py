@@ -145,3 +145,16 @@ def test_the_largest_batch():
     needed = vramfit.estimate(model, inputs, targets=targets, loss=loss_function).peak_reserved
     assert vramfit.max_batch(model, inputs, targets=targets, loss=loss_function, vram=needed) >= BATCH
     assert vramfit.max_batch(model, inputs, targets=targets, loss=loss_function, vram="1MiB") == 0
+
+
+def test_a_gpu_whose_memory_is_known_between_bounds_is_shown_with_both():
+    answer = vramfit.estimate("resnet18", gpu="RTX 4060")
+    assert answer.fit.room == "7.28 GiB to 8.00 GiB" and answer.fit.capacity < answer.fit.capacity_high
+    assert "fits in 7.28 GiB to 8.00 GiB of RTX 4060" in repr(answer) and "7.28 GiB to 8.00 GiB" in answer._repr_html_()
+    assert vramfit.estimate("resnet18", vram="8GiB").fit.room == "8.00 GiB"
+
+
+def test_a_verdict_that_lies_between_the_bounds_reads_as_a_sentence():
+    batches = [vramfit.estimate("bert-base", gpu="RTX 4060", seq=128, batch=batch) for batch in range(50, 76, 4)]
+    close = next(answer for answer in batches if answer.fit.verdict == "too-close")
+    assert close.verdict.startswith("is too close to tell in 7.28 GiB to 8.00 GiB of RTX 4060: ") and close.fits is False

@@ -97,6 +97,17 @@ class Log(TorchDispatchMode):
         return result
 
 
+def fake_cuda_needs_a_driver() -> bool:
+    """Before torch 2.10 the driver is asked even of fake tensors, and a forward aborts the process where there is none."""
+    with FakeTensorMode():
+        try:
+            torch.empty(1, device="cuda").copy_(torch.empty(1, device="cuda"))
+        except RuntimeError:
+            return True
+    return False
+
+
+@pytest.mark.skipif(fake_cuda_needs_a_driver(), reason="this torch has no fake CUDA tensors without a CUDA driver")
 @pytest.mark.parametrize("dtype, precision", [(torch.bfloat16, "amp-bf16"), (torch.float16, "amp-fp16")])
 def test_casts_come_as_on_fake_cuda_tensors(dtype, precision, tmp_path, monkeypatch):
     ids, x, targets = torch.randint(0, 50, (4, 6)), torch.randn(4, 6, 16), torch.randint(0, 16, (4,))

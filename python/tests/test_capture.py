@@ -119,6 +119,39 @@ def test_what_a_forward_pass_leaves_behind_is_taken_away_and_noted(tmp_path):
     assert any("keeps 1 tensor" in note for note in contents["notes"])
 
 
+class Importing(nn.Module):
+    """Leaves an exception behind, as some imports do: its frames hold all tensors of the forward pass until cycles are collected."""
+
+    times = 0
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        Importing.times = times
+
+    def forward(self, x):
+        h = self.linear(x).relu()
+        if Importing.times:
+            Importing.times -= 1
+            try:
+                raise ImportError
+            except ImportError as problem:
+                kept = problem  # noqa: F841
+        return self.linear(h)
+
+
+def test_what_the_first_call_of_all_leaves_behind_is_not_taken_for_the_models(tmp_path):
+    model = Importing(times=1)
+    first = capture(model, torch.randn(2, 4), tmp_path, **LOSS)
+    assert Importing.times == 0 and first["notes"] == []
+    assert first["steps"] == capture(model, torch.randn(2, 4), tmp_path, **LOSS)["steps"]
+
+
+def test_cycles_that_every_forward_pass_makes_hold_their_tensors(tmp_path):
+    contents = capture(Importing(times=1000), torch.randn(2, 4), tmp_path, **LOSS)
+    assert contents["symbols"] and any("beyond the step" in note for note in contents["notes"])
+
+
 class Collecting(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -1,15 +1,18 @@
 """``python -m vramfit``: captures by name, hands everything else to the binary, and says what is wrong."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 import vramfit
 from vramfit.__main__ import main
 from vramfit.command import target
+from vramfit.command.progress import Progress
 from vramfit.command.shapes import parse
 
 MODELS = '''
@@ -172,3 +175,44 @@ def test_integers_lie_below_their_bound():
     assert int(parse("--input", "ids=400:int64:3").tensor(100).max()) == 2
     assert int(parse("--input", "ids=400:int64").tensor(5).max()) == 4
     assert bool((parse("--input", "attention_mask=4x3:int64").tensor(5) == 1).all())
+
+
+class Stream(io.StringIO):
+    """A stream that is a terminal or is not."""
+
+    def __init__(self, is_terminal):
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self):
+        return self.is_terminal
+
+
+def told(is_terminal, waits, seconds):
+    stream = Stream(is_terminal)
+    with Progress(stream, waits) as progress:
+        progress.at("importing torch")
+        time.sleep(seconds)
+        progress.at("building it")
+        time.sleep(seconds)
+    return stream.getvalue()
+
+
+def test_long_work_says_what_it_is_at_line_by_line_in_a_log():
+    lines = told(False, (0.05, 0.05), 0.3).splitlines()
+    assert lines[0] == "importing torch (0 s)" and lines[-1] == "building it (1 s)"
+
+
+def test_long_work_writes_over_one_line_of_a_terminal_and_leaves_none():
+    text = told(True, (0.05, 0.05), 0.3)
+    assert "\n" not in text and "\r\x1b[Kimporting torch (0 s)" in text and text.endswith("\r\x1b[K")
+
+
+def test_short_work_says_nothing():
+    assert told(False, (5.0, 15.0), 0.01) == told(True, (1.0, 1.0), 0.01) == ""
+
+
+def test_a_capture_tells_each_precision_and_mode_that_it_records(tmp_path):
+    stages = []
+    vramfit.capture(torch.nn.Linear(4, 2), torch.randn(3, 4), tmp_path / "a.vramfit", loss=lambda outputs, _: outputs.mean(), progress=stages.append)
+    assert stages[0] == "recording fp32 train, 1 of 15" and stages[-1] == "recording amp-fp16 eval-grad, 15 of 15"

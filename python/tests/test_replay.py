@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from replay import Replay, given_tensors, load
+from replay import Data, Replay, given_tensors, load
 from zoo import CASES, NAMES
 
 
@@ -25,9 +25,10 @@ def test_a_replayed_capture_gives_the_models_own_loss(name, tmp_path):
     for mode in ("train", "eval-grad", "eval"):
         own = copy.deepcopy(model).train(mode == "train")
         seed()
-        with torch.set_grad_enabled(mode != "eval"):
+        with torch.set_grad_enabled(mode != "eval"), Data() as data:
             expected = case.run(own)
         replay = Replay(contents, "fp32", mode, sizes)
+        replay.data = data.made
         seed()
         found = replay.run(given_tensors(contents, copy.deepcopy(model), case.named_inputs(contents)))
         assert torch.equal(found, expected), (mode, float(found), float(expected))
@@ -53,10 +54,12 @@ def test_expressions_hold_at_sizes_that_were_never_recorded(name, tmp_path):
         given[entry["name"]] = tensor
     own = copy.deepcopy(model).train()
     seed()
-    if isinstance(case.inputs, dict):
-        expected = own(**given)["loss"]
-    else:
-        expected = case.loss(own(given[contents["inputs"][0]["name"]]), given["targets"])
+    with Data() as data:
+        if isinstance(case.inputs, dict):
+            expected = own(**given)["loss"]
+        else:
+            expected = case.loss(own(given[contents["inputs"][0]["name"]]), given["targets"])
     replay = Replay(contents, "fp32", "train", sizes)
+    replay.data = data.made
     seed()
     assert torch.equal(replay.run(given_tensors(contents, copy.deepcopy(model), given)), expected)

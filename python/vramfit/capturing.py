@@ -52,23 +52,29 @@ class Capture:
 def capture(
     model: torch.nn.Module, inputs: Any, path: Any, *, targets: Any = None, loss: Optional[Callable[..., Any]] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, only: Optional[Collection[Tuple[str, str]]] = None,
+    progress: Optional[Callable[[str], None]] = None,
 ) -> Capture:
     """Records one training step of ``model`` without its weights and without a GPU, and writes it to ``path``.
 
     ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; ``loss(outputs, targets)`` is needed where the model
     does not return a loss itself. By default dimension 0 of every input and target is ``batch`` and dimension 1 of integer
     ones ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` names the pairs of precision and mode to
-    record, such as ``{("as-built", "train")}``; without it there are all of them, which takes longer.
+    record, such as ``{("as-built", "train")}``; without it there are all of them, which takes longer. ``progress`` is called
+    with a line that says what is being done, each time that it is something else.
     """
     refuse(model)
     with _ONE_AT_A_TIME:
         session = Session(step.__code__)
         recorded = Recorded(model, Inputs(model, inputs, targets, sizes), loss, session)
         with recorded:
-            document = _record_all(recorded, session, _Wanted(only, _native(recorded)))
+            document = _record_all(recorded, session, _Wanted(only, _native(recorded)), progress or _tell_nobody)
         contents = document.contents()
         size = write(path, contents)
     return Capture(str(path), size, contents)
+
+
+def _tell_nobody(stage: str) -> None:
+    pass
 
 
 class _Wanted:
@@ -91,21 +97,28 @@ class _Wanted:
         """Whether it is recorded."""
         return (precision, mode) in self._pairs
 
+    def __len__(self) -> int:
+        return len(self._pairs)
+
     def must(self, precision: str, mode: str) -> bool:
         """Whether a capture without it is none."""
         return not self._may_miss or (mode == "train" and precision == (self.native or "as-built"))
 
 
-def _record_all(recorded: Recorded, session: Session, wanted: _Wanted) -> Document:
+def _record_all(recorded: Recorded, session: Session, wanted: _Wanted, tell: Callable[[str], None]) -> Document:
     """All variants with as many symbols as possible."""
     reasons: List[str] = []
+
+    def tell_try(stage: str) -> None:
+        tell(f"{stage}, try {len(reasons) + 1}" if reasons else stage)
+
     for symbols in _subsets(list(recorded.inputs.examples)):
         # Cropped or thinned out examples, small sizes or such near the example's: whatever takes the example's branches.
         for near, spread in ((False, False), (False, True), (True, False), (True, True)) if symbols else ((False, False),):
             recorded.inputs.spread = spread
             for extra in (0, 3):
                 try:
-                    return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons, wanted)
+                    return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons, wanted, tell_try)
                 except Unexpressed as reason:
                     reasons.append(str(reason))
                 except Misaligned as reason:
@@ -127,17 +140,20 @@ def _subsets(symbols: List[str]) -> List[List[str]]:
     return found
 
 
-def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str], wanted: _Wanted) -> Document:
+def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str], wanted: _Wanted, tell: Callable[[str], None]) -> Document:
     expressions = Expressions(plan)
     alignment = Alignment(session, expressions)
     document = Document({})
     missing: List[str] = []
     evaluated: Dict[str, Recording] = {}
     programs: Dict[str, Program] = {}
+    count = 0
     for mode in MODES:
         for precision in PRECISIONS:
             if not wanted.has(precision.name, mode):
                 continue
+            count += 1
+            tell(f"recording {precision.name} {mode}, {count} of {len(wanted)}")
             program: Optional[Program] = None
             try:
                 recordings = [recorded.run(precision, mode, plan.points[0])]

@@ -252,15 +252,7 @@ def _setitem(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
     """A number assigned to a piece of a CUDA tensor stays on the host; on a meta tensor it would be made there."""
     tensor, index, value = args
     if isinstance(value, (int, float, bool)):
-        recorder = mode.recorder
-        with recorder.paused():
-            number = torch.tensor(value, dtype=tensor.dtype)
-        info = recorder.adopt(number, recorder.session.kinds.of(number), None, 0, True, real=True, known=True)
-        recorder.steps.append((
-            "call", recorder.session.pseudo("vramfit.scalar", ["value", "dtype"]), [value, encode_word(tensor.dtype)], [info.name],
-            recorder.session.sources.here(), 0,
-        ))
-        value = number
+        value = mode.recorder.scalar(value, tensor.dtype)
     func(tensor, index, value)
 
 

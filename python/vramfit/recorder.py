@@ -27,6 +27,7 @@ from .operators import Operator, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .session import Session
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
+from .transforms import hand_on, in_a_transform
 
 _PRE = torch._C.DispatchKey.PreDispatch
 _include = torch._C._dispatch_tls_set_dispatch_key_included
@@ -138,6 +139,8 @@ class Recorder(Casting):
             operator = self.session.operator(overload)
 
             def handler(*args: Any, **kwargs: Any) -> Any:
+                if in_a_transform():
+                    return hand_on(self, overload, args, kwargs)
                 _include(_PRE, False)
                 before, self.busy = self.busy, True
                 try:
@@ -160,6 +163,15 @@ class Recorder(Casting):
     def paused(self) -> "_Paused":
         """A context in which calls run as usual and are not recorded."""
         return _Paused()
+
+    def scalar(self, value: Any, dtype: Optional[torch.dtype]) -> torch.Tensor:
+        """A number as a tensor of the host."""
+        with self.paused():
+            number = torch.tensor(value, dtype=dtype)
+        info = self.adopt(number, self.session.kinds.of(number), None, 0, True, real=True, known=True)
+        pseudo = self.session.pseudo("vramfit.scalar", ["value", "dtype"])
+        self.steps.append(("call", pseudo, [value, encode_word(number.dtype)], [info.name], self.session.sources.here(), 0))
+        return number
 
     def _inside(self, run: Callable[..., Any], args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
         """Runs a composite's own code, so that the calls inside it are seen."""

@@ -76,6 +76,10 @@ def _without_compiler() -> Any:
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
 
+class _LetGoLate(Exception):
+    """Tensors of a pass hung on cycles that Python had not collected."""
+
+
 class Recorded:
     """Runs passes of one model."""
 
@@ -88,6 +92,7 @@ class Recorded:
         self.state = ModelState(model)
         self._patches = Patches()
         self.regions = Regions(self.modules, self._patches)
+        self._makes_cycles = False
 
     def __enter__(self) -> "Recorded":
         # Collections of cycles would come at random moments of a pass, and let go of tensors then.
@@ -107,6 +112,18 @@ class Recorded:
 
     def run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``."""
+        try:
+            return self._run(precision, mode, sizes)
+        except _LetGoLate:
+            # What is imported at the first call of an operator may leave exceptions behind, whose frames hold everything below them. The
+            # next pass does not import; one that hangs on cycles again makes them itself, as it does in a training.
+            try:
+                return self._run(precision, mode, sizes)
+            except _LetGoLate:
+                self._makes_cycles = True
+                return self._run(precision, mode, sizes)
+
+    def _run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         recorder = Recorder(self.session)
         random_state, torch_state = random.getstate(), torch.get_rng_state()
         grad = torch.is_grad_enabled()
@@ -194,6 +211,11 @@ class Recorded:
         given = len(self.state.parameters) + len(self.state.buffers) + len(self.inputs.leaves)
         names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in returned}
         kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
+        if kept and not self._makes_cycles:
+            gc.collect()
+            still = {info.index for info in recorder.infos.values()}
+            if not still.issuperset(kept):
+                raise _LetGoLate
         if kept:
             self.session.note(
                 f"the model keeps {len(kept)} tensor{'s' if len(kept) > 1 else ''} beyond the step (a cache); later steps, "

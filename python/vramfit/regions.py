@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import torch
 import torch.utils.checkpoint
+from torch._functorch.autograd_function import custom_function_call
 from torch._ops import OpOverload
 
 from .patches import Patches
+from .transforms import in_a_transform
 
 _PRE = torch._C.DispatchKey.PreDispatch
 _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -159,7 +162,7 @@ class Regions:
             if not regions._mine():
                 return original(cls, *args, **kwargs)
             recorder = regions.recorder
-            if not recorder.recording():
+            if not recorder.recording() or in_a_transform():
                 return original(cls, *args, **kwargs)
             if cls is torch.utils.checkpoint.CheckpointFunction:
                 recorder.steps.append(("checkpoint", True, bool(args[1]), regions._names(args)))
@@ -168,6 +171,9 @@ class Regions:
                 recorder.steps.append(("end", "checkpoint", regions._names(result)))
                 regions._mark(result, args)
                 return result
+            if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors_in((args, kwargs), [])):
+                # Nothing is saved and there is no way back: only the calls inside.
+                return original(cls, *args, **kwargs)
             name = f"{cls.__module__}.{cls.__qualname__}"
             recorder.steps.append(("function", name, regions._names(args, kwargs)))
             saved: List[str] = []
@@ -184,6 +190,8 @@ class Regions:
             return result
 
         self.patches.set(torch.autograd.Function, "apply", classmethod(apply))
+        # Inside transforms functions are operators of their own, which know nothing of the key at which calls are recorded.
+        self.patches.set(custom_function_call, "non_fallthrough_keys", custom_function_call.non_fallthrough_keys.remove(_PRE))
 
     def _saved_name(self, tensor: torch.Tensor) -> List[str]:
         info = self.recorder.infos.get(id(tensor))
@@ -219,10 +227,12 @@ class Regions:
             self.patches.set(module, newer, generator)
         else:
             older: Callable[..., Iterator[Any]] = module._checkpoint_without_reentrant_generator
+            # Before the function's own arguments; torch 2.9 has one more than 2.8.
+            own = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in inspect.signature(older).parameters.values()) - 2
 
             def positional(fn: Any, preserve_rng_state: bool = True, *rest: Any, **kwargs: Any) -> Iterator[Any]:
                 inner = older(fn, preserve_rng_state, *rest, **kwargs)
-                return self._checkpoint(inner, preserve_rng_state, rest[4:], kwargs)
+                return self._checkpoint(inner, preserve_rng_state, rest[own:], kwargs)
 
             self.patches.set(module, "_checkpoint_without_reentrant_generator", positional)
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use common::{json_in, vramfit_in};
+use common::{capture, json_in, vramfit_in};
 
 const BERT: [&str; 4] = ["estimate", "bert-base", "--seq", "128"];
 
@@ -69,6 +69,25 @@ fn what_lies_between_the_known_bounds_of_a_gpu_is_too_close() {
     assert_eq!(batch("256"), "does-not-fit");
     let verdicts: Vec<Value> = (50..=75).step_by(2).map(|size| batch(&size.to_string())).collect();
     assert!(verdicts.contains(&"too-close".into()), "{verdicts:?}");
+}
+
+#[test]
+fn text_page_and_plan_give_both_bounds_of_a_gpus_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let mlp = &capture("mlp-relu");
+    for command in ["estimate", "plan"] {
+        let asked = [command, mlp, "--gpu", "RTX 4060", "--html", page.to_str().unwrap()];
+        let (code, text, err) = vramfit_in(folder.path(), &asked);
+        assert_eq!(code, 0, "{err}");
+        let written = fs::read_to_string(&page).unwrap();
+        let bounds = "on the RTX 4060, which has 7.28 GiB to 8.00 GiB for it";
+        assert!(text.contains(bounds), "{text}");
+        assert!(written.contains(bounds), "the page of {command}");
+        assert!(written.contains("The mark is at 7.28 GiB, the least that there is; it may be 8.00 GiB"), "{command}");
+    }
+    let (_, answer) = json_in(folder.path(), &["plan", mlp, "--gpu", "RTX 4060"]);
+    assert_eq!(answer["fit"]["capacity_high"], 8_u64 << 30);
 }
 
 #[test]

@@ -17,8 +17,8 @@ use vramfit_step::judgement::Device;
 use vramfit_step::memory::Category;
 use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
 
-pub(crate) use device::room;
 pub use device::{Fit, fit, notes};
+pub(crate) use device::{mark, room};
 pub use holders::Holder;
 pub use html::page;
 pub(crate) use places::Places;

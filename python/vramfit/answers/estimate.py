@@ -120,7 +120,7 @@ class Estimate:
         peak = f"{human(self.peak_allocated)} allocated, {human(self.peak_reserved)} reserved, {human(self.device_used)} on the device"
         if self.fit is None or self.fit.capacity is None:
             return peak
-        return f"{VERDICTS[self.fit.verdict]} in {human(self.fit.capacity)}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {peak}"
+        return f"{VERDICTS[self.fit.verdict]} in {self.fit.room}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {peak}"
 
     def text(self) -> str:
         """What the command prints for this."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
+from .units import human
+
 
 @dataclass(frozen=True)
 class Range:
@@ -21,11 +23,22 @@ class Fit:
     gpu: Optional[str]
     capacity: Optional[int]
     verdict: str
+    capacity_high: Optional[int] = None
+    """Where the catalogue knows a GPU's memory only between two bounds: ``capacity`` is the lower, this the upper."""
+
+    @property
+    def room(self) -> str:
+        """What there is, as people read it."""
+        if self.capacity is None:
+            return ""
+        if self.capacity_high is None or self.capacity_high == self.capacity:
+            return human(self.capacity)
+        return f"{human(self.capacity)} to {human(self.capacity_high)}"
 
     @staticmethod
     def of(raw: Optional[Dict[str, Any]]) -> "Optional[Fit]":
         """From the JSON's object."""
-        return None if raw is None else Fit(raw["gpu"], raw["capacity"], raw["verdict"])
+        return None if raw is None else Fit(raw["gpu"], raw["capacity"], raw["verdict"], raw.get("capacity_high"))
 
 
-VERDICTS = {"fits": "fits", "too-close": "too close to say", "does-not-fit": "does not fit"}
+VERDICTS = {"fits": "fits", "too-close": "is too close to tell", "does-not-fit": "does not fit"}

@@ -174,7 +174,7 @@ class Plans:
     @property
     def verdict(self) -> str:
         """One line: does it fit as it is, and if not, does any plan."""
-        into = "" if self.fit is None or self.fit.capacity is None else f" in {human(self.fit.capacity)}"
+        into = "" if self.fit is None or self.fit.capacity is None else f" in {self.fit.room}"
         start = "" if self.fit is None else f"as it is, it {VERDICTS[self.fit.verdict]}{into}"
         largest = "" if self.max_batch is None else f"; the largest batch is {self.max_batch}"
         if self.plans:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..errors import VramfitError
+from .progress import Progress
 
 _LOSSES = ("cross-entropy", "mse", "mean")
 
@@ -41,6 +42,21 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: List[str]) -> int:
     """Captures; returns the exit code."""
     given = _parser().parse_args(arguments)
+    path = given.out or given.target.rpartition(":")[2].rpartition(".")[2] + ".vramfit"
+    with Progress() as progress:
+        model, done = _capture(given, path, progress)
+    symbols = ", ".join(f"{one['name']} {one['example']}" for one in done.contents["symbols"]) or "none"
+    print(f"{path}: {type(model).__name__}, {sum(one.numel() for one in model.parameters()):,} parameters, {done.size:,} bytes")
+    print(f"sizes to choose: {symbols}")
+    for note in done.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"next: vramfit estimate {path} --gpu \"RTX 3060\"")
+    return 0
+
+
+def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[Any, Any]:
+    """The model and what was captured of it."""
+    progress.at("importing torch")
     try:
         import torch
     except ImportError:
@@ -49,6 +65,7 @@ def run(arguments: List[str]) -> int:
     from .target import build
 
     inputs = _written(given.input)
+    progress.at(f"building {given.target}")
     built = build(given.target)
     # Ids that every embedding has.
     tables = [part.num_embeddings for part in built.model.modules() if isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag))]
@@ -59,19 +76,11 @@ def run(arguments: List[str]) -> int:
     _check_names(built.model, made)
     targets = _targets(given.target_shape) if given.target_shape else built.targets
     loss = _loss(given.loss, targets is not None and built.loss is None) or built.loss
-    path = given.out or given.target.rpartition(":")[2].rpartition(".")[2] + ".vramfit"
     _refuse_float_indices(built.model)
     try:
-        done = capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size))
+        return built.model, capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size), progress=progress.at)
     except OSError as problem:
         raise VramfitError(f"{path}: {problem.strerror or problem}") from problem
-    symbols = ", ".join(f"{one['name']} {one['example']}" for one in done.contents["symbols"]) or "none"
-    print(f"{path}: {type(built.model).__name__}, {sum(one.numel() for one in built.model.parameters()):,} parameters, {done.size:,} bytes")
-    print(f"sizes to choose: {symbols}")
-    for note in done.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(f"next: vramfit estimate {path} --gpu \"RTX 3060\"")
-    return 0
 
 
 def _refuse_float_indices(model: Any) -> None:

@@ -38,7 +38,9 @@ def load(text: str, flag: str = "TARGET") -> Any:
             import difflib
 
             near = difflib.get_close_matches(part, [one for one in vars(found) if not one.startswith("_")], 3)
-            raise VramfitError(f"{flag}: {place} has no {part!r}", f"did you mean {', '.join(near)}?" if near else "")
+            own = [one for one, value in vars(found).items() if getattr(value, "__module__", None) == module.__name__ and not one.startswith("_")]
+            hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(own[:8])}" if own else ""
+            raise VramfitError(f"{flag}: {place} has no {part!r}", hint)
         found = getattr(found, part)
     return found
 

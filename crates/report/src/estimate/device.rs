@@ -44,6 +44,14 @@ pub(crate) fn room(low: u64, high: u64) -> String {
     if low == high { human(low) } else { format!("{} to {}", human(low), human(high)) }
 }
 
+/// Where a bar's mark stands, which can only be in one place.
+pub(crate) fn mark(low: u64, high: u64) -> String {
+    match low == high {
+        true => format!("The mark is at {}, which is what there is", human(low)),
+        false => format!("The mark is at {}, the least that there is; it may be {}", human(low), human(high)),
+    }
+}
+
 fn memory(device: &Device<'_>, run: &Run, total: u64, reserved: u64) -> DeviceMemory {
     if device.vram.is_some() {
         return DeviceMemory::default();

@@ -42,6 +42,7 @@ impl PlanReport<'_, '_> {
             "fit": {
                 "gpu": self.bench.device.is_asked.then(|| self.bench.device.gpu.name.clone()),
                 "capacity": self.bench.device.capacity().map(|capacity| capacity.low),
+                "capacity_high": self.bench.device.capacity().map(|capacity| capacity.high),
                 "verdict": answer.judged.verdict.name(),
             },
             "groups": groups,

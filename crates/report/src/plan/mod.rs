@@ -67,9 +67,14 @@ impl PlanReport<'_, '_> {
         self.bench.device.taken(&plan.run)
     }
 
-    /// What there is.
+    /// What there is, at least.
     fn capacity(&self) -> Option<u64> {
         self.bench.device.capacity().map(|capacity| capacity.low)
+    }
+
+    /// What there is, at least and at most.
+    fn capacities(&self) -> (u64, u64) {
+        self.bench.device.capacity().map_or((0, 0), |capacity| (capacity.low, capacity.high))
     }
 
     /// Why the peak of a run is what it is: where it stands, what it is made of, and what comes next.

@@ -44,7 +44,7 @@ impl PlanReport<'_, '_> {
             Verdict::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
         let device = &self.bench.device;
-        let (low, high) = device.capacity().map_or((0, 0), |capacity| (capacity.low, capacity.high));
+        let (low, high) = self.capacities();
         let place = match device.vram {
             None => format!("on the {}, which has {} for it", device.gpu.name, room(low, high)),
             Some(_) => format!("in {}", human(low)),

@@ -13,6 +13,7 @@ use vramfit_step::layers::Layer;
 use vramfit_step::training::Run;
 
 use super::EstimateReport;
+use super::device::room;
 use super::places::Places;
 use crate::page::parts::{Number, notes};
 use crate::page::{Origin, Page, Section, Verdict, escape, settings, treemap};
@@ -89,7 +90,9 @@ fn verdict(report: &EstimateReport) -> Verdict {
         None => (None, format!("It takes {} on the GPU", human(report.device_used))),
         Some(fit) => {
             let place = match &fit.gpu {
-                Some(gpu) if report.vram.is_none() => format!("on the {gpu}"),
+                Some(gpu) if report.vram.is_none() => {
+                    format!("on the {gpu}, which has {} for it", room(fit.capacity, fit.capacity_high))
+                }
                 _ => format!("in {}", human(fit.capacity)),
             };
             let title = match fit.verdict {
@@ -105,8 +108,11 @@ fn verdict(report: &EstimateReport) -> Verdict {
             Some(message) => details += &format!("<p class=\"place\">{}</p>", escape(message)),
             None => {
                 let taken = if report.vram.is_some() { report.peak_reserved } else { report.device_used };
-                let share = 100.0 * taken as f64 / fit.capacity.max(1) as f64;
-                details += &format!("<p>It takes {} of {} ({share:.0} %).</p>", human(taken), human(fit.capacity));
+                let share = |capacity: u64| format!("{:.0} %", 100.0 * taken as f64 / capacity.max(1) as f64);
+                let (least, most) = (share(fit.capacity_high), share(fit.capacity));
+                let shares = if least == most { most } else { format!("{least} to {most}") };
+                let room = room(fit.capacity, fit.capacity_high);
+                details += &format!("<p>It takes {} of {room} ({shares}).</p>", human(taken));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What the peak is made of, and how memory goes from phase to phase.
 
 use super::super::EstimateReport;
+use super::super::device::mark;
 use super::super::holders::CATEGORY_NAMES;
 use crate::page::parts::{Share, meter};
 use crate::size::human;
@@ -25,7 +26,8 @@ pub fn peak(report: &EstimateReport) -> String {
     shares.push(Share { name: "cached, unused", bytes: cached, color: CACHED });
     shares.push(Share { name: "CUDA context", bytes: report.context, color: CONTEXT });
     // With --vram, what there is does not hold the context.
-    let limit = report.fit.as_ref().map(|fit| fit.capacity + report.vram.map_or(0, |_| report.context));
+    let beside = report.vram.map_or(0, |_| report.context);
+    let limit = report.fit.as_ref().map(|fit| (fit.capacity + beside, fit.capacity_high + beside));
     let label = format!("{} on the device, by what it is for", human(report.device_used));
     let rows: String = shares
         .iter()
@@ -42,11 +44,11 @@ pub fn peak(report: &EstimateReport) -> String {
         .collect();
     format!(
         "{}{}<div class=\"halves\"><table><caption>At the peak, of all on the device</caption><tbody>{rows}</tbody></table>{}</div>{}",
-        meter(&label, &shares, limit, 0),
-        limit.map_or_else(String::new, |limit| {
+        meter(&label, &shares, limit.map(|(low, _)| low), 0),
+        limit.map_or_else(String::new, |(low, high)| {
             format!(
-                "<p class=\"help\">The mark is at {}, which is what there is{}.</p>",
-                human(limit),
+                "<p class=\"help\">{}{}.</p>",
+                mark(low, high),
                 if report.vram.is_some() { " with the CUDA context beside it" } else { "" }
             )
         }),

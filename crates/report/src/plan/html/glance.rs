@@ -4,6 +4,7 @@ use vramfit_plan::search::Plan;
 
 use super::super::{PlanReport, times, title};
 use super::id;
+use crate::estimate::mark;
 use crate::page::escape;
 use crate::page::parts::{Share, meter};
 use crate::size::human;
@@ -39,9 +40,10 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
             }
         };
     }
+    let (low, high) = report.capacities();
     format!(
-        "<table class=\"glance\"><thead><tr><th scope=\"col\">plan</th><th scope=\"col\">of what there is</th><th scope=\"col\" class=\"number\">takes</th><th scope=\"col\" class=\"number\">time</th></tr></thead><tbody>{rows}</tbody></table><p class=\"help\">The mark is at {}, which is what there is. Time is for the same work, by that of the start.</p>",
-        human(report.capacity().unwrap_or(0))
+        "<table class=\"glance\"><thead><tr><th scope=\"col\">plan</th><th scope=\"col\">of what there is</th><th scope=\"col\" class=\"number\">takes</th><th scope=\"col\" class=\"number\">time</th></tr></thead><tbody>{rows}</tbody></table><p class=\"help\">{}. Time is for the same work, by that of the start.</p>",
+        mark(low, high)
     )
 }
 

@@ -9,7 +9,7 @@ use vramfit_plan::Effect;
 use vramfit_step::judgement::Verdict as Judgement;
 
 use super::{PlanReport, times, title};
-use crate::estimate::CATEGORIES;
+use crate::estimate::{CATEGORIES, room};
 use crate::page::parts::{Number, notes};
 use crate::page::{Origin, Page, Section, Verdict, escape, settings};
 use crate::size::human;
@@ -57,9 +57,10 @@ fn numbers(report: &PlanReport<'_, '_>) -> Vec<Number> {
         None => ("none to choose".to_owned(), "the model has no batch"),
     };
     let best = answer.plans().next();
+    let (low, high) = report.capacities();
     vec![
         Number::new("It would take", human(report.needed()), "without any change"),
-        Number::new("There are", human(report.capacity().unwrap_or(0)), place(report)),
+        Number::new("There are", room(low, high), place(report)),
         Number::new("Largest batch", batch, note),
         match best {
             Some(best) => Number::new("Price of the first plan", times(best.slowdown), "time for the same work"),
@@ -79,14 +80,17 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
     let answer = report.answer;
     let place = match report.bench.device.vram {
         Some(vram) => format!("in {}", human(vram)),
-        None => format!("on the {}", report.bench.device.gpu.name),
+        None => {
+            let (low, high) = report.capacities();
+            format!("on the {}, which has {} for it", report.bench.device.gpu.name, room(low, high))
+        }
     };
     let is_fine = answer.judged.verdict == Judgement::Fits;
     let best = answer.plans().next();
     let as_it_is = match answer.judged.verdict {
-        Judgement::Fits => format!("Fits {place} as it is"),
-        Judgement::TooClose => format!("Too close to tell {place} as it is"),
-        Judgement::DoesNotFit => format!("Does not fit {place} as it is"),
+        Judgement::Fits => format!("Fits as it is {place}"),
+        Judgement::TooClose => format!("Too close to tell as it is {place}"),
+        Judgement::DoesNotFit => format!("Does not fit as it is {place}"),
     };
     let (is_good, title) = match best {
         Some(_) if is_fine => (true, as_it_is),
