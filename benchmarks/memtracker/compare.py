@@ -5,7 +5,7 @@
 Both sides get the same model, batch, sequence, Adam and three steps, and take turns. MemTracker
 (torch.distributed._tools) is given fake CPU tensors, since fake CUDA tensors do not run backward without a GPU; building
 the model is not counted on its side. vramfit is timed from a loaded graph, and once more with the capture counted in (all
-precisions and modes, after imports). Python's times are CPU seconds of one thread and vramfit's the fastest of 20
+precisions and modes, after imports). Python's times are CPU seconds of one thread and vramfit's the fastest of 200
 estimates, so that a busy machine does not count. Exits with 1 where vramfit is less than 10,000 times as fast, or less than 5 times
 with the capture, or where the capture takes a second or more a precision. Needs torch, transformers and, for ResNet-50, torchvision.
 """
@@ -31,6 +31,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.distributed._tools.mem_tracker import MemTracker  # noqa: E402
 
 STEPS = 3
+ESTIMATES = 200
 
 
 class Bert:
@@ -111,7 +112,7 @@ def capture(kind, path):
 
 def estimate(program, path, batch, seq):
     """Seconds of the fastest of a few estimates from one loaded graph, and the peak."""
-    command = [program, path, str(batch), str(seq), "20"]
+    command = [program, path, str(batch), str(seq), str(ESTIMATES)]
     words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     seconds = [float(value) for key, value in zip(words[::2], words[1::2]) if key == "seconds"]
     return min(seconds), int(words[-1])

@@ -5,7 +5,7 @@
 
 Asks about the shapes of another draw, or holds a whole family back (every shape of batch 32, of 128 input channels, of side 28), grows the trees from the
 others, and prints a table by pass. `in range`: the workspace lies within what the trees say; `certain`: of how many all say the same, and how
-many of these are right. Needs numpy and numba.
+many of these are right. Needs numpy and rustc.
 """
 
 import argparse

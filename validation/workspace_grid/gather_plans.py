@@ -1,9 +1,9 @@
 """Joins what heuristic.py was answered into validation/measured/plans.jsonl.xz, which is kept:
 
-    python3 gather_plans.py FOLDER[:SEED]… [--blind FILE]
+    python3 gather_plans.py FOLDER[:SEED]… [--blind FILE] [--more]
 
 FOLDER has a run's plans-N.jsonl.gz (or .xz); SEED is its `--draw` where it was `--bare`. `--blind`: process 15 of the first folder goes to
-this file instead, to be asked about. A row is [shape without its batch, [[batch, forward, input gradient, weight gradient], …]].
+this file instead, to be asked about. `--more`: what is in the file stays there. A row is [shape without its batch, [[batch, forward, input gradient, weight gradient], …]].
 """
 
 import argparse
@@ -28,8 +28,14 @@ def rows_of(path, seed):
     return number, [[shape, *answer] for shape, answer in zip(draw.shapes(seed * 1000 + number), answers)]
 
 
-def write(rows, path):
-    layers = collections.defaultdict(dict)
+def kept(path):
+    """What the file has: by layer as text, its batches' workspaces."""
+    rows = (json.loads(line) for line in lzma.open(path, "rt"))
+    return {json.dumps(layer): {batch: bytes for batch, *bytes in batches} for layer, batches in rows}
+
+
+def write(rows, path, before=None):
+    layers = collections.defaultdict(dict, before or {})
     for shape, *passes in rows:
         if all(passes):
             layers[json.dumps([*shape[:2], *shape[3:]])][shape[2]] = [plans[0][0] for plans in passes]
@@ -44,14 +50,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--blind", type=Path)
+    parser.add_argument("--more", action="store_true")
     arguments = parser.parse_args()
-    kept, blind = [], []
+    found, blind = [], []
     for place, folder in enumerate(arguments.folders):
         folder, _, seed = folder.partition(":")
         for path in sorted(Path(folder).glob("**/plans-*")):
             number, rows = rows_of(path, int(seed) if seed else None)
-            (blind if arguments.blind and place == 0 and number == BLIND else kept).extend(rows)
-    write(kept, TARGET)
+            (blind if arguments.blind and place == 0 and number == BLIND else found).extend(rows)
+    write(found, TARGET, kept(TARGET) if arguments.more else None)
     if arguments.blind:
         write(blind, arguments.blind)
 

@@ -2,6 +2,7 @@
 
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 [--jobs 16] [--plans 1]    shapes of draw.py
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 --thresholds 48            batches at which its layers choose otherwise
+    python3 heuristic.py --out FOLDER --ladder --seconds 300 --thresholds 48              the same of every layer of the models
     python3 heuristic.py --out FOLDER --shapes ROWS.jsonl.gz [--every 20]                 the shapes of a recording, and whether it agrees
 
 Rows are [shape, forward, input gradient, weight gradient], each a list of the first `--plans` plans that can be built, in cuDNN's
@@ -22,6 +23,8 @@ import time
 from pathlib import Path
 
 import draw
+from readings import reading
+from shapes import Shape
 
 CHAR, CHILD, INT64, FLOAT, BOOLEAN, DATA_TYPE, MODE, HEURISTIC, NOTE, HANDLE, KNOB = 24, 15, 3, 4, 2, 1, 7, 8, 11, 0, 9
 TYPES = {"fp32": 0, "fp16": 2, "bf16": 9}
@@ -206,11 +209,11 @@ class Cudnn:
         return [bytes.value, number, *self.knobs(config)]
 
     def plans(self, row, index, most):
-        """The first plans that PyTorch would try."""
+        """The first plans that PyTorch would try: the heuristic's, then those that cuDNN falls back on."""
+        found = []
         try:
             graph = self.graph(row, index)
-            for mode, room in ((INSTANT, 1 if most == 1 else 0), (INSTANT, 0), (FALLBACK, 0)) if most == 1 else ((INSTANT, 0), (FALLBACK, 0)):
-                found = []
+            for mode, room in ((INSTANT, 1), (INSTANT, 0), (FALLBACK, 0)) if most == 1 else ((INSTANT, 0), (FALLBACK, 0)):
                 for config in self.results(graph, mode, room):
                     try:
                         found.append(self.plan(config))
@@ -218,11 +221,9 @@ class Cudnn:
                         continue
                     if len(found) == most:
                         return found
-                if found:
-                    return found
-            return []
+            return found
         except Refused:
-            return []
+            return found
         finally:
             self.release()
 
@@ -242,9 +243,9 @@ def rows_of(path):
         return [json.loads(line) for line in file if line.strip()]
 
 
-def choices(answer):
-    """Engines and knobs of the first plan of each pass."""
-    return [plans[0][1:] if plans else None for plans in answer]
+def choices(row, answer):
+    """What the workspace of the first plan of each pass is made of."""
+    return [reading(Shape(row), plans[0][0], index) if plans else None for index, plans in enumerate(answer)]
 
 
 def thresholds(cudnn, row, most):
@@ -257,7 +258,7 @@ def thresholds(cudnn, row, most):
     waiting = list(zip(sorted(found), sorted(found)[1:]))
     while waiting and len(found) < most:
         low, high = waiting.pop(0)
-        if high - low > 1 and choices(found[low]) != choices(found[high]):
+        if high - low > 1 and choices(at(low), found[low]) != choices(at(high), found[high]):
             middle = (low + high) // 2
             found[middle] = [cudnn.plans(at(middle), index, 1) for index in range(3)]
             waiting += [(low, middle), (middle, high)]
@@ -268,7 +269,8 @@ def search(number, arguments, device, until):
     """One of several processes: thresholds of the layers that are drawn."""
     cudnn, count = Cudnn(device), 0
     with gzip.open(Path(arguments.out) / f"plans-{number}.jsonl.gz", "wt", compresslevel=4) as out:
-        for row in draw.layers_of_models(arguments.draw * 1000 + number):
+        ladder = itertools.islice(draw.ladder(), number, None, arguments.jobs)
+        for row in ladder if arguments.ladder else draw.layers_of_models(arguments.draw * 1000 + number):
             for shape, answer in thresholds(cudnn, row, arguments.thresholds):
                 out.write(json.dumps([shape, *answer], separators=(",", ":")) + "\n")
                 count += 1
@@ -309,6 +311,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--shapes")
     parser.add_argument("--draw", type=int)
+    parser.add_argument("--ladder", action="store_true", help="every layer of the models, with --thresholds")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--plans", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)

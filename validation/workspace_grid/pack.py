@@ -2,7 +2,7 @@
 
     python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz
 
-Trees that name a reading, which is the choice cuDNN makes, from a shape's traits (`trees.rs` reads them). Needs numpy and numba; a few minutes
+Trees that name a reading, which is the choice cuDNN makes, from a shape's traits (`trees.rs` reads them). Needs numpy and rustc; a few minutes
 and 6 GB.
 """
 
@@ -18,7 +18,7 @@ from shapes import Shape, key, load
 from traits import Columns, traits
 
 TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-plans.bin"
-LEAF, FAR, NEAR = 255, 128, 65535
+HEAD, BELOW, NEAR = 3, 64, 32768
 MOST_BYTES = (1 << 32) - 1
 
 
@@ -28,22 +28,32 @@ def reads_of(rows, index):
 
 
 def nodes_of(tree, numbers):
-    """A tree's bytes: three a leaf, five a node, six where what is above begins far away; `numbers` says which reading an exact one is."""
-    trait, threshold, above, exact = tree
-    sizes = np.where(trait < 0, 3, 5)
-    while True:
-        places = np.concatenate([[0], np.cumsum(sizes)])
-        is_far = (trait >= 0) & (places[above] - places[:-1] > NEAR) & (sizes == 5)
-        if not is_far.any():
-            break
-        sizes = np.where(is_far, 6, sizes)
+    """A tree's bytes (`trees.rs` says what a node has); `numbers` says which reading an exact one is."""
+    trait, threshold, above, exact = (column.tolist() for column in tree)
+    is_leaf = [number < 0 for number in trait]
+    sizes = [0] * len(trait)  # of a node and all below it; a leaf is within its parent
+    for node in reversed(range(len(trait))):
+        if not is_leaf[node]:
+            leaves = is_leaf[node + 1] + is_leaf[above[node]]
+            head = HEAD + 2 * leaves if leaves else HEAD + 2 + (HEAD + 2 + sizes[node + 1] >= NEAR)
+            sizes[node] = head + sizes[node + 1] + sizes[above[node]]
     body = bytearray()
     for node in range(len(trait)):
-        if trait[node] < 0:
-            body += struct.pack("<BH", LEAF, numbers[exact[node]])
+        if is_leaf[node]:
+            continue
+        ends = [node + 1, above[node]]
+        flags = sum(BELOW << place for place, end in enumerate(ends) if is_leaf[end])
+        body += struct.pack("<BH", trait[node] | flags, threshold[node])
+        if flags:
+            body += b"".join(struct.pack("<H", numbers[exact[end]]) for end in ends if is_leaf[end])
+            continue
+        distance = HEAD + 2 + sizes[node + 1]
+        if distance < NEAR:
+            body += struct.pack("<H", distance)
         else:
-            far = sizes[node] == 6
-            body += struct.pack("<BHI", trait[node] | (FAR if far else 0), threshold[node], places[above[node]] - places[node])[: sizes[node]]
+            distance += 1
+            body += struct.pack("<HB", distance % NEAR | NEAR, distance // NEAR)
+    assert len(body) == sizes[0]
     return bytes(body)
 
 
@@ -64,7 +74,7 @@ def write(forests, keys, path):
             place += len(body)
         print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} readings")
     head = struct.pack("<II3I", len(keys), sum(map(len, forests)), *counts)
-    path.write_bytes(b"VFPLAN1\0" + head + heads + b"".join(bytes(key) for key in sorted(keys)) + readings + bodies)
+    path.write_bytes(b"VFPLAN2\0" + head + heads + b"".join(bytes(key) for key in sorted(keys)) + readings + bodies)
     print(path.stat().st_size, "bytes")
 
 

@@ -5,7 +5,7 @@ padded to 16 bytes, and 3 for a weight whose input channels alone are), and what
 
 * CONSTANT: a few bytes (`value`): 16 of a copy, 131 of sm90's kernels, 128 or 256 of counters
 * PARTIAL + padding: `value` partial sums of the weight in single precision, and `rest` bytes (ReduceSplitK, cuBLASLt)
-* BY_IMAGE: a partial sum of the weight an image
+* BY_IMAGE: a partial sum of the weight an image, and `rest` bytes
 * PRODUCED + padding: `value` partial sums of what the pass makes, in single precision
 * DEPTHWISE: eight partial sums an image, channels padded to 32 (wgrad2d_c1_k1_nhwc)
 * WINOGRAD: 6 × 6 tiles of image, result and weight (winograd_nonfused, 3 × 3)
@@ -16,7 +16,6 @@ padded to 16 bytes, and 3 for a weight whose input channels alone are), and what
 * RELATIVE: unread and large: `value` of 65,536 parts of the three tensors' bytes
 """
 
-import numpy as np
 from shapes import product
 
 CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD, SINGLE, RELATIVE, GROUPED = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12, 13, 14
@@ -31,6 +30,7 @@ TILE_BYTES = (16384, 32768, 65536, 131072)
 MOST_TILES = 22_000_000  # bytes, with no sign of an sm90 kernel
 SMALL = 1 << 20
 PARTS = 65536
+BY_IMAGE_RESTS = (0, 256, 272, 400)  # of cuBLASLt: nothing, counters, or what else it asks for
 MOST_PARTIALS, MOST_PRODUCED = 4096, 256
 
 
@@ -47,7 +47,7 @@ def winograd(shape):
 
 def grouped(shape):
     """Bytes of all three tensors, the channels of a group padded."""
-    if shape.grouping() != 1:
+    if shape.grouping() == 0:
         return 0
     padded = max(4, *(1 << (channels - 1).bit_length() for channels in (shape.of_group, shape.outputs // shape.groups)))
     rows = shape.batch * (product(shape.spatial) + product(shape.after))
@@ -76,8 +76,9 @@ def reading(shape, workspace, index):
     if workspace < 2000:
         return NOTHING, CONSTANT, workspace, 0
     if index == 2:
-        if workspace == shape.batch * shape.partial(1):
-            return NOTHING, BY_IMAGE, 1, 0
+        left = workspace - shape.batch * shape.partial(1)
+        if left == 0 or product(shape.kernel) == 1 and left in BY_IMAGE_RESTS:
+            return NOTHING, BY_IMAGE, 1, left
         if shape.grouping() == 2 and workspace == depthwise(shape):
             return NOTHING, DEPTHWISE, 1, 0
         if workspace == winograd(shape):
@@ -90,7 +91,8 @@ def reading(shape, workspace, index):
     if shape.size == 2 and 0 <= left <= 200 and (left % 16 == 0 or left % 4 == 3):
         return NOTHING, SINGLE, left, 0
     left = workspace - grouped(shape)
-    if left < workspace and 0 <= left < MOST_TILES and (are_tiles(left) or left <= 1300 and (left % 16 == 0 or left % 4 == 3)):
+    is_more = left % 4 == 3 if shape.grouping() == 2 else are_tiles(left)
+    if left < workspace and 0 <= left < MOST_TILES and (is_more or left <= 1300 and (left % 16 == 0 or left % 4 == 3)):
         return NOTHING, GROUPED, left, 0
     tried = candidates(shape)
     if workspace % 4 == 3:
@@ -100,9 +102,9 @@ def reading(shape, workspace, index):
             left = workspace - bytes
             if are_tiles(left):
                 return copies, TILES, left, 0
-        return unread(shape, workspace)
+        return segments(shape, workspace, tried)
     for copies, bytes in tried:
-        rests = (144, 16, 272, 400, 528) if bytes else (0, 128, 256, 272, 384, 400)
+        rests = (144, 16, 272, 400, 528) if bytes else (0, 128, 256, 272, 288, 384, 400)
         if index != 2:
             rests += (256, 0)
         for how in (1, 3, 2) if index == 2 else (1, 2):
@@ -124,6 +126,21 @@ def are_tiles(bytes):
     return bytes > TILE_BYTES[0] and min(bytes % tile for tile in TILE_BYTES) < 1400
 
 
+def segments(shape, workspace, tried):
+    """Partial sums of which no tile is known: beside the copies they do not depend on the batch, so they are kept in bytes."""
+    if shape.layout == "last":
+        return unread(shape, workspace) if shape.grouping() == 0 or workspace >= MOST_TILES else (NOTHING, TILES, workspace, 0)
+    left = workspace - grouped(shape)
+    if 0 <= left < workspace:
+        return NOTHING, GROUPED, left, 0
+    is_padded = shape.of_group % shape.multiple or shape.outputs % shape.multiple
+    order = sorted(tried, key=lambda item: 2 not in item[0]) if is_padded else tried
+    for copies, bytes in order:
+        if 0 <= workspace - bytes:
+            return copies, TILES, workspace - bytes, 0
+    return unread(shape, workspace)
+
+
 def unread(shape, workspace):
     if workspace < SMALL:
         return NOTHING, UNREAD, workspace, 0
@@ -138,6 +155,8 @@ def packed(read):
 
 def applied(shapes, reads, index):
     """Bytes that readings (a row of four numbers each) say of shapes (`Columns`), and the bytes of the shapes' three tensors."""
+    import numpy as np
+
     copies, kind, rest, value = reads.T
     multiple = 16 // shapes.size
     up = lambda numbers, by: -(-numbers // by) * by  # noqa: E731
@@ -159,7 +178,7 @@ def applied(shapes, reads, index):
     bytes = np.select(
         [kind == BY_IMAGE, kind == DEPTHWISE, kind == WINOGRAD, kind == SINGLE, kind == RELATIVE, kind == GROUPED, (kind > 0) & (kind < BY_IMAGE),
          (kind > BY_IMAGE) & (kind < DEPTHWISE)],
-        [shapes.batch * numbers(as_is) * 4, 32 * shapes.batch * up(inputs, 32) * kernel,
+        [shapes.batch * numbers(as_is) * 4 + rest, 32 * shapes.batch * up(inputs, 32) * kernel,
          144 * (inputs * tiles + outputs * tiles + inputs * outputs), plain // shapes.size * 4 + value, value * plain // PARTS, in_groups + value,
          copied + value * numbers(kind) * 4 + rest, copied + value * (produced(np.maximum(kind - PRODUCED, 0)) // shapes.size * 4) + rest],
         copied + value,

@@ -158,11 +158,27 @@ impl<D: Driver> Allocator<D> {
     pub fn allocate(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
         let size = block_size(requested, &self.settings);
         let pool = self.pool_for(size, owner);
+        if self.collects_garbage() {
+            self.pools[pool as usize].searches += 1;
+        }
+        match self.take_cached(pool, stream, size, requested) {
+            Some(id) => Ok(id),
+            None => self.allocate_otherwise(pool, stream, size, requested, owner),
+        }
+    }
+
+    /// From the cache where there are expandable segments, or from the driver.
+    #[cold]
+    fn allocate_otherwise(
+        &mut self,
+        pool: u32,
+        stream: u64,
+        size: u64,
+        requested: u64,
+        owner: PoolId,
+    ) -> Result<BlockId, OutOfMemory> {
         let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
-        let found = match self.find_cached(search) {
-            Some(found) => Some(found),
-            None => self.obtain(search, owner),
-        };
+        let found = self.take_expandable(search).or_else(|| self.obtain(search, owner));
         match found {
             Some(found) => Ok(self.hand_out(found, search, requested)),
             None => {
@@ -170,6 +186,74 @@ impl<D: Driver> Allocator<D> {
                 Err(self.out_of_memory(requested, search))
             }
         }
+    }
+
+    /// Best fit among the cached blocks, handed out at once, where no segment is expandable.
+    #[inline]
+    fn take_cached(&mut self, pool: u32, stream: u64, size: u64, requested: u64) -> Option<BlockId> {
+        if !self.expandable.is_empty() {
+            return None;
+        }
+        let largest = self.largest_for(size);
+        let pool = &mut self.pools[pool as usize];
+        let (place, found) = pool.free.fit(stream, size)?;
+        if found.size >= largest {
+            return None;
+        }
+        let is_small = pool.is_small;
+        let block = &mut self.blocks[found.id];
+        let (was_split, previous) = (block.is_split(), block.previous);
+        if !should_split(&self.settings, is_small, found.size, size) {
+            block.usage = Use::Allocated;
+            block.requested = requested;
+            pool.free.remove_at(place);
+            self.count_handed_out(is_small, found.size, found.size, requested, Some(was_split));
+            return Some(found.id);
+        }
+        // What is left keeps its number, and its place in the cache if it can.
+        let first = Block { size, requested, usage: Use::Allocated, next: Some(found.id), ..*block };
+        block.address += size;
+        block.size -= size;
+        block.cached_at = pool.searches;
+        pool.free.change_at(place, block.size, block.address);
+        let handed = self.blocks.upcoming();
+        self.blocks[found.id].previous = Some(handed);
+        if let Some(previous) = previous {
+            self.blocks[previous].next = Some(handed);
+        }
+        self.blocks.insert(first);
+        self.count_handed_out(is_small, found.size, size, requested, Some(was_split));
+        Some(handed)
+    }
+
+    /// The program gets `size` bytes of a block of `whole`; `was_split` says whether that was a part of its segment, and is `None`
+    /// for expandable ones, which are not counted.
+    #[inline]
+    fn count_handed_out(&mut self, is_small: bool, whole: u64, size: u64, requested: u64, was_split: Option<bool>) {
+        match (was_split, size < whole) {
+            (Some(true), true) => self.statistics.change_split(is_small, 0, -(size as i64)),
+            (Some(false), true) => self.statistics.change_split(is_small, 1, (whole - size) as i64),
+            (Some(true), false) => self.statistics.change_split(is_small, -1, -(whole as i64)),
+            (Some(false), false) | (None, _) => {}
+        }
+        self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
+    }
+
+    /// What [`Allocator::allocate`] on the first stream from the default pool would hand out, where the cache has it and to let go of it at once
+    /// would leave everything as it was: then it need not be done.
+    #[inline]
+    pub fn passing(&self, requested: u64) -> Option<u64> {
+        if !self.statistics.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
+            return None;
+        }
+        let size = block_size(requested, &self.settings);
+        let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
+        let (_, found) = pool.free.fit(0, size)?;
+        let whole = found.size;
+        if whole >= self.largest_for(size) {
+            return None;
+        }
+        Some(if should_split(&self.settings, pool.is_small, whole, size) { size } else { whole })
     }
 
     /// The way to a block that the cache does not have.
@@ -230,10 +314,10 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
+    #[inline]
     fn release_from_program(&mut self, id: BlockId) {
         let block = &self.blocks[id];
-        let is_small = self.pools[block.pool as usize].is_small;
-        let size = block.size;
+        let (is_small, size) = (self.pools[block.pool as usize].is_small, block.size);
         self.statistics.let_go(is_small, size, size >= self.settings.max_split_size);
     }
 
@@ -242,19 +326,33 @@ impl<D: Driver> Allocator<D> {
         let block = &mut self.blocks[id];
         block.usage = Use::Free;
         let Block { size, requested, pool, previous, next, expandable, .. } = *block;
+        let cached = |neighbour: Option<BlockId>| neighbour.filter(|&id| self.blocks[id].usage == Use::Free);
+        let (previous, next) = (cached(previous), cached(next));
         let mut split_blocks = 0i64;
         let mut split_bytes = 0i64;
-        for neighbour in [previous, next].into_iter().flatten() {
-            if self.blocks[neighbour].usage == Use::Free {
+        if !self.statistics.is_brief {
+            for neighbour in [previous, next].into_iter().flatten() {
                 split_blocks -= 1;
-                split_bytes -= self.join(id, neighbour) as i64;
+                split_bytes -= self.blocks[neighbour].size as i64;
             }
         }
-        self.insert_free(id);
+        let whole = match (previous, next) {
+            (None, None) => {
+                self.insert_free(id);
+                id
+            }
+            (Some(first), other) => {
+                if let Some(other) = other {
+                    self.join(id, other);
+                }
+                self.absorb(first, id)
+            }
+            (None, Some(other)) => self.absorb(other, id),
+        };
         if self.statistics.is_brief {
             return;
         }
-        let block = &self.blocks[id];
+        let block = &self.blocks[whole];
         if block.is_split() {
             split_blocks += 1;
             split_bytes += block.size as i64;
@@ -302,6 +400,32 @@ impl<D: Driver> Allocator<D> {
         size
     }
 
+    /// Joins `other`, which is in no pool, to the cached block beside it, which stays in the cache.
+    fn absorb(&mut self, id: BlockId, other: BlockId) -> BlockId {
+        let Block { address, size, previous, next, .. } = self.blocks[other];
+        self.blocks.delete(other);
+        let block = &mut self.blocks[id];
+        let before = Pool::size_key(block);
+        block.size += size;
+        if block.next == Some(other) {
+            block.next = next;
+            if let Some(next) = next {
+                self.blocks[next].previous = Some(id);
+            }
+        } else {
+            block.address = address;
+            block.previous = previous;
+            if let Some(previous) = previous {
+                self.blocks[previous].next = Some(id);
+            }
+        }
+        let block = &mut self.blocks[id];
+        let pool = &mut self.pools[block.pool as usize];
+        block.cached_at = pool.searches;
+        pool.free.change(&before, block.size, block.address);
+        id
+    }
+
     #[inline]
     pub(crate) fn insert_free(&mut self, id: BlockId) {
         let block = &mut self.blocks[id];
@@ -324,22 +448,20 @@ impl<D: Driver> Allocator<D> {
         u32::try_from(index).expect("fewer than 2^32 pools")
     }
 
-    /// Best fit among the cached blocks.
-    fn find_cached(&mut self, search: Search) -> Option<BlockId> {
-        let collects_garbage = self.collects_garbage();
-        let pool = &mut self.pools[search.pool as usize];
-        if collects_garbage {
-            pool.searches += 1;
-        }
+    /// Cached blocks from this size on are not for a request of `size` bytes.
+    fn largest_for(&self, size: u64) -> u64 {
         let limit = self.settings.max_split_size;
-        let most =
-            if search.size < limit { limit } else { search.size.saturating_add(self.settings.max_non_split_rounding) };
+        if size < limit { limit } else { size.saturating_add(self.settings.max_non_split_rounding) }
+    }
+
+    /// Best fit among the cached blocks, taken out, where there are expandable segments.
+    fn take_expandable(&mut self, search: Search) -> Option<BlockId> {
         if self.expandable.is_empty() {
-            return pool.free.take_fit(search.stream, search.size, |size| size < most);
+            return None;
         }
         let id = self.best_expandable(search)?;
         let key = Pool::size_key(&self.blocks[id]);
-        if key.1 >= most {
+        if key.1 >= self.largest_for(search.size) {
             return None;
         }
         self.pools[search.pool as usize].free.remove(&key)
@@ -412,50 +534,46 @@ impl<D: Driver> Allocator<D> {
         self.changes.push(SegmentChange { action, address, size, stream });
     }
 
-    /// Gives the block to the program, cutting off what it does not need where the rules allow it.
+    /// Gives the block, which is in no pool, to the program, cutting off what it does not need where the rules allow it.
     pub(crate) fn hand_out(&mut self, id: BlockId, search: Search, requested: u64) -> BlockId {
-        let is_split = self.should_split(id, search.size);
+        let block = &self.blocks[id];
+        let is_small = self.pools[block.pool as usize].is_small;
+        let is_split = should_split(&self.settings, is_small, block.size, search.size);
         self.hand_out_part(id, search.size, requested, is_split)
     }
 
     pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
         let found = &mut self.blocks[id];
-        let (was_split, whole, next) = (found.is_split(), found.size, found.next);
+        let (is_in_split, whole, next) = (found.is_split(), found.size, found.next);
         let is_small = self.pools[found.pool as usize].is_small;
-        let counts = found.expandable.is_none();
+        let was_split = found.expandable.is_none().then_some(is_in_split);
+        found.usage = Use::Allocated;
+        found.requested = requested;
         if is_split {
-            let rest = Block { address: found.address + size, size: whole - size, requested: 0, ..*found };
+            let rest =
+                Block { address: found.address + size, size: whole - size, requested: 0, usage: Use::Free, ..*found };
             found.size = size;
             let rest = self.blocks.insert(rest);
             self.blocks.splice(rest, Some(id), next);
             self.insert_free(rest);
-            if counts && was_split {
-                self.statistics.change_split(is_small, 0, -(size as i64));
-            } else if counts {
-                self.statistics.change_split(is_small, 1, (whole - size) as i64);
-            }
-        } else if counts && was_split {
-            self.statistics.change_split(is_small, -1, -(whole as i64));
         }
-        let block = &mut self.blocks[id];
-        block.usage = Use::Allocated;
-        block.requested = requested;
-        let size = block.size;
-        self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
+        let size = self.blocks[id].size;
+        self.count_handed_out(is_small, whole, size, requested, was_split);
         id
-    }
-
-    fn should_split(&self, id: BlockId, size: u64) -> bool {
-        let block = &self.blocks[id];
-        let rest = block.size - size;
-        if self.pools[block.pool as usize].is_small || self.settings.expandable_segments {
-            rest >= MINIMUM_BLOCK
-        } else {
-            size < self.settings.max_split_size && rest > SMALL_REQUEST
-        }
     }
 
     pub(crate) fn collects_garbage(&self) -> bool {
         self.settings.cap.is_some() && self.settings.garbage_collection_threshold > 0.0
+    }
+}
+
+/// Whether a block of `whole` bytes is cut for a request of `size`.
+#[inline]
+fn should_split(settings: &Settings, is_small: bool, whole: u64, size: u64) -> bool {
+    let rest = whole - size;
+    if is_small || settings.expandable_segments {
+        rest >= MINIMUM_BLOCK
+    } else {
+        size < settings.max_split_size && rest > SMALL_REQUEST
     }
 }

@@ -35,10 +35,18 @@ struct Rack {
 
 /// A cached block, by size and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    size: u64,
+pub(crate) struct Piece {
+    pub size: u64,
     address: u64,
-    id: BlockId,
+    pub id: BlockId,
+}
+
+/// Where a cached block lies, until anything changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    rack: usize,
+    shelf: usize,
+    at: usize,
 }
 
 impl Piece {
@@ -64,6 +72,21 @@ impl Rack {
                 shelf.insert(at, piece);
             }
             _ => shelf.push(piece),
+        }
+    }
+
+    /// What lies at a place of a shelf has another size and address from now on; it moves where its order asks for it.
+    #[inline]
+    fn change_at(&mut self, number: usize, at: usize, size: u64, address: u64) {
+        let shelf = &mut self.shelves[number];
+        let changed = Piece { size, address, ..shelf[at] };
+        let is_after = at == 0 || shelf[at - 1].place() > changed.place();
+        let is_before = shelf.get(at + 1).is_none_or(|next| next.place() < changed.place());
+        if is_after && is_before && shelf_of(size) == number {
+            shelf[at] = changed;
+        } else {
+            self.remove_at(number, at);
+            self.insert(changed);
         }
     }
 
@@ -157,17 +180,35 @@ impl FreeList {
         self.racks[rack].insert(Piece { size, address, id });
     }
 
-    /// Takes out the first block of a stream that is not smaller, if `is_fit` says so of its size.
+    /// The first block of a stream that is not smaller.
     #[inline]
-    pub fn take_fit(&mut self, stream: u64, size: u64, is_fit: impl Fn(u64) -> bool) -> Option<BlockId> {
-        let rack = self.rack(stream)?;
-        let (number, at) = rack.best_fit(size)?;
-        let piece = rack.shelves[number][at];
-        if !is_fit(piece.size) {
-            return None;
+    pub fn fit(&self, stream: u64, size: u64) -> Option<(Place, Piece)> {
+        let index = self.rack_from(stream);
+        let rack = self.racks.get(index).filter(|rack| rack.stream == stream)?;
+        let (shelf, at) = rack.best_fit(size)?;
+        Some((Place { rack: index, shelf, at }, rack.shelves[shelf][at]))
+    }
+
+    /// Takes out what lies at a place.
+    #[inline]
+    pub fn remove_at(&mut self, place: Place) {
+        self.racks[place.rack].remove_at(place.shelf, place.at);
+    }
+
+    /// The block at a place has another size and address from now on.
+    #[inline]
+    pub fn change_at(&mut self, place: Place, size: u64, address: u64) {
+        self.racks[place.rack].change_at(place.shelf, place.at, size, address);
+    }
+
+    /// The block with this key has another size and address from now on.
+    #[inline]
+    pub fn change(&mut self, key: &SizeKey, size: u64, address: u64) {
+        if let Some(rack) = self.rack(key.0)
+            && let Some((number, at)) = rack.find(key.1, key.2)
+        {
+            rack.change_at(number, at, size, address);
         }
-        rack.remove_at(number, at);
-        Some(piece.id)
     }
 
     /// Takes the block with this key out.
@@ -239,8 +280,18 @@ mod tests {
             if number % 5 == 0 {
                 let fit = map.range((key.0, key.1, 0)..(key.0 + 1, 0, 0)).next().map(|(key, id)| (*key, *id));
                 let fit = fit.filter(|(fit, _)| fit.1 < 20_000);
-                assert_eq!(list.take_fit(key.0, key.1, |size| size < 20_000), fit.map(|(_, id)| id));
-                fit.and_then(|(fit, _)| map.remove(&fit));
+                let found = list.fit(key.0, key.1).filter(|(_, piece)| piece.size < 20_000);
+                assert_eq!(found.map(|(_, piece)| piece.id), fit.map(|(_, id)| id));
+                if let (Some((place, _)), Some((fit, id))) = (found, fit) {
+                    map.remove(&fit);
+                    let other = (fit.0, fit.1 / 2 + (state >> 50) % 7, fit.2 + 1);
+                    if number % 3 == 0 || map.contains_key(&other) {
+                        list.remove_at(place);
+                    } else {
+                        list.change_at(place, other.1, other.2);
+                        map.insert(other, id);
+                    }
+                }
             }
             assert_eq!(list.get(key), map.get(&key).copied());
             if number % 97 == 0 {

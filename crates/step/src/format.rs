@@ -43,10 +43,10 @@ impl Format {
     pub fn is_kept_by(self, layout: &Layout) -> bool {
         let strides = match (self, layout.shape.len()) {
             (Format::ChannelsLast, 4 | 5) => channels_last_strides(&layout.shape),
-            _ => return layout.elements() == 0 || layout.is_contiguous(),
+            _ => return layout.is_contiguous() || layout.elements() == 0,
         };
-        layout.elements() == 0
-            || layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == strides[dim])
+        let mut dims = layout.shape.iter().zip(&layout.strides).zip(&strides);
+        dims.all(|((&size, found), wanted)| size == 1 || found == wanted) || layout.elements() == 0
     }
 }
 
@@ -63,19 +63,26 @@ fn channels_last_strides(shape: &[i64]) -> Dims {
 
 /// Strides that grow from the channels over the image to the batch. What is ambiguous counts as row-major.
 fn looks_channels_last(layout: &Layout) -> bool {
-    let rank = layout.shape.len();
-    if !(rank == 4 || rank == 5) || layout.strides[1] == 0 {
+    let (shape, strides) = (&layout.shape[..], &layout.strides[..]);
+    let (&[batch, channels, ref image @ ..], &[batch_stride, channel_stride, ref image_strides @ ..]) =
+        (shape, strides)
+    else {
+        return false;
+    };
+    if !matches!(image.len(), 2 | 3) || channel_stride == 0 {
         return false;
     }
     let mut least = 0;
-    for dim in std::iter::once(1).chain((2..rank).rev()).chain([0]) {
-        let (size, stride) = (layout.shape[dim], layout.strides[dim]);
-        if size == 0 || stride < least || (dim == 0 && least == layout.strides[1]) {
-            return false;
-        }
+    let mut grows = |size: i64, stride: i64| {
+        let is_beyond = size != 0 && stride >= least;
         least = if size > 1 { stride * size } else { stride };
-    }
-    true
+        is_beyond
+    };
+    grows(channels, channel_stride)
+        && image.iter().zip(image_strides).rev().all(|(&size, &stride)| grows(size, stride))
+        && least != channel_stride
+        && batch != 0
+        && batch_stride >= least
 }
 
 #[cfg(test)]

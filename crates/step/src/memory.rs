@@ -41,7 +41,7 @@ pub enum Entry {
     Allocate {
         /// Its number: requests count from 0.
         id: u32,
-        /// Bytes asked for, never 0.
+        /// Bytes asked for; 0 only for a workspace that may be something under another assumption.
         bytes: u64,
         /// What the program was doing: an index given by [`Memory::set_place`].
         place: u32,
@@ -222,6 +222,18 @@ impl Memory {
         self.live += 1;
         self.journal.push(Entry::Allocate { id, bytes, place: self.place, category: self.category, plan });
         id
+    }
+
+    /// The workspace of a plan of cuDNN's is asked for and let go of.
+    pub(crate) fn pass_through(&mut self, bytes: u64, plan: Plan) {
+        if self.is_muted {
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let (place, category) = (self.place, Category::Workspace);
+        self.journal.push(Entry::Allocate { id, bytes, place, category, plan: Some(plan) });
+        self.journal.push(Entry::Free { id });
     }
 
     fn free(&mut self, id: u32) {

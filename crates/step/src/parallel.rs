@@ -1,38 +1,56 @@
 //! Independent work on all cores.
+//!
+//! Work may itself ask for more: who waits for the parts of one piece of work goes on with those of another.
 
-use std::cell::Cell;
 use std::num::NonZero;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::thread;
 
-thread_local! {
-    /// Whether this thread is one of those that work for a [`map`]: what it maps itself it does alone.
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// Bytes of a thread's stack: pieces of work may wait within one another.
+const STACK: usize = 16 << 20;
+
+/// The threads; `None` where there is one core only, or none may be started.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let pool = ThreadPoolBuilder::new().num_threads(cores()).stack_size(STACK);
+    (cores() > 1).then(|| pool.build().ok()).flatten()
+});
 
 /// `work` on each item, on all cores; the results in the items' order.
 ///
 /// # Panics
 /// As `work` does.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    match POOL.as_ref().filter(|_| items.len() > 1) {
+        Some(pool) => pool.install(|| items.par_iter().with_max_len(1).map(&work).collect()),
+        None => items.iter().map(work).collect(),
+    }
+}
+
+/// The same where it is all there is to do: this thread, whose memory is there already, works too, and others are started for it
+/// alone.
+///
+/// # Panics
+/// As `work` does.
+pub fn map_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = cores().min(items.len());
-    if threads <= 1 || IS_WORKER.get() {
-        return items.iter().map(work).collect();
+    if threads <= 1 || rayon::current_thread_index().is_some() {
+        return map(items, work);
     }
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     let next = AtomicUsize::new(0);
     let worker = || {
-        let was_worker = IS_WORKER.replace(true);
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { break };
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(index)
+        {
             let result = work(item);
             if let Ok(mut results) = results.lock() {
                 results.push((index, result));
             }
         }
-        IS_WORKER.set(was_worker);
     };
     thread::scope(|scope| {
         for _ in 1..threads {
@@ -43,6 +61,17 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     let mut results = results.into_inner().unwrap_or_default();
     results.sort_unstable_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Both at once.
+///
+/// # Panics
+/// As either does.
+pub fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+    match POOL.as_ref() {
+        Some(pool) => pool.install(|| rayon::join(one, other)),
+        None => (one(), other()),
+    }
 }
 
 /// How many threads work at once.
@@ -59,5 +88,8 @@ mod tests {
         let items: Vec<u64> = (0..1000).collect();
         let sums = map(&items, |&item| map(&items[..10], |&other| item + other).into_iter().sum::<u64>());
         assert_eq!(sums, items.iter().map(|item| 10 * item + 45).collect::<Vec<u64>>());
+        assert_eq!(map_once(&items, |&item| 10 * item + 45), sums);
+        let (one, other) = both(|| map(&items, |item| item + 1), || map(&items, |item| item + 2));
+        assert!(one.iter().zip(&other).all(|(one, other)| one + 1 == *other));
     }
 }

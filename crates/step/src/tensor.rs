@@ -228,8 +228,10 @@ impl Layout {
 /// Row-major strides.
 pub fn contiguous_strides(shape: &[i64]) -> Dims {
     let mut strides = Dims::filled(1, shape.len());
-    for dim in (0..shape.len().saturating_sub(1)).rev() {
-        strides[dim] = strides[dim + 1].saturating_mul(shape[dim + 1].max(1));
+    let mut expected = 1_i64;
+    for (stride, size) in strides.iter_mut().zip(shape).rev() {
+        *stride = expected;
+        expected = expected.saturating_mul((*size).max(1));
     }
     strides
 }

@@ -64,13 +64,14 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut place = 0;
     for entry in journal {
         match *entry {
+            Entry::Allocate { bytes: 0, .. } => {}
             Entry::Allocate { id, bytes, place: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;
                 events.push((Event::Allocate(bytes), place));
             }
-            Entry::Free { id } => events.push((Event::Free(numbers[&id]), place)),
+            Entry::Free { id } => events.extend(numbers.get(&id).map(|&number| (Event::Free(number), place))),
         }
     }
     events

@@ -5,6 +5,7 @@
 
 pub mod allocator;
 pub mod archive;
+pub mod capped;
 pub mod caps;
 pub mod difference;
 pub mod estimate;

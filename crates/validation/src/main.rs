@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, caps, estimate, max_batch, price, segments};
+use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, segments};
 
 const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|max-batch [--write | --check] | estimate PART | \
-                     trace CASE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
+                     trace CASE | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
@@ -41,6 +41,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
     match words {
         ["price-calibration"] => price::calibration(),
         ["trace", case] => estimate::difference_of(case),
+        ["capped-trace", file] => capped::difference_of(Path::new(file)),
         ["trials", case] => max_batch::trials_of(case),
         ["segments", case] => segments::page(case),
         ["archive-trace", case] => archive::difference_of(case),

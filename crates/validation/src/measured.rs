@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use crate::recordings::Result;
 
@@ -140,7 +140,8 @@ pub struct RecordedTrace {
     pub threads: String,
     /// Bytes as requested.
     pub sizes: Vec<u64>,
-    /// In units of 512 bytes.
+    /// In units of 512 bytes; 0 for a request that failed.
+    #[serde(deserialize_with = "addresses")]
     pub addresses: Vec<u64>,
     /// Index into `stack_table`.
     pub stacks: Vec<usize>,
@@ -150,6 +151,11 @@ pub struct RecordedTrace {
     pub stack_table: Vec<Vec<usize>>,
     /// The phase of this name ends before the event at this position.
     pub marks: Vec<(String, usize)>,
+}
+
+fn addresses<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Vec<u64>, D::Error> {
+    let all = Vec::<Option<u64>>::deserialize(input)?;
+    Ok(all.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// The root of the checkout's `validation` folder.

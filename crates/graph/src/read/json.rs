@@ -4,6 +4,7 @@
 //! [`ReadError::WrongType`] that says where, what was found and what was needed.
 
 pub(super) mod context;
+pub(super) mod distinct;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -9,6 +9,7 @@ mod nothing;
 mod table;
 mod walk;
 
+use vramfit_step::parallel;
 use vramfit_step::training::Run;
 
 use crate::control::Control;
@@ -114,22 +115,24 @@ pub fn plan<'m>(
     let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
     let max_batch = max_batch(bench, start, limit, control);
     let free = walk::Free::new(bench, start);
-    let mut groups = Vec::new();
-    let mut leanest = None;
-    for effect in Effect::ALL {
-        let cells = cells::cells(bench, start, effect, max_batch, control);
+    // The groups wait at different times; what one leaves idle serves the others.
+    let group = |effect: &Effect| {
+        let cells = cells::cells(bench, start, *effect, max_batch, control);
         let walked = walk::walk(bench, start, &free, &cells, control);
         let best = walked.best.map(|found| refine(bench, start, found, control));
         let best = best.and_then(|(setup, run)| make(bench, start, peaks, (setup, run), control));
         let seen = frontier::frontier(bench, &free, &cells, &walked.slowdowns, best.as_ref(), control);
-        leanest = nothing::leaner(leanest, seen.leanest);
         let others = control.map(&seen.plans, |plan| make(bench, start, peaks, plan.clone(), control));
         let others = others.into_iter().flatten().flatten().collect();
-        groups.push(Group { effect, best, others, frontier: seen.points, candidates: walked.candidates });
-    }
+        let (frontier, candidates) = (seen.points, walked.candidates);
+        (Group { effect: *effect, best, others, frontier, candidates }, seen.leanest)
+    };
+    let (found, tricks) =
+        parallel::both(|| parallel::map(&Effect::ALL, group), || table::table(bench, start, peaks, control));
+    let (groups, leanest): (Vec<Group>, Vec<Option<nothing::Lean>>) = found.into_iter().unzip();
+    let leanest = leanest.into_iter().reduce(nothing::leaner).flatten();
     let fits = groups.iter().any(|group| group.best.is_some());
     let nothing = if fits { None } else { nothing::nothing(bench, start, leanest, others, control) };
-    let tricks = table::table(bench, start, peaks, control);
     Ok(Answer {
         start: start.clone(),
         judged,

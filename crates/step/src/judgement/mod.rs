@@ -24,6 +24,10 @@ pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<
     if usual.missing.is_empty() && usual.guessed.is_empty() {
         return Ok(vec![usual]);
     }
+    if usual.missing.is_empty() && !training.is_cudnn_benchmarked {
+        let (least, most) = (usual.assuming(Guess::Least), usual.assuming(Guess::Most));
+        return Ok(vec![usual, least, most]);
+    }
     Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
 }
 
@@ -51,7 +55,7 @@ fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> V
         program.run_keeping(settings.clone(), driver.clone(), keeps_journal && place == 0)
     };
     let requests: usize = runs.iter().map(|(program, _)| program.allocation_count()).sum();
-    if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map(&places, run) }
+    if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map_once(&places, run) }
 }
 
 /// The usual run, where all runs fit as [`Device::verdict`] means it, those of the least and the most that is possible

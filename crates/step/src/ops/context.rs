@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
-use super::convolution::{LesserPlans, PlanCache, Planned, Plans, Problem, Spread};
+use super::convolution::{PlanCache, PlanTable, Planned, Plans, Problem, Spread};
 use crate::checkpoint::Checkpointing;
 use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
@@ -184,7 +184,7 @@ impl Context {
     }
 
     /// The plan for a convolution and its workspace, found once.
-    pub(super) fn planned(&mut self, problem: &Problem, find: fn(&Problem) -> Spread) -> Planned {
+    pub(super) fn planned(&mut self, problem: &Problem, find: impl FnOnce(&Problem) -> Spread) -> Planned {
         self.plan_cache.get(problem, self.thread, find)
     }
 
@@ -202,8 +202,8 @@ impl Context {
     }
 
     /// What cuDNN's plans give way to where there is no room for them.
-    pub(crate) fn lesser_plans(&self) -> LesserPlans {
-        self.plan_cache.lesser()
+    pub(crate) fn plan_table(&self) -> PlanTable {
+        self.plan_cache.table()
     }
 
     /// The workspace of a plan of cuDNN's: where there is no room, the program goes on without.

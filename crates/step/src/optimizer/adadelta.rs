@@ -1,14 +1,14 @@
 //! Adadelta.
 
 use super::list::{List, groups};
-use super::{Algorithm, Route, Work, zeros_like};
+use super::{Algorithm, Route, State, Work, zeros_like};
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
 
 pub struct Adadelta;
 
 impl Algorithm for Adadelta {
-    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> State {
         zeros_like(context, tensor, 2)
     }
 

@@ -1,7 +1,9 @@
 //! Adafactor: a row and a column instead of the second moment.
 
+use smallvec::smallvec;
+
 use super::list::{Item, List, groups};
-use super::{Algorithm, Route, Work};
+use super::{Algorithm, Route, State, Work};
 use crate::kernels::reduce::Reduction;
 use crate::ops::{Context, accumulator_bytes};
 use crate::tensor::{Dims, Layout, Tensor};
@@ -9,13 +11,13 @@ use crate::tensor::{Dims, Layout, Tensor};
 pub struct Adafactor;
 
 impl Algorithm for Adafactor {
-    fn make_state(&self, context: &mut Context, _tensor: &Tensor, gradient: &Layout) -> Vec<Tensor> {
+    fn make_state(&self, context: &mut Context, _tensor: &Tensor, gradient: &Layout) -> State {
         if gradient.shape.len() <= 1 {
-            return vec![context.empty(gradient.like(gradient.dtype))];
+            return smallvec![context.empty(gradient.like(gradient.dtype))];
         }
         let row = context.empty_contiguous(gradient.dtype, &reduced(gradient, 1));
         let column = context.empty_contiguous(gradient.dtype, &reduced(gradient, 2));
-        vec![row, column]
+        smallvec![row, column]
     }
 
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
@@ -101,7 +103,7 @@ fn foreach(context: &mut Context, work: &Work<'_>) {
             estimates
         } else {
             drop(List::like(context, &group));
-            List::like(context, &group)
+            List(group.iter().map(|item| item.like(context)).collect())
         };
         updates = Some(estimates);
         for item in &group {

@@ -3,7 +3,7 @@
 use vramfit_graph::dtype::Dtype;
 
 use super::list::{List, groups};
-use super::{Algorithm, Route, Work, zeros_like};
+use super::{Algorithm, Route, State, Work, zeros_like};
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
 
@@ -15,12 +15,12 @@ pub struct Adam {
 }
 
 impl Algorithm for Adam {
-    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
-        let mut state = Vec::with_capacity(self.moments + 1);
-        if self.is_fused {
-            state.push(context.empty_contiguous(Dtype::Float32, &[]));
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> State {
+        let steps = self.is_fused.then(|| context.empty_contiguous(Dtype::Float32, &[]));
+        let mut state = zeros_like(context, tensor, self.moments);
+        if let Some(steps) = steps {
+            state.insert(0, steps);
         }
-        state.extend(zeros_like(context, tensor, self.moments));
         state
     }
 

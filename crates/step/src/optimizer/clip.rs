@@ -38,7 +38,7 @@ pub fn clip_grad_norm(context: &mut Context, parameters: &[Parameter]) {
 }
 
 fn total_norm(context: &mut Context, items: &[Item]) -> Tensor {
-    let mut norms = List::default();
+    let mut norms = List(Vec::new());
     for group in groups(items) {
         norms.0.append(&mut norms_of(context, &group).0);
     }
@@ -50,7 +50,7 @@ fn total_norm(context: &mut Context, items: &[Item]) -> Tensor {
 }
 
 /// `_foreach_norm`: a sum for each piece of each tensor, then a scalar each; one by one where a tensor has gaps.
-fn norms_of(context: &mut Context, group: &[&Item]) -> List {
+fn norms_of(context: &mut Context, group: &[&Item]) -> List<Tensor> {
     let dtype = group[0].layout.dtype;
     if !group.iter().all(|item| item.layout.is_dense()) {
         return List(

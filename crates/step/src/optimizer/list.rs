@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use vramfit_graph::dtype::Dtype;
 
+use crate::memory::Storage;
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
 
@@ -24,17 +25,17 @@ impl Item {
 }
 
 /// A list or tuple of Python's: its tensors go from its end.
-#[derive(Debug, Default)]
-pub struct List(pub Vec<Tensor>);
+#[derive(Debug)]
+pub struct List<Held>(pub Vec<Held>);
 
-impl List {
-    /// A new tensor for each item, as operators over lists return them.
-    pub fn like(context: &mut Context, group: &[&Item]) -> List {
-        List(group.iter().map(|item| item.like(context)).collect())
+impl List<Rc<Storage>> {
+    /// A new tensor for each item, as operators over lists return them; of such nothing but their memory is asked.
+    pub fn like(context: &mut Context, group: &[&Item]) -> List<Rc<Storage>> {
+        List(group.iter().map(|item| Storage::new(context.memory(), item.layout.bytes())).collect())
     }
 }
 
-impl Drop for List {
+impl<Held> Drop for List<Held> {
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }

@@ -19,6 +19,8 @@ mod sgd;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use crate::memory::Category;
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
@@ -176,10 +178,13 @@ enum Route {
     ForLoop,
 }
 
+/// The tensors that are kept for one weight.
+type State = SmallVec<[Tensor; 3]>;
+
 /// What one optimizer does in a step.
 trait Algorithm {
     /// State that is made for a weight before its first step; `gradient` is the gradient's layout.
-    fn make_state(&self, context: &mut Context, tensor: &Tensor, gradient: &Layout) -> Vec<Tensor>;
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, gradient: &Layout) -> State;
 
     /// Whether that state is made in the constructor, for all weights.
     fn makes_state_at_once(&self) -> bool {
@@ -200,7 +205,7 @@ struct Work<'a> {
     /// The weights that have a gradient.
     items: Vec<Item>,
     /// The state of every weight.
-    state: &'a mut [Option<Vec<Tensor>>],
+    state: &'a mut [Option<State>],
     /// Which step this is, from 1.
     step: u32,
     /// Whether weight decay is added to the gradients.
@@ -211,7 +216,7 @@ struct Work<'a> {
 pub struct Optimizer {
     recipe: Recipe,
     algorithm: Option<Box<dyn Algorithm>>,
-    state: Vec<Option<Vec<Tensor>>>,
+    state: Vec<Option<State>>,
     steps: u32,
 }
 
@@ -282,7 +287,7 @@ impl Optimizer {
 
     /// For which weights it keeps any.
     pub(crate) fn has_state(&self) -> impl Iterator<Item = Option<usize>> {
-        self.state.iter().map(|state| state.as_ref().map(Vec::len))
+        self.state.iter().map(|state| state.as_ref().map(SmallVec::len))
     }
 
     /// Whether the step divides by a GradScaler's scale itself.
@@ -292,7 +297,7 @@ impl Optimizer {
 }
 
 /// As many tensors like a weight.
-fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> Vec<Tensor> {
+fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> State {
     let layout = tensor.like(tensor.dtype());
     (0..count).map(|_| context.empty(Rc::clone(&layout))).collect()
 }

@@ -1,7 +1,7 @@
 //! RAdam.
 
 use super::list::{List, groups};
-use super::{Algorithm, Route, Work, zeros_like};
+use super::{Algorithm, Route, State, Work, zeros_like};
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
 
@@ -11,7 +11,7 @@ const BETA: f64 = 0.999;
 pub struct RAdam;
 
 impl Algorithm for RAdam {
-    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
+    fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> State {
         zeros_like(context, tensor, 2)
     }
 

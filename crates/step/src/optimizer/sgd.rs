@@ -1,7 +1,7 @@
 //! SGD, with and without momentum.
 
 use super::list::{List, groups};
-use super::{Algorithm, Route, Work};
+use super::{Algorithm, Route, State, Work};
 use crate::memory::Category;
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
@@ -13,8 +13,8 @@ pub struct Sgd {
 
 impl Algorithm for Sgd {
     /// The momentum is made on the way, as a copy of the gradient.
-    fn make_state(&self, _context: &mut Context, _tensor: &Tensor, _gradient: &Layout) -> Vec<Tensor> {
-        Vec::new()
+    fn make_state(&self, _context: &mut Context, _tensor: &Tensor, _gradient: &Layout) -> State {
+        State::new()
     }
 
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
@@ -32,7 +32,7 @@ impl Algorithm for Sgd {
 }
 
 /// The momentum of a weight that has none yet.
-fn make_momentum(context: &mut Context, state: &mut [Option<Vec<Tensor>>], item: &super::list::Item) {
+fn make_momentum(context: &mut Context, state: &mut [Option<State>], item: &super::list::Item) {
     let state = state[item.index].get_or_insert_default();
     if state.is_empty() {
         context.memory().borrow_mut().set_category(Category::Optimizer);

@@ -5,8 +5,9 @@ use vramfit_trace::snapshot::PoolId;
 
 use super::program::{Mark, Program};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
+use crate::forward::Guess;
 use crate::memory::{Aside, Category, Entry, Happening, Plan};
-use crate::ops::LesserPlans;
+use crate::ops::PlanTable;
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
@@ -16,7 +17,7 @@ impl Program {
 
     /// The same; the requests come with it where `keeps_journal` says so.
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
-        let mut gpu = Gpu::new(Allocator::brief(settings, driver), self.allocation_count(), &self.lesser_plans);
+        let mut gpu = Gpu::new(Allocator::brief(settings, driver), self);
         gpu.labels = keeps_journal.then(Vec::new);
         let mut goes_on = gpu.play(&self.entries, &self.asides, 0, &self.marks, |id| id);
         if goes_on && let Some(repeat) = &self.repeat {
@@ -59,7 +60,9 @@ struct Gpu<'p> {
     held: Vec<Option<Held>>,
     /// How many plans PyTorch has gone on in cuDNN's lists, by the plans' numbers.
     fallbacks: Vec<u8>,
-    lesser_plans: &'p LesserPlans,
+    plans: &'p PlanTable,
+    /// The workspaces that plans have, where the requests do not say it.
+    assumption: Option<Guess>,
     account: Account,
     peak: Peak,
     place: u32,
@@ -71,12 +74,13 @@ struct Gpu<'p> {
 }
 
 impl<'p> Gpu<'p> {
-    fn new(allocator: Allocator<SimulatedDriver>, allocations: usize, lesser_plans: &'p LesserPlans) -> Gpu<'p> {
+    fn new(allocator: Allocator<SimulatedDriver>, program: &'p Program) -> Gpu<'p> {
         Gpu {
             allocator,
-            held: vec![None; allocations],
+            held: vec![None; program.allocation_count()],
             fallbacks: Vec::new(),
-            lesser_plans,
+            plans: &program.plans,
+            assumption: program.is_reassumed.then_some(program.guess),
             account: Account::default(),
             peak: Peak::default(),
             place: 0,
@@ -104,13 +108,21 @@ impl<'p> Gpu<'p> {
             while done < end {
                 // Up to the next aside the requests are all there is.
                 let stop = asides.peek().map_or(end, |aside| (aside.at - start).min(end));
-                for entry in &entries[done..stop] {
-                    if !self.answer(entry, &number) {
+                while done < stop {
+                    if let [Entry::Allocate { id, bytes, place, category, plan }, Entry::Free { id: freed }, ..] =
+                        entries[done..stop]
+                        && id == freed
+                        && self.passes(bytes, place, category, plan)
+                    {
+                        done += 2;
+                        continue;
+                    }
+                    if !self.answer(&entries[done], &number) {
                         self.end(mark);
                         return false;
                     }
+                    done += 1;
                 }
-                done = stop;
                 while let Some(aside) = asides.next_if(|aside| aside.at - start == done) {
                     match aside.what {
                         Happening::Recount { id, category } => self.recount(number(id), category),
@@ -122,6 +134,35 @@ impl<'p> Gpu<'p> {
             }
             self.end(mark);
         }
+        true
+    }
+
+    /// Whether memory that is let go of at once can be told from the cache alone; then it has been counted.
+    #[inline]
+    fn passes(&mut self, bytes: u64, place: u32, category: Category, plan: Option<Plan>) -> bool {
+        if self.labels.is_some() {
+            return false;
+        }
+        let bytes = match plan {
+            Some(plan) if self.fallbacks.get(plan.get() as usize).is_some_and(|gone_on| *gone_on > 0) => return false,
+            Some(plan) => self.assumption.map_or(bytes, |assumption| self.plans.own(plan, assumption)),
+            None => bytes,
+        };
+        if bytes == 0 {
+            self.instant += 2;
+            self.place = place;
+            return true;
+        }
+        let Some(size) = self.allocator.passing(bytes) else { return false };
+        let allocated = self.allocator.allocated_bytes() + size;
+        if allocated > self.peak.allocated {
+            let mut account = self.account;
+            account.requested[category as usize] += bytes;
+            account.rounding += size - bytes;
+            self.peak = Peak { allocated, account, place, instant: self.instant + 1 };
+        }
+        self.instant += 2;
+        self.place = place;
         true
     }
 
@@ -168,11 +209,19 @@ impl<'p> Gpu<'p> {
     #[inline]
     fn allocate(&mut self, bytes: u64, plan: Option<Plan>) -> Result<Option<BlockId>, OutOfMemory> {
         let Some(plan) = plan else { return self.allocator.allocate(bytes, 0, PoolId::DEFAULT).map(Some) };
+        self.allocate_workspace(bytes, plan)
+    }
+
+    fn allocate_workspace(&mut self, bytes: u64, plan: Plan) -> Result<Option<BlockId>, OutOfMemory> {
+        let bytes = self.assumption.map_or(bytes, |assumption| self.plans.own(plan, assumption));
+        if bytes == 0 {
+            return Ok(None);
+        }
         let number = plan.get() as usize;
         if self.fallbacks.len() <= number {
             self.fallbacks.resize(number + 1, 0);
         }
-        let lesser = self.lesser_plans.instead_of(plan, bytes);
+        let lesser = self.plans.instead_of(plan, bytes);
         loop {
             let wanted = match usize::from(self.fallbacks[number]) {
                 0 => bytes,

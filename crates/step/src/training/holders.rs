@@ -1,7 +1,5 @@
 //! Who holds the memory at an instant of a simulated run.
 
-use std::collections::HashMap;
-
 use super::report::Run;
 use crate::memory::{Category, Entry};
 
@@ -22,24 +20,28 @@ impl Run {
     /// What is held after the first `instant` entries of the journal, in the order in which it was asked for. Empty where
     /// no journal was kept.
     pub fn held_at(&self, instant: u32) -> Vec<Held> {
-        let mut held: HashMap<u32, Held> = HashMap::new();
+        let mut held: Vec<Option<Held>> = Vec::new();
         for entry in self.journal.iter().take(instant as usize) {
             match *entry {
+                Entry::Allocate { bytes: 0, .. } => {}
                 Entry::Allocate { id, place, .. } => {
-                    held.insert(id, Held { id, block: 0, category: Category::Temporary, place });
+                    if held.len() <= id as usize {
+                        held.resize(id as usize + 1, None);
+                    }
+                    held[id as usize] = Some(Held { id, block: 0, category: Category::Temporary, place });
                 }
                 Entry::Free { id } => {
-                    held.remove(&id);
+                    if let Some(held) = held.get_mut(id as usize) {
+                        *held = None;
+                    }
                 }
             }
         }
         for label in self.labels.iter().take_while(|label| label.instant <= instant) {
-            if let Some(held) = held.get_mut(&label.id) {
+            if let Some(Some(held)) = held.get_mut(label.id as usize) {
                 (held.block, held.category) = (label.block, label.category);
             }
         }
-        let mut held: Vec<Held> = held.into_values().collect();
-        held.sort_unstable_by_key(|held| held.id);
-        held
+        held.into_iter().flatten().collect()
     }
 }

@@ -1,19 +1,21 @@
 //! What a run asks of the allocator, in order: made once, answered under any settings.
 
+use std::sync::Arc;
+
 use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
 
 use super::report::Phase;
 use crate::forward::{Guess, Missing};
 use crate::memory::{Aside, Entry};
-use crate::ops::{Guessed, LesserPlans, Libraries};
+use crate::ops::{Guessed, Libraries, PlanTable};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The requests that were simulated.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Arc<Vec<Entry>>,
     /// The number that memory after them would get.
     pub(super) next_id: u32,
     /// What happened between them.
@@ -30,8 +32,10 @@ pub struct Program {
     pub libraries: Libraries,
     /// What it assumes of what nobody knows.
     pub guess: Guess,
-    /// What cuDNN's plans give way to where there is no room for them.
-    pub(super) lesser_plans: LesserPlans,
+    /// The workspaces of cuDNN's plans.
+    pub(super) plans: PlanTable,
+    /// Whether workspaces are those of `guess` in `plans`, not those that the requests say.
+    pub(super) is_reassumed: bool,
 }
 
 /// The end of a phase.
@@ -69,9 +73,14 @@ pub(super) struct Position {
 }
 
 impl Program {
+    /// The same program with other workspaces where they are not certain. What the rules of operators assume stays as it is.
+    pub(crate) fn assuming(&self, guess: Guess) -> Program {
+        Program { guess, is_reassumed: true, ..self.clone() }
+    }
+
     /// All requests in order, repeated steps included.
     pub fn journal(&self) -> Vec<Entry> {
-        let mut journal = self.entries.clone();
+        let mut journal = self.entries.to_vec();
         self.each_repeat(|_, entries, _, renumber| {
             journal.extend(entries.iter().map(|entry| match *entry {
                 Entry::Allocate { id, bytes, place, category, plan } => {
@@ -91,7 +100,7 @@ impl Program {
         let mut held: Vec<u64> = Vec::new();
         let (mut now, mut most) = (0, 0);
         // A repeated step holds what the step that it repeats held.
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             match *entry {
                 Entry::Allocate { id, bytes, plan, .. } => {
                     let needed = if plan.is_none() { block_size(bytes, &plain) } else { 0 };

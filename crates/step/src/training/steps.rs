@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use smallvec::smallvec;
 use vramfit_allocator::{Settings, SimulatedDriver};
@@ -227,9 +228,9 @@ impl<'a> Script<'a> {
         let (entries, asides) = self.context.memory().borrow_mut().close();
         let libraries = self.context.libraries();
         let guessed = self.context.guessed().clone();
-        let lesser_plans = self.context.lesser_plans();
+        let plans = self.context.plan_table();
         Program {
-            entries,
+            entries: Arc::new(entries),
             next_id,
             asides,
             marks: self.marks,
@@ -238,7 +239,8 @@ impl<'a> Script<'a> {
             guessed,
             libraries,
             guess: self.options.guess,
-            lesser_plans,
+            plans,
+            is_reassumed: false,
         }
     }
 

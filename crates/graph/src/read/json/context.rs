@@ -1,8 +1,10 @@
 //! What the reader knows on its way through the JSON: what went wrong and where, and the texts that are kept once.
 
 use std::cell::{Cell, RefCell};
+use std::hash::BuildHasher;
 
-use hashbrown::HashMap;
+use hashbrown::DefaultHashBuilder;
+use hashbrown::hash_table::{Entry, HashTable};
 use serde::de;
 
 use crate::model::{ExpressionId, Size};
@@ -49,7 +51,9 @@ pub(in crate::read) struct TextId(pub(in crate::read) u32);
 
 #[derive(Default)]
 struct Texts {
-    numbers: HashMap<Box<str>, u32>,
+    hasher: DefaultHashBuilder,
+    /// Numbers by their texts.
+    numbers: HashTable<u32>,
     texts: Vec<Box<str>>,
 }
 
@@ -146,15 +150,19 @@ impl Context {
 
     /// The number of a text; the same text gets the same number.
     pub(in crate::read) fn text(&self, text: &str) -> TextId {
-        let texts = &mut *self.texts.borrow_mut();
-        if let Some(number) = texts.numbers.get(text) {
-            return TextId(*number);
+        let Texts { hasher, numbers, texts } = &mut *self.texts.borrow_mut();
+        let hash = |number: &u32| hasher.hash_one(&*texts[*number as usize]);
+        let is_it = |number: &u32| *texts[*number as usize] == *text;
+        match numbers.entry(hasher.hash_one(text), is_it, hash) {
+            Entry::Occupied(entry) => TextId(*entry.get()),
+            Entry::Vacant(entry) => {
+                // No more texts than values, whose number has a limit far below 2^32.
+                let number = texts.len() as u32;
+                entry.insert(number);
+                texts.push(text.into());
+                TextId(number)
+            }
         }
-        // No more texts than values, whose number has a limit far below 2^32.
-        let number = texts.texts.len() as u32;
-        texts.numbers.insert(text.into(), number);
-        texts.texts.push(text.into());
-        TextId(number)
     }
 
     /// The size that an expression stands for, which has its text's number.

@@ -62,14 +62,14 @@ pub(super) struct Contents<'a> {
 pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     let Contents { program, payloads, texts, full } = contents;
     let metas: HashMap<&str, &TensorMeta<'_>> =
-        program.graph.tensors.iter().map(|(name, meta)| (&**name, meta)).collect();
+        program.graph.tensors.iter().map(|(name, meta)| (&**name, &**meta)).collect();
     let found = weights(program, &metas, payloads);
     let mut flat = Flat {
         sizes: Sizes::new(texts),
         operators: Operators::default(),
         places: Places::new(&program.modules, texts),
-        values: Vec::new(),
-        items: Vec::new(),
+        values: Vec::with_capacity(program.graph.tensors.len()),
+        items: Vec::with_capacity(program.graph.nodes.len()),
         device: device(&found, program, &metas),
         weights: found.parameters.len() + found.buffers.len(),
         given: 0,

@@ -1,6 +1,7 @@
 //! What `models/model.json` says, as it says it: names are still names.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use serde::de::{self, MapAccess};
 
@@ -8,6 +9,7 @@ use super::argument::RawArgument;
 use crate::dtype::Dtype;
 use crate::read::ReadError;
 use crate::read::json::context::{Context, TextId};
+use crate::read::json::distinct::Distinct;
 use crate::read::json::{Named, Object, Read, fields};
 
 /// The whole file.
@@ -110,7 +112,7 @@ pub(super) struct RawGraph<'a> {
     pub(super) inputs: Vec<RawArgument<'a>>,
     pub(super) outputs: Vec<RawArgument<'a>>,
     pub(super) nodes: Vec<RawNode<'a>>,
-    pub(super) tensors: Vec<(Cow<'a, str>, TensorMeta<'a>)>,
+    pub(super) tensors: Vec<(Cow<'a, str>, Rc<TensorMeta<'a>>)>,
     pub(super) integers: Vec<(Cow<'a, str>, RawSize)>,
 }
 
@@ -122,7 +124,7 @@ impl<'de> Read<'de> for RawGraph<'de> {
             "inputs" => inputs, "outputs" => outputs, "nodes" => nodes, "tensor_values" => tensors,
             "sym_int_values" => integers,
         });
-        let (Named(tensors), Named(integers)) = (tensors, integers);
+        let (Distinct(tensors), Named(integers)) = (tensors, integers);
         Ok(RawGraph { inputs, outputs, nodes, tensors, integers })
     }
 }

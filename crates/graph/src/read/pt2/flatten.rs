@@ -82,7 +82,7 @@ pub(super) struct Scope<'a> {
 impl<'a> Scope<'a> {
     pub(super) fn new(graph: &'a RawGraph<'a>) -> Scope<'a> {
         Scope {
-            metas: graph.tensors.iter().map(|(name, meta)| (&**name, meta)).collect(),
+            metas: graph.tensors.iter().map(|(name, meta)| (&**name, &**meta)).collect(),
             integers: graph.integers.iter().map(|(name, size)| (&**name, *size)).collect(),
             ..Scope::default()
         }

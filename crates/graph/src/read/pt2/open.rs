@@ -56,7 +56,62 @@ pub(super) fn cross_entropy(workshop: &mut impl Workshop, call: &FlatCall) -> Op
     Some(vec![first, second])
 }
 
-/// `einsum` of two tensors as the matrix product inside it, where each kind of index occurs at most once.
+/// The one letter, if there is any; `None` where there are several.
+fn only(letters: Vec<char>) -> Option<Option<char>> {
+    (letters.len() <= 1).then(|| letters.first().copied())
+}
+
+/// `einsum` of two tensors that agree in several indices of the result: a product of stacks of matrices. `factors` are the two, with
+/// their letters and which of them stand for rows and columns.
+fn product(
+    workshop: &mut impl Workshop,
+    call: &FlatCall,
+    batches: &[char],
+    factors: [(TensorId, &[char], [char; 2]); 2],
+    output: &[char],
+) -> Option<Vec<FlatCall>> {
+    let [Some(result)] = call.results[..] else { return None };
+    let places = |wanted: &[char], letters: &[char]| -> Option<Vec<usize>> {
+        let places = wanted.iter().map(|letter| letters.iter().position(|it| it == letter));
+        places.collect::<Option<Vec<usize>>>().filter(|places| places.len() == letters.len())
+    };
+    let permute = |workshop: &mut dyn FnMut(&str) -> (u32, Vec<Argument>), from, places: &[usize], to| {
+        let (operator, mut arguments) = workshop("aten.permute.default");
+        let order = places.iter().map(|&place| Argument::Int(Size::Known(place as i64))).collect();
+        arguments.splice(..2, [Argument::Tensor(from), Argument::List(order)]);
+        FlatCall { operator, arguments, results: vec![Some(to)], place: call.place, is_by_method: false }
+    };
+    let dtype = workshop.dtype(factors[0].0);
+    let mut parts = Vec::new();
+    let mut sides = Vec::new();
+    let mut shape = Vec::new();
+    for (side, (tensor, letters, matrix)) in factors.into_iter().enumerate() {
+        let wanted: Vec<char> = batches.iter().copied().chain(matrix).collect();
+        let places = places(&wanted, letters)?;
+        let sizes = workshop.shape(tensor);
+        let turned: Vec<Size> = places.iter().map(|&place| sizes[place]).collect();
+        match side {
+            0 => shape.clone_from(&turned),
+            _ => shape.splice(shape.len() - 1.., turned.last().copied()).for_each(drop),
+        }
+        let permuted = workshop.make(turned, dtype);
+        parts.push(permute(&mut |name| workshop.operator(name), tensor, &places, permuted));
+        sides.push(Argument::Tensor(permuted));
+    }
+    let dtype = workshop.product_dtype(dtype);
+    let made = workshop.make(shape, dtype);
+    let (operator, mut arguments) = workshop.operator("aten.matmul.default");
+    arguments.splice(..2, sides);
+    parts.push(FlatCall { operator, arguments, results: vec![Some(made)], place: call.place, is_by_method: false });
+    let letters: Vec<char> = batches.iter().copied().chain([factors[0].2[0], factors[1].2[1]]).collect();
+    let places = places(output, &letters)?;
+    workshop.set_dtype(result, dtype);
+    parts.push(permute(&mut |name| workshop.operator(name), made, &places, result));
+    Some(parts)
+}
+
+/// `einsum` of two tensors as the matrix product inside it, where each kind of index occurs at most once, or all but those of
+/// the batch exactly once.
 pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Vec<FlatCall>> {
     let Argument::Text(equation) = &call.arguments[0] else { return None };
     let Argument::List(operands) = &call.arguments[1] else { return None };
@@ -70,14 +125,18 @@ pub(super) fn einsum(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Ve
     if one.len() != shapes.0.len() || two.len() != shapes.1.len() {
         return None;
     }
-    let only = |belongs: &dyn Fn(char) -> bool, from: &[char]| -> Option<Option<char>> {
-        let found: Vec<char> = from.iter().copied().filter(|it| belongs(*it)).collect();
-        (found.len() <= 1).then(|| found.first().copied())
+    let those = |belongs: &dyn Fn(char) -> bool, from: &[char]| -> Vec<char> {
+        from.iter().copied().filter(|it| belongs(*it)).collect()
     };
-    let batch = only(&|it| two.contains(&it) && output.contains(&it), &one)?;
-    let summed = only(&|it| two.contains(&it) && !output.contains(&it), &one)?;
-    let rows = only(&|it| !two.contains(&it) && output.contains(&it), &one)?;
-    let columns = only(&|it| !one.contains(&it) && output.contains(&it), &two)?;
+    let batches = those(&|it| one.contains(&it) && two.contains(&it), &output);
+    let summed = only(those(&|it| two.contains(&it) && !output.contains(&it), &one))?;
+    let rows = only(those(&|it| !two.contains(&it) && output.contains(&it), &one))?;
+    let columns = only(those(&|it| !one.contains(&it) && output.contains(&it), &two))?;
+    if batches.len() > 1 {
+        let factors = [(left, &one[..], [rows?, summed?]), (right, &two[..], [summed?, columns?])];
+        return product(workshop, call, &batches, factors, &output);
+    }
+    let batch = batches.first().copied();
     let count = |kinds: &[Option<char>]| kinds.iter().flatten().count();
     if count(&[batch, rows, summed]) != one.len() || count(&[batch, summed, columns]) != two.len() {
         return None;

@@ -106,6 +106,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     for (index, entry) in run.journal.iter().enumerate() {
         let instant = index as u32 + 1;
         match *entry {
+            Entry::Allocate { bytes: 0, .. } => {}
             Entry::Allocate { id, bytes, place, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);

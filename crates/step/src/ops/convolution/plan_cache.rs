@@ -1,8 +1,11 @@
 //! PyTorch's own caches of cuDNN's plans: each thread has one, and equal convolutions share a plan.
 
+use std::sync::Arc;
+
 use super::problem::{Problem, ProblemMap};
 use super::recorded::Spread;
 use super::workspace::lesser_plans;
+use crate::forward::Guess;
 use crate::memory::Plan;
 use crate::ops::Thread;
 
@@ -15,21 +18,38 @@ const MUCH: u64 = 4096;
 #[derive(Debug, Default)]
 pub struct PlanCache {
     known: ProblemMap<Known>,
-    lesser: LesserPlans,
+    workspaces: Vec<Workspaces>,
 }
 
 /// How many plans are tried after the first, before one that needs no workspace.
 pub(super) const LESSER: usize = 2;
 
-/// Bytes of the workspaces of the plans that come after the first, 0 where there is none; for each plan that was asked for.
-#[derive(Clone, Debug, Default)]
-pub struct LesserPlans(Vec<[u64; LESSER]>);
+/// What is known of the workspaces of a plan and of those that come after it.
+#[derive(Clone, Copy, Debug)]
+struct Workspaces {
+    /// Of its own.
+    own: Spread,
+    /// Bytes of those that come after it, 0 where there is none.
+    lesser: [u64; LESSER],
+}
 
-impl LesserPlans {
+/// The workspaces of all plans that were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct PlanTable(Arc<[Workspaces]>);
+
+impl PlanTable {
+    fn of(&self, plan: Plan) -> Option<&Workspaces> {
+        self.0.get(((plan.get() - 1) / THREADS) as usize)
+    }
+
+    /// Bytes of a plan's own workspace, as assumed; 0 for none.
+    pub fn own(&self, plan: Plan, assumption: Guess) -> u64 {
+        self.of(plan).map_or(0, |workspaces| workspaces.own.assuming(assumption))
+    }
+
     /// What is left to try once there is no room for a plan's own workspace, of `bytes`; 0 for nothing.
     pub fn instead_of(&self, plan: Plan, bytes: u64) -> [u64; LESSER] {
-        let place = (plan.get() - 1) / THREADS;
-        let lesser = self.0.get(place as usize).copied().unwrap_or_default();
+        let lesser = self.of(plan).map_or([0; LESSER], |workspaces| workspaces.lesser);
         lesser.map(|lesser| if lesser + MUCH <= bytes { lesser } else { 0 })
     }
 }
@@ -61,21 +81,22 @@ impl Known {
 }
 
 impl PlanCache {
-    /// What the plans that were asked for give way to.
-    pub fn lesser(&self) -> LesserPlans {
-        self.lesser.clone()
+    /// The workspaces of the plans that were asked for.
+    pub fn table(&self) -> PlanTable {
+        PlanTable(self.workspaces.as_slice().into())
     }
 
     /// The plan for `problem` on `thread`; `find` says what it needs where it has not been asked for on either.
-    pub fn get(&mut self, problem: &Problem, thread: Thread, find: fn(&Problem) -> Spread) -> Planned {
+    pub fn get(&mut self, problem: &Problem, thread: Thread, find: impl FnOnce(&Problem) -> Spread) -> Planned {
         if let Some(known) = self.known.get_mut(problem) {
             return known.used_on(thread);
         }
         let number = self.known.len() as u32;
-        let mut known = Known { spread: find(problem), number, is_used: [false; THREADS as usize] };
+        let own = find(problem);
+        let mut known = Known { spread: own, number, is_used: [false; THREADS as usize] };
         let planned = known.used_on(thread);
         self.known.insert(problem.clone(), known);
-        self.lesser.0.push(lesser_plans(problem));
+        self.workspaces.push(Workspaces { own, lesser: lesser_plans(problem) });
         planned
     }
 }

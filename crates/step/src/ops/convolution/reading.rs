@@ -39,7 +39,7 @@ impl Reading {
             + problem.weight_elements(copied(self.copies / 3 % 4)) * size
             + problem.result_copy(copied(self.copies / 12));
         let bytes = match self.kind {
-            BY_IMAGE => problem.image[0] * problem.weight_elements(Copied::Plain) * 4,
+            BY_IMAGE => problem.image[0] * problem.weight_elements(Copied::Plain) * 4 + rest,
             DEPTHWISE => problem.depthwise_sums(),
             WINOGRAD => problem.winograd_tiles(),
             SINGLE => problem.plain_copies() / size * 4 + value,

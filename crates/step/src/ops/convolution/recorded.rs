@@ -1,6 +1,6 @@
 //! The workspace that cuDNN takes for a convolution.
 //!
-//! [`trees`] were grown by `validation/workspace_grid/pack.py` from what cuDNN 9.19's heuristic answered for an H200, of 795,773 shapes. Each
+//! [`trees`] were grown by `validation/workspace_grid/pack.py` from what cuDNN 9.19's heuristic answered for an H200, of 917,409 shapes. Each
 //! names a [`Reading`](super::reading::Reading): copies of tensors in the other layout and something within them, such as partial sums.
 //! `docs/cudnn-workspaces.md` says how often that is right.
 
@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::problem::{Problem, ProblemMap};
 use super::trees;
+use crate::forward::Guess;
 
 /// How many answers a thread remembers.
 const REMEMBERED: usize = 1 << 13;
@@ -29,6 +30,15 @@ impl Spread {
     /// Whether all trees say the same.
     pub fn is_certain(&self) -> bool {
         self.least == self.most
+    }
+
+    /// The workspace, as assumed.
+    pub fn assuming(&self, assumption: Guess) -> u64 {
+        match assumption {
+            Guess::Usual => self.expected,
+            Guess::Least => self.least,
+            Guess::Most => self.most,
+        }
     }
 }
 

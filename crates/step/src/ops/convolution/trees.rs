@@ -18,9 +18,14 @@ static TABLE: &[u8] = include_bytes!("../../../data/cudnn-plans.bin");
 const MAGIC: usize = 8;
 const PASSES: usize = 3;
 const READING: usize = 8;
-const LEAF: u8 = 255;
-/// Set in a node whose far end needs three bytes.
-const FAR: u8 = 128;
+/// Of a node's first byte: the trait, and whether what is not above the threshold, or what is, is a leaf.
+const TRAIT: u8 = 63;
+const LEAF_BELOW: u8 = 64;
+const LEAF_ABOVE: u8 = 128;
+/// Bytes of a trait and its threshold.
+const HEAD: usize = 3;
+/// A distance that is not below it has a third byte.
+const NEAR: usize = 1 << 15;
 
 /// What convolutions of one kind share: type, layout, dimensions, grouping, kernel, stride, whether it is dilated.
 type Key = [u8; 11];
@@ -81,27 +86,41 @@ pub(super) fn is_known(problem: &Problem) -> Option<bool> {
     key(problem).map(|key| PLACES.keys.binary_search(&key).is_ok())
 }
 
-/// Where a node's two sides begin, what is not above its threshold first.
-fn sides(at: usize) -> (usize, usize) {
-    let [low, high, far] = [TABLE[at + 3], TABLE[at + 4], TABLE[at + 5]];
-    if TABLE[at] & FAR > 0 {
-        (at + 6, at + u32::from_le_bytes([low, high, far, 0]) as usize)
-    } else {
-        (at + 5, at + usize::from(u16::from_le_bytes([low, high])))
+fn half_word(at: usize) -> usize {
+    usize::from(u16::from_le_bytes([TABLE[at], TABLE[at + 1]]))
+}
+
+/// One side of a node: the number of a reading, or the place of another node.
+enum Side {
+    Leaf(usize),
+    Node(usize),
+}
+
+/// A node's two sides, what is not above its threshold first. A node is a trait, a threshold, and the readings of those sides that are leaves; where none is,
+/// how far on the second side begins. Sides that are nodes follow, in order.
+fn sides(at: usize) -> (Side, Side) {
+    let next = at + HEAD;
+    match TABLE[at] & !TRAIT {
+        0 => match half_word(next) {
+            distance if distance < NEAR => (Side::Node(next + 2), Side::Node(at + distance)),
+            low => (Side::Node(next + 3), Side::Node(at + low - NEAR + NEAR * usize::from(TABLE[next + 2]))),
+        },
+        LEAF_BELOW => (Side::Leaf(half_word(next)), Side::Node(next + 2)),
+        LEAF_ABOVE => (Side::Node(next + 2), Side::Leaf(half_word(next))),
+        _ => (Side::Leaf(half_word(next)), Side::Leaf(half_word(next + 2))),
     }
 }
 
-/// The number of the reading that the tree at this place names. A node is a trait, its threshold and how far on the node for what is above
-/// it begins; the one for the rest follows. A leaf is a mark and the reading's number.
+/// The number of the reading that the tree at this place names.
 fn named(root: usize, traits: &[u16; TRAITS]) -> usize {
     let mut at = root;
     loop {
-        let number = u16::from_le_bytes([TABLE[at + 1], TABLE[at + 2]]);
-        if TABLE[at] == LEAF {
-            return usize::from(number);
+        let (below, above) = sides(at);
+        let is_above = usize::from(traits[usize::from(TABLE[at] & TRAIT)]) > half_word(at + 1);
+        match if is_above { above } else { below } {
+            Side::Leaf(reading) => return reading,
+            Side::Node(next) => at = next,
         }
-        let (rest, above) = sides(at);
-        at = if traits[usize::from(TABLE[at] & !FAR)] > number { above } else { rest };
     }
 }
 
@@ -137,18 +156,21 @@ mod tests {
         let ends: Vec<usize> = PLACES.roots.iter().skip(1).map(|root| root.1).chain([TABLE.len()]).collect();
         for (&(pass, root), end) in PLACES.roots.iter().zip(ends) {
             let readings = word(MAGIC + 8 + 4 * pass);
-            let mut at = root;
-            while at < end {
-                if TABLE[at] == LEAF {
-                    assert!(usize::from(u16::from_le_bytes([TABLE[at + 1], TABLE[at + 2]])) < readings);
-                    at += 3;
-                } else {
-                    let (rest, above) = sides(at);
-                    assert!(usize::from(TABLE[at] & !FAR) < TRAITS && rest < above && above < end);
-                    at = rest;
+            let (mut next, mut waiting) = (root, vec![root]);
+            while let Some(at) = waiting.pop() {
+                // Nodes lie in the order in which a walk meets them, with nothing between.
+                assert!(at == next && usize::from(TABLE[at] & TRAIT) < TRAITS);
+                let (below, above) = sides(at);
+                let leaves = [&below, &above].iter().filter(|side| matches!(side, Side::Leaf(_))).count();
+                next = at + HEAD + if leaves > 0 { 2 * leaves } else { 2 + usize::from(half_word(at + HEAD) >= NEAR) };
+                for side in [above, below] {
+                    match side {
+                        Side::Leaf(reading) => assert!(reading < readings),
+                        Side::Node(node) => waiting.push(node),
+                    }
                 }
             }
-            assert_eq!(at, end);
+            assert_eq!(next, end);
         }
     }
 }

@@ -30,7 +30,11 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         return;
     }
     let plans = context.plans();
-    let Planned { plan, spread, is_first } = context.planned(problem, recorded::workspace);
+    let is_recorded = context.gpu() == RECORDED_ON;
+    let Planned { plan, spread, is_first } = context.planned(problem, |problem| {
+        let spread = recorded::workspace(problem);
+        if is_recorded { spread } else { elsewhere(problem, spread) }
+    });
     if plans.are_benchmarked {
         context.note_guess("workspace of a convolution with cudnn.benchmark");
         if is_first {
@@ -45,20 +49,17 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         drop(context.of_plan(kept, plan));
         return;
     }
-    let guess = if context.gpu() == RECORDED_ON { spread } else { elsewhere(problem, spread) };
-    if !guess.is_certain() {
+    if !spread.is_certain() {
         context.note_guess("workspace of a convolution");
     }
-    let bytes = match plans.assumption {
-        Guess::Usual => guess.expected,
-        Guess::Least => guess.least,
-        Guess::Most => guess.most,
-    };
-    drop(context.of_plan(bytes, plan));
+    // What is not certain is asked for even where it is nothing: under another assumption it is something.
+    if spread.most > 0 {
+        context.memory().borrow_mut().pass_through(spread.assuming(plans.assumption), plan);
+    }
 }
 
 /// Bytes of the workspaces of the plans that are tried where there is no room for a usual one, 0 for none. In the first layout one that copies the
-/// three tensors and nothing else comes soon where the first keeps partial sums beside them. Then, in 279 of 401 recorded
+/// three tensors and nothing else comes soon where the first keeps partial sums beside them; a pointwise weight is the same in both layouts, and is not copied. Then, in 279 of 401 recorded
 /// lists for the forward pass of single precision, one that copies image and weight, not the result; and in 224 of 275 for the
 /// weight's gradient of half precision one sum in single precision and a number for every 128 of its elements.
 /// `docs/cudnn-workspaces.md` says how often that is so.
@@ -80,7 +81,10 @@ pub(super) fn lesser_plans(problem: &Problem) -> [u64; LESSER] {
         }
         _ => 0,
     };
-    [problem.plain_copies() + 16, least].map(i64::unsigned_abs)
+    let is_pointwise = problem.groups == 1 && problem.weight[2..].iter().all(|&side| side == 1);
+    let uncopied =
+        if is_pointwise { problem.weight_elements(Copied::Plain) * problem.dtype.bytes().cast_signed() } else { 0 };
+    [problem.plain_copies() - uncopied + 16, least].map(i64::unsigned_abs)
 }
 
 /// On another GPU cuDNN may choose any plan: one without a workspace, or one that copies everything.
