@@ -27,6 +27,9 @@ pub struct Search {
     pub cap: u64,
     /// Every batch that was tried, in rising order.
     pub trials: Vec<Tried>,
+    /// Whether it was chosen and run after everything that the answer rests on stood.
+    #[serde(default)]
+    pub is_fresh: bool,
 }
 
 /// One batch that was tried.
@@ -164,8 +167,13 @@ pub fn trials_of(name: &str) -> Result<String> {
 /// The measurements cannot be read, or a model cannot be simulated.
 pub fn page() -> Result<String> {
     let rows = compared()?;
-    let count = |is: fn(&Compared) -> bool| rows.iter().filter(|row| is(row)).count();
-    let (equal, above) = (count(|row| row.predicted == row.measured), count(|row| row.predicted > row.measured));
+    let tally = |fresh: Option<bool>| {
+        let rows: Vec<&Compared> =
+            rows.iter().filter(|row| fresh.is_none_or(|fresh| row.search.is_fresh == fresh)).collect();
+        let equal = rows.iter().filter(|row| row.predicted == row.measured).count();
+        let above = rows.iter().filter(|row| row.predicted > row.measured).count();
+        format!("{}: {equal} equal, {above} above, {} below", rows.len(), rows.len() - equal - above)
+    };
     let sum = |of: fn(&Compared) -> (usize, usize)| {
         rows.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     };
@@ -177,13 +185,16 @@ pub fn page() -> Result<String> {
          smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
          that died. Where cuDNN's \
          workspaces are not known for certain, it must fit with the least, the likeliest and the most of what is taken for possible, and the answer may be below.\n\n\
-         - {} pairs of case and cap: {equal} equal, {above} above, {} below\n\
+         - pairs of case and cap: {}\n\
+         - of these, tried while the rules and trees were made: {}\n\
+         - chosen and tried after they stood: {}\n\
          - {} of {} batches that were tried are rightly said to fit or not to fit\n\
          - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
          | case | cap in MiB | found | predicted | tried batches rightly judged | peaks to the byte |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
-        rows.len(),
-        rows.len() - equal - above,
+        tally(None),
+        tally(Some(false)),
+        tally(Some(true)),
         verdicts.0,
         verdicts.1,
         peaks.1,
