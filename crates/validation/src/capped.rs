@@ -35,7 +35,7 @@ fn recorded(trace: &RecordedTrace) -> (Workspaces<i64>, usize) {
     while place < events.len() {
         let (event, index) = events[place];
         while let Some(failed) = failures.next_if(|failed| *failed < index) {
-            found.entry(others).or_insert_with(Vec::new).push(-trace.sizes[failed].cast_signed());
+            found.entry(others).or_default().push(-trace.sizes[failed].cast_signed());
         }
         place += 1;
         let Event::Allocate(bytes) = event else {
@@ -60,7 +60,7 @@ fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32, bool)>, usize) {
         place += 1;
         match (entry, journal.get(place)) {
             (Entry::Allocate { id, bytes, place: at, plan, .. }, Some(Entry::Free { id: freed })) if id == freed => {
-                found.entry(others).or_insert_with(Vec::new).push((*bytes, *at, plan.is_some()));
+                found.entry(others).or_default().push((*bytes, *at, plan.is_some()));
                 place += 1;
             }
             _ => others += 1,

@@ -1,6 +1,6 @@
 //! The workspace that cuDNN takes for a convolution.
 //!
-//! [`trees`] were grown by `validation/workspace_grid/pack.py` from what cuDNN 9.19's heuristic answered for an H200, of 917,409 shapes. Each
+//! [`trees`] were grown by `validation/workspace_grid/pack.py` from what cuDNN 9.19's heuristic answered for an H200, of 1,011,562 shapes. Each
 //! names a [`Reading`](super::reading::Reading): copies of tensors in the other layout and something within them, such as partial sums.
 //! `docs/cudnn-workspaces.md` says how often that is right.
 
