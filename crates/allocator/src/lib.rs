@@ -7,6 +7,7 @@
 mod address_space;
 mod allocator;
 mod block;
+mod cache;
 mod driver;
 mod expandable;
 mod free_list;

@@ -104,6 +104,24 @@ fn what_no_template_has_is_refused_by_name_and_value() {
 }
 
 #[test]
+fn a_whole_dump_of_a_configuration_says_what_its_sizes_say() {
+    let read = |more: &str| {
+        let text = format!("{{\"model_type\": \"gpt2\", \"n_layer\": 3{more}}}");
+        read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let dump = ", \"output_hidden_states\": false, \"return_dict\": true, \"torchscript\": false, \"pruned_heads\": {}, \
+                \"temperature\": 0.7, \"top_k\": 50, \"num_beams\": 4, \"add_cross_attention\": false, \"cross_attention_hidden_size\": null";
+    let (plain, dumped) = (read(""), read(dump));
+    let at = |model| Described { model, sizes: &[2, 12], has_floats: false };
+    assert_same(at(&plain), at(&dumped), "gpt2");
+    assert_eq!(
+        refusal(", \"output_hidden_states\": true"),
+        "output_hidden_states = true: this field of llama is not known, so what it does is not modelled"
+    );
+    assert!(refusal(", \"pruned_heads\": {\"0\": [1]}").starts_with("pruned_heads = "));
+}
+
+#[test]
 fn what_t5_does_not_run_or_no_template_has_is_refused() {
     let refusal = |more: &str| {
         let text = format!("{{\"model_type\": \"t5\"{more}}}");

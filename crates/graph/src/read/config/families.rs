@@ -115,6 +115,39 @@ const HARMLESS: [&str; 45] = [
     "vocab_size",
 ];
 
+/// Fields that a whole dump of a configuration has, which do nothing where they are false.
+const OFF: [&str; 9] = [
+    "add_cross_attention",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "return_dict_in_generate",
+    "tf_legacy_loss",
+    "tie_encoder_decoder",
+    "torchscript",
+    "use_bfloat16",
+];
+
+/// Those that only say how text is generated, or how what is returned is wrapped.
+const OF_GENERATION: [&str; 16] = [
+    "diversity_penalty",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "length_penalty",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+];
+
 /// A configuration being read; fields that were asked for are known.
 struct Config<'a> {
     fields: &'a Map<String, Value>,
@@ -171,7 +204,10 @@ impl Config<'_> {
             Some(value) if !known.contains(value) => Err(ConfigError::NotModelled {
                 field: field.to_owned(),
                 found: value.to_string(),
-                known: known.iter().map(Value::to_string).collect::<Vec<_>>().join(", "),
+                known: match known {
+                    [] => "null".to_owned(),
+                    known => known.iter().map(Value::to_string).collect::<Vec<_>>().join(", "),
+                },
             }),
             _ => Ok(()),
         }
@@ -211,8 +247,14 @@ impl Config<'_> {
     /// Refuses fields nobody has asked for.
     fn no_others(&self) -> Result<(), ConfigError> {
         let asked = self.asked.borrow();
-        let is_known = |field: &str| asked.contains(&field) || HARMLESS.contains(&field);
-        match self.fields.iter().find(|(field, value)| !is_known(field) && !value.is_null()) {
+        let is_known = |field: &str, value: &Value| {
+            asked.contains(&field)
+                || HARMLESS.contains(&field)
+                || OF_GENERATION.contains(&field)
+                || (OFF.contains(&field) && value == &Value::Bool(false))
+                || (field == "pruned_heads" && value.as_object().is_some_and(Map::is_empty))
+        };
+        match self.fields.iter().find(|(field, value)| !is_known(field, value) && !value.is_null()) {
             None => Ok(()),
             Some((field, value)) => Err(ConfigError::UnknownField {
                 field: field.clone(),
