@@ -31,7 +31,8 @@ def test_a_replayed_capture_gives_the_models_own_loss(name, tmp_path):
         replay.data = data.made
         seed()
         found = replay.run(given_tensors(contents, copy.deepcopy(model), case.named_inputs(contents)))
-        assert torch.equal(found, expected), (mode, float(found), float(expected))
+        # Kernels may add in another order where memory lies otherwise: the last bit is not theirs to promise.
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, msg=lambda text: f"{mode}: {text}")
         assert replay.checked > 0 or mode == "eval"
 
 
