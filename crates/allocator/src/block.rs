@@ -80,12 +80,6 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// The number that the next block gets.
-    #[inline]
-    pub fn upcoming(&self) -> BlockId {
-        self.vacant.last().copied().unwrap_or_else(|| BlockId::new(self.table.len()))
-    }
-
     #[inline]
     pub fn insert(&mut self, block: Block) -> BlockId {
         match self.vacant.pop() {

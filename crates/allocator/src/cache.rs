@@ -31,17 +31,13 @@ impl<D: Driver> Allocator<D> {
             return Some(found.id);
         }
         // What is left keeps its number, and its place in the cache if it can.
-        let first = Block { size, requested, usage: Use::Allocated, next: Some(found.id), ..*block };
+        let first = Block { size, requested, usage: Use::Allocated, ..*block };
         block.address += size;
         block.size -= size;
         block.cached_at = pool.searches;
         pool.free.change_at(place, block.size, block.address);
-        let handed = self.blocks.upcoming();
-        self.blocks[found.id].previous = Some(handed);
-        if let Some(previous) = previous {
-            self.blocks[previous].next = Some(handed);
-        }
-        self.blocks.insert(first);
+        let handed = self.blocks.insert(first);
+        self.blocks.splice(handed, previous, Some(found.id));
         self.count_handed_out(is_small, found.size, size, requested, Some(was_split));
         Some(handed)
     }
@@ -133,41 +129,36 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
-    /// Joins `other`, a neighbour of the same kind, to `block`; the bytes it brought.
-    fn join(&mut self, id: BlockId, other: BlockId) -> u64 {
+    /// Joins `other`, a neighbour of the same kind, to `block`.
+    fn join(&mut self, id: BlockId, other: BlockId) {
         let neighbour = &self.blocks[other];
-        let (key, usage, size, previous, next) =
-            (Pool::size_key(neighbour), neighbour.usage, neighbour.size, neighbour.previous, neighbour.next);
+        let key = Pool::size_key(neighbour);
         let pool = &mut self.pools[neighbour.pool as usize];
-        let removed = match usage {
+        let removed = match neighbour.usage {
             Use::Free => pool.free.remove(&key),
             _ => pool.unmapped.remove(&(key.0, key.2)),
         };
         debug_assert_eq!(removed, Some(other));
-        self.blocks.delete(other);
-        let block = &mut self.blocks[id];
-        block.size += size;
-        if block.previous == Some(other) {
-            block.address = key.2;
-            block.previous = previous;
-            if let Some(previous) = previous {
-                self.blocks[previous].next = Some(id);
-            }
-        } else {
-            block.next = next;
-            if let Some(next) = next {
-                self.blocks[next].previous = Some(id);
-            }
-        }
-        size
+        self.unite(id, other);
     }
 
     /// Joins `other`, which is in no pool, to the cached block beside it, which stays in the cache.
     fn absorb(&mut self, id: BlockId, other: BlockId) -> BlockId {
+        let before = Pool::size_key(&self.blocks[id]);
+        self.unite(id, other);
+        let block = &mut self.blocks[id];
+        let pool = &mut self.pools[block.pool as usize];
+        block.cached_at = pool.searches;
+        pool.free.change(&before, block.size, block.address);
+        id
+    }
+
+    /// `other`, which is in no pool, becomes a part of its neighbour.
+    #[inline]
+    fn unite(&mut self, id: BlockId, other: BlockId) {
         let Block { address, size, previous, next, .. } = self.blocks[other];
         self.blocks.delete(other);
         let block = &mut self.blocks[id];
-        let before = Pool::size_key(block);
         block.size += size;
         if block.next == Some(other) {
             block.next = next;
@@ -181,11 +172,6 @@ impl<D: Driver> Allocator<D> {
                 self.blocks[previous].next = Some(id);
             }
         }
-        let block = &mut self.blocks[id];
-        let pool = &mut self.pools[block.pool as usize];
-        block.cached_at = pool.searches;
-        pool.free.change(&before, block.size, block.address);
-        id
     }
 
     #[inline]

@@ -213,14 +213,15 @@ impl Memory {
         self.is_muted
     }
 
-    fn allocate(&mut self, bytes: u64, plan: Option<Plan>) -> u32 {
+    fn allocate(&mut self, bytes: u64) -> u32 {
         if bytes == 0 || self.is_muted {
             return NOTHING;
         }
         let id = self.next_id;
         self.next_id += 1;
         self.live += 1;
-        self.journal.push(Entry::Allocate { id, bytes, place: self.place, category: self.category, plan });
+        let (place, category) = (self.place, self.category);
+        self.journal.push(Entry::Allocate { id, bytes, place, category, plan: None });
         id
     }
 
@@ -249,19 +250,9 @@ impl Storage {
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
-        let id = borrowed.allocate(bytes, None);
+        let id = borrowed.allocate(bytes);
         drop(borrowed);
         Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) })
-    }
-
-    /// Asks `memory` for the workspace of a plan of cuDNN's.
-    pub fn of_plan(memory: &SharedMemory, bytes: u64, plan: Plan) -> Rc<Storage> {
-        let mut borrowed = memory.borrow_mut();
-        let before = std::mem::replace(&mut borrowed.category, Category::Workspace);
-        let id = borrowed.allocate(bytes, Some(plan));
-        borrowed.category = before;
-        drop(borrowed);
-        Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(Category::Workspace) })
     }
 
     /// From now on this memory counts as `category`.

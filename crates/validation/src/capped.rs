@@ -54,13 +54,15 @@ fn recorded(trace: &RecordedTrace) -> (Workspaces<i64>, usize) {
 }
 
 /// What is asked for and let go of at once, each with what the program was doing.
-fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32, bool)>, usize) {
+fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32)>, usize) {
     let (mut found, mut others, mut place) = (Workspaces::new(), 0, 0);
     while let Some(entry) = journal.get(place) {
         place += 1;
         match (entry, journal.get(place)) {
-            (Entry::Allocate { id, bytes, place: at, plan, .. }, Some(Entry::Free { id: freed })) if id == freed => {
-                found.entry(others).or_default().push((*bytes, *at, plan.is_some()));
+            (Entry::Allocate { id, bytes, place: at, .. }, Some(Entry::Free { id: freed })) if id == freed => {
+                if *bytes > 0 {
+                    found.entry(others).or_default().push((*bytes, *at));
+                }
                 place += 1;
             }
             _ => others += 1,
@@ -119,7 +121,7 @@ pub fn difference_of(path: &Path) -> Result<String> {
             if *key > core || found == expected {
                 continue;
             }
-            let bytes = |side: &Workspaces<(u64, u32, bool)>| {
+            let bytes = |side: &Workspaces<(u64, u32)>| {
                 side.get(key).map(|all| all.iter().map(|one| one.0).collect::<Vec<_>>()).unwrap_or_default()
             };
             let place = workspaces[0].1;

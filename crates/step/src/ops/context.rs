@@ -201,14 +201,9 @@ impl Context {
         &self.guessed
     }
 
-    /// What cuDNN's plans give way to where there is no room for them.
+    /// The workspaces of cuDNN's plans, and what they give way to where there is no room for them.
     pub(crate) fn plan_table(&self) -> PlanTable {
         self.plan_cache.table()
-    }
-
-    /// The workspace of a plan of cuDNN's: where there is no room, the program goes on without.
-    pub(super) fn of_plan(&self, bytes: u64, plan: Plan) -> Rc<Storage> {
-        Storage::of_plan(&self.memory, bytes, plan)
     }
 
     /// The thread work is issued from, from now on.

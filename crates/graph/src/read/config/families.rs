@@ -66,15 +66,19 @@ templates!(
     "t5-gated-unscaled-no-dropout",
 );
 
-/// Fields of any family that do not change which calls a training step makes, nor their sizes.
-const HARMLESS: [&str; 45] = [
+/// Fields of any family that do not change which calls a training step makes, nor their sizes; those that say how text is generated
+/// among them.
+const HARMLESS: [&str; 61] = [
     "_name_or_path",
     "architectures",
     "bos_token_id",
     "chunk_size_feed_forward",
     "classifier_dropout",
+    "diversity_penalty",
     "do_sample",
     "dtype",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
     "eos_token_id",
     "finetuning_task",
     "gradient_checkpointing",
@@ -85,19 +89,28 @@ const HARMLESS: [&str; 45] = [
     "label2id",
     "layer_norm_eps",
     "layer_norm_epsilon",
+    "length_penalty",
     "max_length",
     "max_position_embeddings",
     "max_window_layers",
+    "min_length",
     "model_type",
     "n_ctx",
     "n_positions",
     "name",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
     "pad_token_id",
     "position_embedding_type",
-    "pretraining_tp",
     "prefix",
+    "pretraining_tp",
     "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
     "resid_pdrop",
+    "return_dict",
     "rms_norm_eps",
     "rope_theta",
     "sep_token_id",
@@ -107,10 +120,14 @@ const HARMLESS: [&str; 45] = [
     "summary_type",
     "summary_use_proj",
     "task_specific_params",
+    "temperature",
     "tokenizer_class",
+    "top_k",
+    "top_p",
     "torch_dtype",
     "transformers_version",
     "type_vocab_size",
+    "typical_p",
     "unk_token_id",
     "vocab_size",
 ];
@@ -126,26 +143,6 @@ const OFF: [&str; 9] = [
     "tie_encoder_decoder",
     "torchscript",
     "use_bfloat16",
-];
-
-/// Those that only say how text is generated, or how what is returned is wrapped.
-const OF_GENERATION: [&str; 16] = [
-    "diversity_penalty",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "length_penalty",
-    "min_length",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "remove_invalid_values",
-    "repetition_penalty",
-    "return_dict",
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
 ];
 
 /// A configuration being read; fields that were asked for are known.
@@ -250,7 +247,6 @@ impl Config<'_> {
         let is_known = |field: &str, value: &Value| {
             asked.contains(&field)
                 || HARMLESS.contains(&field)
-                || OF_GENERATION.contains(&field)
                 || (OFF.contains(&field) && value == &Value::Bool(false))
                 || (field == "pruned_heads" && value.as_object().is_some_and(Map::is_empty))
         };

@@ -46,7 +46,7 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
             Guess::Usual => spread.expected.min(all),
             Guess::Most => all * 3,
         };
-        drop(context.of_plan(kept, plan));
+        context.memory().borrow_mut().pass_through(kept, plan);
         return;
     }
     if !spread.is_certain() {
@@ -105,5 +105,5 @@ fn search(context: &mut Context, problem: &Problem, plan: Plan, assumption: Gues
         Guess::Usual => median,
         Guess::Most => high,
     };
-    drop(context.of_plan(problem.all_copies().unsigned_abs() * tenths / 10, plan));
+    context.memory().borrow_mut().pass_through(problem.all_copies().unsigned_abs() * tenths / 10, plan);
 }
