@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpointing;
 use crate::format::Format;
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
-use crate::memory::{Category, Plan, SharedMemory, Storage};
+use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
 use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
 use crate::visits::Visits;
