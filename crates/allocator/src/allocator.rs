@@ -9,7 +9,7 @@ use crate::cache::should_split;
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::settings::Settings;
-use crate::size::{SMALL_REQUEST, block_size, segment_size};
+use crate::size::{SMALL_REQUEST, block_size, segment_size, whole_pieces};
 use crate::statistics::Statistics;
 
 pub(crate) const SMALL_POOL: u32 = 0;
@@ -55,6 +55,8 @@ pub struct PendingFree(u64);
 #[derive(Clone, Debug)]
 pub struct Allocator<D> {
     pub(crate) settings: Settings,
+    /// Whether sizes are rounded to steps between powers of two.
+    pub(crate) has_divisions: bool,
     pub(crate) driver: D,
     pub(crate) blocks: Blocks,
     pub(crate) pools: Vec<Pool>,
@@ -86,6 +88,7 @@ impl<D: Driver> Allocator<D> {
     /// An allocator that holds nothing yet.
     pub fn new(settings: Settings, driver: D) -> Allocator<D> {
         Allocator {
+            has_divisions: settings.roundup_power2_divisions.iter().any(|divisions| *divisions > 1),
             settings,
             driver,
             blocks: Blocks::default(),
@@ -156,28 +159,35 @@ impl<D: Driver> Allocator<D> {
     ///
     /// # Errors
     /// Out of memory, after the cache has been given back to the driver and the driver asked again.
+    #[inline]
     pub fn allocate(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
-        let size = block_size(requested, &self.settings);
+        match self.allocate_cached(requested, stream, owner) {
+            Some(id) => Ok(id),
+            None => self.allocate_otherwise(requested, stream, owner),
+        }
+    }
+
+    /// The same from the cache alone, where no segment is expandable; `None` where it has no block for the request.
+    pub fn allocate_cached(&mut self, requested: u64, stream: u64, owner: PoolId) -> Option<BlockId> {
+        let size = self.block_size(requested);
         let pool = self.pool_for(size, owner);
         if self.collects_garbage() {
             self.pools[pool as usize].searches += 1;
         }
-        match self.take_cached(pool, stream, size, requested) {
-            Some(id) => Ok(id),
-            None => self.allocate_otherwise(pool, stream, size, requested, owner),
-        }
+        self.take_cached(pool, stream, size, requested)
+    }
+
+    /// The block size that serves a request.
+    #[inline]
+    pub(crate) fn block_size(&self, requested: u64) -> u64 {
+        if self.has_divisions { block_size(requested, &self.settings) } else { whole_pieces(requested) }
     }
 
     /// From the cache where there are expandable segments, or from the driver.
     #[cold]
-    fn allocate_otherwise(
-        &mut self,
-        pool: u32,
-        stream: u64,
-        size: u64,
-        requested: u64,
-        owner: PoolId,
-    ) -> Result<BlockId, OutOfMemory> {
+    fn allocate_otherwise(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
+        let size = self.block_size(requested);
+        let pool = self.pool_for(size, owner);
         let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
         let found = self.take_expandable(search).or_else(|| self.obtain(search, owner));
         match found {
@@ -224,6 +234,7 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// The program lets go of a block; it goes back to the cache at once.
+    #[inline]
     pub fn free(&mut self, id: BlockId) {
         self.release_from_program(id);
         self.return_to_cache(id);
@@ -250,7 +261,12 @@ impl<D: Driver> Allocator<D> {
     #[inline]
     fn release_from_program(&mut self, id: BlockId) {
         let block = &self.blocks[id];
-        let (is_small, size) = (self.pools[block.pool as usize].is_small, block.size);
+        let size = block.size;
+        if self.statistics.is_brief {
+            self.statistics.let_go_briefly(size);
+            return;
+        }
+        let is_small = self.pools[block.pool as usize].is_small;
         self.statistics.let_go(is_small, size, size >= self.settings.max_split_size);
     }
 

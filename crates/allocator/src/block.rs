@@ -73,10 +73,19 @@ impl Block {
 }
 
 /// All blocks; numbers of deleted ones are used again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     table: Vec<Block>,
     vacant: Vec<BlockId>,
+}
+
+/// Room for so many blocks is made at once: a training of a middling model has as many.
+const ROOM: usize = 1024;
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { table: Vec::with_capacity(ROOM), vacant: Vec::new() }
+    }
 }
 
 impl Blocks {

@@ -5,7 +5,7 @@ use crate::block::{Block, BlockId, Use};
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::settings::Settings;
-use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST, block_size};
+use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST};
 
 impl<D: Driver> Allocator<D> {
     /// Best fit among the cached blocks, handed out at once, where no segment is expandable.
@@ -31,13 +31,16 @@ impl<D: Driver> Allocator<D> {
             return Some(found.id);
         }
         // What is left keeps its number, and its place in the cache if it can.
-        let first = Block { size, requested, usage: Use::Allocated, ..*block };
+        let first = Block { size, requested, usage: Use::Allocated, next: Some(found.id), ..*block };
         block.address += size;
         block.size -= size;
         block.cached_at = pool.searches;
         pool.free.change_at(place, block.size, block.address);
         let handed = self.blocks.insert(first);
-        self.blocks.splice(handed, previous, Some(found.id));
+        self.blocks[found.id].previous = Some(handed);
+        if let Some(previous) = previous {
+            self.blocks[previous].next = Some(handed);
+        }
         self.count_handed_out(is_small, found.size, size, requested, Some(was_split));
         Some(handed)
     }
@@ -53,6 +56,10 @@ impl<D: Driver> Allocator<D> {
         requested: u64,
         was_split: Option<bool>,
     ) {
+        if self.statistics.is_brief {
+            self.statistics.hand_out_briefly(size);
+            return;
+        }
         match (was_split, size < whole) {
             (Some(true), true) => self.statistics.change_split(is_small, 0, -(size as i64)),
             (Some(false), true) => self.statistics.change_split(is_small, 1, (whole - size) as i64),
@@ -69,7 +76,7 @@ impl<D: Driver> Allocator<D> {
         if !self.statistics.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
             return None;
         }
-        let size = block_size(requested, &self.settings);
+        let size = self.block_size(requested);
         let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
         let (_, found) = pool.free.fit(0, size)?;
         let whole = found.size;
@@ -79,37 +86,36 @@ impl<D: Driver> Allocator<D> {
         Some(if should_split(&self.settings, pool.is_small, whole, size) { size } else { whole })
     }
 
+    /// Whether each block of the small pool is as large as its request asks for, rounded to whole pieces: what is left of a cached
+    /// block is never too little to be cut off. Not said where garbage is collected, which ages blocks.
+    pub fn has_exact_small_blocks(&self) -> bool {
+        self.expandable.is_empty()
+            && !self.settings.expandable_segments
+            && !self.collects_garbage()
+            && !self.has_divisions
+    }
+
     /// Puts an active block into the cache, joined with its free neighbours.
     pub(crate) fn return_to_cache(&mut self, id: BlockId) {
-        let block = &mut self.blocks[id];
-        block.usage = Use::Free;
-        let Block { size, requested, pool, previous, next, expandable, .. } = *block;
-        let cached = |neighbour: Option<BlockId>| neighbour.filter(|&id| self.blocks[id].usage == Use::Free);
-        let (previous, next) = (cached(previous), cached(next));
+        self.blocks[id].usage = Use::Free;
+        let neighbours = self.cached_neighbours(id);
+        if self.statistics.is_brief {
+            self.unite_in_cache(id, neighbours);
+        } else {
+            self.return_counted(id, neighbours);
+        }
+    }
+
+    /// Puts a free block into the cache, joined with its free neighbours, and counts that.
+    fn return_counted(&mut self, id: BlockId, neighbours: [Option<BlockId>; 2]) {
+        let Block { size, requested, pool, expandable, .. } = self.blocks[id];
         let mut split_blocks = 0i64;
         let mut split_bytes = 0i64;
-        if !self.statistics.is_brief {
-            for neighbour in [previous, next].into_iter().flatten() {
-                split_blocks -= 1;
-                split_bytes -= self.blocks[neighbour].size as i64;
-            }
+        for neighbour in neighbours.into_iter().flatten() {
+            split_blocks -= 1;
+            split_bytes -= self.blocks[neighbour].size as i64;
         }
-        let whole = match (previous, next) {
-            (None, None) => {
-                self.insert_free(id);
-                id
-            }
-            (Some(first), other) => {
-                if let Some(other) = other {
-                    self.join(id, other);
-                }
-                self.absorb(first, id)
-            }
-            (None, Some(other)) => self.absorb(other, id),
-        };
-        if self.statistics.is_brief {
-            return;
-        }
+        let whole = self.unite_in_cache(id, neighbours);
         let block = &self.blocks[whole];
         if block.is_split() {
             split_blocks += 1;
@@ -120,6 +126,31 @@ impl<D: Driver> Allocator<D> {
             self.statistics.change_split(is_small, split_blocks, split_bytes);
         }
         self.statistics.come_back(is_small, size, requested);
+    }
+
+    /// The blocks before and after this one, where they are in the cache.
+    #[inline]
+    fn cached_neighbours(&self, id: BlockId) -> [Option<BlockId>; 2] {
+        let Block { previous, next, .. } = self.blocks[id];
+        [previous, next].map(|neighbour| neighbour.filter(|&id| self.blocks[id].usage == Use::Free))
+    }
+
+    /// Puts a free block into the cache, joined with these neighbours; tells which block it is then.
+    #[inline(always)]
+    fn unite_in_cache(&mut self, id: BlockId, neighbours: [Option<BlockId>; 2]) -> BlockId {
+        let cached = match neighbours {
+            [None, None] => {
+                self.insert_free(id);
+                return id;
+            }
+            [Some(first), Some(other)] => {
+                self.join(id, other);
+                first
+            }
+            [Some(only), None] | [None, Some(only)] => only,
+        };
+        self.absorb(cached, id);
+        cached
     }
 
     /// Joins `other`, a neighbour, to `block` if both are of one kind.
@@ -143,18 +174,18 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// Joins `other`, which is in no pool, to the cached block beside it, which stays in the cache.
-    fn absorb(&mut self, id: BlockId, other: BlockId) -> BlockId {
+    #[inline(always)]
+    fn absorb(&mut self, id: BlockId, other: BlockId) {
         let before = Pool::size_key(&self.blocks[id]);
         self.unite(id, other);
         let block = &mut self.blocks[id];
         let pool = &mut self.pools[block.pool as usize];
         block.cached_at = pool.searches;
-        pool.free.change(&before, block.size, block.address);
-        id
+        pool.free.change(before, block.size, block.address);
     }
 
     /// `other`, which is in no pool, becomes a part of its neighbour.
-    #[inline]
+    #[inline(always)]
     fn unite(&mut self, id: BlockId, other: BlockId) {
         let Block { address, size, previous, next, .. } = self.blocks[other];
         self.blocks.delete(other);

@@ -93,10 +93,15 @@ impl SimulatedDriver {
 
     /// The program frees a tensor in host memory: where it was large, its addresses are there for CUDA to take.
     pub fn host_frees(&mut self, bytes: u64) {
-        if bytes > KEPT_BLOCK {
+        if SimulatedDriver::minds_host_free(bytes) {
             self.host = self.host.saturating_sub(bytes);
             self.space.open_gap(self.host, bytes);
         }
+    }
+
+    /// Whether a tensor in host memory is so large that it matters when it is freed.
+    pub fn minds_host_free(bytes: u64) -> bool {
+        bytes > KEPT_BLOCK
     }
 
     /// Tells of address space that is free to use: a recording shows that segments have lain there. What is known

@@ -50,10 +50,17 @@ pub(crate) struct Place {
 }
 
 impl Piece {
+    /// Its place in the order, by size, then address.
     #[inline]
-    fn place(&self) -> (u64, u64) {
-        (self.size, self.address)
+    fn rank(&self) -> u128 {
+        rank(self.size, self.address)
     }
+}
+
+/// Size and address as one number: it is compared without a branch.
+#[inline]
+fn rank(size: u64, address: u64) -> u128 {
+    (u128::from(size) << 64) | u128::from(address)
 }
 
 impl Rack {
@@ -61,14 +68,14 @@ impl Rack {
         Rack { stream, shelves: vec![Vec::new(); SHELVES], filled: [0; WORDS] }
     }
 
-    #[inline]
-    fn insert(&mut self, piece: Piece) {
-        let number = shelf_of(piece.size);
+    /// Adds a block to the shelf of its size.
+    #[inline(always)]
+    fn insert(&mut self, number: usize, piece: Piece) {
         let shelf = &mut self.shelves[number];
         self.filled[number / 64] |= 1 << (number % 64);
         match shelf.last() {
-            Some(last) if last.place() < piece.place() => {
-                let at = shelf.partition_point(|found| found.place() > piece.place());
+            Some(last) if last.rank() < piece.rank() => {
+                let at = shelf.partition_point(|found| found.rank() > piece.rank());
                 shelf.insert(at, piece);
             }
             _ => shelf.push(piece),
@@ -76,18 +83,28 @@ impl Rack {
     }
 
     /// What lies at a place of a shelf has another size and address from now on; it moves where its order asks for it.
-    #[inline]
+    #[inline(always)]
     fn change_at(&mut self, number: usize, at: usize, size: u64, address: u64) {
+        let wanted = shelf_of(size);
         let shelf = &mut self.shelves[number];
         let changed = Piece { size, address, ..shelf[at] };
-        let is_after = at == 0 || shelf[at - 1].place() > changed.place();
-        let is_before = shelf.get(at + 1).is_none_or(|next| next.place() < changed.place());
-        if is_after && is_before && shelf_of(size) == number {
-            shelf[at] = changed;
-        } else {
+        if wanted != number {
             self.remove_at(number, at);
-            self.insert(changed);
+            self.insert(wanted, changed);
+            return;
         }
+        let mut at = at;
+        while at > 0 && shelf[at - 1].rank() < changed.rank() {
+            shelf[at] = shelf[at - 1];
+            at -= 1;
+        }
+        while let Some(next) = shelf.get(at + 1)
+            && next.rank() > changed.rank()
+        {
+            shelf[at] = *next;
+            at += 1;
+        }
+        shelf[at] = changed;
     }
 
     /// Takes out what lies at a place of a shelf.
@@ -105,13 +122,14 @@ impl Rack {
     }
 
     /// The shelf and the place on it of the smallest block that is not smaller, of these the one with the lowest address.
-    #[inline]
+    #[inline(always)]
     fn best_fit(&self, size: u64) -> Option<(usize, usize)> {
         let first = shelf_of(size);
         let shelf = &self.shelves[first];
         let fitting = match shelf.last() {
             Some(last) if last.size >= size => shelf.len(),
-            _ => shelf.partition_point(|found| found.size >= size),
+            Some(_) => shelf.partition_point(|found| found.size >= size),
+            None => 0,
         };
         if fitting > 0 {
             return Some((first, fitting - 1));
@@ -138,12 +156,12 @@ impl Rack {
         let number = shelf_of(size);
         let shelf = &self.shelves[number];
         let last = shelf.len().checked_sub(1)?;
-        let at = if shelf[last].place() == (size, address) {
-            last
-        } else {
-            shelf.partition_point(|found| found.place() > (size, address))
-        };
-        shelf.get(at).filter(|found| found.place() == (size, address)).map(|_| (number, at))
+        let wanted = rank(size, address);
+        if shelf[last].rank() == wanted {
+            return Some((number, last));
+        }
+        let at = shelf.partition_point(|found| found.rank() > wanted);
+        shelf.get(at).filter(|found| found.rank() == wanted).map(|_| (number, at))
     }
 
     /// The blocks from the shelf of a size on.
@@ -177,11 +195,11 @@ impl FreeList {
         if self.racks.get(rack).is_none_or(|found| found.stream != stream) {
             self.racks.insert(rack, Rack::new(stream));
         }
-        self.racks[rack].insert(Piece { size, address, id });
+        self.racks[rack].insert(shelf_of(size), Piece { size, address, id });
     }
 
     /// The first block of a stream that is not smaller.
-    #[inline]
+    #[inline(always)]
     pub fn fit(&self, stream: u64, size: u64) -> Option<(Place, Piece)> {
         let index = self.rack_from(stream);
         let rack = self.racks.get(index).filter(|rack| rack.stream == stream)?;
@@ -196,14 +214,14 @@ impl FreeList {
     }
 
     /// The block at a place has another size and address from now on.
-    #[inline]
+    #[inline(always)]
     pub fn change_at(&mut self, place: Place, size: u64, address: u64) {
         self.racks[place.rack].change_at(place.shelf, place.at, size, address);
     }
 
     /// The block with this key has another size and address from now on.
     #[inline]
-    pub fn change(&mut self, key: &SizeKey, size: u64, address: u64) {
+    pub fn change(&mut self, key: SizeKey, size: u64, address: u64) {
         if let Some(rack) = self.rack(key.0)
             && let Some((number, at)) = rack.find(key.1, key.2)
         {

@@ -24,8 +24,14 @@ pub fn block_size(requested: u64, settings: &Settings) -> u64 {
     if divisions > 1 && requested > MINIMUM_BLOCK.saturating_mul(divisions) {
         next_division(requested, divisions)
     } else {
-        requested.div_ceil(MINIMUM_BLOCK).saturating_mul(MINIMUM_BLOCK)
+        whole_pieces(requested)
     }
+}
+
+/// A request in whole pieces of [`MINIMUM_BLOCK`], at least one: the block size where there are no divisions.
+#[inline]
+pub(crate) fn whole_pieces(requested: u64) -> u64 {
+    requested.max(1).div_ceil(MINIMUM_BLOCK).saturating_mul(MINIMUM_BLOCK)
 }
 
 /// `size` rounded up to the next of `divisions` equal steps between two powers of two.

@@ -119,13 +119,20 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The program gets a block.
+    /// The program gets a block: all that is counted where `is_brief`.
     #[inline]
+    pub(crate) fn hand_out_briefly(&mut self, size: u64) {
+        self.allocated_bytes.all.increase(size);
+    }
+
+    /// The program lets go of a block: all that is counted where `is_brief`.
+    #[inline]
+    pub(crate) fn let_go_briefly(&mut self, size: u64) {
+        self.allocated_bytes.all.decrease(size);
+    }
+
+    /// The program gets a block.
     pub(crate) fn hand_out(&mut self, is_small: bool, size: u64, requested: u64, is_oversize: bool) {
-        if self.is_brief {
-            self.allocated_bytes.all.increase(size);
-            return;
-        }
         self.allocation.increase(is_small, 1);
         self.allocated_bytes.increase(is_small, size);
         self.active.increase(is_small, 1);
@@ -137,12 +144,7 @@ impl Statistics {
     }
 
     /// The program lets go of a block.
-    #[inline]
     pub(crate) fn let_go(&mut self, is_small: bool, size: u64, is_oversize: bool) {
-        if self.is_brief {
-            self.allocated_bytes.all.decrease(size);
-            return;
-        }
         self.allocation.decrease(is_small, 1);
         self.allocated_bytes.decrease(is_small, size);
         if is_oversize {
@@ -151,22 +153,16 @@ impl Statistics {
     }
 
     /// A block comes back to the cache.
-    #[inline]
     pub(crate) fn come_back(&mut self, is_small: bool, size: u64, requested: u64) {
-        if !self.is_brief {
-            self.active.decrease(is_small, 1);
-            self.active_bytes.decrease(is_small, size);
-            self.requested_bytes.decrease(is_small, requested);
-        }
+        self.active.decrease(is_small, 1);
+        self.active_bytes.decrease(is_small, size);
+        self.requested_bytes.decrease(is_small, requested);
     }
 
     /// There are so many cached parts of segments more, and so many bytes in them.
-    #[inline]
     pub(crate) fn change_split(&mut self, is_small: bool, blocks: i64, bytes: i64) {
-        if !self.is_brief {
-            self.inactive_split.change(is_small, blocks);
-            self.inactive_split_bytes.change(is_small, bytes);
-        }
+        self.inactive_split.change(is_small, blocks);
+        self.inactive_split_bytes.change(is_small, bytes);
     }
 
     /// As `torch.cuda.reset_peak_memory_stats`: every peak becomes the current value.

@@ -1,5 +1,7 @@
 //! Memory formats: whether channels come right after the batch or last, as PyTorch reads it from strides.
 
+use std::rc::Rc;
+
 use vramfit_graph::dtype::Dtype;
 
 use crate::tensor::{Dims, Layout, contiguous_strides};
@@ -37,6 +39,16 @@ impl Format {
             _ => contiguous_strides(shape),
         };
         Layout { dtype, shape: shape.into(), strides }
+    }
+
+    /// The same for a tensor of another's shape: the other's own layout where it is that.
+    pub fn layout_like(self, dtype: Dtype, other: &Rc<Layout>) -> Rc<Layout> {
+        let is_that = other.dtype == dtype
+            && match (self, other.shape.len()) {
+                (Format::ChannelsLast, 4 | 5) => other.strides == channels_last_strides(&other.shape),
+                _ => other.is_plain(),
+            };
+        if is_that { Rc::clone(other) } else { Rc::new(self.layout(dtype, &other.shape)) }
     }
 
     /// `is_contiguous(memory_format)`.
@@ -96,6 +108,24 @@ mod tests {
         let last = Format::ChannelsLast.layout(Dtype::Float32, &[2, 3, 4, 5]);
         assert_eq!(&last.strides[..], &[60, 1, 15, 3]);
         assert_eq!(Format::suggested(&last), Format::ChannelsLast);
+    }
+
+    #[test]
+    fn a_layout_is_shared_only_where_a_new_one_would_be_the_same() {
+        let formats = [Format::Contiguous, Format::ChannelsLast];
+        for shape in [&[2, 3, 4, 5][..], &[2, 1, 1, 5], &[0, 3, 4, 5], &[7, 3], &[]] {
+            let plain = Layout::contiguous(Dtype::Float32, shape);
+            let other_stride =
+                Layout { strides: plain.strides.iter().map(|stride| stride + 1).collect(), ..plain.clone() };
+            let known = [plain, Format::ChannelsLast.layout(Dtype::Float32, shape), other_stride];
+            for (layout, format) in known.map(Rc::new).iter().flat_map(|it| formats.map(|format| (it, format))) {
+                for dtype in [Dtype::Float32, Dtype::Float16] {
+                    let found = format.layout_like(dtype, layout);
+                    assert_eq!(*found, format.layout(dtype, shape));
+                    assert_eq!(Rc::ptr_eq(&found, layout), *found == **layout);
+                }
+            }
+        }
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl<'a> Forward<'a> {
             tensors: &self.tensors,
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
-        let is_same = |id: &TensorId| call.arguments.contains(&Value::Tensor(*id));
+        let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
         let known = self.passes.rules.0[call.operator as usize];
         if !known.is_in_place && call.results.iter().flatten().all(is_same) {
             return;
@@ -376,11 +376,13 @@ impl<'a> Forward<'a> {
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
-                let edge = before.as_ref().and_then(Tensor::edge).cloned();
-                let is_written = before.is_some_and(|before| !is_same_edge(before.edge(), result.edge()));
+                let is_into_view = known.is_in_place && self.bound.tensor(*id).is_view;
+                let written =
+                    before.as_ref().filter(|before| is_into_view && !is_same_edge(before.edge(), result.edge()));
+                let written = written.map(|before| before.edge().cloned());
+                drop(before);
                 self.tensors[id.0 as usize] = Some(result);
-                let name = self.bound.operator_name(call);
-                if is_written && is_in_place(name) && self.bound.tensor(*id).is_view {
+                if let Some(edge) = written {
                     self.write_into_base(context, *id, edge);
                 }
             }

@@ -247,12 +247,19 @@ impl Memory {
 
 impl Storage {
     /// Asks `memory` for `bytes`.
+    #[inline]
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
+        Rc::new(Storage::alone(memory, bytes))
+    }
+
+    /// The same, for one holder.
+    #[inline]
+    pub fn alone(memory: &SharedMemory, bytes: u64) -> Storage {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
         let id = borrowed.allocate(bytes);
         drop(borrowed);
-        Rc::new(Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) })
+        Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) }
     }
 
     /// From now on this memory counts as `category`.

@@ -158,7 +158,7 @@ impl Layout {
 
     /// How many elements there are.
     pub fn elements(&self) -> i64 {
-        self.shape.iter().fold(1, |product: i64, &size| product.saturating_mul(size))
+        self.shape.iter().fold(1, |product, &size| times(product, size))
     }
 
     /// Bytes of the smallest storage that holds it.
@@ -168,7 +168,7 @@ impl Layout {
             if size == 0 {
                 return 0;
             }
-            last = last.saturating_add((size - 1).saturating_mul(stride));
+            last = last.checked_add(times(size - 1, stride)).unwrap_or(i64::MAX);
         }
         last.saturating_add(1).unsigned_abs().saturating_mul(self.dtype.bytes())
     }
@@ -184,10 +184,20 @@ impl Layout {
                 if stride != expected {
                     return false;
                 }
-                expected = size.saturating_mul(expected);
+                expected = times(size, expected);
             }
         }
         true
+    }
+
+    /// Whether it is what [`Layout::contiguous`] gives, strides of single elements included.
+    pub fn is_plain(&self) -> bool {
+        let mut expected = 1_i64;
+        self.shape.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
+            let is_expected = stride == expected;
+            expected = times(expected, size.max(1));
+            is_expected
+        })
     }
 
     /// Whether its elements fill its memory, each once, in any order of dimensions.
@@ -205,7 +215,7 @@ impl Layout {
             if self.strides[dim] != expected {
                 return false;
             }
-            expected = self.shape[dim].saturating_mul(expected);
+            expected = times(self.shape[dim], expected);
         }
         true
     }
@@ -225,13 +235,19 @@ impl Layout {
     }
 }
 
+/// The product of two sizes or strides, of which none is negative; the largest number there is where it would be larger.
+#[inline]
+fn times(one: i64, other: i64) -> i64 {
+    one.checked_mul(other).unwrap_or(i64::MAX)
+}
+
 /// Row-major strides.
 pub fn contiguous_strides(shape: &[i64]) -> Dims {
     let mut strides = Dims::filled(1, shape.len());
     let mut expected = 1_i64;
     for (stride, size) in strides.iter_mut().zip(shape).rev() {
         *stride = expected;
-        expected = expected.saturating_mul((*size).max(1));
+        expected = times(expected, (*size).max(1));
     }
     strides
 }
@@ -259,7 +275,7 @@ fn ordered_strides(shape: &[i64], strides: &[i64]) -> Dims {
     let mut expected = 1;
     for dim in order {
         result[dim] = expected;
-        expected = shape[dim].max(1).saturating_mul(expected);
+        expected = times(shape[dim].max(1), expected);
     }
     result
 }

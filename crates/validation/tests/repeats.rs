@@ -4,9 +4,13 @@
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{H200, Loop, record, record_every_step};
+use vramfit_step::training::{H200, Loop, PhaseReport, Program, record, record_every_step};
 use vramfit_validation::estimate::with_bound;
 use vramfit_validation::measured::measured;
+
+fn phases(program: &Program, settings: Settings) -> Vec<PhaseReport> {
+    program.run(settings, SimulatedDriver::in_process(u64::MAX)).phases
+}
 
 #[test]
 fn every_case_asks_for_the_same_whether_repeated_steps_are_simulated_or_not() {
@@ -16,10 +20,7 @@ fn every_case_asks_for_the_same_whether_repeated_steps_are_simulated_or_not() {
             let short = record(bound, options, H200).unwrap();
             let whole = record_every_step(bound, options, H200).unwrap();
             assert_eq!(short.journal(), whole.journal(), "{name}");
-            let run = |program: &vramfit_step::training::Program| {
-                program.run(Settings::default(), SimulatedDriver::in_process(u64::MAX)).phases
-            };
-            assert_eq!(run(&short), run(&whole), "{name}");
+            assert_eq!(phases(&short, Settings::default()), phases(&whole, Settings::default()), "{name}");
             short.repeated_steps()
         }) else {
             continue;
@@ -54,6 +55,7 @@ fn many_steps_of_every_optimizer_and_loop_repeat_as_simulated() {
                     let short = record(bound, &options, H200).unwrap();
                     let whole = record_every_step(bound, &options, H200).unwrap();
                     assert_eq!(short.journal(), whole.journal(), "{options:?}");
+                    assert_eq!(phases(&short, Settings::default()), phases(&whole, Settings::default()), "{options:?}");
                     let steps = short.repeated_steps();
                     // RAdam may do something else from the sixth step on.
                     assert_eq!(steps, if kind == Kind::RAdam { 2 } else { 6 }, "{options:?}");
@@ -62,4 +64,26 @@ fn many_steps_of_every_optimizer_and_loop_repeat_as_simulated() {
         }
     })
     .unwrap();
+}
+
+#[test]
+fn repeated_steps_go_as_simulated_under_every_setting_and_cap() {
+    let measured = measured().unwrap();
+    for name in ["resnet50", "bert-small"] {
+        with_bound(&measured.cases[name], |bound, _| {
+            let options = Loop { steps: 6, ..Loop::default() };
+            let short = record(bound, &options, H200).unwrap();
+            let whole = record_every_step(bound, &options, H200).unwrap();
+            let needed = phases(&whole, Settings::default()).iter().map(|phase| phase.peak_reserved).max().unwrap();
+            let texts = ["", "expandable_segments:True", "max_split_size_mb:32", "roundup_power2_divisions:8"];
+            for text in texts {
+                for cap in [None, Some(needed), Some(needed - (2 << 20)), Some(needed / 10 * 9), Some(needed / 2)] {
+                    let settings = Settings { cap, ..Settings::parse(text).unwrap() };
+                    let found = phases(&short, settings.clone());
+                    assert_eq!(found, phases(&whole, settings), "{name} {text} {cap:?}");
+                }
+            }
+        })
+        .unwrap();
+    }
 }

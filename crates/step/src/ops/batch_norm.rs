@@ -71,12 +71,9 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
         Backend::Cudnn => {
             let format = Format::suggested(input.layout());
             let source = super::copy::in_format(context, input, format);
-            let result = context.empty(format.layout(input.dtype(), input.shape()));
+            let result = context.empty(format.layout_like(input.dtype(), &input.shared_layout()));
             let kept = arguments.is_training.then(|| {
-                let kept = [
-                    context.empty_contiguous(Dtype::Float32, &[channels]),
-                    context.empty_contiguous(Dtype::Float32, &[channels]),
-                ];
+                let kept = pair(context, Dtype::Float32, channels);
                 if format == Format::ChannelsLast {
                     drop(context.scratch(kernels::workspace(Pass::Forward, source.layout())));
                 }
@@ -86,8 +83,7 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
         }
         Backend::Native => {
             let result = context.empty(input.like(input.dtype()));
-            let kept =
-                [context.empty_contiguous(statistics, &[channels]), context.empty_contiguous(statistics, &[channels])];
+            let kept = pair(context, statistics, channels);
             if arguments.is_training && is_channels_last(input.layout()) {
                 staging(context, input, channels, 4);
             }
@@ -113,6 +109,12 @@ fn normalized(context: &mut Context, input: &Tensor, arguments: &Arguments<'_>) 
     Ok(result.with_edge(edge))
 }
 
+/// A number for each channel, twice: a mean and a variance, or two sums.
+fn pair(context: &Context, dtype: Dtype, channels: i64) -> [Tensor; 2] {
+    let layout = Rc::new(Layout::contiguous(dtype, &[channels]));
+    [context.empty(Rc::clone(&layout)), context.empty(layout)]
+}
+
 /// The buffers of a channels-last kernel whose rows are split over several blocks of threads: `width` numbers for each
 /// channel and part, and a semaphore for each group of channels.
 fn staging(context: &mut Context, input: &Tensor, channels: i64, width: i64) {
@@ -136,13 +138,13 @@ struct BatchNorm {
 impl BatchNorm {
     fn parameter(&self, context: &Context, is_wanted: bool) -> Option<Tensor> {
         let weight = self.weight.as_ref().filter(|_| is_wanted)?;
-        Some(context.empty_contiguous(weight.dtype, &weight.shape))
+        Some(context.empty(Format::Contiguous.layout_like(weight.dtype, weight)))
     }
 
     fn cudnn(&self, context: &mut Context, gradient: &Tensor, input: &Tensor) -> Gradients {
         let format = Format::suggested(input.layout());
         let incoming = context.contiguous_in(gradient, format);
-        let result = context.empty(format.layout(gradient.dtype(), input.shape()));
+        let result = context.empty(format.layout_like(gradient.dtype(), &input.shared_layout()));
         let weight = self.parameter(context, true);
         let bias = self.parameter(context, true);
         if format == Format::ChannelsLast {
@@ -157,8 +159,7 @@ impl BatchNorm {
         let channels = input.shape()[1];
         let statistics = accumulator_dtype(input.dtype());
         let sums = (self.is_training || node.wants(1) || node.wants(2)).then(|| {
-            let sums =
-                [context.empty_contiguous(statistics, &[channels]), context.empty_contiguous(statistics, &[channels])];
+            let sums = pair(context, statistics, channels);
             let weight = self.parameter(context, node.wants(1));
             let bias = self.parameter(context, node.wants(2));
             if is_channels_last(gradient.layout()) {

@@ -272,6 +272,11 @@ impl Context {
         Storage::new(&self.memory, bytes)
     }
 
+    /// A tensor of which nothing but its memory is asked, for one holder.
+    pub fn piece(&self, bytes: u64) -> Storage {
+        Storage::alone(&self.memory, bytes)
+    }
+
     /// A call of cuDNN: the first on a thread makes a handle, which takes memory that PyTorch does not see.
     pub fn use_dnn(&mut self) {
         self.use_dnn_on(self.thread);
@@ -360,25 +365,18 @@ impl Context {
 
     /// The layout that elementwise operators give their result, as `TensorIterator` finds it.
     pub fn broadcast_layout(&self, inputs: &[&Layout], dtype: Dtype) -> Layout {
-        let rank = inputs.iter().map(|input| input.shape.len()).max().unwrap_or(0);
-        let mut shape = Dims::filled(1, rank);
-        for input in inputs {
-            let skipped = rank - input.shape.len();
-            for (dim, &size) in input.shape.iter().enumerate() {
-                if shape[skipped + dim] == 1 {
-                    shape[skipped + dim] = size;
-                }
-            }
-        }
-        let is_full = |input: &&&Layout| input.shape.as_slice() == shape.as_slice();
-        if inputs.iter().all(|input| is_full(&input)) {
+        if let [first, others @ ..] = inputs
+            && others.iter().all(|other| other.shape == first.shape)
+        {
+            let shape = first.shape.clone();
             if inputs.iter().all(|input| input.is_contiguous()) {
                 return Layout { dtype, strides: contiguous_strides(&shape), shape };
             }
-            if inputs[0].is_dense() && inputs.iter().all(|input| input.strides == inputs[0].strides) {
-                return Layout { dtype, strides: inputs[0].strides.clone(), shape };
+            if first.is_dense() && others.iter().all(|other| other.strides == first.strides) {
+                return Layout { dtype, strides: first.strides.clone(), shape };
             }
         }
+        let shape = broadcast_shape(inputs);
         let strides = iterator_strides(&shape, inputs);
         Layout { dtype, shape, strides }
     }
@@ -446,6 +444,21 @@ impl Context {
         };
         Edge { node: Rc::new(node), output: 0 }
     }
+}
+
+/// The shape that all of these broadcast to.
+fn broadcast_shape(inputs: &[&Layout]) -> Dims {
+    let rank = inputs.iter().map(|input| input.shape.len()).max().unwrap_or(0);
+    let mut shape = Dims::filled(1, rank);
+    for input in inputs {
+        let skipped = rank - input.shape.len();
+        for (dim, &size) in input.shape.iter().enumerate() {
+            if shape[skipped + dim] == 1 {
+                shape[skipped + dim] = size;
+            }
+        }
+    }
+    shape
 }
 
 /// Bytes in which a type is summed up.

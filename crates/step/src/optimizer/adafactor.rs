@@ -13,11 +13,10 @@ pub struct Adafactor;
 impl Algorithm for Adafactor {
     fn make_state(&self, context: &mut Context, _tensor: &Tensor, gradient: &Layout) -> State {
         if gradient.shape.len() <= 1 {
-            return smallvec![context.empty(gradient.like(gradient.dtype))];
+            return smallvec![context.piece(gradient.like(gradient.dtype).bytes())];
         }
-        let row = context.empty_contiguous(gradient.dtype, &reduced(gradient, 1));
-        let column = context.empty_contiguous(gradient.dtype, &reduced(gradient, 2));
-        smallvec![row, column]
+        let along = |from_end| Layout::contiguous(gradient.dtype, &reduced(gradient, from_end)).bytes();
+        smallvec![context.piece(along(1)), context.piece(along(2))]
     }
 
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {

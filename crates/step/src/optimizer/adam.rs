@@ -16,7 +16,7 @@ pub struct Adam {
 
 impl Algorithm for Adam {
     fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> State {
-        let steps = self.is_fused.then(|| context.empty_contiguous(Dtype::Float32, &[]));
+        let steps = self.is_fused.then(|| context.piece(Dtype::Float32.bytes()));
         let mut state = zeros_like(context, tensor, self.moments);
         if let Some(steps) = steps {
             state.insert(0, steps);

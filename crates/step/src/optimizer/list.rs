@@ -28,10 +28,10 @@ impl Item {
 #[derive(Debug)]
 pub struct List<Held>(pub Vec<Held>);
 
-impl List<Rc<Storage>> {
+impl List<Storage> {
     /// A new tensor for each item, as operators over lists return them; of such nothing but their memory is asked.
-    pub fn like(context: &mut Context, group: &[&Item]) -> List<Rc<Storage>> {
-        List(group.iter().map(|item| Storage::new(context.memory(), item.layout.bytes())).collect())
+    pub fn like(context: &mut Context, group: &[&Item]) -> List<Storage> {
+        List(group.iter().map(|item| context.piece(item.layout.bytes())).collect())
     }
 }
 

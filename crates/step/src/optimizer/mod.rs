@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::memory::Category;
+use crate::memory::{Category, Storage};
 use crate::ops::Context;
 use crate::tensor::{Layout, Tensor};
 
@@ -178,8 +178,8 @@ enum Route {
     ForLoop,
 }
 
-/// The tensors that are kept for one weight.
-type State = SmallVec<[Tensor; 3]>;
+/// The tensors that are kept for one weight; nothing but their memory is asked of them.
+type State = SmallVec<[Storage; 3]>;
 
 /// What one optimizer does in a step.
 trait Algorithm {
@@ -239,7 +239,8 @@ impl Optimizer {
             Kind::Adafactor => Some(Box::new(adafactor::Adafactor)),
             Kind::None => None,
         };
-        let mut optimizer = Optimizer { recipe, algorithm, state: vec![None; parameters.len()], steps: 0 };
+        let state = parameters.iter().map(|_| None).collect();
+        let mut optimizer = Optimizer { recipe, algorithm, state, steps: 0 };
         if let Some(algorithm) = optimizer.algorithm.as_deref().filter(|algorithm| algorithm.makes_state_at_once()) {
             context.memory().borrow_mut().set_category(Category::Optimizer);
             for (parameter, state) in parameters.iter().zip(&mut optimizer.state) {
@@ -280,8 +281,8 @@ impl Optimizer {
         (first..=last).all(|step| algorithm.is_alike(first, step))
     }
 
-    /// The tensors it keeps, weight by weight.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = &Tensor> {
+    /// The memory of the tensors it keeps, weight by weight.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &Storage> {
         self.state.iter().flatten().flatten()
     }
 
@@ -298,8 +299,8 @@ impl Optimizer {
 
 /// As many tensors like a weight.
 fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> State {
-    let layout = tensor.like(tensor.dtype());
-    (0..count).map(|_| context.empty(Rc::clone(&layout))).collect()
+    let bytes = tensor.like(tensor.dtype()).bytes();
+    (0..count).map(|_| context.piece(bytes)).collect()
 }
 
 /// As `optimizer.zero_grad(set_to_none)`: gradients go in the order of the weights, or become zeros where they are.

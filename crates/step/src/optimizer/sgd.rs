@@ -36,7 +36,7 @@ fn make_momentum(context: &mut Context, state: &mut [Option<State>], item: &supe
     let state = state[item.index].get_or_insert_default();
     if state.is_empty() {
         context.memory().borrow_mut().set_category(Category::Optimizer);
-        state.push(item.like(context));
+        state.push(context.piece(item.layout.bytes()));
         context.memory().borrow_mut().set_category(Category::Temporary);
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use vramfit_allocator::SimulatedDriver;
 use vramfit_graph::bind::{Bound, BoundTensor};
 use vramfit_graph::model::{Input, TensorId};
 
@@ -22,11 +23,12 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
     let recurrent = recurrent_modules(bound);
     for &id in model.move_order.iter().chain(&bound.variant.constants) {
         let tensor = bound.tensor(id);
-        tensors[id.0 as usize] = Some(match tensor.is_on_host {
+        let moved = match tensor.is_on_host {
             true => Tensor::on_host(layout(tensor)),
             false => context.empty(layout(tensor)),
-        });
-        context.memory().borrow_mut().tell(Happening::HostFrees(layout(tensor).bytes()));
+        };
+        tell_host_frees(context, &moved);
+        tensors[id.0 as usize] = Some(moved);
         if let Some(module) = recurrent.iter().find(|module| module.last() == Some(&id)) {
             flatten(context, tensors, module);
         }
@@ -88,8 +90,16 @@ pub(super) fn move_inputs(bound: &Bound<'_>, context: &mut Context, tensors: &mu
     context.memory().borrow_mut().set_category(Category::Inputs);
     let moved: Vec<Tensor> = inputs.iter().map(|input| context.empty(layout(bound.tensor(input.tensor)))).collect();
     for (input, tensor) in inputs.iter().zip(moved) {
-        context.memory().borrow_mut().tell(Happening::HostFrees(tensor.layout().bytes()));
+        tell_host_frees(context, &tensor);
         tensors[input.tensor.0 as usize] = Some(tensor);
+    }
+}
+
+/// The host's copy of a tensor that has been moved goes.
+fn tell_host_frees(context: &Context, moved: &Tensor) {
+    let bytes = moved.storage().map_or_else(|| moved.layout().bytes(), |storage| storage.bytes());
+    if SimulatedDriver::minds_host_free(bytes) {
+        context.memory().borrow_mut().tell(Happening::HostFrees(bytes));
     }
 }
 

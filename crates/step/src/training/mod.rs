@@ -10,6 +10,7 @@ mod program;
 mod report;
 mod second;
 mod settings;
+mod settled;
 mod state;
 mod steps;
 

@@ -31,8 +31,10 @@ pub(super) struct Counts(Vec<(usize, usize)>);
 
 impl Counts {
     pub(super) fn of(script: &Script<'_>) -> Counts {
+        let mut counts = Vec::with_capacity(script.tensors.len());
         let tensors = script.tensors.iter().flatten();
-        Counts(tensors.map(|tensor| (tensor.handles(), tensor.storage_handles())).collect())
+        counts.extend(tensors.map(|tensor| (tensor.handles(), tensor.storage_handles())));
+        Counts(counts)
     }
 }
 

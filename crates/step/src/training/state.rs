@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::steps::Script;
 use crate::launch::Launched;
-use crate::memory::Category;
+use crate::memory::{Category, Storage};
 use crate::optimizer::Optimizer;
 use crate::tensor::{Layout, Tensor};
 
@@ -105,8 +105,8 @@ impl State {
             found.tensor(tensor);
         }
         if let Some(optimizer) = &script.optimizer {
-            optimizer.kept().for_each(|tensor| {
-                found.tensor(tensor);
+            optimizer.kept().filter_map(Storage::id).for_each(|id| {
+                found.add(id, 1);
             });
             counts.extend(optimizer.has_state().map(State::counted));
         }
@@ -156,12 +156,12 @@ impl State {
 
     /// Whether after another step of the optimizer alone everything lies where it lay.
     pub(super) fn still_lies(&self, script: &Script<'_>) -> bool {
-        let held = script.tensors.iter().flatten();
-        let kept = script.optimizer.iter().flat_map(Optimizer::kept);
+        let held = script.tensors.iter().flatten().filter_map(|tensor| tensor.storage()?.id());
+        let kept = script.optimizer.iter().flat_map(Optimizer::kept).filter_map(Storage::id);
         let mut workspaces = 0;
         script.context.each_workspace(|_| workspaces += 1);
         let mut known = 0;
-        let is_where_it_was = held.chain(kept).filter_map(|tensor| tensor.storage()?.id()).all(|id| {
+        let is_where_it_was = held.chain(kept).all(|id| {
             let is_next = self.ids.get(known) == Some(&id);
             known += usize::from(is_next);
             is_next || self.ids[..known].contains(&id)
