@@ -2,8 +2,6 @@
 
 Half are layers of common models (`layers.json.gz`) with any batch from 1 to 1024, a fifth are such layers at a run of neighbouring
 batches, and the rest are layers of no model: channels that are sums or multiples of usual ones, usual and odd sides.
-
-`ladder` leaves nothing to chance: every layer of the models at one usual image size and type after another.
 """
 
 import gzip
@@ -22,9 +20,6 @@ CHANNELS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 9
             192, 224, 256, 256, 256, 288, 320, 384, 448, 512, 512, 640, 768, 1024, 1280, 1536, 2048)  # fmt: skip
 SIDES = (4, 7, 8, 12, 14, 16, 20, 24, 28, 28, 32, 32, 36, 40, 48, 56, 56, 64, 64, 72, 80, 96, 112, 112, 128, 128, 144, 160,
          192, 224, 224, 256, 320, 384, 512)  # fmt: skip
-RUNGS = [(224, "fp32"), (224, "bf16"), (64, "fp32"), (128, "fp32"), (32, "fp32"), (96, "fp32"), (128, "bf16"), (64, "bf16"), (32, "bf16"),
-         (96, "bf16"), (256, "fp32"), (160, "fp32"), (192, "fp32"), (256, "bf16"), (160, "bf16"), (192, "bf16"), (112, "fp32"), (112, "bf16"),
-         (384, "fp32"), (384, "bf16"), (224, "fp16")]  # fmt: skip
 MOST_NUMBERS = 1 << 30  # of a tensor; PyTorch cuts larger ones into several
 
 
@@ -97,21 +92,6 @@ def weighted_layers():
     """Layers of models and their weights, summed up: those that many models have are drawn more often."""
     layers = json.load(gzip.open(HERE / "layers.json.gz"))
     return layers, list(itertools.accumulate(min(row[-1], 6) + 2 for row in layers))
-
-
-def ladder():
-    """Every layer of the models, rung by rung, each once, in an order that says nothing: channels first, and last where PyTorch would run it itself."""
-    layers, _ = weighted_layers()
-    random.Random(0).shuffle(layers)
-    seen = set()
-    for image, dtype in RUNGS:
-        for layer in layers:
-            sizes = at_image(layer, image)
-            layout = "last" if sizes[-1] == sizes[1] > 1 else "first"
-            name = json.dumps([dtype, layout, sizes])
-            if name not in seen:
-                seen.add(name)
-                yield [dtype, layout, 1, *sizes]
 
 
 def layers_of_models(seed):

@@ -1,9 +1,9 @@
 """How often the trees are right about shapes they have not seen:
 
-    python3 evaluate.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz --asked validation/measured/plans-blind.jsonl.xz
+    python3 evaluate.py validation/measured/workspaces.jsonl.gz validation/measured/plans{,-series}.jsonl.xz --asked validation/measured/plans-blind.jsonl.xz
     python3 evaluate.py … --held batch|inputs|side
 
-Asks about the shapes of another draw, or holds a whole family back (every shape of batch 32, of 128 input channels, of side 28), grows the trees from the
+Asks about the shapes of another draw that are in no series, or holds a whole family back (every shape of batch 32, of 128 input channels, of side 28), grows the trees from the
 others, and prints a table by pass. `in range`: the workspace lies within what the trees say; `certain`: of how many all say the same, and how
 many of these are right. Needs numpy and rustc.
 """
@@ -13,6 +13,7 @@ import argparse
 import numpy as np
 from growing import asked, forest
 from pack import reads_of
+from pack_series import last_batches, name_of
 from readings import applied
 from shapes import load
 from traits import Columns, traits
@@ -43,7 +44,8 @@ def main():
     arguments = parser.parse_args()
     known = load(arguments.paths)
     if arguments.asked:
-        held = [row for name, row in load([arguments.asked]).items() if name not in known]
+        last = last_batches()
+        held = [row for name, row in load([arguments.asked]).items() if name not in known and row[0][2] > last.get(name_of(row[0]), 0)]
     else:
         held = [row for row in known.values() if FAMILIES[arguments.held](row)]
         known = {name: row for name, row in known.items() if not FAMILIES[arguments.held](row)}

@@ -15,7 +15,7 @@ from readings import BY_IMAGE, DEPTHWISE, GROUPED, MORE, RELATIVE, TILES, UNREAD
 COARSE_WEIGHT = 0.3
 FINE = 64  # steps of a doubling that are told apart where a reading's number is bytes
 BLOCK = 512
-SMALLEST_LEAF = 1
+SMALLEST_LEAF = 3
 TRAITS_A_SPLIT = 0.4
 TREES = 4
 SOURCE = Path(__file__).resolve().parent / "grow.rs"

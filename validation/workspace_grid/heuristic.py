@@ -2,7 +2,6 @@
 
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 [--jobs 16] [--plans 1]    shapes of draw.py
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 --thresholds 48            batches at which its layers choose otherwise
-    python3 heuristic.py --out FOLDER --ladder --seconds 300 --thresholds 48              the same of every layer of the models
     python3 heuristic.py --out FOLDER --shapes ROWS.jsonl.gz [--every 20]                 the shapes of a recording, and whether it agrees
 
 Rows are [shape, forward, input gradient, weight gradient], each a list of the first `--plans` plans that can be built, in cuDNN's
@@ -194,6 +193,12 @@ class Cudnn:
             found += [knob.value, value.value]
         return found
 
+    def told(self, config):
+        """The workspace that an answer tells before a plan is built of it."""
+        bytes = ctypes.c_int64()
+        self.get(config, 303, INT64, 1, ctypes.byref(bytes))
+        return bytes.value
+
     def plan(self, config):
         number, notes = self.engine(config)
         if DOWN_CONVERT_INPUTS in notes:
@@ -206,6 +211,7 @@ class Cudnn:
             self.child(plan, 407, self.device)
         self.finalize(plan)
         self.get(plan, 402, INT64, 1, ctypes.byref(bytes))
+        assert bytes.value == self.told(config), "a plan that needs another workspace than it told"
         return [bytes.value, number, *self.knobs(config)]
 
     def plans(self, row, index, most):
@@ -269,8 +275,7 @@ def search(number, arguments, device, until):
     """One of several processes: thresholds of the layers that are drawn."""
     cudnn, count = Cudnn(device), 0
     with gzip.open(Path(arguments.out) / f"plans-{number}.jsonl.gz", "wt", compresslevel=4) as out:
-        ladder = itertools.islice(draw.ladder(), number, None, arguments.jobs)
-        for row in ladder if arguments.ladder else draw.layers_of_models(arguments.draw * 1000 + number):
+        for row in draw.layers_of_models(arguments.draw * 1000 + number):
             for shape, answer in thresholds(cudnn, row, arguments.thresholds):
                 out.write(json.dumps([shape, *answer], separators=(",", ":")) + "\n")
                 count += 1
@@ -311,7 +316,6 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--shapes")
     parser.add_argument("--draw", type=int)
-    parser.add_argument("--ladder", action="store_true", help="every layer of the models, with --thresholds")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--plans", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)

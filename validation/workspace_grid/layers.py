@@ -1,12 +1,13 @@
 """Lists the convolutions that common models make, most at images of 224 x 224: the layers worth recording.
 
-Needs torch and torchvision, no GPU: models run on the meta device. Writes layers.json.gz: per layer
-[input spatial sizes, input channels, output channels, kernel, stride, padding, dilation, groups, is it transposed,
+Needs torch and torchvision, no GPU: models run on the meta device; some minutes. Writes layers.json.gz and, for images of several sizes,
+layers-by-side.json.gz: per layer [input spatial sizes, input channels, output channels, kernel, stride, padding, dilation, groups, is it transposed,
 how many models have it].
 """
 
 import collections
 import gzip
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ import torchvision
 from torch import nn
 
 SIDE = 224
+SIDES = (128, 64, 32, 96, 256, 160, 192, 112)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 SKIPPED = ("rcnn", "fcos", "retinanet", "ssd", "raft", "swin3d", "mvit")
 VIDEO = ("r3d_18", "mc3_18", "r2plus1d_18", "s3d")
 
@@ -112,14 +115,30 @@ def sound():
     return rows
 
 
-def collect():
+def patches(side):
+    """How vision transformers cut their images: layers whose stride is their kernel."""
+    widths = (96, 128, 192, 256, 320, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664)
+    return [nn.Conv2d(3, width, patch, patch) for patch in (4, 7, 8, 14, 16, 32) if patch <= side // 2 for width in widths]
+
+
+def plain():
+    """Layers of networks that people write themselves, as (layer, side): usual channels, kernels and sides."""
+    rows = []
+    for width, side in itertools.product((16, 32, 64, 128, 256, 512), (4, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224, 256)):
+        pairs = {(1, width), (3, width), (width, width), (width, 2 * width), (2 * width, width)}
+        for (inputs, outputs), (kernel, stride, padding) in itertools.product(sorted(pairs), ((3, 1, 1), (3, 2, 1), (1, 1, 0), (4, 2, 1), (5, 1, 2))):
+            if width * side <= 64 * 256 and kernel <= side:
+                rows.append((nn.Conv2d(inputs, outputs, kernel, stride, padding), side))
+        rows += [(nn.ConvTranspose2d(2 * width, width, 2, 2), side), (nn.ConvTranspose2d(2 * width, width, 4, 2, 1), side)]
+    return rows
+
+
+def collect(side_of_images=SIDE):
     layers = collections.Counter()
     seen = set()
 
     def note(model_name, module, sizes):
-        transposed = isinstance(module, (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d))
-        key = (tuple(sizes), module.in_channels, module.out_channels, module.kernel_size, module.stride,
-               tuple(module.padding), module.dilation, module.groups, transposed)
+        key = described(module, sizes)
         if (model_name, key) not in seen:
             seen.add((model_name, key))
             layers[key] += 1
@@ -149,12 +168,23 @@ def collect():
             except NotImplementedError:
                 with torch.device("cpu"):
                     model = torchvision.models.get_model(name, **arguments).to("meta")
-            side = 112 if name in VIDEO else 299 if name == "inception_v3" else getattr(model, "image_size", SIDE)
-            image = torch.empty((2, 3, 16, side, side) if name in VIDEO else (2, 3, side, side))
-            try:
-                run(name, model, image)
-            except (RuntimeError, ValueError, AssertionError, AttributeError, TypeError) as error:
-                print(name, side, str(error)[:80], file=sys.stderr)
+            usual = 112 if name in VIDEO else 299 if name == "inception_v3" else getattr(model, "image_size", SIDE)
+            side = usual if side_of_images == SIDE else side_of_images
+            frames = (16,) if side_of_images == SIDE else (8, 16, 32)
+            images = [(2, 3, count, side, side) for count in frames] if name in VIDEO else [(2, 3, side, side)]
+            for image in images:
+                try:
+                    run(name, model, torch.empty(image))
+                except (RuntimeError, ValueError, AssertionError, AttributeError, TypeError) as error:
+                    print(name, image, str(error)[:80], file=sys.stderr)
+        if side_of_images != SIDE:
+            for layer in patches(side_of_images):
+                note("patches", layer, (side_of_images, side_of_images))
+            for width, depth in ((16, 3), (32, 3), (32, 4), (64, 4)):
+                for channels, classes in ((3, 2), (1, 1)):
+                    if side_of_images % 2**depth == 0:
+                        run(f"unet{width}-{depth}", UNet(width, depth, channels, classes), torch.empty(2, channels, side_of_images, side_of_images))
+            return layers
         for width, depth in ((16, 3), (32, 3), (32, 4), (48, 4), (64, 4), (64, 3)):
             for side in (96, 128, 256, 512):
                 for channels, classes in ((3, 2), (1, 1)):
@@ -166,9 +196,27 @@ def collect():
     return layers
 
 
+def rows_of(layers):
+    return [[*key, count] for key, count in sorted(layers.items(), key=str)]
+
+
+def described(layer, sides):
+    return (tuple(sides), layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, tuple(layer.padding), layer.dilation, layer.groups,
+            isinstance(layer, TRANSPOSED))  # fmt: skip
+
+
+def write(name, content):
+    with gzip.GzipFile(Path(__file__).parent / name, "wb", mtime=0) as file:
+        file.write(json.dumps(content, separators=(",", ":")).encode())
+
+
 if __name__ == "__main__":
     layers = collect()
-    rows = [[*key, count] for key, count in sorted(layers.items(), key=str)]
-    with gzip.GzipFile(Path(__file__).parent / "layers.json.gz", "wb", mtime=0) as file:
-        file.write(json.dumps(rows, separators=(",", ":")).encode())
-    print(len(rows), "layers", collections.Counter(len(row[0]) for row in rows))
+    write("layers.json.gz", rows_of(layers))
+    by_side = {str(SIDE): rows_of(layers | {described(layer, (SIDE, SIDE)): 1 for layer in patches(SIDE)})}
+    for side in SIDES:
+        by_side[str(side)] = rows_of(collect(side))
+    with torch.device("meta"):
+        by_side["plain"] = rows_of({described(layer, (side, side)): 1 for layer, side in plain()})
+    write("layers-by-side.json.gz", by_side)
+    print({side: len(rows) for side, rows in by_side.items()})

@@ -1,6 +1,6 @@
 """Makes crates/step/data/cudnn-plans.bin from recorded and asked workspaces (docs/cudnn-workspaces.md):
 
-    python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-ladder.jsonl.xz
+    python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
 
 Trees that name a reading, which is the choice cuDNN makes, from a shape's traits (`trees.rs` reads them). Needs numpy and rustc; a few minutes
 and 6 GB.

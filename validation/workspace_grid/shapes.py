@@ -5,6 +5,8 @@ import json
 import lzma
 import math
 
+TYPES = ("fp32", "bf16", "fp16")
+
 
 def product(numbers):
     return math.prod(numbers)

@@ -1,11 +1,10 @@
 """Convolutions as columns of numbers, and what trees decide by; `traits.rs` has the same list, in the same order. Needs numpy."""
 
 import numpy as np
-from shapes import three
+from shapes import TYPES, three
 
 UNIT = 1024  # of a doubling
 MULTIPROCESSORS = 132
-TYPES = ("fp32", "bf16", "fp16")
 
 
 class Columns:

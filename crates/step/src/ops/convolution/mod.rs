@@ -6,9 +6,12 @@ mod plan_cache;
 mod problem;
 mod reading;
 mod recorded;
+mod series;
 mod traits;
 mod trees;
 mod workspace;
+
+use std::rc::Rc;
 
 use smallvec::smallvec;
 
@@ -69,9 +72,9 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
     if rank != weight.shape().len() || !(3..=5).contains(&rank) || input.dtype() != weight.dtype() {
         return Err(Unmodelled);
     }
-    let mut shape: Dims = call.result(0)?.shape;
+    let mut like = call.result(0)?;
     let geometry = if rank == 3 {
-        shape = Dims::from([shape[0], shape[1], 1, shape[2]]);
+        like = Layout::contiguous(like.dtype, &[like.shape[0], like.shape[1], 1, like.shape[2]]);
         geometry.into_image()
     } else {
         geometry
@@ -81,17 +84,18 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
     let result = match backend {
         Backend::Depthwise => {
             let read = context.contiguous_in(&image, Format::Contiguous);
-            let result = context.empty_contiguous(image.dtype(), &shape);
+            let result = context.empty_contiguous(image.dtype(), &like.shape);
             drop(read);
             result
         }
         Backend::Cudnn => {
             let format = Format::of_convolution(image.layout(), kernel.layout());
             let read = context.contiguous_in(&image, format);
+            let like = Rc::new(like);
             let result = if geometry.is_transposed {
-                cudnn::input_gradient(context, &shape, &read, &kernel, &geometry)
+                cudnn::input_gradient(context, &like, &read, &kernel, &geometry)
             } else {
-                cudnn::forward(context, &shape, &read, &kernel, &geometry)
+                cudnn::forward(context, &like, &read, &kernel, &geometry)
             };
             drop(read);
             result

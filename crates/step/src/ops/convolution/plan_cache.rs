@@ -14,6 +14,9 @@ const THREADS: u32 = 2;
 /// A plan that needs hardly less is no help.
 const MUCH: u64 = 4096;
 
+/// Room for so many plans is made at first: a model of some size has as many.
+const PLANS: usize = 128;
+
 /// The plans that have been asked for.
 #[derive(Debug, Default)]
 pub struct PlanCache {
@@ -92,6 +95,9 @@ impl PlanCache {
             return known.used_on(thread);
         }
         let number = self.known.len() as u32;
+        if number == 0 {
+            self.known.reserve(PLANS);
+        }
         let own = find(problem);
         let mut known = Known { spread: own, number, is_used: [false; THREADS as usize] };
         let planned = known.used_on(thread);
