@@ -51,6 +51,7 @@ def page():
         "H200 with torch 2.11 under `set_per_process_memory_fraction` (`run.py`). "
         f"Of {len(starts)} starts {died} die with OutOfMemoryError;",
         f"of {total} printed plans {ran} run three steps, {exact} of them with both peaks to the byte, the worst {worst:.3f} % off.",
+        "Plans and peaks are those of the present program; the runs were made when it printed the same code.",
         "",
         "| model | batch | cap, MiB | effect | plan | the printed code | reserved, MiB | allocated off | reserved off |",
         "| --- | ---: | ---: | --- | --- | --- | ---: | ---: | ---: |",

@@ -7,7 +7,8 @@ use vramfit_catalogue::Catalogue;
 use vramfit_graph::read::read_file;
 use vramfit_plan::max_batch::{LIMIT, max_batch};
 use vramfit_plan::{Control, Setup, Workbench};
-use vramfit_step::judgement::Device;
+use vramfit_step::judgement::{Device, answer};
+use vramfit_step::training::Run;
 
 use crate::estimate::{capture_of, choices};
 use crate::measured::{folder, measured, read_compressed};
@@ -27,9 +28,22 @@ pub struct Search {
     pub cap: u64,
     /// Every batch that was tried, in rising order.
     pub trials: Vec<Tried>,
-    /// Whether it was chosen and run after everything that the answer rests on stood.
+    /// What stood when it was chosen.
     #[serde(default)]
-    pub is_fresh: bool,
+    pub chosen: Chosen,
+}
+
+/// When a pair of case and cap was chosen, and then tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chosen {
+    /// While the rules were made.
+    #[default]
+    Early,
+    /// After the rules and the first trees stood.
+    AfterTrees,
+    /// After the series of layers stood as well.
+    AfterSeries,
 }
 
 /// One batch that was tried.
@@ -80,6 +94,15 @@ pub struct Compared {
     pub verdicts: (usize, usize),
     /// Of those that ran: how many have the predicted peak to the byte, and how many there are.
     pub peaks: (usize, usize),
+    /// The same as `verdicts`, of those for which no workspace is guessed and every order of addresses comes to the same.
+    pub certain: (usize, usize),
+}
+
+impl Compared {
+    /// Whether the answer is below what was found, and the first batch that is said to die was not tried: the search jumped over it.
+    fn is_open(&self) -> bool {
+        self.predicted < self.measured && self.search.trials.iter().all(|trial| trial.batch != self.predicted + 1)
+    }
 }
 
 /// Every search.
@@ -101,10 +124,17 @@ pub fn compared() -> Result<Vec<Compared>> {
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
-        let answer = max_batch(&bench, &setup, LIMIT, &control)
+        let predicted = max_batch(&bench, &setup, LIMIT, &control)
             .ok_or_else(|| format!("{}: the model has no batch to choose", search.case))?;
-        let (mut verdicts, mut peaks) = ((0, 0), (0, 0));
+        let (mut verdicts, mut peaks, mut certain) = ((0, 0), (0, 0), (0, 0));
         for trial in &search.trials {
+            let runs = simulated(&bench, &setup, &device, trial.batch);
+            let outcome = |run: &Run| (run.peak_reserved, run.failure.is_some());
+            let are_alike = runs.windows(2).all(|pair| outcome(&pair[0]) == outcome(&pair[1]));
+            if let Some(run) = runs.first().filter(|run| are_alike && run.guessed.is_empty()) {
+                certain.0 += usize::from(run.failure.is_some() == trial.died.is_some());
+                certain.1 += 1;
+            }
             let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting(&setup, &control));
             verdicts.0 += usize::from(run.is_some() == trial.died.is_none());
             verdicts.1 += 1;
@@ -113,10 +143,19 @@ pub fn compared() -> Result<Vec<Compared>> {
                 peaks.1 += 1;
             }
         }
-        found.push(Compared { search, measured, predicted: answer.batch, verdicts, peaks });
+        found.push(Compared { search, measured, predicted: predicted.batch, verdicts, peaks, certain });
     }
     found.sort_by(|one, other| (&one.search.case, one.search.cap).cmp(&(&other.search.case, other.search.cap)));
     Ok(found)
+}
+
+/// Each simulation of a batch: the requests as expected and, where they are not certain, the least and the most, each under every order of addresses.
+fn simulated(bench: &Workbench<'_>, setup: &Setup, device: &Device<'_>, batch: i64) -> Vec<Run> {
+    let runs = bench.with_batch(setup, batch).and_then(|setup| {
+        let settings = bench.settings(&setup)?;
+        Some(answer(&bench.programs(&setup)?, device, &settings, false))
+    });
+    runs.unwrap_or_default()
 }
 
 /// What became of every batch of a case that was tried, beside each simulation of it: the requests as expected, the least and
@@ -143,11 +182,7 @@ pub fn trials_of(name: &str) -> Result<String> {
             let reserved = trial.peak_reserved.map_or_else(String::new, |bytes| format!(" {:.0}", mebibytes(bytes)));
             let _ =
                 write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
-            let simulated = bench.with_batch(&setup, trial.batch).and_then(|setup| {
-                let settings = bench.settings(&setup)?;
-                Some(vramfit_step::judgement::answer(&bench.programs(&setup)?, &device, &settings, false))
-            });
-            for (index, run) in simulated.unwrap_or_default().iter().enumerate() {
+            for (index, run) in simulated(&bench, &setup, &device, trial.batch).iter().enumerate() {
                 let gap = if index % 3 == 0 { "  " } else { " " };
                 let ending = match (&run.failure, run.phases.last()) {
                     (Some(_), Some(last)) => format!(" dies {} {:?}", last.step.map_or(0, |step| step + 1), last.phase),
@@ -167,36 +202,45 @@ pub fn trials_of(name: &str) -> Result<String> {
 /// The measurements cannot be read, or a model cannot be simulated.
 pub fn page() -> Result<String> {
     let rows = compared()?;
-    let tally = |fresh: Option<bool>| {
+    let tally = |chosen: Option<Chosen>| {
         let rows: Vec<&Compared> =
-            rows.iter().filter(|row| fresh.is_none_or(|fresh| row.search.is_fresh == fresh)).collect();
+            rows.iter().filter(|row| chosen.is_none_or(|chosen| row.search.chosen == chosen)).collect();
         let equal = rows.iter().filter(|row| row.predicted == row.measured).count();
         let above = rows.iter().filter(|row| row.predicted > row.measured).count();
-        format!("{}: {equal} equal, {above} above, {} below", rows.len(), rows.len() - equal - above)
+        let open = rows.iter().filter(|row| row.is_open()).count();
+        let untried =
+            if open > 0 { format!(" ({open} of them next to a batch that was not tried)") } else { String::new() };
+        format!("{}: {equal} equal, {above} above, {} below{untried}", rows.len(), rows.len() - equal - above)
     };
     let sum = |of: fn(&Compared) -> (usize, usize)| {
         rows.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     };
-    let (verdicts, peaks) = (sum(|row| row.verdicts), sum(|row| row.peaks));
+    let (verdicts, peaks, certain) = (sum(|row| row.verdicts), sum(|row| row.peaks), sum(|row| row.certain));
     let mut text = format!(
         "# The largest batch\n\nMade by `cargo run --release -p vramfit-validation -- max-batch --write`: what `vramfit \
          max-batch` answers beside what was found by trying on an H200 under `set_per_process_memory_fraction`, three steps a \
          trial, each in a process of its own (`validation/maxbatch/search.py`). Found is the largest batch such that it and every \
          smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
          that died. Where cuDNN's \
-         workspaces are not known for certain, it must fit with the least, the likeliest and the most of what is taken for possible, and the answer may be below.\n\n\
+         workspaces are not known for certain, it must fit with the least, the likeliest and the most of what is taken for possible, and always under each order in which CUDA may \
+         hand out addresses; then the answer may be below.\n\n\
          - pairs of case and cap: {}\n\
          - of these, tried while the rules and trees were made: {}\n\
-         - chosen and tried after they stood: {}\n\
-         - {} of {} batches that were tried are rightly said to fit or not to fit\n\
+         - chosen and tried after they stood, before the series of layers: {}\n\
+         - chosen and tried after these stood too: {}\n\
+         - {} of {} batches that were tried are rightly said to fit or not to fit; {} of {} of those for which no workspace is guessed and every \
+         order of addresses comes to the same\n\
          - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
          | case | cap in MiB | found | predicted | tried batches rightly judged | peaks to the byte |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
         tally(None),
-        tally(Some(false)),
-        tally(Some(true)),
+        tally(Some(Chosen::Early)),
+        tally(Some(Chosen::AfterTrees)),
+        tally(Some(Chosen::AfterSeries)),
         verdicts.0,
         verdicts.1,
+        certain.0,
+        certain.1,
         peaks.1,
         peaks.0,
     );

@@ -18,5 +18,5 @@ fn the_largest_batch_is_not_above_the_one_that_was_found() {
         );
     }
     let equal = rows.iter().filter(|row| row.predicted == row.measured).count();
-    assert!(equal * 5 >= rows.len() * 4, "only {equal} of {} are equal", rows.len());
+    assert!(equal * 10 >= rows.len() * 9, "only {equal} of {} are equal", rows.len());
 }
