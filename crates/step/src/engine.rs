@@ -172,7 +172,7 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<T
             buffer[output] = Some(old);
         }
         Some(old) => {
-            let layout = context.broadcast_layout(&[old.layout(), gradient.layout()], old.dtype());
+            let layout = Layout::broadcast(&[old.layout(), gradient.layout()], old.dtype());
             buffer[output] = Some(context.empty(layout));
             drop(old);
         }

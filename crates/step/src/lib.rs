@@ -4,6 +4,7 @@
 //! allocate and free and what autograd saves; [`engine`] runs the backward pass in autograd's own order; [`optimizer`]
 //! makes the step. Simulated [`tensor`]s are counted handles as PyTorch's are, so memory goes when the last one does.
 
+mod broadcast;
 pub mod checkpoint;
 pub mod engine;
 pub mod flops;

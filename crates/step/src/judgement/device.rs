@@ -5,7 +5,7 @@ use vramfit_catalogue::gpu::Capacity;
 use vramfit_catalogue::{Context, Gpu};
 
 use crate::ops::Libraries;
-use crate::training::{Guess, Run};
+use crate::training::Run;
 
 /// The GPU that was asked for, or the measured one that stands for any.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,8 @@ pub struct Device<'a> {
 /// Whether a run fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Under every order of addresses, with what is expected and with the most that is taken for possible, by the least that the
-    /// GPU may have. What asks for the least may fail where more fits, by where blocks happen to lie: it says how little may be
-    /// needed, no more.
+    /// Under every order of addresses, with what is expected and with the least and the most that is taken for possible (less
+    /// at one moment may mean more at another), by the least that the GPU may have.
     Fits,
     /// It depends on what is not known.
     TooClose,
@@ -82,7 +81,7 @@ impl Device<'_> {
     pub fn verdict(&self, runs: &[Run]) -> Option<Verdict> {
         let capacity = self.capacity()?;
         let fits = |run: &Run| run.failure.is_none() && self.taken(run) <= capacity.low;
-        if runs.iter().filter(|run| run.guess != Guess::Least).all(fits) {
+        if runs.iter().all(fits) {
             return Some(Verdict::Fits);
         }
         let is_hopeless = runs.iter().all(|run| run.failure.is_some());

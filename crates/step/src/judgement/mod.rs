@@ -58,8 +58,7 @@ fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> V
     if requests < WORTH_A_THREAD { places.iter().map(run).collect() } else { parallel::map_once(&places, run) }
 }
 
-/// The usual run, where all runs fit as [`Device::verdict`] means it, those of the least and the most that is possible
-/// too: less at one moment may mean more at another. The first that does not ends the search.
+/// The usual run, where all runs fit as [`Device::verdict`] means it. The first that does not ends the search.
 pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -> Option<Run> {
     // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
     if settings.garbage_collection_threshold > 0.0 {

@@ -5,7 +5,9 @@
 //! semaphores are allocated, in that order, and freed when the kernel has been launched.
 
 use smallvec::SmallVec;
+use vramfit_graph::dtype::Dtype;
 
+use super::accumulator::accumulator_dtype;
 use crate::tensor::Layout;
 
 /// The GPU's size, as far as launches depend on it.
@@ -26,6 +28,13 @@ pub struct Reduction {
     pub input_vector: i64,
     /// Most threads of a block.
     pub max_threads: i64,
+}
+
+impl Reduction {
+    /// A sum, of numbers of this type.
+    pub fn summing(dtype: Dtype) -> Reduction {
+        Reduction { partial_bytes: accumulator_dtype(dtype).bytes() as i64, input_vector: 4, max_threads: 512 }
+    }
 }
 
 /// Bytes of the two buffers of a split reduction.

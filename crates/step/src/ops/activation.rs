@@ -61,7 +61,7 @@ fn glu(context: &mut Context, call: &Call<'_>) -> Outcome {
     let dim = if call.is_none(1) { rank - 1 } else { call.dim(1, rank)? };
     let mut half = source.layout().clone();
     half.shape[dim] /= 2;
-    let layout = context.broadcast_layout(&[&half], source.dtype());
+    let layout = Layout::broadcast(&[&half], source.dtype());
     let result = context.empty(layout);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone())], Glu);
     Ok(smallvec![result.with_edge(edge)])

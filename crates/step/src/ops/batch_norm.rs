@@ -5,11 +5,11 @@ use std::rc::Rc;
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::context::accumulator_dtype;
 use super::linear::only;
 use super::view::{reshaped_by_view, view_strides};
 use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::format::Format;
+use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::batch_norm::{self as kernels, Pass};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};

@@ -15,7 +15,7 @@ use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
 use crate::memory::{Category, SharedMemory, Storage};
 use crate::tape::{Backward, Edge, Node, Saved};
-use crate::tensor::{Dims, Layout, Tensor, contiguous_strides};
+use crate::tensor::{Dims, Layout, Tensor};
 use crate::visits::Visits;
 
 /// The thread work is issued from; each has its own library handles.
@@ -318,8 +318,7 @@ impl Context {
 
     /// A sum over `dims`, with the buffers a split reduction needs.
     pub fn sum(&self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
-        let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
-        self.reduce(tensor, dims, keeps_dims, dtype, reduction)
+        self.reduce(tensor, dims, keeps_dims, dtype, Reduction::summing(dtype))
     }
 
     /// A reduction over `dims`; no dims are all dims.
@@ -349,8 +348,7 @@ impl Context {
     /// A sum over everything into memory that is there already.
     pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
         let all: Dims = (0..tensor.shape().len() as i64).collect();
-        let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
-        self.reduction_buffers(tensor.layout(), &all, reduction);
+        self.reduction_buffers(tensor.layout(), &all, Reduction::summing(dtype));
     }
 
     /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
@@ -361,24 +359,6 @@ impl Context {
             drop(semaphores);
             drop(partials);
         }
-    }
-
-    /// The layout that elementwise operators give their result, as `TensorIterator` finds it.
-    pub fn broadcast_layout(&self, inputs: &[&Layout], dtype: Dtype) -> Layout {
-        if let [first, others @ ..] = inputs
-            && others.iter().all(|other| other.shape == first.shape)
-        {
-            let shape = first.shape.clone();
-            if inputs.iter().all(|input| input.is_contiguous()) {
-                return Layout { dtype, strides: contiguous_strides(&shape), shape };
-            }
-            if first.is_dense() && others.iter().all(|other| other.strides == first.strides) {
-                return Layout { dtype, strides: first.strides.clone(), shape };
-            }
-        }
-        let shape = broadcast_shape(inputs);
-        let strides = iterator_strides(&shape, inputs);
-        Layout { dtype, shape, strides }
     }
 
     /// Puts a call into the graph if one of its inputs wants a gradient: the edge for its first output.
@@ -443,86 +423,5 @@ impl Context {
             backward,
         };
         Edge { node: Rc::new(node), output: 0 }
-    }
-}
-
-/// The shape that all of these broadcast to.
-fn broadcast_shape(inputs: &[&Layout]) -> Dims {
-    let rank = inputs.iter().map(|input| input.shape.len()).max().unwrap_or(0);
-    let mut shape = Dims::filled(1, rank);
-    for input in inputs {
-        let skipped = rank - input.shape.len();
-        for (dim, &size) in input.shape.iter().enumerate() {
-            if shape[skipped + dim] == 1 {
-                shape[skipped + dim] = size;
-            }
-        }
-    }
-    shape
-}
-
-/// Bytes in which a type is summed up.
-pub fn accumulator_bytes(dtype: Dtype) -> i64 {
-    match dtype {
-        Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 => 4,
-        other => other.bytes() as i64,
-    }
-}
-
-/// The strides of a result whose inputs do not all agree: dimensions from the smallest stride on, as the first input
-/// that can tell orders them.
-fn iterator_strides(shape: &[i64], inputs: &[&Layout]) -> Dims {
-    let rank = shape.len();
-    let stride = |input: &Layout, dim: usize| {
-        let skipped = rank - input.shape.len();
-        if dim < skipped || (input.shape[dim - skipped] == 1 && shape[dim] != 1) {
-            0
-        } else {
-            input.strides[dim - skipped]
-        }
-    };
-    let compare = |first: usize, second: usize| -> i32 {
-        for input in inputs {
-            let (one, other) = (stride(input, first), stride(input, second));
-            if one == 0 || other == 0 {
-                continue;
-            }
-            if one != other {
-                return if one < other { -1 } else { 1 };
-            }
-            if shape[first] > shape[second] {
-                return 1;
-            }
-        }
-        0
-    };
-    let mut order: SmallVec<[usize; 6]> = (0..rank).rev().collect();
-    for index in 1..rank {
-        let mut position = index;
-        for before in (0..index).rev() {
-            match compare(order[before], order[position]) {
-                1 => {
-                    order.swap(before, position);
-                    position = before;
-                }
-                -1 => break,
-                _ => {}
-            }
-        }
-    }
-    let mut strides = Dims::filled(1, rank);
-    let mut expected = 1;
-    for dim in order {
-        strides[dim] = expected;
-        expected *= shape[dim];
-    }
-    strides
-}
-
-/// The type in which a type is summed up.
-pub fn accumulator_dtype(dtype: Dtype) -> Dtype {
-    match dtype {
-        Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
-        other => other,
     }
 }

@@ -6,7 +6,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Edge, Gradients, Node};
-use crate::tensor::{Dims, Tensor};
+use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -38,7 +38,7 @@ impl Backward for Noisy {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let noise = node.saved(0);
         let result = gradients[0].as_ref().map(|gradient| {
-            let layout = context.broadcast_layout(&[gradient.layout(), noise.layout()], gradient.dtype());
+            let layout = Layout::broadcast(&[gradient.layout(), noise.layout()], gradient.dtype());
             context.empty(layout)
         });
         smallvec![result]
@@ -83,7 +83,7 @@ fn native_dropout(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// The source times noise.
 fn multiplied(context: &mut Context, source: &Tensor, noise: Tensor) -> Tensor {
-    let layout = context.broadcast_layout(&[source.layout(), noise.layout()], source.dtype());
+    let layout = Layout::broadcast(&[source.layout(), noise.layout()], source.dtype());
     let result = context.empty(layout);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(noise)], Noisy);
     result.with_edge(edge)

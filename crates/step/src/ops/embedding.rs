@@ -3,10 +3,10 @@
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::context::accumulator_dtype;
 use super::indexing::sorted;
 use super::view::reshaped;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::{cub, embedding as kernel};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Tensor};

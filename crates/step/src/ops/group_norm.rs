@@ -5,8 +5,8 @@ use std::rc::Rc;
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::context::accumulator_dtype;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::kernels::accumulator::accumulator_dtype;
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Layout, Tensor};
 

@@ -32,7 +32,7 @@ mod view;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
-pub use context::{BlasWorkspace, Context, Guessed, Libraries, Thread, accumulator_bytes};
+pub use context::{BlasWorkspace, Context, Guessed, Libraries, Thread};
 pub use convolution::{PlanTable, Plans};
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 
-use super::context::accumulator_dtype;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::layer_norm::partial_rows;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Layout, Tensor};

@@ -5,7 +5,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::{Call, Context, Outcome, Rule};
 use crate::tape::{Backward, Gradients, Node};
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -35,7 +35,7 @@ impl Backward for Softmax {
         let result = context.empty_contiguous(self.1, saved.shape());
         let factor = match self.0 {
             Kind::Plain => {
-                let layout = context.broadcast_layout(&[gradient.layout(), saved.layout()], saved.dtype());
+                let layout = Layout::broadcast(&[gradient.layout(), saved.layout()], saved.dtype());
                 context.empty(layout)
             }
             Kind::Logarithm => gradient,

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::list::{Item, List, groups};
 use super::{Algorithm, Route, State, Work};
 use crate::kernels::reduce::Reduction;
-use crate::ops::{Context, accumulator_bytes};
+use crate::ops::Context;
 use crate::tensor::{Dims, Layout, Tensor};
 
 pub struct Adafactor;
@@ -38,8 +38,7 @@ fn reduced(layout: &Layout, from_end: usize) -> Dims {
 /// `tensor.norm(2)`, over all dimensions or over one.
 pub(super) fn norm(context: &mut Context, tensor: &Tensor, dims: &[i64], keeps_dims: bool) -> Tensor {
     let dtype = tensor.dtype();
-    let reduction = Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 };
-    context.reduce(tensor, dims, keeps_dims, dtype, reduction)
+    context.reduce(tensor, dims, keeps_dims, dtype, Reduction::summing(dtype))
 }
 
 /// `.norm(2).item()` of a tensor of this layout.

@@ -30,12 +30,10 @@ pub struct Program {
     pub guessed: Guessed,
     /// What the process has loaded in the end.
     pub libraries: Libraries,
-    /// What it assumes of what nobody knows.
-    pub guess: Guess,
     /// The workspaces of cuDNN's plans.
     pub(super) plans: PlanTable,
-    /// Whether workspaces are those of `guess` in `plans`, not those that the requests say.
-    pub(super) is_reassumed: bool,
+    /// Which of `plans` the workspaces are, where they are not those that the requests say.
+    pub(super) assumption: Option<Guess>,
 }
 
 /// The end of a phase.
@@ -75,7 +73,7 @@ pub(super) struct Position {
 impl Program {
     /// The same program with other workspaces where they are not certain. What the rules of operators assume stays as it is.
     pub(crate) fn assuming(&self, guess: Guess) -> Program {
-        Program { guess, is_reassumed: true, ..self.clone() }
+        Program { assumption: Some(guess), ..self.clone() }
     }
 
     /// All requests in order, repeated steps included.

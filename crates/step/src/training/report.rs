@@ -2,7 +2,7 @@
 
 use vramfit_allocator::{OutOfMemory, SegmentChange};
 
-use crate::forward::{Guess, Missing};
+use crate::forward::Missing;
 use crate::memory::{Category, Entry};
 use crate::ops::{Guessed, Libraries};
 
@@ -105,8 +105,6 @@ pub struct Run {
     pub guessed: Guessed,
     /// What the process has loaded.
     pub libraries: Libraries,
-    /// What was assumed of what nobody knows.
-    pub guess: Guess,
     /// The allocation that failed, if one did.
     pub failure: Option<Failure>,
     /// The requests, where they were asked for.

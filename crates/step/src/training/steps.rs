@@ -238,9 +238,8 @@ impl<'a> Script<'a> {
             missing: self.missing,
             guessed,
             libraries,
-            guess: self.options.guess,
             plans,
-            is_reassumed: false,
+            assumption: None,
         }
     }
 

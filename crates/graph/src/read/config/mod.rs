@@ -7,6 +7,7 @@
 mod error;
 mod expand;
 mod families;
+mod fields;
 mod template;
 
 pub use error::ConfigError;

@@ -8,7 +8,8 @@ use super::dimension::Dimension;
 use super::document::{InputSize, Sketch};
 use super::node::Node;
 use super::run::Run;
-use super::tape::{Tables, Tape};
+use super::tables::Tables;
+use super::tape::Tape;
 use crate::dtype::Dtype;
 use crate::model::{Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
 

@@ -12,6 +12,7 @@ mod error;
 mod layers;
 mod node;
 mod run;
+mod tables;
 mod tape;
 
 pub use error::SketchError;

@@ -6,7 +6,7 @@ use vramfit_graph::dtype::Dtype;
 use super::{Inputs, Sizes, is_half, swapped};
 use crate::ops::{Context, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
-use crate::tensor::{Tensor, contiguous_strides};
+use crate::tensor::{Layout, Tensor, contiguous_strides};
 
 /// The backward kernels read the row sums in blocks of this many.
 const SUMS_ALIGNMENT: i64 = 32;
@@ -69,7 +69,7 @@ fn delta(context: &mut Context, gradient: &Tensor, output: &Tensor) -> Tensor {
         let &[batch, queries, heads, _] = gradient.shape() else { return gradient.clone() };
         return context.empty_contiguous(Dtype::Float32, &[batch, heads, queries]);
     }
-    let layout = context.broadcast_layout(&[gradient.layout(), output.layout()], Dtype::Float32);
+    let layout = Layout::broadcast(&[gradient.layout(), output.layout()], Dtype::Float32);
     let product = context.empty(layout);
     let sum = context.sum(&product, &[3], false, Dtype::Float32);
     let result = context.contiguous(&swapped(&sum));

@@ -4,7 +4,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::{Inputs, scalar, steps};
 use crate::ops::{Context, Unmodelled};
-use crate::tensor::{Dims, Tensor};
+use crate::tensor::{Dims, Layout, Tensor};
 
 /// Elements to which the memory-efficient kernel wants a mask's rows aligned.
 const ALIGNMENT: i64 = 8;
@@ -16,7 +16,7 @@ pub(super) fn additive(context: &mut Context, mask: &Tensor, dtype: Dtype) -> Te
     }
     let hidden = scalar(context, dtype);
     let shown = scalar(context, dtype);
-    let layout = context.broadcast_layout(&[mask.layout(), shown.layout(), hidden.layout()], dtype);
+    let layout = Layout::broadcast(&[mask.layout(), shown.layout(), hidden.layout()], dtype);
     let result = context.empty(layout);
     drop(shown);
     drop(hidden);

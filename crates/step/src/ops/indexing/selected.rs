@@ -7,7 +7,7 @@ use super::super::joining::indices;
 use super::super::{Call, Context, Outcome, Rule};
 use crate::kernels::cub;
 use crate::tape::{Backward, Gradients, Node};
-use crate::tensor::{Dims, Tensor};
+use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -52,7 +52,7 @@ impl Backward for Selected {
 fn masked_select(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, mask) = (call.tensor(0)?, call.tensor(1)?);
     let count = call.result(0)?.elements();
-    let shape = context.broadcast_layout(&[source.layout(), mask.layout()], Dtype::Bool).shape;
+    let shape = Layout::broadcast(&[source.layout(), mask.layout()], Dtype::Bool).shape;
     let whole = mask.unsafe_view(crate::tensor::Layout::contiguous(Dtype::Bool, &shape));
     let places = nonzero(context, &whole, count);
     let result = context.empty_contiguous(source.dtype(), &[count]);

@@ -24,21 +24,21 @@ impl Backward for Unary {
 
 /// Something elementwise of the gradient alone, in its layout.
 fn elementwise(context: &mut Context, _node: &Node, gradient: &Tensor) -> Tensor {
-    let layout = context.broadcast_layout(&[gradient.layout()], gradient.dtype());
+    let layout = Layout::broadcast(&[gradient.layout()], gradient.dtype());
     context.empty(layout)
 }
 
 /// The gradient times, or divided by, what was saved.
 fn with_saved(context: &mut Context, node: &Node, gradient: &Tensor) -> Tensor {
     let saved = node.saved(0);
-    let layout = context.broadcast_layout(&[gradient.layout(), saved.layout()], gradient.dtype());
+    let layout = Layout::broadcast(&[gradient.layout(), saved.layout()], gradient.dtype());
     context.empty(layout)
 }
 
 /// The gradient times the sign of what was saved.
 fn with_sign(context: &mut Context, node: &Node, gradient: &Tensor) -> Tensor {
     let sign = context.empty(node.saved(0).like(gradient.dtype()));
-    let layout = context.broadcast_layout(&[gradient.layout(), sign.layout()], gradient.dtype());
+    let layout = Layout::broadcast(&[gradient.layout(), sign.layout()], gradient.dtype());
     context.empty(layout)
 }
 
@@ -103,7 +103,7 @@ pub(super) fn combined(context: &mut Context, first: &Tensor, second: &Tensor) -
     if first.dtype() != second.dtype() {
         return Err(Unmodelled);
     }
-    let layout = context.broadcast_layout(&[first.layout(), second.layout()], first.dtype());
+    let layout = Layout::broadcast(&[first.layout(), second.layout()], first.dtype());
     Ok(context.empty(layout))
 }
 

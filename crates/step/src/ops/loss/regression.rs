@@ -37,7 +37,7 @@ impl Backward for Loss {
             Formula::Plain => context.empty_contiguous(input.dtype(), input.shape()),
             Formula::PositiveWeights => {
                 let weights = node.saved(0);
-                let layout = context.broadcast_layout(&[weights.layout(), target.layout()], target.dtype());
+                let layout = Layout::broadcast(&[weights.layout(), target.layout()], target.dtype());
                 let weighted = context.empty(layout.clone());
                 let result = context.empty(layout);
                 drop(context.empty(input.like(input.dtype())));
@@ -204,7 +204,7 @@ pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outc
     let logarithm = context.empty(input.like(input.dtype()));
     if let Some(weights) = positive {
         let without_one = context.empty(weights.like(weights.dtype()));
-        let layout = context.broadcast_layout(&[without_one.layout(), target.layout()], target.dtype());
+        let layout = Layout::broadcast(&[without_one.layout(), target.layout()], target.dtype());
         let weighted = context.empty(layout);
         drop(without_one);
         drop(weighted);

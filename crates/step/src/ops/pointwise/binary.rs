@@ -8,7 +8,7 @@ use super::formula::Operand::{Gradient as G, Made, Saved};
 use super::formula::Step::{Drop, Like, Number, Truth};
 use super::formula::{Elementwise, Formula, Save, Step, elementwise, rebased, record};
 use crate::tape::{Backward, Gradients, Node};
-use crate::tensor::Tensor;
+use crate::tensor::{Layout, Tensor};
 
 const OTHER: super::formula::Operand = Saved(0);
 const SELF: super::formula::Operand = Saved(1);
@@ -315,7 +315,7 @@ pub fn masked_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     if call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
         return Err(Unmodelled);
     }
-    let layout = context.broadcast_layout(&[source.layout(), mask.layout()], source.dtype());
+    let layout = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype());
     let result = context.empty_contiguous(source.dtype(), &layout.shape);
     let inputs = [Some(source), Some(mask)];
     let edge = record(context, &inputs, &inputs, &result, &MASKED_FILL);

@@ -123,7 +123,7 @@ pub fn evaluate(context: &Context, node: &Node, gradient: &Tensor, formula: &For
 /// A new tensor as large as `operands` broadcast.
 pub fn elementwise(context: &Context, operands: &[&Tensor], dtype: Dtype) -> Tensor {
     let layouts: SmallVec<[&Layout; 3]> = operands.iter().map(|operand| operand.layout()).collect();
-    context.empty(context.broadcast_layout(&layouts, dtype))
+    context.empty(Layout::broadcast(&layouts, dtype))
 }
 
 /// The common type of tensors: those with dimensions decide, unless one without has a higher kind of number.

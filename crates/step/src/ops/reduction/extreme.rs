@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
-use super::{Over, reduced, summing};
+use super::{Over, reduced};
 use crate::kernels::reduce::Reduction;
 use crate::ops::pointwise::elementwise;
 use crate::ops::{Call, Context, Outcome, Rule};
@@ -49,7 +49,7 @@ impl Backward for Shared {
             let of_result = elementwise(context, &[&result], Dtype::Bool);
             (of_result, elementwise(context, &[&source, &result], Dtype::Bool))
         });
-        let count = reduced(context, &mask, &over, Dtype::Int64, summing(Dtype::Int64));
+        let count = reduced(context, &mask, &over, Dtype::Int64, Reduction::summing(Dtype::Int64));
         let share = elementwise(context, &[&seen(&gradient), &count], gradient.dtype());
         let answer = elementwise(context, &[&share, &mask], gradient.dtype());
         drop(share);

@@ -12,7 +12,6 @@ use super::call::wrap;
 use super::pointwise::elementwise;
 use super::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::kernels::reduce::Reduction;
-use crate::ops::context::accumulator_bytes;
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
@@ -120,10 +119,6 @@ fn reduced(context: &Context, source: &Tensor, over: &Over, dtype: Dtype, reduct
     result
 }
 
-fn summing(dtype: Dtype) -> Reduction {
-    Reduction { partial_bytes: accumulator_bytes(dtype), input_vector: 4, max_threads: 512 }
-}
-
 /// A sum: the gradient is a view. A mean: divided by the count.
 #[derive(Debug)]
 struct Summed {
@@ -144,7 +139,7 @@ impl Backward for Summed {
 fn sum(context: &mut Context, call: &Call<'_>, over: &Over, is_mean: bool) -> Outcome {
     let source = call.tensor(0)?;
     let dtype = call.result(0)?.dtype;
-    let result = reduced(context, source, over, dtype, summing(dtype));
+    let result = reduced(context, source, over, dtype, Reduction::summing(dtype));
     let backward = Summed { over: over.clone(), source: source.shape().into(), is_mean };
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
     Ok(smallvec![result.with_edge(edge)])
@@ -154,7 +149,7 @@ fn sum(context: &mut Context, call: &Call<'_>, over: &Over, is_mean: bool) -> Ou
 pub(super) fn mean(context: &mut Context, source: &Tensor, dims: &[i64]) -> Tensor {
     let over = Over { dims: dims.into(), keeps_dims: true };
     let dtype = source.dtype();
-    let result = reduced(context, source, &over, dtype, summing(dtype));
+    let result = reduced(context, source, &over, dtype, Reduction::summing(dtype));
     let backward = Summed { over, source: source.shape().into(), is_mean: true };
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
     result.with_edge(edge)

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use vramfit_graph::bind::Value;
 use vramfit_graph::dtype::Dtype;
 
-use super::{Over, reduced, summing};
+use super::{Over, reduced};
 use crate::kernels::reduce::Reduction;
 use crate::ops::pointwise::elementwise;
 use crate::ops::{Call, Context, Outcome, Rule, Unmodelled};
@@ -61,7 +61,7 @@ impl Variance {
         let gradient = of_root.as_ref().unwrap_or(&gradient);
         let is_whole = self.over.dims.len() == source.shape().len() && !self.over.keeps_dims;
         let over = if is_whole { self.over.clone() } else { self.over.keeping() };
-        let mean = reduced(context, &source, &over, source.dtype(), summing(source.dtype()));
+        let mean = reduced(context, &source, &over, source.dtype(), Reduction::summing(source.dtype()));
         let centred = elementwise(context, &[&source, &mean], source.dtype());
         let seen = if is_whole { gradient.clone() } else { self.over.restored(gradient, source.shape()) };
         let scaled = elementwise(context, &[&seen], dtype);
@@ -182,7 +182,7 @@ impl Norm {
         let mask = elementwise(context, &[&is_equal, &is_no_number], Dtype::Bool);
         drop(is_no_number);
         drop(is_equal);
-        let count = reduced(context, &mask, &self.over.keeping(), Dtype::Int64, summing(Dtype::Int64));
+        let count = reduced(context, &mask, &self.over.keeping(), Dtype::Int64, Reduction::summing(Dtype::Int64));
         let share = elementwise(context, &[gradient, &count], dtype);
         let shares = elementwise(context, &[&share, &mask], dtype);
         let sign = elementwise(context, &[source], dtype);
@@ -212,7 +212,7 @@ fn norm(context: &mut Context, call: &Call<'_>) -> Outcome {
         _ => Order::First,
     };
     let dtype = call.result(0)?.dtype;
-    let result = reduced(context, source, &over, dtype, summing(dtype));
+    let result = reduced(context, source, &over, dtype, Reduction::summing(dtype));
     let kept = result.detach();
     let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(source.clone()), Some(kept)];
     let edge = context.record(&[Some(source)], 1, saved, Norm { over, order });
@@ -248,7 +248,7 @@ fn logsumexp(context: &mut Context, call: &Call<'_>) -> Outcome {
     drop(is_infinite);
     drop(absolute);
     let powers: Tensor = elementwise(context, &[source, &largest], dtype);
-    let result = reduced(context, &powers, &over, dtype, summing(dtype));
+    let result = reduced(context, &powers, &over, dtype, Reduction::summing(dtype));
     drop(powers);
     drop(largest);
     let kept = result.detach();

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
 use super::scan::{running_sum, scan_scratch};
-use super::{Over, reduced, summing};
+use super::{Over, reduced};
 use crate::kernels::reduce::Reduction;
 use crate::ops::indexing::nonzero;
 use crate::ops::pointwise::elementwise;
@@ -40,7 +40,8 @@ impl Backward for Product {
             drop(is_zero);
             None
         } else {
-            let count = reduced(context, &is_zero, &self.over.keeping(), Dtype::Int64, summing(Dtype::Int64));
+            let count =
+                reduced(context, &is_zero, &self.over.keeping(), Dtype::Int64, Reduction::summing(Dtype::Int64));
             drop(context.sum(&count, &[], false, Dtype::Int64));
             Some((is_zero, count))
         };
@@ -60,7 +61,7 @@ impl Backward for Product {
 fn product(context: &mut Context, call: &Call<'_>, over: &Over, is_whole: bool) -> Outcome {
     let source = call.tensor(0)?;
     let dtype = call.result(0)?.dtype;
-    let result = reduced(context, source, over, dtype, summing(dtype));
+    let result = reduced(context, source, over, dtype, Reduction::summing(dtype));
     let kept = result.detach();
     let backward = Product { over: over.clone(), is_whole };
     let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(source.clone()), Some(kept)], backward);

@@ -7,7 +7,7 @@ use crate::kernels::scan;
 use crate::ops::pointwise::elementwise;
 use crate::ops::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
-use crate::tensor::{Dims, Tensor};
+use crate::tensor::{Dims, Layout, Tensor};
 
 pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
@@ -89,7 +89,7 @@ fn diff(context: &mut Context, call: &Call<'_>) -> Outcome {
     let mut layout = joined.as_ref().unwrap_or(source).layout().clone();
     layout.shape[dim] -= 1;
     let wanted = call.result(0)?.dtype;
-    let result = context.empty(context.broadcast_layout(&[&layout, &layout], wanted));
+    let result = context.empty(Layout::broadcast(&[&layout, &layout], wanted));
     drop(joined);
     Ok(smallvec![result])
 }
