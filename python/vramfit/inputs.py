@@ -25,6 +25,9 @@ class Leaf:
         self.symbols: List[Optional[str]] = [None] * example.dim()
         self.requires_grad = example.requires_grad
         self.example = self._values(name, example)
+        # Dimensions from the outermost in memory to the innermost, which differs from their own order in channels-last images.
+        strides = torch.empty_like(self.example, device=META).stride()
+        self._order = sorted(range(example.dim()), key=lambda dim: (-strides[dim], self.shape[dim] == 1, dim))
 
     @staticmethod
     def _values(name: str, example: torch.Tensor) -> torch.Tensor:
@@ -35,7 +38,7 @@ class Leaf:
         return example if example.is_meta or example.device.type == "cpu" else example.cpu()
 
     def sized(self, sizes: Dict[str, int], spread: bool = False) -> torch.Tensor:
-        """The example tiled or cropped to other sizes; always a tensor of its own.
+        """The example tiled or cropped to other sizes; always a tensor of its own, laid out as the example is.
 
         ``spread`` crops by leaving out positions evenly, so that the padding at either end of a mask stays.
         """
@@ -44,9 +47,10 @@ class Leaf:
             wanted = sizes.get(symbol, tensor.shape[dim]) if symbol is not None else tensor.shape[dim]
             if wanted != tensor.shape[dim]:
                 tensor = self._resized(tensor, dim, wanted, spread)
-        if tensor.is_meta:
-            return torch.empty_like(tensor)
-        return tensor.clone() if tensor is self.example else tensor.contiguous().clone()
+        if tensor is self.example:
+            return torch.empty_like(tensor) if tensor.is_meta else tensor.clone()
+        places = [self._order.index(dim) for dim in range(tensor.dim())]
+        return tensor.permute(self._order).clone(memory_format=torch.contiguous_format).permute(places)
 
     @staticmethod
     def _resized(tensor: torch.Tensor, dim: int, wanted: int, spread: bool) -> torch.Tensor:
