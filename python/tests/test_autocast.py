@@ -135,6 +135,22 @@ def test_casts_come_as_on_fake_cuda_tensors(dtype, precision, tmp_path, monkeypa
     assert len(real.calls) == len(captured.calls)
 
 
+def test_a_norm_over_one_dimension_gets_its_type_and_the_default_that_goes_with_it(tmp_path):
+    class Distance(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.nn.functional.pairwise_distance(self.linear(x), x)
+
+    vramfit.capture(Distance(), torch.randn(2, 4), tmp_path / "model.vramfit", loss=lambda o, _: o.sum())
+    contents = load(tmp_path / "model.vramfit")
+    steps = Replay(contents, "amp-bf16", "train", {"batch": 2}).steps
+    names = [contents["operators"][step[1]][0] for step in steps if step[0] == "call"]
+    assert "aten.norm.ScalarOpt_dim_dtype" in names, names
+
+
 def test_a_weight_is_cast_once_and_kept_until_autocast_ends(tmp_path):
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False))
     model.append(model[0]).append(model[1])

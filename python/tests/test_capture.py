@@ -171,6 +171,39 @@ def test_what_a_module_collects_in_lists_and_dicts_is_taken_out_again(tmp_path):
     assert model.history is history == ["before"] and model.named == {"before": 1}
 
 
+@pytest.mark.parametrize("model, example, inside", [
+    (nn.Conv2d(3, 4, 4, padding="same"), torch.randn(2, 3, 8, 8), ["aten.constant_pad_nd.default", "aten.convolution.default"]),
+    (nn.Conv2d(3, 4, 3, padding="same"), torch.randn(2, 3, 8, 8), ["aten.conv2d.padding"]),
+    (nn.Conv1d(3, 4, 3), torch.randn(3, 8), ["aten.unsqueeze.default", "aten.convolution.default", "aten.squeeze.dim"]),
+    (nn.Conv1d(3, 4, 3), torch.randn(2, 3, 8), ["aten.conv1d.default"]),
+])
+def test_convolutions_that_do_more_are_shown_opened(model, example, inside, tmp_path):
+    names = [name for name, _ in calls(capture(model, example, tmp_path, **LOSS))]
+    assert [name for name in names if name in inside or "conv" in name] == inside
+
+
+class Hooking(nn.Module):
+    """As transformers does: the first pass hangs hooks in and notes on the module that they are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if not getattr(self, "is_hooked", False):
+            self.linear.register_forward_hook(lambda _module, _inputs, outputs: outputs + 1)
+            self.is_hooked = True
+        return self.linear(x)
+
+
+def test_hooks_that_a_pass_hangs_in_are_taken_out_again(tmp_path):
+    model = Hooking()
+    contents = capture(model, torch.randn(2, 4), tmp_path, **LOSS)
+    assert not model.linear._forward_hooks and not hasattr(model, "is_hooked")
+    assert [symbol["name"] for symbol in contents["symbols"]] == ["batch"]
+    assert sum(name.startswith("aten.add") for name, _ in calls(contents)) == 1
+
+
 def patched():
     """Everything that a capture replaces."""
     import torch.utils.checkpoint

@@ -53,6 +53,16 @@ def test_what_has_no_expression_is_not_given_one():
     assert fitted(lambda batch, seq: batch * seq if seq < 100 else 7, {"batch": 8, "seq": 128}) is None
 
 
+@pytest.mark.parametrize("shape", [(4, 3, 16, 24), (4, 1, 16, 24), (1, 3, 16, 24)])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_channels_last_example_keeps_its_layout_in_other_sizes(shape, device, tmp_path):
+    model = nn.Sequential(nn.Conv2d(shape[1], 8, 3, padding=1), nn.ReLU()).to(memory_format=torch.channels_last)
+    example = torch.randn(shape).to(memory_format=torch.channels_last).to(device)
+    vramfit.capture(model, example, tmp_path / "m.vramfit", loss=lambda o, _: o.mean(), sizes={"input": ("batch", shape[1], "h", "w")})
+    contents = load(tmp_path / "m.vramfit")
+    assert [symbol["name"] for symbol in contents["symbols"]] == ["batch", "h", "w"]
+
+
 def test_sizes_of_convolutions_are_exact_for_any_image(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1), nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 4, 3, 2, 1), nn.Flatten(2))
     vramfit.capture(model, torch.randn(2, 3, 64, 96), tmp_path / "m.vramfit", loss=lambda o, _: o.mean(), sizes={"input": ("batch", 3, "h", "w")})

@@ -50,7 +50,10 @@ class Casting:
                 other = {"aten::norm.Scalar": "ScalarOpt_dtype", "aten::norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}.get(operator.qualified)
                 if other is None:
                     return operator, args, kwargs
-                return self.session.operator(getattr(torch.ops.aten.norm, other)), args, dict(kwargs, dtype=torch.float32)
+                kwargs = dict(kwargs, dtype=torch.float32)
+                if other == "ScalarOpt_dim_dtype" and len(args) < 4:
+                    kwargs.setdefault("keepdim", False)  # which has no default there
+                return self.session.operator(getattr(torch.ops.aten.norm, other)), args, kwargs
             at = operator.arguments.index("dtype")
             if at < len(args):
                 if args[at] is None:

@@ -6,6 +6,7 @@ that every recording starts from the same model and the user's model stays as it
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
@@ -33,10 +34,10 @@ class ModelState:
         self._saved: List[Tuple[torch.nn.Module, Dict[str, Any], List[Dict[str, Any]]]] = [
             (module, dict(vars(module)), [dict(vars(module)[name]) for name in _SHARED]) for module in self.modules
         ]
-        # What a module collects, such as the losses so far: contents, for the containers themselves stay.
+        # What a module collects, such as the losses so far or its hooks: contents, for the containers themselves stay.
         self._contents: List[Tuple[Any, Any]] = [
             (value, value.copy()) for _, attributes, _ in self._saved for name, value in attributes.items()
-            if type(value) in (list, dict, set) and name not in _SHARED
+            if type(value) in (list, dict, set, OrderedDict) and name not in _SHARED
         ]
         self.parameters: List[Entry] = []
         self.buffers: List[Entry] = []

@@ -21,7 +21,7 @@ narrow.Tensor nonzero_numpy norm_except_dim outer pad_sequence pairwise_distance
 repeat_interleave.self_Tensor reshape_as row_stack std_mean std_mean.dim tensor_split.indices
 tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_loss vander var_mean var_mean.dim vsplit.array
 vsplit.int vstack atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence linalg_norm linalg_norm.ord_str linalg_vecdot
-linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular
+linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular adaptive_max_pool1d _convolution_mode
 """.split())
 # Composites that stay whole under autocast too: CUDA runs them by a library or a kernel of its own.
 NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")
@@ -35,6 +35,7 @@ FINITE: Dict[str, bool] = {
 }
 # Values decide the size of the result, though PyTorch has no tag that says so.
 SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
+_CONVOLUTIONS: FrozenSet[str] = frozenset(f"aten::conv{rank}d{how}" for rank in (1, 2, 3) for how in ("", ".padding"))
 _COPIES = ("aten::to.", "aten::_to_copy")
 _MEMORY_FORMATS = ("contiguous", "preserve", "channels_last", "channels_last_3d")
 _ENUMERATIONS = {"memory_format": _MEMORY_FORMATS}
@@ -95,7 +96,9 @@ class Operator:
 
 
 def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
-    """Whether a composite that mostly stays whole is shown opened: cross entropy out of many small steps."""
+    """Whether a composite that mostly stays whole is shown opened: cross entropy out of many small steps, convolutions that pad first."""
+    if operator.qualified in _CONVOLUTIONS:
+        return _pads_or_batches(encoded, infos)
     if operator.qualified != "aten::cross_entropy_loss":
         return False
     weighted, smoothed, mean = encoded[2] is not None, bool(encoded[5]), encoded[3] == 1
@@ -103,6 +106,19 @@ def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any])
     if weighted and smoothed and mean and not probable:
         return False  # the classes that count are selected, which meta tensors do in another way
     return bool(weighted + smoothed + probable > 1)
+
+
+def _pads_or_batches(encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
+    """Whether a convolution is more than one: of a single sample, or with a border that is wider on one side."""
+    image, weight = infos[0].kind.shape, infos[1].kind.shape
+    if len(image) < len(weight):
+        return True
+    padding, dilation = encoded[4], encoded[5]
+    if padding != {"string": "same"}:
+        return False
+    steps = dilation if isinstance(dilation, (list, tuple)) else [dilation]
+    steps = list(steps) * (len(weight) - 2) if len(steps) == 1 else steps
+    return any(step * (side - 1) % 2 for step, side in zip(steps, weight[2:]))
 
 
 def encode_default(name: str, value: Any) -> Any:
