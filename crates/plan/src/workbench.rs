@@ -1,11 +1,11 @@
 //! Where setups are simulated and priced, all on one GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
-use vramfit_graph::model::Model;
+use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
 use vramfit_step::checkpoint::Choice;
@@ -30,6 +30,8 @@ pub struct Workbench<'m> {
     pub sequence: Vec<usize>,
     variants: Mutex<Vec<(VariantFlags, Option<usize>)>>,
     bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
+    /// The symbols of each input that has some which no other input has.
+    measures: Vec<BTreeSet<u32>>,
     clock: Clock,
     timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
     pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
@@ -38,13 +40,14 @@ pub struct Workbench<'m> {
 /// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);
 
-/// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at. A plan is
-/// simulated with all of them.
-const MICRO_BATCHES: u32 = 2;
+/// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at.
+const LOOKED_AT: u32 = 2;
+/// And so many of a plan and of what is told of a trick: where blocks lie has long settled then.
+const TOLD: u32 = 64;
 
 /// The loop with fewer micro-batches, where it has many.
-fn shortened(training: &Loop) -> Loop {
-    Loop { accumulate: training.accumulate.min(MICRO_BATCHES), ..training.clone() }
+fn shortened(training: &Loop, micro_batches: u32) -> Loop {
+    Loop { accumulate: training.accumulate.min(micro_batches), ..training.clone() }
 }
 
 /// The peaks of a run.
@@ -74,6 +77,7 @@ impl<'m> Workbench<'m> {
             device,
             batch: Sizes::batch_symbols(model),
             sequence: Sizes::sequence_symbols(model),
+            measures: measures(model),
             variants: Mutex::default(),
             bounds: Mutex::default(),
             clock: Clock::new(device.gpu),
@@ -156,10 +160,12 @@ impl<'m> Workbench<'m> {
         seconds / self.elements(setup)
     }
 
-    /// What a step trains on: samples times their sizes.
+    /// What a step trains on: samples times their sizes, those of several sequences together.
     fn elements(&self, setup: &Setup) -> f64 {
-        let sizes: f64 = setup.sizes.as_slice().iter().map(|&size| size as f64).product();
-        sizes * f64::from(setup.training.accumulate)
+        let sizes = setup.sizes.as_slice();
+        let product =
+            |symbols: &BTreeSet<u32>| -> f64 { symbols.iter().map(|&symbol| sizes[symbol as usize] as f64).product() };
+        self.measures.iter().map(product).sum::<f64>() * f64::from(setup.training.accumulate)
     }
 
     /// The batch of one forward pass; `None` where the model has no size of that name.
@@ -188,21 +194,28 @@ impl<'m> Workbench<'m> {
     /// The least that any allocator needs for a setup, and the most that PyTorch may reserve for it.
     pub fn least_bytes(&self, setup: &Setup, control: &Control) -> Option<(u64, u64)> {
         control.note_simulated();
-        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
+        let program = self.program(setup, LOOKED_AT)?;
         Some((program.least_bytes(), self.cap_of(&program)))
     }
 
     /// The usual run on a GPU without end; of many micro-batches only the first.
     pub fn run_free(&self, setup: &Setup, control: &Control) -> Option<Run> {
-        control.note_simulated();
-        let program = record(&*self.bind(setup)?, &shortened(&setup.training), self.machine()).ok()?;
-        let settings = Settings::parse(&setup.alloc_conf).ok()?;
-        Some(program.run(settings, SimulatedDriver::in_process(u64::MAX)))
+        self.run_without_end(setup, LOOKED_AT, control)
     }
 
-    /// The peaks of that run.
+    /// The peaks of the usual run on a GPU without end.
     pub fn peaks(&self, setup: &Setup, control: &Control) -> Option<Peaks> {
-        self.run_free(setup, control).map(|run| Peaks::of(&run))
+        self.run_without_end(setup, TOLD, control).map(|run| Peaks::of(&run))
+    }
+
+    fn run_without_end(&self, setup: &Setup, micro_batches: u32, control: &Control) -> Option<Run> {
+        control.note_simulated();
+        let settings = Settings::parse(&setup.alloc_conf).ok()?;
+        Some(self.program(setup, micro_batches)?.run(settings, SimulatedDriver::in_process(u64::MAX)))
+    }
+
+    fn program(&self, setup: &Setup, micro_batches: u32) -> Option<Program> {
+        record(&*self.bind(setup)?, &shortened(&setup.training, micro_batches), self.machine()).ok()
     }
 
     /// The least that PyTorch must reserve for what a program holds, whatever its settings.
@@ -213,12 +226,12 @@ impl<'m> Workbench<'m> {
     /// The run of a setup that fits for certain; `None` for any other. What is held at once decides first: it is the
     /// least that any allocator needs.
     pub fn fitting(&self, setup: &Setup, control: &Control) -> Option<Run> {
-        let short = Setup { training: shortened(&setup.training), ..setup.clone() };
-        let run = self.fitting_programs(&self.programs(&short)?, &short, control)?;
-        if short.training == setup.training {
-            return Some(run);
-        }
-        self.fitting_programs(&self.programs(setup)?, setup, control)
+        let with = |micro_batches: u32| -> Option<Run> {
+            let short = Setup { training: shortened(&setup.training, micro_batches), ..setup.clone() };
+            self.fitting_programs(&self.programs(&short)?, &short, control)
+        };
+        let run = with(LOOKED_AT)?;
+        if setup.training.accumulate <= LOOKED_AT { Some(run) } else { with(TOLD) }
     }
 
     /// The same for programs that are known already.
@@ -247,6 +260,24 @@ impl<'m> Workbench<'m> {
         let verdict = self.device.verdict(&runs)?;
         Some(Judged { verdict, run: runs.swap_remove(0) })
     }
+}
+
+/// The symbols that the sizes of inputs are made of, those left out which are all in another input's.
+fn measures(model: &Model) -> Vec<BTreeSet<u32>> {
+    let of_size = |size: &Size| match size {
+        Size::Symbolic(id) => model.expressions[id.0 as usize].symbols().collect(),
+        Size::Known(_) => Vec::new(),
+    };
+    let mut all: Vec<BTreeSet<u32>> =
+        model.inputs.iter().map(|input| input.shape.iter().flat_map(of_size).collect()).collect();
+    all.sort_by_key(|symbols| std::cmp::Reverse(symbols.len()));
+    let mut found: Vec<BTreeSet<u32>> = Vec::new();
+    for symbols in all {
+        if !found.iter().any(|larger| symbols.is_subset(larger)) {
+            found.push(symbols);
+        }
+    }
+    if found.is_empty() { vec![BTreeSet::new()] } else { found }
 }
 
 impl Peaks {

@@ -47,6 +47,17 @@ fn every_plan_fits_by_the_judgement_of_estimate_and_has_the_effect_of_its_group(
 }
 
 #[test]
+fn before_nothing_fits_all_that_saves_is_tried_together() {
+    let (model, gpu) = (model("bert-base"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, 560 * MIB));
+    let answer = plan(&bench, &setup(&model, 8, Some(128)), &[], &Control::default()).unwrap();
+    assert!(answer.nothing.is_none());
+    let best = answer.plans().next().unwrap();
+    let tricks: Vec<&str> = best.changes.iter().map(|change| change.trick).collect();
+    assert!(tricks.contains(&"smaller dtype") && tricks.contains(&"optimizer"), "{tricks:?}");
+}
+
+#[test]
 fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
     let (model, h200, small) = (model("bert-base"), gpu("H200"), gpu("RTX 3060"));
     let bench = Workbench::new(&model, None, capped(&h200, 300 * MIB));

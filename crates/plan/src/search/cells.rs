@@ -24,7 +24,7 @@ pub struct Cell {
 }
 
 /// How many divisions into micro-batches are tried.
-const MICRO_BATCHES: usize = 8;
+const MICRO_BATCHES: usize = 16;
 /// How many subsets of modules are tried.
 const SUBSETS: usize = 24;
 /// The same where much else is combined with them.
@@ -65,12 +65,53 @@ pub fn cells(
             }
         }
     }
-    let mut cells: Vec<Cell> = Vec::new();
-    for setup in setups {
-        let changes = differences(bench, start, &setup).len();
-        cells.push(Cell { setup, changes, is_hopeless: OnceLock::new() });
+    as_cells(bench, start, setups)
+}
+
+/// Where no gentler change of the training makes it fit: the whole model in a smaller type too, other optimizers, smaller batches
+/// and sizes, all at once.
+pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Vec<Cell> {
+    let mut setups: Vec<Setup> = Vec::new();
+    for base in coarser(bench, start) {
+        let checkpoints = checkpoints(bench, &base, FEW_SUBSETS, control);
+        for optimizer in with(bench, "optimizer", &base) {
+            let mut changed = with(bench, "smaller batch", &optimizer);
+            if let Some(smallest) = with(bench, "shorter sequences or smaller images", &optimizer).split_off(1).pop() {
+                changed.extend(with(bench, "smaller batch", &smallest));
+            }
+            for setup in changed.iter().filter(|setup| !differences(bench, &base, setup).is_empty()) {
+                setups.extend(checkpoints.iter().map(|choice| checkpointed(setup, choice)));
+            }
+        }
     }
-    cells
+    as_cells(bench, start, setups)
+}
+
+/// For every precision and optimizer what needs the least: one sample of the smallest size, as much run again as may be.
+pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+    let mut setups = Vec::new();
+    for base in coarser(bench, start) {
+        for optimizer in with(bench, "optimizer", &base) {
+            let one = bench.with_batch(&optimizer, 1).unwrap_or(optimizer);
+            let smallest = with(bench, "shorter sequences or smaller images", &one).pop().unwrap_or(one);
+            setups.extend(with(bench, "activation checkpointing", &smallest));
+        }
+    }
+    setups
+}
+
+/// The start, and of mixed precision and of smaller types the first: others take as much.
+fn coarser(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+    let first = |name: &str| with(bench, name, start).into_iter().nth(1);
+    [Some(start.clone()), first("mixed precision"), first("smaller dtype")].into_iter().flatten().collect()
+}
+
+fn as_cells(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<Cell> {
+    let cell = |setup: Setup| {
+        let changes = differences(bench, start, &setup).len();
+        Cell { setup, changes, is_hopeless: OnceLock::new() }
+    };
+    setups.into_iter().map(cell).collect()
 }
 
 /// The start, then what the trick of this name makes of it.
@@ -139,14 +180,27 @@ fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
 }
 
 /// The first half as they are, and of the others as many, spread: near the start a step more or less costs most.
-fn thinned(mut setups: Vec<Setup>, count: usize) -> Vec<Setup> {
+fn thinned<T>(mut setups: Vec<T>, count: usize) -> Vec<T> {
     if setups.len() <= count {
         return setups;
     }
     let others = setups.split_off(count / 2);
     let wanted = count - setups.len();
     let last = others.len() - 1;
-    let chosen: Vec<usize> = (1..=wanted).map(|index| index * last / wanted).collect();
+    let chosen: Vec<usize> = (0..wanted).map(|index| index * last / (wanted - 1)).collect();
     setups.extend(others.into_iter().enumerate().filter(|(index, _)| chosen.contains(index)).map(|(_, setup)| setup));
     setups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thinned;
+
+    #[test]
+    fn the_first_half_the_next_and_the_last_are_kept() {
+        assert_eq!(thinned((0..16).collect(), 16).len(), 16);
+        let kept: Vec<usize> = thinned((0..30).collect(), 16);
+        assert_eq!(kept[..9], [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!((kept.len(), kept.last()), (16, Some(&29)));
+    }
 }

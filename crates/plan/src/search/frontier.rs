@@ -4,7 +4,6 @@ use vramfit_step::training::Run;
 
 use super::Plan;
 use super::cells::Cell;
-use super::nothing::Lean;
 use super::walk::Free;
 use crate::control::Control;
 use crate::setup::Setup;
@@ -27,8 +26,6 @@ pub struct Seen {
     pub points: Vec<Point>,
     /// Setups that fit, need less than the best plan and take longer.
     pub plans: Vec<(Setup, Run)>,
-    /// What needs the least of all.
-    pub leanest: Option<Lean>,
 }
 
 /// Cells that are simulated for it where the model is small.
@@ -62,33 +59,25 @@ pub fn frontier(
     let runs = control.map(&chosen, |(slowdown, setup)| {
         let run = bench.run_free(setup, control)?;
         let taken = bench.device.taken(&run);
-        Some((Point { taken, slowdown: *slowdown, fits: taken <= capacity }, run))
+        Some(Point { taken, slowdown: *slowdown, fits: taken <= capacity })
     });
-    let mut seen: Vec<(Point, &Setup, Run)> = chosen
-        .iter()
-        .zip(runs)
-        .filter_map(|((_, setup), seen)| seen.flatten().map(|(point, run)| (point, setup, run)))
-        .collect();
-    let leanest = seen.iter().min_by_key(|(point, ..)| point.taken).map(|(point, setup, run)| Lean {
-        setup: (*setup).clone(),
-        taken: point.taken,
-        run: run.clone(),
-    });
+    let mut seen: Vec<(Point, &Setup)> =
+        chosen.iter().zip(runs).filter_map(|((_, setup), point)| point.flatten().map(|point| (point, setup))).collect();
     seen.sort_by(|one, other| one.0.slowdown.total_cmp(&other.0.slowdown).then(one.0.taken.cmp(&other.0.taken)));
     let mut least = u64::MAX;
-    seen.retain(|(point, ..)| {
+    seen.retain(|(point, _)| {
         let is_better = point.taken < least;
         least = least.min(point.taken);
         is_better
     });
-    let mut points: Vec<Point> = seen.iter().map(|(point, ..)| *point).collect();
+    let mut points: Vec<Point> = seen.iter().map(|(point, _)| *point).collect();
     let mut plans = Vec::new();
     if let Some(best) = best {
         let taken = bench.device.taken(&best.run);
         let slower: Vec<&Setup> = seen
             .iter()
-            .filter(|(point, ..)| point.fits && point.taken < taken && point.slowdown > best.slowdown)
-            .map(|(_, setup, _)| *setup)
+            .filter(|(point, _)| point.fits && point.taken < taken && point.slowdown > best.slowdown)
+            .map(|(_, setup)| *setup)
             .collect();
         let spread: Vec<&Setup> = (0..RUNNERS_UP.min(slower.len()))
             .map(|index| {
@@ -102,5 +91,5 @@ pub fn frontier(
         points.push(Point { taken, slowdown: best.slowdown, fits: true });
         points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));
     }
-    Seen { points, plans, leanest }
+    Seen { points, plans }
 }

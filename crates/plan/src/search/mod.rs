@@ -117,22 +117,25 @@ pub fn plan<'m>(
     let free = walk::Free::new(bench, start);
     // The groups wait at different times; what one leaves idle serves the others.
     let group = |effect: &Effect| {
-        let cells = cells::cells(bench, start, *effect, max_batch, control);
-        let walked = walk::walk(bench, start, &free, &cells, control);
+        let mut cells = cells::cells(bench, start, *effect, max_batch, control);
+        let mut walked = walk::walk(bench, start, &free, &cells, control);
+        if *effect == Effect::Training && walked.best.is_none() {
+            cells = cells::last_resorts(bench, start, control);
+            let again = walk::walk(bench, start, &free, &cells, control);
+            walked = walk::Walked { candidates: walked.candidates + again.candidates, ..again };
+        }
         let best = walked.best.map(|found| refine(bench, start, found, control));
         let best = best.and_then(|(setup, run)| make(bench, start, peaks, (setup, run), control));
         let seen = frontier::frontier(bench, &free, &cells, &walked.slowdowns, best.as_ref(), control);
         let others = control.map(&seen.plans, |plan| make(bench, start, peaks, plan.clone(), control));
         let others = others.into_iter().flatten().flatten().collect();
         let (frontier, candidates) = (seen.points, walked.candidates);
-        (Group { effect: *effect, best, others, frontier, candidates }, seen.leanest)
+        Group { effect: *effect, best, others, frontier, candidates }
     };
-    let (found, tricks) =
+    let (groups, tricks) =
         parallel::both(|| parallel::map(&Effect::ALL, group), || table::table(bench, start, peaks, control));
-    let (groups, leanest): (Vec<Group>, Vec<Option<nothing::Lean>>) = found.into_iter().unzip();
-    let leanest = leanest.into_iter().reduce(nothing::leaner).flatten();
     let fits = groups.iter().any(|group| group.best.is_some());
-    let nothing = if fits { None } else { nothing::nothing(bench, start, leanest, others, control) };
+    let nothing = if fits { None } else { nothing::nothing(bench, start, &free, others, control) };
     Ok(Answer {
         start: start.clone(),
         judged,

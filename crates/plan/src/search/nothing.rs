@@ -3,6 +3,8 @@
 use vramfit_step::judgement::Device;
 use vramfit_step::training::Run;
 
+use super::cells::corners;
+use super::walk::Free;
 use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -21,7 +23,7 @@ pub struct Lean {
 /// That nothing fits.
 #[derive(Clone, Debug)]
 pub struct Nothing {
-    /// What needs the least of all that was tried.
+    /// What needs the least.
     pub leanest: Lean,
     /// Bytes that are missing for it.
     pub missing: u64,
@@ -40,23 +42,15 @@ pub struct GpuThatDoes {
     pub capacity: u64,
 }
 
-/// The one that needs less.
-pub fn leaner(one: Option<Lean>, other: Option<Lean>) -> Option<Lean> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other.taken < one.taken { other } else { one }),
-        (one, other) => one.or(other),
-    }
-}
-
 /// What is missing.
 pub fn nothing<'m>(
     bench: &Workbench<'m>,
     start: &Setup,
-    leanest: Option<Lean>,
+    free: &Free,
     gpus: &[Device<'m>],
     control: &Control,
 ) -> Option<Nothing> {
-    let leanest = leanest?;
+    let leanest = leanest(bench, start, free, control)?;
     let capacity = bench.device.capacity()?.low;
     Some(Nothing {
         missing: leanest.taken.saturating_sub(capacity),
@@ -64,6 +58,18 @@ pub fn nothing<'m>(
         gpu_for_start: smallest(bench, start, gpus, control),
         leanest,
     })
+}
+
+/// What needs the least, with all free tricks.
+fn leanest(bench: &Workbench<'_>, start: &Setup, free: &Free, control: &Control) -> Option<Lean> {
+    let lean = |setup: &Setup| -> Option<Lean> {
+        let setup = free.leanest(bench, setup);
+        let run = bench.run_free(&setup, control)?;
+        Some(Lean { taken: bench.device.taken(&run), setup, run })
+    };
+    // Also where the search has been stopped there is one.
+    let found = control.map(&corners(bench, start), lean);
+    found.into_iter().flatten().flatten().min_by_key(|lean| lean.taken).or_else(|| lean(start))
 }
 
 /// The GPU with the least memory on which a setup fits.

@@ -17,7 +17,7 @@ use crate::workbench::Workbench;
 
 pub use family::{Member, family};
 pub use refine::refine;
-pub use tree::{ModuleTree, batch_norms, has_batch_norm, modules};
+pub use tree::{ModuleTree, batch_norms, modules, updates_buffers};
 
 /// The cheapest subset of modules with which a setup fits, nothing else changed; `None` where none makes it fit.
 pub fn cheapest(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Option<(Setup, Run)> {

@@ -19,7 +19,12 @@ pub struct Node {
     pub children: Vec<usize>,
     /// Whether it may be checkpointed.
     pub may: bool,
+    /// Why it may not run twice, if it may not.
+    reason: Option<&'static str>,
 }
+
+/// Of modules that only look at or count something.
+const NOTHING_SAVED: &str = "no module saves anything for the backward pass";
 
 /// All calls of modules with a path, in order of their ends; the model itself is no node.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +33,6 @@ pub struct ModuleTree {
     pub nodes: Vec<Node>,
     /// Those within no other.
     pub roots: Vec<usize>,
-    reason: Option<&'static str>,
 }
 
 impl ModuleTree {
@@ -42,9 +46,27 @@ impl ModuleTree {
         self.nodes.iter().any(|node| node.may)
     }
 
-    /// Why some may not.
-    pub fn why_not(&self) -> Option<&'static str> {
-        self.reason
+    /// The outermost modules that may, in the order of their calls.
+    pub fn outermost(&self) -> Vec<&str> {
+        let mut found: Vec<&Node> = Vec::new();
+        let mut open: Vec<usize> = self.roots.clone();
+        while let Some(at) = open.pop() {
+            let node = &self.nodes[at];
+            if node.may {
+                found.push(node);
+            } else {
+                open.extend(&node.children);
+            }
+        }
+        found.sort_by_key(|node| node.steps.0);
+        found.into_iter().map(|node| node.path.as_str()).collect()
+    }
+
+    /// Why the modules of these names may not; where no names are given, why any may not.
+    pub fn why_not(&self, paths: &[String]) -> Option<&'static str> {
+        let asked = self.nodes.iter().filter(|node| paths.is_empty() || paths.contains(&node.path));
+        let reasons: Vec<&str> = asked.filter_map(|node| node.reason).collect();
+        reasons.iter().find(|reason| **reason != NOTHING_SAVED).or(reasons.first()).copied()
     }
 }
 
@@ -71,7 +93,6 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
                         let steps = (first, index);
                         let meets_own = own.iter().any(|own| own.0 <= index && first <= own.1);
                         let reason = lives.why_not(bound, steps, results);
-                        tree.reason = tree.reason.or(reason);
                         let may = !meets_own && reason.is_none();
                         tree.nodes.push(Node {
                             path: path.to_owned(),
@@ -79,6 +100,7 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
                             steps,
                             children,
                             may,
+                            reason,
                         });
                         vec![tree.nodes.len() - 1]
                     }
@@ -146,7 +168,8 @@ impl Lives {
                     for id in call.results.iter().flatten() {
                         let is_later = self.used.get(id).is_some_and(|&used| used > last);
                         let is_inside = self.made.get(id).is_some_and(|&made| made >= first);
-                        if is_inside && is_later && !results.contains(id) && !self.casts.contains(id) {
+                        let is_left_behind = is_inside && is_later && id.0 as usize >= given;
+                        if is_left_behind && !results.contains(id) && !self.casts.contains(id) {
                             return Some(
                                 "modules leave tensors behind that are no results of theirs, such as a cache of keys and \
                                  values: running them again would change them (set use_cache=False and capture again)",
@@ -167,7 +190,7 @@ impl Lives {
                 _ => {}
             }
         }
-        (!saves).then_some("no module saves anything for the backward pass")
+        (!saves).then_some(NOTHING_SAVED)
     }
 }
 
@@ -196,16 +219,21 @@ pub fn batch_norms(bound: &Bound<'_>) -> usize {
     bound.steps.iter().filter(is_norm).count()
 }
 
-/// Whether what is checkpointed has a batch norm in it.
-pub fn has_batch_norm(bound: &Bound<'_>, choice: &Choice) -> bool {
+/// Whether what is checkpointed writes into buffers, as batch norms do.
+pub fn updates_buffers(bound: &Bound<'_>, choice: &Choice) -> bool {
     let Ok(regions) = regions(bound, choice) else { return false };
-    let places: BTreeSet<usize> = bound
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| matches!(step, BoundStep::Call(call) if is_batch_norm(bound.operator_name(call))))
-        .map(|(place, _)| place)
-        .collect();
+    let parameters = bound.model.parameters.len();
+    let buffers = parameters..parameters + bound.model.buffers.len();
+    let updates = |step: &BoundStep<'_>| match step {
+        BoundStep::Call(call) => {
+            let name = bound.operator_name(call);
+            let is_buffer = |id: &TensorId| buffers.contains(&(id.0 as usize));
+            is_batch_norm(name) || (is_in_place(name) && call.results.iter().flatten().any(is_buffer))
+        }
+        _ => false,
+    };
+    let places: BTreeSet<usize> =
+        bound.steps.iter().enumerate().filter(|(_, step)| updates(step)).map(|(place, _)| place).collect();
     regions
         .iter()
         .filter(|region| region.is_checkpointed)

@@ -2,9 +2,10 @@
 
 use vramfit_step::checkpoint::{Choice, block_names};
 
-use super::Trick;
+use super::{Finding, Trick};
+use crate::control::Control;
 use crate::effect::Effect;
-use crate::selective::{has_batch_norm, modules};
+use crate::selective::{ModuleTree, modules, updates_buffers};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -34,22 +35,23 @@ impl Trick for Checkpointing {
         }
         let bound = bench.bind(start).ok_or("the model cannot be bound")?;
         let tree = modules(&bound);
-        let blocks: Vec<String> = block_names(&bound).into_iter().filter(|name| tree.may_checkpoint(name)).collect();
-        if blocks.is_empty() {
-            return if tree.any() {
-                Ok(Vec::new())
-            } else {
-                Err(tree.why_not().unwrap_or("no module saves anything for the backward pass").to_owned())
-            };
-        }
-        let every = |step: usize| -> Setup {
+        let mut blocks = whole_blocks(&block_names(&bound), &tree);
+        let every = |step: usize, names: &[String]| -> Setup {
             let mut setup = start.clone();
-            let names = blocks.iter().step_by(step).cloned().collect();
+            let names = names.iter().step_by(step).cloned().collect();
             setup.training.checkpoint = Choice::Modules(names);
             setup
         };
-        let mut setups = vec![every(1)];
-        setups.extend([2, 3, 4].into_iter().filter(|step| blocks.len() > *step).map(every));
+        if blocks.is_empty() {
+            blocks.extend(tree.outermost().into_iter().map(str::to_owned));
+            return if blocks.is_empty() {
+                Err(tree.why_not(&[]).unwrap_or("the model has no modules within it").to_owned())
+            } else {
+                Ok(vec![every(1, &blocks)])
+            };
+        }
+        let mut setups = vec![every(1, &blocks)];
+        setups.extend([2, 3, 4].into_iter().filter(|step| blocks.len() > *step).map(|step| every(step, &blocks)));
         Ok(setups)
     }
 
@@ -68,11 +70,26 @@ impl Trick for Checkpointing {
 
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let bound = bench.bind(setup)?;
-        has_batch_norm(&bound, &setup.training.checkpoint).then(|| {
-            "a checkpointed batch norm updates its running statistics twice a step: they follow the data faster"
+        updates_buffers(&bound, &setup.training.checkpoint).then(|| {
+            "buffers such as a batch norm's running statistics are updated twice a step where they are checkpointed: they \
+             follow the data faster"
                 .to_owned()
         })
     }
+
+    fn findings(&self, bench: &Workbench<'_>, start: &Setup, _control: &Control) -> Vec<Finding> {
+        let Some(bound) = bench.bind(start) else { return Vec::new() };
+        let (tree, blocks) = (modules(&bound), block_names(&bound));
+        let is_refused = !blocks.is_empty() && whole_blocks(&blocks, &tree).is_empty() && tree.any();
+        let reason = tree.why_not(&blocks).filter(|_| is_refused);
+        let what = reason.map(|reason| format!("no block as a whole, only parts of them: {reason}"));
+        what.into_iter().map(|what| Finding { what, bytes: None }).collect()
+    }
+}
+
+/// The blocks that may be checkpointed as a whole.
+fn whole_blocks(blocks: &[String], tree: &ModuleTree) -> Vec<String> {
+    blocks.iter().filter(|name| tree.may_checkpoint(name)).cloned().collect()
 }
 
 /// Names with what they share written once: `encoder.layer.{0..5}`, and how many there are.

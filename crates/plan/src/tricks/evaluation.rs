@@ -13,7 +13,7 @@ use crate::workbench::Workbench;
 /// See the module.
 pub struct Evaluation;
 
-/// The multiples of the training's batch that are tried.
+/// The multiples of the training's batch that are tried, and the parts of it where it is too large itself.
 const MULTIPLES: i64 = 64;
 
 impl Trick for Evaluation {
@@ -43,38 +43,49 @@ impl Trick for Evaluation {
         };
         let peak = training.peak().map_or(0, |phase| phase.peak.allocated);
         let between = training.phases.last().map_or(0, |phase| phase.allocated);
-        let adds = |multiple: i64| -> Option<u64> {
-            let mut setup = bench.with_batch(start, batch * multiple)?;
+        let adds_no_peak = |batch: i64| -> Option<u64> {
+            let mut setup = bench.with_batch(start, batch)?;
             setup.variant = evaluating;
-            bench.run_free(&setup, control).map(|run| beyond_weights(&run))
+            setup.training.lets_go = true;
+            let added = added(&bench.run_free(&setup, control)?);
+            (between + added <= peak && !control.is_stopped()).then_some(added)
         };
-        let mut best = None;
-        for multiple in 1..=MULTIPLES {
-            match adds(multiple) {
-                Some(added) if between + added <= peak && !control.is_stopped() => best = Some((multiple, added)),
-                _ => break,
-            }
-        }
-        vec![match best {
-            Some((multiple, added)) => Finding {
-                what: format!(
-                    "up to batch {} (in multiples of {batch}, all tried up to it), no_grad adds less than the training's \
-                     own peak",
+        let found = (1..=MULTIPLES).map_while(|multiple| Some((multiple, adds_no_peak(batch * multiple)?))).last();
+        let smaller = || (1..=MULTIPLES).map(|part| batch / (part + 1)).take_while(|&part| part > 0);
+        let (what, bytes) = match found {
+            Some((multiple, added)) => {
+                let more = if multiple == MULTIPLES { "; larger ones were not tried" } else { "" };
+                let what = format!(
+                    "up to batch {} (in multiples of {batch}, all tried up to it{more}), no_grad adds less than the \
+                     training's own peak",
                     batch * multiple
+                );
+                (what, Some(added))
+            }
+            None => match smaller().find_map(|part| Some((part, adds_no_peak(part)?))) {
+                Some((part, added)) => {
+                    let what = format!(
+                        "at batch {batch} evaluation needs more than the training's peak; at batch {part} it adds nothing \
+                         to it"
+                    );
+                    (what, Some(added))
+                }
+                None => (
+                    format!("evaluation needs more than the training's peak, at batch {batch} and at smaller ones"),
+                    None,
                 ),
-                bytes: Some(added as i64),
             },
-            None => Finding {
-                what: format!("at batch {batch} evaluation needs more than the training's peak: take a smaller one"),
-                bytes: None,
-            },
-        }]
+        };
+        vec![Finding { what, bytes: bytes.map(|bytes| bytes as i64) }]
     }
 }
 
-/// What evaluation holds at its peak beside the weights.
-fn beyond_weights(run: &Run) -> u64 {
-    let peak = run.phases.iter().filter(|phase| phase.phase != Phase::Build).map(|phase| phase.peak);
-    let beyond = peak.map(|peak| peak.allocated - peak.account.requested[Category::Parameters as usize]);
-    beyond.max().unwrap_or(0)
+/// What evaluation adds at its peak to what a training process holds between steps: all but the weights and the libraries'
+/// workspaces, which are there already. Those and the inputs are what is left when it has ended.
+fn added(run: &Run) -> u64 {
+    let end = run.phases.last().map_or(0, |phase| phase.allocated);
+    let peaks = run.phases.iter().filter(|phase| phase.phase != Phase::Build).map(|phase| phase.peak);
+    let added =
+        peaks.map(|peak| (peak.allocated + peak.account.requested[Category::Inputs as usize]).saturating_sub(end));
+    added.max().unwrap_or(0)
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vramfit_graph::model::{Argument, Call, Model, Operator, Step, Tensor, TensorId, Variant};
+use vramfit_graph::model::{Argument, Call, Model, Operator, Size, Step, Tensor, TensorId, Variant};
 use vramfit_step::checkpoint::Choice;
 
 use super::Trick;
@@ -172,7 +172,8 @@ fn legal(model: &Model, variant: &Variant) -> BTreeMap<u32, usize> {
                 let is_known = ACTIVATIONS
                     .iter()
                     .any(|(known, name, _)| known == class && *name == model.operators[call.operator as usize].name);
-                if is_known && model.modules[module as usize].path.is_some() && facts.may_overwrite(place, call) {
+                let may = is_known && is_one_to_one(call) && facts.may_overwrite(place, call);
+                if may && model.modules[module as usize].path.is_some() {
                     found.insert(module, place);
                 }
             }
@@ -182,6 +183,15 @@ fn legal(model: &Model, variant: &Variant) -> BTreeMap<u32, usize> {
     // A module that is called twice has one attribute for both.
     found.retain(|module, _| called.get(module) == Some(&1));
     found
+}
+
+/// Whether the input's sign can be told from the result's, without which PyTorch refuses the gradient: no slope or scale below 0.
+fn is_one_to_one(call: &Call) -> bool {
+    call.arguments[1..].iter().all(|argument| match argument {
+        Argument::Float(value) => *value >= 0.0,
+        Argument::Int(Size::Known(value)) => *value >= 0,
+        _ => true,
+    })
 }
 
 /// What is known of a variant's tensors.

@@ -48,18 +48,26 @@ impl Trick for LossItem {
                 bytes: Some((outputs(backward) * ITERATIONS) as i64),
             });
         }
-        // What a forward pass leaves behind is what a graph holds that no backward pass has freed.
-        if let Some(at) = run.phases.iter().rposition(|report| report.phase == Phase::Forward)
-            && let (Some(before), forward) = (at.checked_sub(1).map(|before| &run.phases[before]), &run.phases[at])
-        {
-            let held = forward.allocated.saturating_sub(before.allocated);
+        if let Some(graph) = graph_bytes(bench, start, control) {
             found.push(Finding {
-                what: "total = total + loss, with backward only at the end or retain_graph=True: the graph of each \
-                       iteration stays; for one iteration"
-                    .to_owned(),
-                bytes: Some(held as i64),
+                what: format!(
+                    "total = total + loss, with backward only at the end or retain_graph=True: the graph of each \
+                     iteration stays, for {ITERATIONS} of them"
+                ),
+                bytes: Some(graph.saturating_mul(ITERATIONS) as i64),
             });
         }
         found
     }
+}
+
+/// What a graph holds that no backward pass has freed: what a forward pass leaves behind where nothing of an earlier one goes
+/// while it runs, neither gradients nor outputs, and the libraries have their workspaces already.
+fn graph_bytes(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Option<u64> {
+    let mut setup = start.clone();
+    setup.training.lets_go = true;
+    setup.training.sets_to_none = false;
+    let run = bench.run_free(&setup, control)?;
+    let at = run.phases.iter().rposition(|report| report.phase == Phase::Forward)?;
+    Some(run.phases[at].allocated.saturating_sub(run.phases[at.checked_sub(1)?].allocated))
 }

@@ -27,9 +27,8 @@ impl Trick for SmallerBatch {
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         let batch = bench.batch_of(start).ok_or("the model was captured without a batch size to choose")?;
-        let mut smaller: Vec<i64> = (1..=6).map(|halvings| batch >> halvings).filter(|&batch| batch > 0).collect();
-        smaller.dedup();
-        let setups: Vec<Setup> = smaller.into_iter().filter_map(|batch| bench.with_batch(start, batch)).collect();
+        let smaller = (1..i64::BITS).map(|halvings| batch >> halvings).take_while(|&batch| batch > 0);
+        let setups: Vec<Setup> = smaller.filter_map(|batch| bench.with_batch(start, batch)).collect();
         if setups.is_empty() { Err("the batch is one sample already".to_owned()) } else { Ok(setups) }
     }
 
