@@ -192,6 +192,8 @@ fn a_range_names_what_makes_it() {
     let causes = report["reserved_range"]["by"].to_string();
     assert!(causes.contains("guessed workspaces") && !causes.contains("cuDNN"), "{causes}");
     let (_, report) = estimate(&capture("bert-small"), &[]);
+    assert_eq!(report["range"]["by"], serde_json::json!(["the order of addresses"]));
+    let (_, report) = estimate(&capture("mlp-relu"), &[]);
     assert!(report["range"]["by"].is_null() && report["range"]["low"] == report["range"]["high"]);
 }
 
