@@ -435,6 +435,7 @@ def test_auxiliary_outputs_and_nested_targets(tmp_path):
     )
     variant = contents["variants"][0]
     assert variant["outputs"]["class"] == "dict" and variant["outputs"]["items"]["b"]["items"] == ["%2", None]
+    assert variant["outputs"]["keys"] is True
     assert [entry["name"] for entry in contents["targets"]] == ["targets.a", "targets.b"]
 
 

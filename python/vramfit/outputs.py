@@ -19,7 +19,9 @@ def describe(value: Any, recorder: Recorder, depth: int = 8) -> Any:
         return None
     if isinstance(value, dict):
         items = {str(key): describe(item, recorder, depth - 1) for key, item in value.items()}
-        return {"class": type(value).__name__, "items": items}
+        # Hugging Face's outputs are dictionaries whose items are attributes too.
+        has_attributes = all(getattr(value, str(key), None) is item for key, item in value.items())
+        return {"class": type(value).__name__, "keys": not has_attributes, "items": items}
     if isinstance(value, (list, tuple)):
         return {"class": type(value).__name__, "items": [describe(item, recorder, depth - 1) for item in value]}
     own = getattr(value, "__dict__", None)

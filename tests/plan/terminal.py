@@ -53,6 +53,15 @@ def narrow(vramfit):
         terminal.until(r"(?m)^>\s*\Z")
 
 
+def unsized(vramfit):
+    """A terminal that reports no columns is taken for one of 80."""
+    with Terminal(os.environ) as terminal:
+        terminal.run("clear; stty cols 0; " + command(vramfit, *LONG) + " > /dev/null; stty cols 80")
+        terminal.until(PROGRESS)
+        terminal.keys("C-c")
+        terminal.until(r"(?m)^>\s*\Z")
+
+
 def plain(vramfit):
     """Text for people ends at 80 columns, and without a terminal there are neither colours nor progress."""
     with Terminal(os.environ) as terminal:
@@ -66,6 +75,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         stopped(vramfit, pathlib.Path(folder))
     narrow(vramfit)
+    unsized(vramfit)
     plain(vramfit)
     print(f"{Terminal.count} terminals: plan's progress, Ctrl-C, and what is left of them")
 

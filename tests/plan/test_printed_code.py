@@ -1,8 +1,10 @@
 """The code that `vramfit plan` prints runs as it stands, and tricks without effect give the plain loop's gradients."""
 
+import dataclasses
 import json
 import os
 import subprocess
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -180,6 +182,104 @@ def test_plans_without_effect_give_the_same_gradients(captures, plain, name):
         if found["effect"] == "none":
             assert batch == BATCH
             assert_same(values, plain[name])
+
+
+class Returning(nn.Module):
+    """Gives its loss or its logits in one of the ways models do."""
+
+    def __init__(self, pack):
+        super().__init__()
+        self.hidden = nn.Linear(32, 64)
+        self.head = nn.Linear(64, 10)
+        self.pack = pack
+
+    def forward(self, x, labels=None):
+        hidden = torch.relu(self.hidden(x))
+        logits = self.head(hidden)
+        loss = None if labels is None else loss_function(logits, labels)
+        return self.pack(loss, logits, hidden)
+
+
+@dataclasses.dataclass
+class Returned:
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+class Keyed(dict):
+    """A dictionary under another name, without attributes."""
+
+
+WITH_LOSS = {
+    "outputs[0]": lambda loss, logits, hidden: (loss, logits),
+    "outputs": lambda loss, logits, hidden: loss,
+    'outputs["loss"]': lambda loss, logits, hidden: {"logits": logits, "loss": loss},
+    "outputs.loss": lambda loss, logits, hidden: Returned(loss, logits),
+    "outputs['loss']": lambda loss, logits, hidden: Keyed(loss=loss, logits=logits),
+}
+
+
+def run_returning(code, pack, inputs, targets=None):
+    torch.manual_seed(0)
+    model = Returning(pack)
+    batches = [inputs if targets is None else (inputs, targets)]
+    names = {"model": model, "batches": batches}
+    exec(compile(code.replace('device = "cuda"', 'device = "cpu"'), "printed", "exec"), names)
+    return {key: weight.grad for key, weight in model.named_parameters()}
+
+
+@pytest.mark.parametrize("way", WITH_LOSS)
+def test_a_returned_loss_is_taken_from_where_the_model_has_it(tmp_path, way):
+    inputs = {"x": torch.randn(8, 32), "labels": torch.randint(0, 10, (8,))}
+    vramfit.capture(Returning(WITH_LOSS[way]), inputs, str(tmp_path / "model.vramfit"))
+    code = plan(tmp_path, "model", "--vram", "1GiB", "--optimizer", "sgd")["start"]["code"]
+    accessor = way.replace("'", '"')
+    assert f"    loss = {accessor}\n" in code, code
+    found = run_returning(code, WITH_LOSS[way], inputs)
+    torch.manual_seed(0)
+    model = Returning(lambda loss, logits, hidden: loss)
+    model(**inputs).backward()
+    assert_same(found, {key: weight.grad for key, weight in model.named_parameters()})
+
+
+ADDED = {
+    "outputs": (lambda loss, logits, hidden: logits, (8, 32)),
+    # As torchvision's segmentation models.
+    'outputs["out"]': (lambda loss, logits, hidden: OrderedDict(out=logits, aux=hidden), (8, 32)),
+    # The first one, though lists let go of their last one first.
+    "outputs[0]": (lambda loss, logits, hidden: (logits, hidden), (8, 32)),
+    "outputs.flatten(0, 1)": (lambda loss, logits, hidden: logits, (8, 5, 32)),
+    "outputs[0].flatten(0, 1)": (lambda loss, logits, hidden: [logits, hidden], (8, 5, 32)),
+}
+
+
+@pytest.mark.parametrize("way", ADDED)
+def test_an_added_loss_takes_the_first_output_from_where_the_model_has_it(tmp_path, way):
+    pack, shape = ADDED[way]
+    inputs, targets = {"x": torch.randn(shape)}, torch.randint(0, 10, shape[:-1])
+    vramfit.capture(Returning(pack), inputs, str(tmp_path / "model.vramfit"))
+    for flags in ((), ("--accumulate", "2", "--inputs", "fresh", "--amp", "bf16", "--outputs", "released")):
+        start = plan(tmp_path, "model", "--vram", "1GiB", "--optimizer", "sgd", *flags)["start"]
+        code = start["code"]
+        assert way in code and all(len(line) <= 80 for line in code.splitlines()), code
+        found = run_returning(code, pack, inputs, targets)
+        assert all(value is not None for value in found.values())
+    estimate = [os.environ["VRAMFIT"], "estimate", str(tmp_path / "model.vramfit"), "--json"]
+    holders = json.loads(subprocess.run(estimate, capture_output=True, text=True, check=True).stdout)["holders"]
+    target = next(holder for holder in holders if holder["module"] == "the added loss's target")
+    assert target["bytes"] == -(-8 * targets.numel() // 512) * 512
+
+
+@pytest.mark.parametrize("name", ("sgd", "nesterov", "adam", "adagrad", "adadelta", "rmsprop", "adamax", "nadam", "radam", "adafactor"))
+def test_a_weight_decay_is_written_as_torch_takes_it(captures, plain, name):
+    flags = ("--optimizer", name, "--weight-decay", "--cudnn-benchmark")
+    before = torch.backends.cudnn.benchmark
+    start = plan(captures, "blocks", "--vram", "1GiB", *flags)["start"]
+    found, names = gradients("blocks", start["code"], start["settings"])
+    assert names["optimizer"].param_groups[0]["weight_decay"] == 0.01
+    assert torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before
+    assert_same(found, plain["blocks"])
 
 
 def test_only_activations_whose_input_nobody_needs_are_in_place(captures, plain):

@@ -84,12 +84,13 @@ impl Calibration {
             compute: self.compute_capability.parse().unwrap_or(ComputeCapability::new(0, 0)),
             memory: self.capacity,
             multiprocessors: self.multiprocessors,
-            bandwidth: 0.0,
+            bandwidth: None,
             flop_rates: FlopRates::default(),
             seen_by_cuda: None,
             seen_by_cuda_source: None,
             context: None,
             measured_workspaces: None,
+            newest: None,
             aliases: Vec::new(),
         };
         self.apply(&mut gpu);

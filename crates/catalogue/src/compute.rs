@@ -1,4 +1,4 @@
-//! What follows from a GPU's compute capability: how PyTorch 2.11 treats it, and which PyTorch still runs on it.
+//! What follows from a GPU's compute capability: how PyTorch 2.11 treats it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,15 +19,6 @@ pub struct Workspaces {
     pub blas: u64,
     /// Of cuBLASLt.
     pub blas_lt: u64,
-}
-
-/// The newest PyTorch whose wheels run on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// The last release of PyTorch, or `None` where none has dropped it yet.
-    pub torch: Option<&'static str>,
-    /// The CUDA of the newest wheels that have its kernels.
-    pub cuda: &'static str,
 }
 
 impl ComputeCapability {
@@ -80,16 +71,6 @@ impl ComputeCapability {
         (ComputeCapability::new(5, 0)..=ComputeCapability::new(12, 1)).contains(&self)
     }
 
-    /// The newest PyTorch for it. CUDA 13 has no compute capability below 7.5; PyTorch's CUDA 12.6 wheels have them up to
-    /// release 2.14 and go with 2.15 (pytorch/pytorch#190385).
-    pub fn newest(self) -> Newest {
-        if self < ComputeCapability::new(7, 5) {
-            Newest { torch: Some("2.14"), cuda: "12.6" }
-        } else {
-            Newest { torch: None, cuda: "13.2" }
-        }
-    }
-
     /// Whether torch 2.11's default wheels, built with CUDA 13.0, run on it.
     pub fn runs_cuda_13(self) -> bool {
         self >= ComputeCapability::new(7, 5)
@@ -134,11 +115,5 @@ mod tests {
         assert!(hopper.prefers_cudnn_attention() && hopper.has_wide_flash_backward());
         assert!(ComputeCapability::new(10, 3).prefers_cudnn_attention());
         assert!(!ComputeCapability::new(12, 0).prefers_cudnn_attention());
-    }
-
-    #[test]
-    fn volta_is_the_last_without_cuda_13() {
-        assert_eq!(ComputeCapability::new(7, 0).newest(), Newest { torch: Some("2.14"), cuda: "12.6" });
-        assert_eq!(ComputeCapability::new(7, 5).newest().torch, None);
     }
 }

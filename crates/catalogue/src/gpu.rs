@@ -20,8 +20,8 @@ pub struct Gpu {
     pub memory: u64,
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Memory bandwidth in GB/s.
-    pub bandwidth: f64,
+    /// Memory bandwidth in GB/s, where it is known.
+    pub bandwidth: Option<f64>,
     /// What it computes.
     pub flop_rates: FlopRates,
     /// Bytes that CUDA says it has, where that is known.
@@ -32,8 +32,19 @@ pub struct Gpu {
     pub context: Option<Context>,
     /// cuBLAS's workspaces, where they have been measured; else what PyTorch's code says of its compute capability.
     pub measured_workspaces: Option<Workspaces>,
+    /// The newest PyTorch for it, where that is known.
+    pub newest: Option<Newest>,
     /// Other names.
     pub aliases: Vec<String>,
+}
+
+/// The newest PyTorch whose wheels run on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The last release of PyTorch, or `None` where none has dropped it yet.
+    pub torch: Option<String>,
+    /// The CUDA of the newest wheels that have its kernels.
+    pub cuda: String,
 }
 
 /// TFLOP/s by element type, dense; `None` where the GPU has no such arithmetic.

@@ -12,6 +12,6 @@ mod table;
 
 pub use calibration::Calibration;
 pub use compute::ComputeCapability;
-pub use gpu::{Context, FlopRates, Gpu};
+pub use gpu::{Context, FlopRates, Gpu, Newest};
 pub use lookup::{Catalogue, UnknownGpu};
 pub use table::TableError;

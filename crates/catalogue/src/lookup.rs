@@ -51,7 +51,13 @@ impl Catalogue {
         let name = if calibration.name.is_empty() { "unnamed" } else { &calibration.name };
         match self.position(name) {
             Some(index) => calibration.apply(&mut self.gpus[index]),
-            None => self.gpus.push(calibration.to_gpu()),
+            None => {
+                let mut gpu = calibration.to_gpu();
+                // Wheels have kernels for compute capabilities, not for GPUs.
+                let like = self.gpus.iter().find(|known| known.compute == gpu.compute);
+                gpu.newest = like.and_then(|known| known.newest.clone());
+                self.gpus.push(gpu);
+            }
         }
     }
 

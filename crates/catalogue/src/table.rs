@@ -1,7 +1,7 @@
 //! Reads the table of GPUs.
 
 use crate::compute::{ComputeCapability, Workspaces};
-use crate::gpu::{Context, FlopRates, Gpu};
+use crate::gpu::{Context, FlopRates, Gpu, Newest};
 
 /// A row that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,7 @@ pub struct TableError {
     pub problem: String,
 }
 
-const FIELDS: usize = 17;
+const FIELDS: usize = 19;
 const MIB: u64 = 1 << 20;
 
 /// Reads all rows.
@@ -41,7 +41,7 @@ fn row(line: &str) -> Result<Gpu, String> {
         compute,
         memory: gibibytes(needed(number(fields[3])?, "GB")?),
         multiprocessors: fields[4].parse().map_err(|_| format!("found `{}` SMs, needed a whole number", fields[4]))?,
-        bandwidth: needed(number(fields[5])?, "GB/s")?,
+        bandwidth: Some(needed(number(fields[5])?, "GB/s")?),
         flop_rates: FlopRates {
             fp64: number(fields[6])?,
             fp32: number(fields[7])?,
@@ -53,8 +53,10 @@ fn row(line: &str) -> Result<Gpu, String> {
         // A GPU whose context was measured had its workspaces measured too: they are what PyTorch's code says.
         measured_workspaces: context.map(|_| -> Workspaces { compute.workspaces() }),
         context,
-        seen_by_cuda_source: text(fields[15]),
-        aliases: fields[16].split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
+        newest: text(fields[16])
+            .map(|cuda| Newest { torch: Some(fields[15]).filter(|torch| *torch != "any").map(str::to_owned), cuda }),
+        seen_by_cuda_source: text(fields[17]),
+        aliases: fields[18].split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
     })
 }
 

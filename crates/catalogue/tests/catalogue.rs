@@ -93,6 +93,25 @@ fn only_the_h200_has_been_measured() {
     assert_eq!((h200.workspaces().blas, h200.workspaces().blas_lt), (33_554_432, 1_048_576));
 }
 
+#[test]
+fn volta_is_the_last_without_cuda_13() {
+    for gpu in catalogue().gpus() {
+        let newest = gpu.newest.as_ref().unwrap();
+        let is_old = gpu.compute < ComputeCapability::new(7, 5);
+        assert_eq!(newest.torch.as_deref(), is_old.then_some("2.14"), "{}", gpu.name);
+        assert_eq!(newest.cuda, if is_old { "12.6" } else { "13.2" }, "{}", gpu.name);
+        assert_eq!(gpu.compute.runs_cuda_13(), !is_old, "{}", gpu.name);
+    }
+}
+
+#[test]
+fn what_cuda_sees_is_open_where_it_depends_on_error_correction() {
+    // PyTorch was seen to name 44.43 GiB with error correction and 47.48 GiB without.
+    let capacity = catalogue().find("RTX 6000 Ada").unwrap().capacity();
+    let gib = |gib: f64| (gib * f64::from(1 << 30)) as u64;
+    assert!(capacity.low <= gib(44.43) && gib(47.48) <= capacity.high);
+}
+
 fn calibration(name: &str) -> Calibration {
     serde_json::from_value(serde_json::json!({
         "name": name, "compute_capability": "8.6", "multiprocessors": 28, "threads_per_multiprocessor": 1536,
@@ -116,5 +135,9 @@ fn a_calibrated_gpu_counts_as_measured() {
 fn a_gpu_that_is_not_in_the_table_joins_it_when_calibrated() {
     let mut catalogue = catalogue();
     catalogue.calibrate(&calibration("NVIDIA Imaginary 1"));
-    assert_eq!(catalogue.find("imaginary 1").unwrap().multiprocessors, 28);
+    let gpu = catalogue.find("imaginary 1").unwrap();
+    assert_eq!(gpu.multiprocessors, 28);
+    // Nobody has measured its bandwidth; wheels are those of its compute capability.
+    assert_eq!(gpu.bandwidth, None);
+    assert_eq!(gpu.newest, catalogue.find("RTX 3060").unwrap().newest);
 }

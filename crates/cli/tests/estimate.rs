@@ -164,6 +164,8 @@ fn the_text_keeps_to_80_columns() {
         &["bert-base", "--batch", "32", "--vram", "3GiB"][..],
         &["gpt2", "--accumulate", "3", "--checkpoint", "blocks", "--mode", "eval"],
         &["llama-1b", "--dtype", "bf16", "--gpu", "RTX 3060"],
+        &["llama-70b", "--amp", "bf16", "--gpu", "RTX PRO 6000 Blackwell"],
+        &["resnet18", "--cudnn-benchmark"],
     ] {
         let mut all = vec!["estimate"];
         all.extend(arguments);
@@ -175,6 +177,38 @@ fn the_text_keeps_to_80_columns() {
             assert!(fits && !line.contains('\u{1b}'), "{line}");
         }
     }
+}
+
+#[test]
+fn a_range_names_what_makes_it() {
+    let model = capture("unet");
+    let (_, report) = estimate(&model, &["--cudnn-benchmark"]);
+    assert_eq!(report["reserved_range"]["by"][0], "cuDNN's choice", "{}", report["reserved_range"]);
+    let (_, text, _) = vramfit(&["estimate", &model, "--cudnn-benchmark"]);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(", by cuDNN's choice"), "{text}");
+    // Convolutions elsewhere than on the GPU that was asked.
+    let (_, report) = estimate(&model, &["--gpu", "RTX 3060"]);
+    let causes = report["reserved_range"]["by"].to_string();
+    assert!(causes.contains("guessed workspaces") && !causes.contains("cuDNN"), "{causes}");
+    let (_, report) = estimate(&capture("bert-small"), &[]);
+    assert_eq!(report["range"]["by"], serde_json::json!(["the order of addresses"]));
+    let (_, report) = estimate(&capture("mlp-relu"), &[]);
+    assert!(report["range"]["by"].is_null() && report["range"]["low"] == report["range"]["high"]);
+}
+
+#[test]
+fn an_added_loss_and_its_target_are_no_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.toml");
+    let layers = r#"layers = ["Linear(64, 64)"]"#;
+    fs::write(&path, format!("input = [\"batch\", 64]\nsizes = {{ batch = 4096 }}\n{layers}\n")).unwrap();
+    let (_, report) = estimate(path.to_str().unwrap(), &[]);
+    let holders = report["holders"].as_array().unwrap();
+    let target = holders.iter().find(|holder| holder["module"] == "the added loss's target").unwrap();
+    // Eight bytes a sample.
+    assert_eq!((&target["category"], &target["bytes"]), (&"inputs".into(), &(4096 * 8).into()), "{target}");
+    assert!(target["op"].is_null() && target["source"].is_null(), "{target}");
 }
 
 #[test]

@@ -34,6 +34,33 @@ fn the_catalogue_tells_of_every_gpu_what_is_known_and_what_is_not() {
 }
 
 #[test]
+fn what_nobody_knows_of_a_calibrated_gpu_is_null_and_a_dash_and_a_long_name_keeps_the_table() {
+    let config = tempfile::tempdir().unwrap();
+    let name = "NVIDIA RTX 9999 Super Long Imaginary Edition";
+    let calibrated = serde_json::json!([{
+        "name": name, "compute_capability": "12.0", "multiprocessors": 200, "capacity": 64_u64 << 30,
+        "blas_workspace": 8_519_680, "blas_lt_workspace": 1 << 20,
+    }]);
+    fs::create_dir(config.path().join("vramfit")).unwrap();
+    fs::write(config.path().join("vramfit/gpus.json"), calibrated.to_string()).unwrap();
+    let (_, catalogue) = json_in(config.path(), &["catalogue"]);
+    let gpu = catalogue["gpus"].as_array().unwrap().iter().find(|gpu| gpu["name"] == name).unwrap();
+    assert!(gpu["bandwidth_gb_s"].is_null(), "{gpu}");
+    let (_, text, _) = vramfit_in(config.path(), &["catalogue"]);
+    let row = text.lines().skip_while(|line| *line != name).nth(1).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells, ["12.0", "64", "64.00", "200", "-", "-", "-", "-", "-"]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // Times are then those of the GPU that was measured, not those of one without any bandwidth.
+    let slowdown = |gpu: &str| {
+        let model = capture("mlp-relu");
+        let (_, answer) = json_in(config.path(), &["plan", &model, "--gpu", gpu]);
+        answer["start"]["seconds"].as_f64().unwrap()
+    };
+    assert!(slowdown(name) < 10.0 * slowdown("H200"));
+}
+
+#[test]
 fn a_gpu_decides_workspaces_capacity_and_verdict() {
     let config = tempfile::tempdir().unwrap();
     let (code, plain) = bert(config.path(), &[]);

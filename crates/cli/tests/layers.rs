@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use common::{good_json, vramfit};
@@ -38,6 +40,15 @@ fn the_rule_of_thumb_stands_beside_the_simulated_peak() {
     let (_, text, _) = vramfit(&["layers", "gpt2"]);
     assert!(text.contains("rule of thumb") && text.contains("simulated peak"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn a_model_without_sizes_to_choose_is_named_without_any() {
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives/tiny-fixed.pt2");
+    let archive = archive.to_str().unwrap();
+    let (code, text, err) = vramfit(&["layers", archive]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(text.lines().next(), Some(archive));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{capture, json, refusal, vramfit};
 
@@ -86,13 +87,88 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
 }
 
 #[test]
+fn each_trick_tells_its_conflicts_its_code_and_what_to_mind() {
+    let (_, out, _) = vramfit(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
+    let tricks = &out[out.find("Each trick alone").unwrap()..];
+    let flat = tricks.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "conflicts: learning rate and schedule, which were chosen for the larger batch",
+        "conflicts: learning rates: another optimizer wants another one",
+        "mind: pure fp16 training overflows at 65,504",
+        "code: DataLoader(dataset, batch_size=…)",
+    ] {
+        assert!(flat.contains(part), "{part}\n{tricks}");
+    }
+    assert_eq!(tricks.matches("    code: ").count(), 15);
+    // Of the plans that are only named too.
+    let (_, answer) = json(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
+    let changes = answer["plans"].as_array().unwrap().iter().flat_map(|plan| plan["changes"].as_array().unwrap());
+    let warnings = changes.filter(|change| change["warning"].is_string()).count();
+    let plans = &out[..out.find("The code of the first plan").unwrap()];
+    assert!(warnings > 0);
+    assert_eq!(plans.matches("mind: ").count(), warnings, "{plans}");
+}
+
+#[test]
+fn a_long_verdict_is_wrapped() {
+    let model = capture("mlp-relu");
+    for gpu in ["RTX 4080", "RTX PRO 6000 Blackwell"] {
+        let (_, out, _) = vramfit(&["plan", &model, "--gpu", gpu]);
+        let long: Vec<&str> = out.lines().filter(|line| line.chars().count() > 80 && *line != model).collect();
+        assert!(long.is_empty(), "{long:?}");
+    }
+}
+
+#[test]
+fn weight_decay_and_cudnn_benchmark_stand_in_the_code() {
+    let model = capture("mlp-relu");
+    let code = |more: &[&str]| {
+        let given = [&["plan", &model, "--vram", "1GiB"], more].concat();
+        json(&given).1["start"]["code"].as_str().unwrap().to_owned()
+    };
+    let plain = code(&["--optimizer", "sgd"]);
+    assert!(!plain.contains("weight_decay") && !plain.contains("cudnn"), "{plain}");
+    assert!(code(&["--optimizer", "sgd", "--weight-decay"]).contains("SGD(model.parameters(), weight_decay=0.01)\n"));
+    // AdamW's own is there anyway.
+    assert!(!code(&["--weight-decay"]).contains("weight_decay"));
+    assert!(code(&["--cudnn-benchmark"]).contains("torch.backends.cudnn.benchmark = True\n"));
+    let long = code(&["--optimizer", "nesterov", "--optimizer-impl", "for-loop", "--weight-decay"]);
+    assert!(long.contains("optimizer = torch.optim.SGD(\n    model.parameters(),\n"), "{long}");
+    assert!(long.lines().all(|line| line.chars().count() <= 80), "{long}");
+}
+
+#[test]
+fn an_archives_code_says_what_to_put_where_the_loss_is() {
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives/tiny-2.8.pt2");
+    let given = ["plan", archive.to_str().unwrap(), "--vram", "1GiB"];
+    let (_, answer) = json(&given);
+    let code = answer["start"]["code"].as_str().unwrap();
+    assert!(code.contains("    # Or what your model has: outputs."), "{code}");
+    let (_, answer) = json(&["plan", &capture("bert-small"), "--vram", "4GiB"]);
+    let code = answer["start"]["code"].as_str().unwrap();
+    assert!(code.contains("    loss = outputs.loss\n") && !code.contains("Or what your model has"), "{code}");
+}
+
+#[test]
+fn a_batch_that_max_batch_does_not_take_is_told() {
+    let (code, out, err) = vramfit(&["max-batch", &capture("mlp-relu"), "--vram", "300MiB", "--batch", "5"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.trim().parse::<u64>().unwrap() > 5);
+    assert!(err.contains("note: --batch: no effect"), "{err}");
+}
+
+#[test]
 fn where_nothing_fits_it_says_what_is_missing_and_exits_with_1() {
     let model = capture("bert-small");
+    let (_, text, _) = vramfit(&["plan", &model, "--batch", "8", "--vram", "64MiB"]);
     let (code, answer) = json(&["plan", &model, "--batch", "8", "--vram", "64MiB"]);
     assert_eq!(code, 1);
     assert!(answer["plans"].as_array().unwrap().is_empty() && answer["max_batch"] == 0);
     let nothing = &answer["nothing_fits"];
     assert_eq!(nothing["missing"].as_u64().unwrap(), nothing["needed"].as_u64().unwrap() - (64 << 20));
+    let changes: Vec<&str> = nothing["changes"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!changes.is_empty() && text.contains(&format!("that is with: {}", changes.join("; "))), "{text}");
     assert!(nothing["gpu"]["name"].is_string() && nothing["floor"]["parameters"].as_u64().unwrap() > 0);
     let (code, out, _) = vramfit(&["max-batch", &model, "--vram", "64MiB"]);
     assert_eq!((code, out.as_str()), (1, "0\n"));

@@ -20,6 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (symbol, value) = size.split_once('=').ok_or("needed SIZE=N")?;
             set_example(&mut model, symbol, value.parse()?)?;
         }
+        // Not packed.
+        model.variants.iter_mut().for_each(|variant| variant.paths.clear());
         let packed = pack(&model)?;
         if unpack(&packed)? != model {
             return Err(format!("{name}: what was unpacked is not what was packed").into());

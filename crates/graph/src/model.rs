@@ -155,6 +155,9 @@ pub struct Variant {
     pub constants: Vec<TensorId>,
     /// The tensors the model returned, in order, each once.
     pub outputs: Vec<TensorId>,
+    /// How each of them is reached from what the model returned, as Python writes it: nothing, `.loss`, `[0]`, `["out"]`;
+    /// empty where the file does not tell.
+    pub paths: Vec<String>,
     /// The same in the order in which Python lets go of them: lists from their end.
     pub released: Vec<TensorId>,
     /// The scalar that backward starts from.

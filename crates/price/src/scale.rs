@@ -33,7 +33,7 @@ impl Scale {
         let half = rates.bf16.or(rates.fp16).unwrap_or(single);
         let tensor = rates.tf32.unwrap_or(single);
         Scale {
-            memory: BANDWIDTH / gpu.bandwidth.max(1.0),
+            memory: gpu.bandwidth.map_or(1.0, |bandwidth| BANDWIDTH / bandwidth.max(1.0)),
             compute: [SINGLE / single / multiprocessors, HALF / half / multiprocessors],
             dnn: [TENSOR / tensor / multiprocessors, HALF / half / multiprocessors],
             multiprocessors,

@@ -6,6 +6,9 @@ use vramfit_catalogue::{Calibration, Gpu};
 
 use crate::size::human;
 
+/// Letters of the column of names.
+const NAME: usize = 23;
+
 /// The GPUs.
 #[derive(Debug, Serialize)]
 pub struct CatalogueReport {
@@ -23,21 +26,28 @@ impl CatalogueReport {
     /// The table for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{:23}{:>4} {:>5} {:>6} {:>4} {:>5} {:>6} {:>6} {:>6} {:>7}\n",
+            "{:NAME$}{:>4} {:>5} {:>6} {:>4} {:>5} {:>6} {:>6} {:>6} {:>7}\n",
             "GPU", "CC", "GB", "CUDA", "SMs", "GB/s", "fp32", "fp16", "bf16", "context"
         );
         let number = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), short);
         for gpu in &self.rows {
             let seen = gpu.seen_by_cuda.map(|bytes| bytes as f64 / (1_u64 << 30) as f64);
             let context = gpu.context.map(|context| (context.bytes(2, 2) >> 20) as f64);
+            // A long name has a line of its own.
+            let name = match gpu.name.chars().count() < NAME {
+                true => gpu.name.clone(),
+                false => {
+                    text += &format!("{}\n", gpu.name);
+                    String::new()
+                }
+            };
             text += &format!(
-                "{:23}{:>4} {:>5} {:>6} {:>4} {:>5} {:>6} {:>6} {:>6} {:>7}\n",
-                gpu.name,
+                "{name:NAME$}{:>4} {:>5} {:>6} {:>4} {:>5} {:>6} {:>6} {:>6} {:>7}\n",
                 gpu.compute.to_string(),
                 short(gpu.gigabytes()),
                 seen.map_or_else(|| "-".to_owned(), |gib| format!("{gib:.2}")),
                 gpu.multiprocessors,
-                short(gpu.bandwidth),
+                number(gpu.bandwidth),
                 number(gpu.flop_rates.fp32),
                 number(gpu.flop_rates.fp16),
                 number(gpu.flop_rates.bf16),
@@ -62,7 +72,6 @@ fn short(number: f64) -> String {
 fn row(gpu: &Gpu) -> Value {
     let workspaces = gpu.workspaces();
     let (rates, compute) = (gpu.flop_rates, gpu.compute);
-    let newest = compute.newest();
     let capacity = gpu.capacity();
     json!({
         "name": gpu.name,
@@ -89,7 +98,7 @@ fn row(gpu: &Gpu) -> Value {
             "efficient": compute.has_efficient_attention(),
         },
         "bfloat16": compute.has_bfloat16(),
-        "newest": { "torch": newest.torch, "cuda": newest.cuda },
+        "newest": gpu.newest.as_ref().map(|newest| json!({ "torch": newest.torch, "cuda": newest.cuda })),
     })
 }
 

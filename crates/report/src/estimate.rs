@@ -13,16 +13,17 @@ use serde_json::{Map, Value, json};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_step::checkpoint::Choice;
+use vramfit_step::forward::ADDED_LOSS;
 use vramfit_step::judgement::Device;
 use vramfit_step::memory::Category;
-use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad};
+use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
 
 pub use device::{Fit, fit, notes};
 pub(crate) use device::{mark, room};
 pub use holders::Holder;
 pub use html::page;
 pub(crate) use places::Places;
-pub(crate) use text::wrapped;
+pub(crate) use text::{led, wrapped};
 
 /// What was asked.
 pub struct Question<'a> {
@@ -88,10 +89,44 @@ struct SecondPeak {
 const HOLDERS: usize = 20;
 
 /// The least and the most a number may be.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Range {
     low: u64,
     high: u64,
+    /// What makes them differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    by: Vec<&'static str>,
+}
+
+impl Range {
+    /// Of a number of `runs`: each program's under every order of addresses, the usual program first.
+    fn of(runs: &[Run], training: &Loop, number: impl Fn(&Run) -> u64) -> Range {
+        let bounds = |runs: &[Run]| {
+            let numbers = || runs.iter().map(&number);
+            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+        };
+        let (low, high) = bounds(runs);
+        let (usual_low, usual_high) = bounds(&runs[..address_orders().len().min(runs.len())]);
+        let mut by = Vec::new();
+        if (usual_low, usual_high) != (low, high) {
+            let run = &runs[0];
+            if !run.missing.is_empty() {
+                by.push("what is not modelled");
+            }
+            if !run.guessed.is_empty() {
+                by.push(if training.is_cudnn_benchmarked { "cuDNN's choice" } else { "guessed workspaces" });
+            }
+        }
+        if usual_low != usual_high {
+            by.push("the order of addresses");
+        }
+        Range { low, high, by }
+    }
+
+    /// What makes its ends differ, in words.
+    fn causes(&self) -> String {
+        self.by.join(" and ")
+    }
 }
 
 pub(crate) const CATEGORIES: [(&str, Category); Category::COUNT] = [
@@ -112,8 +147,8 @@ impl EstimateReport {
         let top = run.peak();
         let peak = top.map_or_else(Peak::default, |phase| phase.peak);
         let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
-        let range = range(runs.iter().map(allocated));
-        let reserved_range = range_of_reserved(runs);
+        let range = Range::of(runs, question.training, allocated);
+        let reserved_range = Range::of(runs, question.training, |run| run.peak_reserved);
         let unmodelled: Vec<String> =
             run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
@@ -173,15 +208,6 @@ impl EstimateReport {
     pub fn fits(&self) -> bool {
         self.fit.as_ref().is_none_or(|fit| fit.verdict == "fits")
     }
-}
-
-fn range(values: impl Iterator<Item = u64>) -> Range {
-    let (low, high) = values.fold((u64::MAX, 0), |(low, high), value| (low.min(value), high.max(value)));
-    Range { low: low.min(high), high }
-}
-
-fn range_of_reserved(runs: &[Run]) -> Range {
-    range(runs.iter().map(|run| run.peak_reserved))
 }
 
 /// The modules that call each operator without a rule, each once, in order.
@@ -296,11 +322,13 @@ fn phase(phase: &PhaseReport) -> Value {
 /// Where the program was at the peak.
 fn place(places: &Places<'_>, phase: &PhaseReport) -> Value {
     let at = phase.peak.place;
-    let operator = places.operator(at).filter(|_| phase.phase != Phase::Step);
+    let is_forward_or_backward = phase.phase != Phase::Step;
+    let operator = places.operator(at).filter(|_| is_forward_or_backward);
+    let module = places.module(at).filter(|_| operator.is_some() || at == ADDED_LOSS && is_forward_or_backward);
     json!({
         "step": phase.step,
         "phase": phase.phase.name(),
-        "module": operator.and_then(|_| places.module(at)),
+        "module": module,
         "op": operator,
     })
 }

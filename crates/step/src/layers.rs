@@ -106,7 +106,8 @@ pub struct Totals {
 pub fn totals(bound: &Bound<'_>, visits: &Visits, layers: &[Layer]) -> Totals {
     Totals {
         leaf_output_bytes: layers.iter().filter(|layer| layer.is_leaf).map(|layer| layer.output_bytes).sum(),
-        saved_bytes: (0..bound.steps.len()).map(|place| visits.saved(place)).sum(),
+        saved_bytes: (0..bound.steps.len()).map(|place| visits.saved(place)).sum::<u64>()
+            + visits.saved_by_added_loss(),
         flops: flops::total(bound, visits),
     }
 }

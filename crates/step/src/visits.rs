@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::forward::NOWHERE;
+use crate::forward::ADDED_LOSS;
 use crate::memory::Category;
 use crate::tensor::Tensor;
 
@@ -14,6 +14,7 @@ pub struct Visits {
     nodes: Vec<bool>,
     unfused: Vec<bool>,
     saved: Vec<u64>,
+    saved_by_added_loss: u64,
     seen: HashSet<usize>,
 }
 
@@ -39,6 +40,11 @@ impl Visits {
         self.saved.get(place).copied().unwrap_or(0)
     }
 
+    /// The same of a loss that was added to the model.
+    pub fn saved_by_added_loss(&self) -> u64 {
+        self.saved_by_added_loss
+    }
+
     pub(crate) fn note_call(&mut self, place: u32) {
         if let Some(calls) = slot(&mut self.calls, place) {
             *calls += 1;
@@ -61,10 +67,12 @@ impl Visits {
     pub(crate) fn note_saved<'a>(&mut self, place: u32, saved: impl Iterator<Item = &'a Tensor>) {
         for storage in saved.filter_map(Tensor::storage) {
             let is_given = matches!(storage.category(), Category::Parameters | Category::Inputs);
-            if !is_given
-                && self.seen.insert(Rc::as_ptr(storage).addr())
-                && let Some(bytes) = slot(&mut self.saved, place)
-            {
+            if is_given || !self.seen.insert(Rc::as_ptr(storage).addr()) {
+                continue;
+            }
+            if place == ADDED_LOSS {
+                self.saved_by_added_loss += storage.bytes();
+            } else if let Some(bytes) = slot(&mut self.saved, place) {
                 *bytes += storage.bytes();
             }
         }
@@ -73,7 +81,7 @@ impl Visits {
 
 /// What is noted of a place; nothing of what happens outside the captured calls.
 fn slot<T: Clone + Default>(list: &mut Vec<T>, place: u32) -> Option<&mut T> {
-    if place == NOWHERE {
+    if place >= ADDED_LOSS {
         return None;
     }
     let index = place as usize;

@@ -147,7 +147,10 @@ class Applied:
             loss: torch.Tensor = self._loss(outputs, targets)
             return loss
         if kind == "cross-entropy":
-            return torch.nn.functional.cross_entropy(first_output(outputs), targets)
+            logits = first_output(outputs)
+            if logits.dim() == 3:  # A sequence, whose classes are its last dimension.
+                return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            return torch.nn.functional.cross_entropy(logits, targets)
         if kind == "mean":
             mean: torch.Tensor = first_output(outputs).mean()
             return mean

@@ -57,6 +57,9 @@ pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
 /// Tries one batch after another, and prints the largest.
 pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failure> {
     let options = &given.run;
+    if options.at.batch.is_some() {
+        eprintln!("note: --batch: no effect, every batch from 1 on is tried");
+    }
     with_bench(options, "max-batch", |bench, setup, _| {
         let control = Control::default();
         let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {

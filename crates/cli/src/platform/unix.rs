@@ -63,7 +63,7 @@ pub fn output_size() -> Option<(usize, usize)> {
 
 /// Columns of standard error, where it is a terminal that tells.
 pub fn error_columns() -> Option<usize> {
-    tcgetwinsize(io::stderr()).ok().map(|size| size.ws_col.into())
+    tcgetwinsize(io::stderr()).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
 /// Whether the terminal belongs to other processes now: it then stops whoever changes its settings.

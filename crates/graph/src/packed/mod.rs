@@ -45,7 +45,8 @@ pub enum UnpackError {
     Model(#[from] ReadError),
 }
 
-/// `model` in few bytes. Where it came from is not kept: what is unpacked counts as a capture.
+/// `model` in few bytes. Where it came from and how its outputs are reached is not kept: what is unpacked counts as a
+/// capture that does not tell.
 pub fn pack(model: &Model) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::default();
     model.write(&mut writer);

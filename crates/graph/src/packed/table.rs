@@ -83,6 +83,7 @@ impl Packed for Variant {
             steps: Packed::read(reader)?,
             constants: list::read(reader)?,
             outputs: list::read(reader)?,
+            paths: Vec::new(),
             released: list::read(reader)?,
             held: list::read(reader)?,
             loss: Packed::read(reader)?,

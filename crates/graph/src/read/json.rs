@@ -209,14 +209,8 @@ impl<'de, Access: MapAccess<'de>> Object<'_, Access> {
         Ok(None)
     }
 
-    /// Whether there is another key, whatever it is; `number` is how many there were before.
-    pub(super) fn any_key(&mut self, number: usize) -> Result<bool, Access::Error> {
-        self.segment = Segment::Index(number);
-        Ok(self.access.next_key::<IgnoredAny>()?.is_some())
-    }
-
     /// The next key, whatever it is, and its value.
-    fn named<Value: Read<'de>>(&mut self) -> Result<Option<(Cow<'de, str>, Value)>, Access::Error> {
+    pub(super) fn named<Value: Read<'de>>(&mut self) -> Result<Option<(Cow<'de, str>, Value)>, Access::Error> {
         let Some(name) = self.access.next_key_seed(Seed::<Cow<'de, str>>::new(self.context))? else { return Ok(None) };
         self.context.count()?;
         let value = self.access.next_value_seed(Seed::new(self.context));

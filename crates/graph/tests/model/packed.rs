@@ -1,4 +1,4 @@
-//! Packing keeps everything, and damaged bytes are refused.
+//! Packing keeps everything but how outputs are reached, and damaged bytes are refused.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ fn what_is_unpacked_is_what_was_packed() {
     let mut count = 0;
     for entry in fs::read_dir(folder).expect("it is there") {
         let path = entry.expect("it can be read").path();
-        let model = read_file(&path).expect("it is good");
+        let mut model = read_file(&path).expect("it is good");
+        model.variants.iter_mut().for_each(|variant| variant.paths.clear());
         let packed = pack(&model).expect("writing to memory works");
         assert_eq!(unpack(&packed).expect("it is good"), model, "{}", path.display());
         let stored = fs::metadata(&path).expect("it is there").len() as usize;

@@ -38,6 +38,7 @@ fn a_capture_has_one_of_everything() {
     let train = &model.variants[0];
     assert_eq!((train.precision, train.mode, train.has_grad), (Precision::Cast(Dtype::Float32), Mode::Train, true));
     assert_eq!(train.outputs, [TensorId(9), TensorId(8)]);
+    assert_eq!(train.paths, [".loss", ".logits"]);
     assert_eq!(train.loss, Some(TensorId(9)));
     assert_eq!(train.constants, [TensorId(10)]);
     assert_eq!(model.variants[1].precision, Precision::Autocast(Dtype::Bfloat16));
@@ -48,6 +49,23 @@ fn a_capture_has_one_of_everything() {
     let view = &model.tensors[0][6];
     assert_eq!((view.storage, view.is_view, view.requires_grad, view.is_leaf), (5, true, true, false));
     assert!(model.tensors[0][10].is_on_host);
+}
+
+#[test]
+fn outputs_are_reached_as_the_model_returns_them() {
+    let paths = |outputs: serde_json::Value| {
+        let mut capture = small();
+        capture["variants"][0]["outputs"] = outputs;
+        read(&capture).expect("the capture is good").variants.swap_remove(0).paths
+    };
+    assert_eq!(paths(json!("%9")), [""]);
+    assert_eq!(paths(json!({"class": "tuple", "items": ["%9", null, "%8"]})), ["[0]", "[2]"]);
+    assert_eq!(paths(json!({"class": "OrderedDict", "items": {"out": "%8", "aux": "%9"}})), ["[\"out\"]", "[\"aux\"]"]);
+    let nested = json!({"class": "Output", "items": {"all": {"class": "list", "items": ["%9", "%9"]}, "logits": "%8"}});
+    assert_eq!(paths(nested), [".all[0]", ".logits"]);
+    // A class of the user's own over `dict`.
+    let own = json!({"class": "Output", "keys": true, "items": {"loss": "%9", "logits": "%8"}});
+    assert_eq!(paths(own), ["[\"loss\"]", "[\"logits\"]"]);
 }
 
 #[test]

@@ -88,13 +88,12 @@ pub fn notes(device: &Device<'_>, bound: &Bound<'_>, libraries: Libraries) -> Ve
         notes.push(format!("compute capability {compute} has no bfloat16: PyTorch emulates it, slowly"));
     }
     if !compute.runs_cuda_13() {
-        let newest = compute.newest();
-        notes.push(format!(
-            "torch 2.11's CUDA 13 wheels do not run on compute capability {compute}: use those of CUDA {}, which end \
-             with torch {}",
-            newest.cuda,
-            newest.torch.unwrap_or("2.14")
-        ));
+        let mut note = format!("torch 2.11's CUDA 13 wheels do not run on compute capability {compute}");
+        if let Some(newest) = &device.gpu.newest {
+            note += &format!(": use those of CUDA {}", newest.cuda);
+            note += &newest.torch.as_ref().map_or_else(String::new, |torch| format!(", which end with torch {torch}"));
+        }
+        notes.push(note);
     }
     notes
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
+use vramfit_step::forward::ADDED_LOSS;
 use vramfit_step::memory::Category;
 use vramfit_step::training::Run;
 
@@ -20,7 +21,7 @@ pub struct Holder {
     pub blocks: u32,
     /// What it is for.
     pub category: &'static str,
-    /// The module; `None` where it belongs to the whole model.
+    /// The module, or in words the loss that was added; `None` where it belongs to the whole model.
     pub module: Option<String>,
     /// The operator that asked for it.
     pub op: Option<String>,
@@ -46,7 +47,10 @@ pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) 
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
         let weight = weights.get(held.id as usize).copied();
-        let module = weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place));
+        let module = match (held.category, held.place) {
+            (Category::Inputs, ADDED_LOSS) => Some("the added loss's target"),
+            _ => weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place)),
+        };
         // Weights have no line: all of a module belong together.
         let place = if weight.is_some() { u32::MAX } else { held.place };
         let holder = groups.entry((held.category, module, place)).or_insert_with(|| Holder {

@@ -2,6 +2,7 @@
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Source;
+use vramfit_step::forward::ADDED_LOSS;
 
 /// The modules of all places of a forward pass.
 pub struct Places<'a> {
@@ -32,8 +33,12 @@ impl<'a> Places<'a> {
         Places { bound, modules }
     }
 
-    /// The dotted path of the module that runs a step; `None` outside the model and in its outermost module.
+    /// The dotted path of the module that runs a step, or that it is a loss which was added; `None` elsewhere outside the
+    /// model and in its outermost module.
     pub fn module(&self, place: u32) -> Option<&'a str> {
+        if place == ADDED_LOSS {
+            return Some("the added loss");
+        }
         let module = (*self.modules.get(place as usize)?)?;
         self.bound.model.modules[module as usize].path.as_deref().filter(|path| !path.is_empty())
     }

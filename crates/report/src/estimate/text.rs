@@ -61,7 +61,7 @@ impl EstimateReport {
             }
             _ => format!("in {}", human(fit.capacity)),
         };
-        let mut text = format!("{style}{verdict}{style:#} {place}\n");
+        let mut text = led(style, &verdict, &place);
         if let Some(message) = &fit.message {
             text += &wrapped(message, 2);
         }
@@ -69,19 +69,8 @@ impl EstimateReport {
     }
 
     fn numbers_text(&self) -> String {
-        let spread = |range: Range| match range.low == range.high {
-            true => String::new(),
-            false => {
-                let cause = if self.unmodelled.is_empty() { "the order of addresses" } else { "what is not modelled" };
-                let (low, high) = (human(range.low), human(range.high));
-                match low == high {
-                    true => format!("   give or take {}, by {cause}", human(range.high - range.low)),
-                    false => format!("   {low} to {high}, by {cause}"),
-                }
-            }
-        };
-        let mut text = format!("peak allocated  {:>10}{}\n", human(self.peak_allocated), spread(self.range));
-        text += &format!("peak reserved   {:>10}{}\n", human(self.peak_reserved), spread(self.reserved_range));
+        let mut text = peak_text("peak allocated", self.peak_allocated, &self.range);
+        text += &peak_text("peak reserved", self.peak_reserved, &self.reserved_range);
         let whose = if self.is_context_measured { "measured" } else { "as on an H200" };
         text += &format!(
             "on the device   {:>10}   with {} of CUDA context, {whose}\n",
@@ -94,7 +83,10 @@ impl EstimateReport {
         let word = |key: &str| self.peak[key].as_str().unwrap_or("").to_owned();
         let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
         let module = word("module");
-        let place = if module.is_empty() { word("op") } else { format!("{module} ({})", word("op")) };
+        let place = match (module.as_str(), word("op").as_str()) {
+            ("", only) | (only, "") => only.to_owned(),
+            (module, op) => format!("{module} ({op})"),
+        };
         let mut line = format!("the peak is in  {step}{}", word("phase"));
         if line.chars().count() + 1 + place.chars().count() > WIDTH {
             line += &format!("\n{:16}{}", "", cut(&place, WIDTH - 16));
@@ -163,6 +155,22 @@ impl EstimateReport {
     }
 }
 
+/// A peak with what it may be, and by what; the cause has a line of its own where there is no room for it.
+fn peak_text(name: &str, bytes: u64, range: &Range) -> String {
+    let mut line = format!("{name:16}{:>10}", human(bytes));
+    if range.low != range.high {
+        let (low, high) = (human(range.low), human(range.high));
+        line += &match low == high {
+            true => format!("   give or take {},", human(range.high - range.low)),
+            false => format!("   {low} to {high},"),
+        };
+        let cause = format!("by {}", range.causes());
+        let has_room = line.chars().count() + 1 + cause.chars().count() <= WIDTH;
+        line += &if has_room { format!(" {cause}") } else { format!("\n{:29}{cause}", "") };
+    }
+    line + "\n"
+}
+
 /// An operator and its line; of a long path only the file's name.
 fn source_text(op: &str, source: &str, width: usize) -> String {
     let whole = format!("{op}, {}", source.trim_start_matches("site-packages/"));
@@ -180,6 +188,13 @@ fn cut(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().skip(length - width + 1).collect();
     format!("…{kept}")
+}
+
+/// A paragraph that begins with a few words in a style.
+pub fn led(style: Style, words: &str, rest: &str) -> String {
+    let text = wrapped(&format!("{words} {rest}"), 0);
+    let rest = text.strip_prefix(words).unwrap_or(&text);
+    format!("{style}{words}{style:#}{rest}")
 }
 
 /// A paragraph, indented.

@@ -3,11 +3,15 @@
 use serde_json::{Value, json};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Origin, TensorId};
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
 use vramfit_step::checkpoint::{Choice, module_names};
 use vramfit_step::optimizer::{Implementation, Kind, Recipe};
 use vramfit_step::training::{AddedLoss, ZeroGrad};
+
+/// Where a line should end.
+const WIDTH: usize = 80;
 
 /// Lines with their indentation.
 struct Script(String);
@@ -40,6 +44,74 @@ impl Loss {
             Loss::Mean => "mean",
             Loss::None => "none",
         }
+    }
+}
+
+/// The loss, and the output that it is or is made of.
+struct LossValue {
+    loss: Loss,
+    /// How the output is reached, as Python writes it.
+    output: String,
+    /// Whether the model's file does not tell how, so that `output` is a guess.
+    is_guessed: bool,
+    /// Whether the output is that of a sequence, whose classes are its last dimension.
+    is_sequence: bool,
+}
+
+impl LossValue {
+    fn of(bound: &Bound<'_>, loss: Loss) -> LossValue {
+        let variant = bound.variant;
+        let is_wanted = |id: &&TensorId| match loss {
+            Loss::Returned => variant.loss == Some(**id),
+            _ => bound.tensor(**id).dtype.is_differentiable(),
+        };
+        let found = variant.outputs.iter().find(is_wanted);
+        let place = found.and_then(|found| variant.outputs.iter().position(|id| id == found));
+        let known = place.and_then(|place| variant.paths.get(place));
+        let path = known.map_or(
+            match (&loss, bound.model.origin) {
+                (_, _) if variant.outputs.len() < 2 => "",
+                (Loss::Returned, Origin::Capture) => ".loss",
+                _ => "[0]",
+            },
+            String::as_str,
+        );
+        LossValue {
+            output: format!("outputs{path}"),
+            is_guessed: known.is_none(),
+            is_sequence: found.is_some_and(|id| bound.tensor(*id).shape.len() == 3),
+            loss,
+        }
+    }
+
+    /// Writes the line that gives the loss its name; `false` where there is no loss.
+    fn write(&self, script: &mut Script, indent: usize, targets: &str, count: u32) -> bool {
+        let divided = if count == 1 { String::new() } else { format!(" / {count}") };
+        let output = &self.output;
+        if self.is_guessed {
+            match self.loss {
+                Loss::Returned => {
+                    script.line(indent, "# Or what your model has: outputs.loss, outputs[0], outputs[\"loss\"].");
+                }
+                Loss::CrossEntropy | Loss::Mean => {
+                    script.line(indent, "# Or what your model has: outputs.logits, outputs[0], outputs[\"out\"].");
+                }
+                Loss::Given | Loss::None => {}
+            }
+        }
+        match self.loss {
+            Loss::Given => call(script, indent, "loss = compute_loss", &["outputs", targets], &divided),
+            Loss::Returned => script.line(indent, &format!("loss = {output}{divided}")),
+            Loss::Mean => script.line(indent, &format!("loss = {output}.mean(){divided}")),
+            Loss::CrossEntropy => {
+                let flat = [format!("{output}.flatten(0, 1)"), format!("{targets}.flatten()")];
+                let arguments =
+                    if self.is_sequence { [flat[0].as_str(), &flat[1]] } else { [output.as_str(), targets] };
+                call(script, indent, "loss = torch.nn.functional.cross_entropy", &arguments, &divided);
+            }
+            Loss::None => return false,
+        }
+        true
     }
 }
 
@@ -81,7 +153,7 @@ pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
     head(&mut script, setup, !modules.is_empty());
     yours(&mut script, bench, setup, &loss, has_targets);
     prepare(&mut script, setup, &modules, &in_place);
-    steps(&mut script, setup, &loss, has_targets);
+    steps(&mut script, setup, &LossValue::of(&bound, loss), has_targets);
     script.0
 }
 
@@ -120,7 +192,13 @@ fn yours(script: &mut Script, bench: &Workbench<'_>, setup: &Setup, loss: &Loss,
         script.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
     }
     script.line(0, "# the optimizer's own arguments, such as lr.");
+    if setup.training.optimizer.adds_decay {
+        script.line(0, "# A weight_decay of 0.01 stands for yours.");
+    }
     script.line(0, "device = \"cuda\"");
+    if setup.training.is_cudnn_benchmarked {
+        script.line(0, "torch.backends.cudnn.benchmark = True");
+    }
 }
 
 fn dtype_name(dtype: Dtype) -> String {
@@ -151,9 +229,7 @@ fn prepare(script: &mut Script, setup: &Setup, modules: &[String], in_place: &[S
         script.line(0, "for name in in_place:");
         script.line(1, "model.get_submodule(name).inplace = True");
     }
-    if let Some(optimizer) = optimizer(setup.training.optimizer) {
-        script.line(0, &optimizer);
-    }
+    optimizer(script, setup.training.optimizer);
     if setup.variant.amp == Some(Dtype::Float16) {
         script.line(0, "scaler = torch.amp.GradScaler(device)");
     }
@@ -164,7 +240,7 @@ fn prepare(script: &mut Script, setup: &Setup, modules: &[String], in_place: &[S
 fn list(script: &mut Script, name: &str, names: &[String]) {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     let short = format!("{name} = [{}]", quoted.join(", "));
-    if short.len() <= 80 {
+    if short.len() <= WIDTH {
         script.line(0, &short);
         return;
     }
@@ -175,33 +251,52 @@ fn list(script: &mut Script, name: &str, names: &[String]) {
     script.line(0, "]");
 }
 
-fn optimizer(recipe: Recipe) -> Option<String> {
-    let (class, arguments) = match recipe.kind {
-        Kind::AdamW => ("AdamW", ""),
-        Kind::Adam => ("Adam", ""),
-        Kind::Amsgrad => ("Adam", ", amsgrad=True"),
-        Kind::Sgd => ("SGD", ""),
-        Kind::Momentum => ("SGD", ", momentum=0.9"),
-        Kind::Nesterov => ("SGD", ", momentum=0.9, nesterov=True"),
-        Kind::RmsProp => ("RMSprop", ""),
-        Kind::Adagrad => ("Adagrad", ""),
-        Kind::Adadelta => ("Adadelta", ""),
-        Kind::Adamax => ("Adamax", ""),
-        Kind::NAdam => ("NAdam", ""),
-        Kind::RAdam => ("RAdam", ""),
-        Kind::Adafactor => ("Adafactor", ""),
-        Kind::None => return None,
+fn optimizer(script: &mut Script, recipe: Recipe) {
+    let (class, own): (&str, &[&str]) = match recipe.kind {
+        Kind::AdamW => ("AdamW", &[]),
+        Kind::Adam => ("Adam", &[]),
+        Kind::Amsgrad => ("Adam", &["amsgrad=True"]),
+        Kind::Sgd => ("SGD", &[]),
+        Kind::Momentum => ("SGD", &["momentum=0.9"]),
+        Kind::Nesterov => ("SGD", &["momentum=0.9", "nesterov=True"]),
+        Kind::RmsProp => ("RMSprop", &[]),
+        Kind::Adagrad => ("Adagrad", &[]),
+        Kind::Adadelta => ("Adadelta", &[]),
+        Kind::Adamax => ("Adamax", &[]),
+        Kind::NAdam => ("NAdam", &[]),
+        Kind::RAdam => ("RAdam", &[]),
+        Kind::Adafactor => ("Adafactor", &[]),
+        Kind::None => return,
     };
-    let how = match recipe.implementation {
-        Implementation::Default => "",
-        Implementation::Foreach => ", foreach=True",
-        Implementation::Fused => ", fused=True",
-        Implementation::ForLoop => ", foreach=False",
-    };
-    Some(format!("optimizer = torch.optim.{class}(model.parameters(){arguments}{how})"))
+    let mut arguments = vec!["model.parameters()"];
+    arguments.extend(own);
+    match recipe.implementation {
+        Implementation::Default => {}
+        Implementation::Foreach => arguments.push("foreach=True"),
+        Implementation::Fused => arguments.push("fused=True"),
+        Implementation::ForLoop => arguments.push("foreach=False"),
+    }
+    if recipe.adds_decay {
+        arguments.push("weight_decay=0.01");
+    }
+    call(script, 0, &format!("optimizer = torch.optim.{class}"), &arguments, "");
 }
 
-fn steps(script: &mut Script, setup: &Setup, loss: &Loss, has_targets: bool) {
+/// A call with what stands before and after it, one argument a line where it is too long for one.
+fn call(script: &mut Script, indent: usize, before: &str, arguments: &[&str], after: &str) {
+    let short = format!("{before}({}){after}", arguments.join(", "));
+    if 4 * indent + short.chars().count() <= WIDTH {
+        script.line(indent, &short);
+        return;
+    }
+    script.line(indent, &format!("{before}("));
+    for argument in arguments {
+        script.line(indent + 1, &format!("{argument},"));
+    }
+    script.line(indent, &format!("){after}"));
+}
+
+fn steps(script: &mut Script, setup: &Setup, value: &LossValue, has_targets: bool) {
     let training = &setup.training;
     let has_optimizer = training.optimizer.kind != Kind::None;
     let count = training.accumulate;
@@ -238,15 +333,9 @@ fn steps(script: &mut Script, setup: &Setup, loss: &Loss, has_targets: bool) {
         indent = 2;
     }
     script.line(indent, &format!("outputs = model(**{})", names.0));
-    let divided = if count == 1 { String::new() } else { format!(" / {count}") };
-    let value = match loss {
-        Loss::Given => format!("compute_loss(outputs, {})", names.1),
-        Loss::Returned => "outputs.loss".to_owned(),
-        Loss::CrossEntropy => format!("torch.nn.functional.cross_entropy(outputs, {})", names.1),
-        Loss::Mean => "outputs.mean()".to_owned(),
-        Loss::None => return,
-    };
-    script.line(indent, &format!("loss = {value}{divided}"));
+    if !value.write(script, indent, names.1, count) {
+        return;
+    }
     if training.zero_grad == ZeroGrad::BeforeBackward {
         zero_grad(script);
     }

@@ -127,6 +127,7 @@ impl PlanReport<'_, '_> {
             "missing": nothing.missing,
             "needed": nothing.leanest.taken,
             "settings": self.settings(&nothing.leanest.setup),
+            "changes": self.leanest_changes(nothing),
             "floor": nothing.leanest.run.peak().map(|phase| estimate::breakdown(&phase.peak)),
             "gpu": gpu(&nothing.gpu),
             "gpu_without_changes": gpu(&nothing.gpu_for_start),

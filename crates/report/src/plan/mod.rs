@@ -8,6 +8,7 @@ mod text;
 
 use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Nothing, Plan};
+use vramfit_plan::tricks::differences;
 use vramfit_plan::{Answer, Effect, Workbench};
 use vramfit_step::memory::Category;
 use vramfit_step::training::{Phase, Run};
@@ -46,6 +47,13 @@ impl PlanReport<'_, '_> {
     /// That nothing fits, which a search that was stopped cannot tell.
     fn nothing(&self) -> Option<&Nothing> {
         self.answer.nothing.as_ref().filter(|_| !self.answer.is_cut_short)
+    }
+
+    /// What needs the least of all that was tried, as changes of the start.
+    fn leanest_changes(&self, nothing: &Nothing) -> Vec<String> {
+        let leanest = &nothing.leanest.setup;
+        let changes = differences(self.bench, &self.answer.start, leanest);
+        changes.into_iter().map(|(trick, _)| trick.state(self.bench, leanest)).collect()
     }
 
     /// What is told of a group without a plan.

@@ -8,7 +8,7 @@ use vramfit_step::judgement::Verdict;
 use super::plot::plot;
 use super::{PlanReport, saved, times, title};
 use crate::estimate::room;
-use crate::estimate::{CATEGORIES, wrapped};
+use crate::estimate::{CATEGORIES, led, wrapped};
 use crate::size::human;
 
 impl PlanReport<'_, '_> {
@@ -49,11 +49,8 @@ impl PlanReport<'_, '_> {
             None => format!("on the {}, which has {} for it", device.gpu.name, room(low, high)),
             Some(_) => format!("in {}", human(low)),
         };
-        let mut text = format!(
-            "{bold}{}{bold:#}\n{style}{verdict}{style:#} {place}; it would take {}\n",
-            self.model,
-            human(self.needed())
-        );
+        let line = format!("{place}; it would take {}", human(self.needed()));
+        let mut text = format!("{bold}{}{bold:#}\n{}", self.model, led(style, verdict, &line));
         if let Some(found) = answer.max_batch {
             let more = if found.is_final { "" } else { " or more" };
             text += &format!("largest batch with these settings: {}{more}\n", found.batch);
@@ -74,6 +71,9 @@ impl PlanReport<'_, '_> {
                 let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
                 let line = format!("{} {}: {}", human(self.taken(plan)), times(plan.slowdown), changes.join("; "));
                 text += &wrapped(&line, 4);
+                for warning in plan.changes.iter().filter_map(|change| change.warning.as_ref()) {
+                    text += &wrapped(&format!("mind: {warning}"), 6);
+                }
             }
         }
         text + &plot(&group.frontier, self.capacity())
@@ -114,6 +114,10 @@ impl PlanReport<'_, '_> {
             human(nothing.missing),
             human(nothing.leanest.taken)
         );
+        text += &match self.leanest_changes(nothing).join("; ") {
+            changes if changes.is_empty() => "  that is without any change\n".to_owned(),
+            changes => wrapped(&format!("that is with: {changes}"), 2),
+        };
         text += "  its floor:\n";
         if let Some(phase) = nothing.leanest.run.peak() {
             for (name, category) in CATEGORIES {
@@ -158,12 +162,18 @@ fn row_text(row: &Row) -> String {
     }
     for shown in &row.shown {
         text += &wrapped(&format!("{}: {}, time {}", shown.what, saved(shown.saving), times(shown.slowdown)), 4);
+        if let Some(warning) = &shown.warning {
+            text += &wrapped(&format!("mind: {warning}"), 6);
+        }
     }
     for finding in &row.findings {
         let bytes = finding.bytes.map_or_else(String::new, |bytes| format!(": {}", human(bytes.unsigned_abs())));
         text += &wrapped(&format!("{}{bytes}", finding.what), 4);
     }
-    text
+    if !row.conflicts.is_empty() {
+        text += &wrapped(&format!("conflicts: {}", row.conflicts), 4);
+    }
+    text + &wrapped(&format!("code: {}", row.written), 4)
 }
 
 /// Text in a colour, line by line.

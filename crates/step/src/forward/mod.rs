@@ -54,6 +54,9 @@ pub enum Instant {
 /// The place of what happens outside the captured calls.
 pub const NOWHERE: u32 = u32::MAX;
 
+/// The place of a loss that was added to a model which returns none.
+pub const ADDED_LOSS: u32 = NOWHERE - 1;
+
 impl<'a> Forward<'a> {
     /// A pass that starts with the tensors that exist before it: weights, inputs, targets.
     pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {

@@ -76,11 +76,6 @@ impl Held {
         [self.outputs.len(), usize::from(self.loss.is_some()), self.kept.len()]
     }
 
-    /// What the model returned.
-    pub(super) fn outputs(&self) -> &[Tensor] {
-        &self.outputs
-    }
-
     /// The scalar that backward starts from.
     pub(super) fn loss(&self) -> Option<&Tensor> {
         self.loss.as_ref()

@@ -23,13 +23,13 @@ pub enum AddedLoss {
 }
 
 /// The loss of a model's first floating-point output; the name of the operator where no rule covers it.
-pub(super) fn added_loss(
+pub(super) fn added_loss<'a>(
     context: &mut Context,
     kind: AddedLoss,
-    outputs: &[Tensor],
+    mut outputs: impl Iterator<Item = &'a Tensor>,
     classes: &mut Option<Tensor>,
 ) -> Result<Option<Tensor>, &'static str> {
-    let Some(output) = outputs.iter().find(|output| output.dtype().is_differentiable()) else { return Ok(None) };
+    let Some(output) = outputs.find(|output| output.dtype().is_differentiable()) else { return Ok(None) };
     match kind {
         AddedLoss::None => Ok(None),
         AddedLoss::Mean => {

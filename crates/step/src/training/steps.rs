@@ -20,7 +20,7 @@ use super::settings::{Loop, Machine, ZeroGrad};
 use super::state::State;
 use crate::checkpoint::{Choice, UnknownModule, regions};
 use crate::engine;
-use crate::forward::{Forward, Instant, Missing, NOWHERE, Passes};
+use crate::forward::{ADDED_LOSS, Forward, Instant, Missing, NOWHERE, Passes};
 use crate::memory::{Category, Memory};
 use crate::ops::{Context, Plans, Thread};
 use crate::optimizer::clip::clip_grad_norm;
@@ -300,10 +300,14 @@ impl<'a> Script<'a> {
                 // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
                 let whole = match bound.variant.loss {
                     Some(id) => tensors[id.0 as usize].take(),
-                    None => added_loss(context, options.loss, held.outputs(), classes).unwrap_or_else(|name| {
-                        uncovered.entry(name.to_owned()).or_default().push(NOWHERE);
-                        None
-                    }),
+                    None => {
+                        context.memory().borrow_mut().set_place(ADDED_LOSS);
+                        let returned = bound.variant.outputs.iter().filter_map(|id| tensors[id.0 as usize].as_ref());
+                        added_loss(context, options.loss, returned, classes).unwrap_or_else(|name| {
+                            uncovered.entry(name.to_owned()).or_default().push(NOWHERE);
+                            None
+                        })
+                    }
                 };
                 match whole {
                     Some(whole) if divides => {

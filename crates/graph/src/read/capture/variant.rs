@@ -48,18 +48,21 @@ impl<'de> Read<'de> for Variant {
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
         }, optional { "causes" => causes });
         let causes: Option<Vec<String>> = causes;
-        let (types, tensors, steps): (u32, u32, u32) = (types, tensors, steps);
-        let Outputs { tensors: outputs, released } = outputs;
+        let sections: [u32; 3] = [types, tensors, steps];
+        let [types, tensors, steps] = sections.map(|section| section as usize);
+        let Outputs { tensors: returned, released: let_go } = outputs;
+        let ((outputs, paths), (released, _)) = (each_once(returned), each_once(let_go));
         Ok(Variant {
             precision,
             mode,
             has_grad,
-            types: types as usize,
-            tensors: tensors as usize,
-            steps: steps as usize,
+            types,
+            tensors,
+            steps,
             constants,
-            outputs: each_once(outputs),
-            released: each_once(released),
+            outputs,
+            paths,
+            released,
             loss,
             held,
             causes: causes.unwrap_or_default(),
@@ -67,16 +70,25 @@ impl<'de> Read<'de> for Variant {
     }
 }
 
-fn each_once(tensors: Vec<TensorId>) -> Vec<TensorId> {
+/// Each tensor once, with what stands beside it the first time.
+fn each_once<Beside>(tensors: Vec<(TensorId, Beside)>) -> (Vec<TensorId>, Vec<Beside>) {
     let mut seen = std::collections::HashSet::new();
-    tensors.into_iter().filter(|tensor| seen.insert(*tensor)).collect()
+    tensors.into_iter().filter(|(tensor, _)| seen.insert(*tensor)).unzip()
 }
 
-/// The tensors within what the model returned, however nested: in order, and in the order in which Python lets go.
+/// The tensors within what the model returned, however nested: in order, with how each is reached, and in the order in which
+/// Python lets go.
 #[derive(Default)]
 struct Outputs {
-    tensors: Vec<TensorId>,
-    released: Vec<TensorId>,
+    tensors: Vec<(TensorId, String)>,
+    released: Vec<(TensorId, ())>,
+}
+
+impl Outputs {
+    /// Takes over the tensors of a part that is reached by `step`.
+    fn take(&mut self, step: &str, part: &mut Outputs) {
+        self.tensors.extend(part.tensors.drain(..).map(|(tensor, path)| (tensor, format!("{step}{path}"))));
+    }
 }
 
 impl<'de> Read<'de> for Outputs {
@@ -87,18 +99,41 @@ impl<'de> Read<'de> for Outputs {
     }
 
     fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
-        TensorId::from_text(context, text).map(|tensor| Outputs { tensors: vec![tensor], released: vec![tensor] })
+        let tensor = TensorId::from_text(context, text)?;
+        Ok(Outputs { tensors: vec![(tensor, String::new())], released: vec![(tensor, ())] })
     }
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        fields!(object, { "class" => class, "items" => items });
-        let (_, Items(outputs)): (String, Items) = (class, items);
+        fields!(object, { "class" => class, "items" => items }, optional { "keys" => has_keys });
+        let (class, has_keys): (String, Option<bool>) = (class, has_keys);
+        let mut outputs = Outputs::default();
+        match items {
+            Items::Listed(mut parts) => {
+                parts.iter_mut().enumerate().for_each(|(at, part)| outputs.take(&format!("[{at}]"), part));
+                // A list or tuple lets go of its items from its end.
+                outputs.released = parts.into_iter().rev().flat_map(|part| part.released).collect();
+            }
+            Items::Named(parts) => {
+                // Old captures do not tell.
+                let has_keys = has_keys.unwrap_or_else(|| class == "dict" || class == "OrderedDict");
+                for (name, mut part) in parts {
+                    let step = if has_keys { format!("[{name:?}]") } else { format!(".{name}") };
+                    outputs.take(&step, &mut part);
+                    outputs.released.extend(part.released);
+                }
+            }
+        }
         Ok(outputs)
     }
 }
 
-/// The parts of a returned object: a list, or an object with any keys.
-struct Items(Outputs);
+/// The parts of a returned object.
+enum Items {
+    /// Of a list or tuple.
+    Listed(Vec<Outputs>),
+    /// Of a dictionary, or an object's attributes.
+    Named(Vec<(String, Outputs)>),
+}
 
 impl<'de> Read<'de> for Items {
     const NEEDED: &'static str = "a list or an object";
@@ -108,21 +143,14 @@ impl<'de> Read<'de> for Items {
         while let Some(part) = list.next()? {
             parts.push(part);
         }
-        // A list or tuple lets go of its items from its end.
-        let released = parts.iter().rev().flat_map(|part| &part.released).copied().collect();
-        let tensors = parts.into_iter().flat_map(|part| part.tensors).collect();
-        Ok(Items(Outputs { tensors, released }))
+        Ok(Items::Listed(parts))
     }
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        let mut outputs = Outputs::default();
-        let mut count = 0;
-        while object.any_key(count)? {
-            let part: Outputs = object.value()?;
-            outputs.tensors.extend(part.tensors);
-            outputs.released.extend(part.released);
-            count += 1;
+        let mut parts: Vec<(String, Outputs)> = Vec::new();
+        while let Some((name, part)) = object.named()? {
+            parts.push((name.into_owned(), part));
         }
-        Ok(Items(outputs))
+        Ok(Items::Named(parts))
     }
 }

@@ -354,6 +354,7 @@ impl Assembly<'_> {
             steps: self.steps.len(),
             constants: self.constants.to_vec(),
             outputs,
+            paths: Vec::new(),
             released,
             loss,
             held,

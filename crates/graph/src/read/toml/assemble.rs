@@ -139,6 +139,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
                 steps: model.steps.len(),
                 constants: Vec::new(),
                 outputs: vec![finished.output],
+                paths: vec![String::new()],
                 released: vec![finished.output],
                 loss: None,
                 held: finished.held,

@@ -56,9 +56,10 @@ pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Lay
 
 /// The numbers at the top.
 fn numbers(report: &EstimateReport) -> Vec<Number> {
-    let spread = |low: u64, high: u64| match low == high {
+    let reserved = &report.reserved_range;
+    let spread = match reserved.low == reserved.high {
         true => "the same under every order of addresses".to_owned(),
-        false => format!("{} to {}", human(low), human(high)),
+        false => format!("{} to {}, by {}", human(reserved.low), human(reserved.high), reserved.causes()),
     };
     let word = |key: &str| report.peak[key].as_str().unwrap_or("").to_owned();
     let step = report.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
@@ -69,11 +70,7 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
     let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
     vec![
         Number::new("Peak allocated", human(report.peak_allocated), place),
-        Number::new(
-            "Peak reserved",
-            human(report.peak_reserved),
-            spread(report.reserved_range.low, report.reserved_range.high),
-        ),
+        Number::new("Peak reserved", human(report.peak_reserved), spread),
         Number::new(
             "On the device",
             human(report.device_used),

@@ -134,8 +134,12 @@ fn nothing(report: &PlanReport<'_, '_>) -> String {
         let shown = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
         shown.map(|(name, bytes)| format!("{name} {}", human(bytes))).collect()
     });
+    let changes = match report.leanest_changes(nothing).join("; ") {
+        changes if changes.is_empty() => "without any change".to_owned(),
+        changes => format!("with {}", escape(&changes)),
+    };
     format!(
-        "<p>{} are missing for what needs the least, {}. Its floor: {}.</p><p>The smallest GPU that would do: {}; without any change: {}.</p>",
+        "<p>{} are missing for what needs the least, {}, {changes}. Its floor: {}.</p><p>The smallest GPU that would do: {}; without any change: {}.</p>",
         human(nothing.missing),
         human(nothing.leanest.taken),
         floor.join(", "),
