@@ -85,6 +85,7 @@ impl Calibration {
             memory: self.capacity,
             multiprocessors: self.multiprocessors,
             bandwidth: None,
+            cache: None,
             flop_rates: FlopRates::default(),
             seen_by_cuda: None,
             seen_by_cuda_source: None,

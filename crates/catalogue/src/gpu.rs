@@ -22,6 +22,8 @@ pub struct Gpu {
     pub multiprocessors: u32,
     /// Memory bandwidth in GB/s, where it is known.
     pub bandwidth: Option<f64>,
+    /// Megabytes of its second-level cache.
+    pub cache: Option<f64>,
     /// What it computes.
     pub flop_rates: FlopRates,
     /// Bytes that CUDA says it has, where that is known.

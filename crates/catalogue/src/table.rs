@@ -13,7 +13,7 @@ pub struct TableError {
     pub problem: String,
 }
 
-const FIELDS: usize = 19;
+const FIELDS: usize = 20;
 const MIB: u64 = 1 << 20;
 
 /// Reads all rows.
@@ -31,7 +31,7 @@ fn row(line: &str) -> Result<Gpu, String> {
         return Err(format!("found {} fields, needed {FIELDS}", fields.len()));
     }
     let compute: ComputeCapability = fields[2].parse()?;
-    let context = match (mebibytes(fields[12])?, mebibytes(fields[13])?, mebibytes(fields[14])?) {
+    let context = match (mebibytes(fields[13])?, mebibytes(fields[14])?, mebibytes(fields[15])?) {
         (Some(base), Some(blas), Some(dnn)) => Some(Context { base, blas, dnn }),
         _ => None,
     };
@@ -42,21 +42,22 @@ fn row(line: &str) -> Result<Gpu, String> {
         memory: gibibytes(needed(number(fields[3])?, "GB")?),
         multiprocessors: fields[4].parse().map_err(|_| format!("found `{}` SMs, needed a whole number", fields[4]))?,
         bandwidth: Some(needed(number(fields[5])?, "GB/s")?),
+        cache: number(fields[6])?,
         flop_rates: FlopRates {
-            fp64: number(fields[6])?,
-            fp32: number(fields[7])?,
-            tf32: number(fields[8])?,
-            fp16: number(fields[9])?,
-            bf16: number(fields[10])?,
+            fp64: number(fields[7])?,
+            fp32: number(fields[8])?,
+            tf32: number(fields[9])?,
+            fp16: number(fields[10])?,
+            bf16: number(fields[11])?,
         },
-        seen_by_cuda: size(fields[11])?,
+        seen_by_cuda: size(fields[12])?,
         // A GPU whose context was measured had its workspaces measured too: they are what PyTorch's code says.
         measured_workspaces: context.map(|_| -> Workspaces { compute.workspaces() }),
         context,
-        newest: text(fields[16])
-            .map(|cuda| Newest { torch: Some(fields[15]).filter(|torch| *torch != "any").map(str::to_owned), cuda }),
-        seen_by_cuda_source: text(fields[17]),
-        aliases: fields[18].split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
+        newest: text(fields[17])
+            .map(|cuda| Newest { torch: Some(fields[16]).filter(|torch| *torch != "any").map(str::to_owned), cuda }),
+        seen_by_cuda_source: text(fields[18]),
+        aliases: fields[19].split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
     })
 }
 

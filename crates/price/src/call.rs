@@ -186,10 +186,9 @@ impl<'a> Pricer<'a> {
                 [forward, backward]
             }
         };
-        let moving = |time: f64, least: f64| self.scale.moving(time, least);
-        let mut costs = [moving(forward.at(elements), forward.least()), 0.0];
+        let mut costs = [self.scale.moving(forward, elements), 0.0];
         if result.requires_grad && share > 0.0 {
-            costs[1] = share * moving(backward.at(elements), backward.least());
+            costs[1] = share * self.scale.moving(backward, elements);
         }
         if known.operator.kernel == "embedding" && result.requires_grad {
             costs[1] += self.zeros(first.elements as f64, is_half(first.dtype));
@@ -210,7 +209,7 @@ impl<'a> Pricer<'a> {
     fn curve(&self, name: &str, elements: f64, is_half: bool) -> f64 {
         TABLES.kernel(name).map_or(0.0, |kernel| {
             let curve = &kernel.0[usize::from(is_half)][0];
-            self.scale.moving(curve.at(elements), curve.least())
+            self.scale.moving(curve, elements)
         })
     }
 }

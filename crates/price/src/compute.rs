@@ -59,7 +59,7 @@ pub(crate) fn product(parts: &Parts<'_>, (first, second): (usize, usize), scale:
         && let Some(kernel) = TABLES.kernel("sum_rows")
     {
         let curve = &kernel.0[usize::from(half)][0];
-        backward += scale.moving(curve.at(sizes[0] * sizes[2]), curve.least());
+        backward += scale.moving(curve, sizes[0] * sizes[2]);
     }
     [matrices(Product::Forward, sizes, half, scale), backward]
 }
@@ -150,7 +150,7 @@ pub(crate) fn convolution(parts: &Parts<'_>, is_transposed: bool, scale: Scale) 
         && let Some(kernel) = TABLES.kernel("sum_rows")
     {
         let curve = &kernel.0[usize::from(half)][0];
-        backward += scale.moving(curve.at(result.elements as f64), curve.least());
+        backward += scale.moving(curve, result.elements as f64);
     }
     [forward, backward]
 }

@@ -82,6 +82,7 @@ fn row(gpu: &Gpu) -> Value {
         "capacity": { "low": capacity.low, "high": capacity.high, "source": gpu.seen_by_cuda_source },
         "multiprocessors": gpu.multiprocessors,
         "bandwidth_gb_s": gpu.bandwidth,
+        "l2_cache_mb": gpu.cache,
         "tflops": { "fp64": rates.fp64, "fp32": rates.fp32, "tf32": rates.tf32, "fp16": rates.fp16, "bf16": rates.bf16 },
         "context": match gpu.context {
             Some(context) => json!({ "base": context.base, "blas": context.blas, "dnn": context.dnn }),
