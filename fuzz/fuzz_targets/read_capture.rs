@@ -15,8 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(!expression.named(&names).to_string().is_empty());
             }
             let flags = SizeFlags { batch: Some(3), ..SizeFlags::default() };
-            let chosen = Sizes::select(&model, &flags).unwrap_or_else(|_| Sizes::example(&model));
-            for sizes in [Sizes::example(&model), chosen] {
+            let chosen = Sizes::select(&model, &flags);
+            for sizes in [Sizes::example(&model), chosen].into_iter().flatten() {
                 for variant in 0..model.variants.len() {
                     match bind(&model, variant, &sizes) {
                         Ok(bound) => {

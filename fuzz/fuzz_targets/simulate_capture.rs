@@ -13,8 +13,8 @@ use vramfit_step::training::{AddedLoss, H200, Loop, train};
 fuzz_target!(|bytes: &[u8]| {
     let Ok(model) = read_bytes(bytes) else { return };
     let flags = SizeFlags { batch: Some(3), ..SizeFlags::default() };
-    let chosen = Sizes::select(&model, &flags).unwrap_or_else(|_| Sizes::example(&model));
-    for sizes in [Sizes::example(&model), chosen] {
+    let chosen = Sizes::select(&model, &flags);
+    for sizes in [Sizes::example(&model), chosen].into_iter().flatten() {
         for variant in 0..model.variants.len() {
             let Ok(bound) = bind(&model, variant, &sizes) else { continue };
             for checkpoint in [Choice::Nothing, Choice::Blocks] {

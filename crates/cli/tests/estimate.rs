@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use common::{capture, json, vramfit};
+use common::{archive, capture, json, refusal, vramfit};
 
 const SMALL: &str = include_str!("../../graph/tests/captures/small.json");
 
@@ -334,4 +334,16 @@ fn a_weight_decay_takes_a_copy_of_the_gradients_in_foreach_steps_and_nothing_in_
         step("sgd", &["--weight-decay", "--optimizer-impl", "fused"]),
         step("sgd", &["--optimizer-impl", "fused"])
     );
+}
+
+#[test]
+fn a_size_that_data_decides_is_asked_for_and_its_answer_is_not_exact() {
+    let masked = archive("masked");
+    let error = refusal(&["estimate", &masked]);
+    assert!(error.contains("`u0`") && error.contains("node `index`") && error.contains("--size u0=N"), "{error}");
+    let (code, answer) = json(&["estimate", &masked, "--size", "u0=40"]);
+    assert_eq!((code, &answer["settings"]["sizes"]["u0"], &answer["exact"]), (0, &40.into(), &false.into()));
+    let is_said =
+        |note: &serde_json::Value| note.as_str().is_some_and(|note| note.contains("`u0`") && note.contains("by hand"));
+    assert!(answer["notes"].as_array().unwrap().iter().any(is_said), "{answer}");
 }

@@ -82,7 +82,7 @@ fn no_capture_runs_out_of_a_table_at_the_sizes_it_was_made_at() {
     for path in captures() {
         let model = read_file(&path).unwrap();
         for variant in 0..model.variants.len() {
-            let bound = bind(&model, variant, &Sizes::example(&model)).unwrap();
+            let bound = bind(&model, variant, &Sizes::example(&model).unwrap()).unwrap();
             check_reach(&bound).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
         count += 1;

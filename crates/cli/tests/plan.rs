@@ -8,7 +8,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{capture, json, refusal, vramfit};
+use common::{archive, capture, json, refusal, vramfit};
 
 #[test]
 fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
@@ -243,4 +243,24 @@ fn the_parts_of_a_plan_are_those_of_its_code() {
         assert!(code.contains(&cast) && code.contains("model.to(torch") != cast.is_empty());
         assert_eq!(parts["loss"], "returned");
     }
+}
+
+#[test]
+fn batches_that_an_archive_cannot_have_are_passed_over() {
+    let pairs = archive("pairs");
+    let loop_ = ["--loss", "mean", "--optimizer", "sgd"];
+    let (code, answer) = json(&[&["max-batch", &pairs, "--vram", "40MiB"], &loop_[..]].concat());
+    assert!(code == 0 && answer["max_batch"] == 1024, "the most it was exported for: {answer}");
+    let (code, answer) = json(&[&["plan", &pairs, "--vram", "1GiB", "--batch", "8"], &loop_[..]].concat());
+    assert!(code == 0 && answer["plans"][0]["settings"]["batch"] == 8, "{answer}");
+}
+
+#[test]
+fn a_size_given_by_hand_is_said_to_stay() {
+    let masked = archive("masked");
+    let error = refusal(&["plan", &masked, "--vram", "1GiB"]);
+    assert!(error.contains("`u0`") && error.contains("node `index`") && error.contains("--size u0=N"), "{error}");
+    let (code, _, diagnostics) = vramfit(&["plan", &masked, "--vram", "1GiB", "--size", "u0=64", "--loss", "mean"]);
+    assert_eq!(code, 0, "{diagnostics}");
+    assert!(diagnostics.contains("note: size `u0`") && diagnostics.contains("stays 64"), "{diagnostics}");
 }

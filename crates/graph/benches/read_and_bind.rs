@@ -41,7 +41,7 @@ fn bind_bert_base(bencher: Bencher) {
 #[divan::bench]
 fn evaluate_a_thousand_expressions(bencher: Bencher) {
     let model = bert_base();
-    let sizes = Sizes::example(&model);
+    let sizes = Sizes::example(&model).expect("all sizes have examples");
     bencher.bench(|| {
         let expressions = model.expressions.iter().cycle().take(1000);
         expressions.filter_map(|expression| expression.evaluate(black_box(sizes.as_slice())).ok()).sum::<i64>()

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use vramfit_graph::model::{Model, Size};
+use vramfit_graph::model::{Example, Model, Size};
 use vramfit_graph::packed::{pack, unpack};
 use vramfit_graph::read::read_file;
 
@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn set_example(model: &mut Model, name: &str, value: i64) -> Result<(), Box<dyn Error>> {
     let symbol = model.symbols.iter_mut().find(|symbol| symbol.name == name);
-    symbol.ok_or(format!("no symbol {name}"))?.example = value;
-    let examples: Vec<i64> = model.symbols.iter().map(|symbol| symbol.example).collect();
+    symbol.ok_or(format!("no symbol {name}"))?.example = Example::Told(value);
+    let examples = model.examples().ok_or("a symbol has no example")?;
     for input in model.inputs.iter_mut().chain(&mut model.targets) {
         for (example, size) in input.example.iter_mut().zip(&input.shape) {
             *example = match size {

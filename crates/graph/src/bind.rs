@@ -5,6 +5,7 @@
 
 mod argument;
 mod error;
+mod naming;
 mod reach;
 mod tensor;
 
@@ -186,7 +187,7 @@ pub fn bind<'model>(model: &'model Model, variant: usize, sizes: &Sizes) -> Resu
     let count = model.variants.len();
     let variant = model.variants.get(index).ok_or(BindError::UnknownVariant { found: index, count })?;
     check_sizes(model, sizes)?;
-    let binder = Binder::new(model, sizes);
+    let binder = Binder::new(model, variant, sizes);
     let tensors = tensor::bind_tensors(&binder, &model.types[variant.types], &model.tensors[variant.tensors])?;
     let section = &model.steps[variant.steps];
     let mut steps = Vec::with_capacity(section.len());

@@ -4,6 +4,7 @@
 //! small stack. Arithmetic is checked: what does not fit 64 bits is an error, never a wrong number.
 
 mod display;
+mod linear;
 mod parse;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use thiserror::Error;
 
 pub use display::Named;
+pub use linear::Linear;
 pub use parse::ParseError;
 
 /// The longest text of an expression, in bytes.
@@ -142,6 +144,20 @@ impl Expression {
             [Operation::Symbol(symbol)] => Some(symbol),
             _ => None,
         }
+    }
+
+    /// Itself as a multiple of one symbol plus a number, which can be solved for the symbol; `None` where it is not that.
+    ///
+    /// ```
+    /// use vramfit_graph::expression::Expression;
+    ///
+    /// let derived = Expression::parse("2*h+1", |_| Some(0))?.linear();
+    /// assert_eq!(derived.and_then(|it| it.solve(513)), Some(256));
+    /// assert_eq!(derived.and_then(|it| it.solve(512)), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn linear(&self) -> Option<Linear> {
+        linear::linear(self)
     }
 
     /// The expression as text, with these names for its symbols.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::dtype::Dtype;
-use crate::expression::Expression;
+use crate::expression::{Expression, Linear};
 
 /// The number of a tensor within a variant. Parameters, buffers, inputs and targets have the same in every variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,14 +27,36 @@ pub enum Size {
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// Its value in the example that was captured: the default.
-    pub example: i64,
+    /// Its value in the example that was captured.
+    pub example: Example,
     /// The values at which it was recorded.
     pub recorded: Vec<i64>,
     /// Where it stands: input or target, and dimension.
     pub dims: Vec<(String, usize)>,
     /// The values it may have; `None` where nothing says so.
     pub range: Option<SymbolRange>,
+}
+
+/// The value of a symbol in the example that a file was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Example {
+    /// This one, which is the default.
+    Told(i64),
+    /// The file does not say, as where data decides it: it must be chosen.
+    Untold {
+        /// What makes it, for people.
+        maker: String,
+    },
+}
+
+impl Example {
+    /// The value, where the file tells it.
+    pub fn value(&self) -> Option<i64> {
+        match self {
+            Example::Told(value) => Some(*value),
+            Example::Untold { .. } => None,
+        }
+    }
 }
 
 /// The values a symbol may have.
@@ -53,6 +75,16 @@ pub enum Origin {
     Capture,
     /// An archive of `torch.export.save`.
     Archive,
+}
+
+impl Origin {
+    /// How to make the file once more, for people.
+    pub(crate) fn made_again(self) -> &'static str {
+        match self {
+            Origin::Capture => "capture the model again with vramfit.capture",
+            Origin::Archive => "export the model again with torch.export.save",
+        }
+    }
 }
 
 /// A module of the model.
@@ -367,6 +399,19 @@ impl Model {
     /// The names of the symbols, in order.
     pub fn symbol_names(&self) -> Vec<&str> {
         self.symbols.iter().map(|symbol| symbol.name.as_str()).collect()
+    }
+
+    /// The example's values of the symbols, in order; `None` where the file does not tell all.
+    pub fn examples(&self) -> Option<Vec<i64>> {
+        self.symbols.iter().map(|symbol| symbol.example.value()).collect()
+    }
+
+    /// A size as a multiple of one symbol plus a number, where it is that.
+    pub fn linear(&self, size: Size) -> Option<Linear> {
+        match size {
+            Size::Known(_) => None,
+            Size::Symbolic(id) => self.expressions[id.0 as usize].linear(),
+        }
     }
 
     /// A size as text, with the symbols' names.

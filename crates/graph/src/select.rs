@@ -3,7 +3,11 @@
 //! [`Sizes`] are made from the command line's flags with [`Sizes::select`]; [`select_variant`] finds the recording for
 //! a precision and mode.
 
+mod axis;
+mod choice;
 mod error;
+mod hint;
+mod present;
 mod sizes;
 mod variant;
 

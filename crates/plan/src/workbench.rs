@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
@@ -24,10 +25,8 @@ pub struct Workbench<'m> {
     pub in_place: Option<&'m Model>,
     /// The GPU.
     pub device: Device<'m>,
-    /// The symbols of the batch.
-    pub batch: Vec<usize>,
-    /// The symbols of the sequence.
-    pub sequence: Vec<usize>,
+    /// The sizes that are the batch.
+    pub batch: Vec<Linear>,
     variants: Mutex<Vec<(VariantFlags, Option<usize>)>>,
     bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
     /// The symbols of each input that has some which no other input has.
@@ -75,8 +74,7 @@ impl<'m> Workbench<'m> {
             model,
             in_place,
             device,
-            batch: Sizes::batch_symbols(model),
-            sequence: Sizes::sequence_symbols(model),
+            batch: Sizes::batch(model),
             measures: measures(model),
             variants: Mutex::default(),
             bounds: Mutex::default(),
@@ -170,7 +168,7 @@ impl<'m> Workbench<'m> {
 
     /// The batch of one forward pass; `None` where the model has no size of that name.
     pub fn batch_of(&self, setup: &Setup) -> Option<i64> {
-        self.batch.first().map(|&symbol| setup.sizes.as_slice()[symbol])
+        self.batch.first().and_then(|&size| setup.sizes.value(size))
     }
 
     /// The same with another batch; `None` where the model was not made for it.
@@ -179,6 +177,25 @@ impl<'m> Workbench<'m> {
             return None;
         }
         Some(Setup { sizes: setup.sizes.replacing(self.model, &self.batch, batch)?, ..setup.clone() })
+    }
+
+    /// The next `count` batches above `last` that the model can have: an exported one may be made for multiples of a number
+    /// only, or from some number on.
+    pub fn batches_after(&self, setup: &Setup, last: i64, count: usize) -> Vec<i64> {
+        let step = self.batch.iter().fold(1_i64, |step, size| step.saturating_mul(size.factor().saturating_abs()));
+        let least_of = |size: &Linear| size.at(self.model.symbols[size.symbol() as usize].range?.least);
+        let least = self.batch.iter().filter_map(least_of).max().unwrap_or(1);
+        let mut found = Vec::with_capacity(count);
+        let mut end = last.max(least).saturating_add(step);
+        let mut batch = last;
+        while found.len() < count && batch < end {
+            batch += 1;
+            if self.with_batch(setup, batch).is_some() {
+                found.push(batch);
+                end = end.max(batch.saturating_add(step));
+            }
+        }
+        found
     }
 
     /// The allocator's settings on this GPU; `None` where PyTorch would refuse them.

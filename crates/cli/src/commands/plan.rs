@@ -4,7 +4,7 @@ mod watch;
 
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
-use vramfit_graph::model::Model;
+use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
@@ -96,6 +96,11 @@ fn with_bench(
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
+    for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
+        if let Example::Untold { maker } = &symbol.example {
+            eprintln!("note: size `{}` ({maker}) stays {size}, as given, at every batch", symbol.name);
+        }
+    }
     let setup = setup(options, &bound, alloc_conf);
     vramfit_step::checkpoint::regions(&bound, &setup.training.checkpoint)
         .map_err(|error| Failure::new(error.to_string()))?;

@@ -53,3 +53,9 @@ pub fn capture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");
     folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
 }
+
+/// The path of a small archive that the reader is tested with.
+pub fn archive(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives");
+    folder.join(format!("{name}.pt2")).to_str().unwrap().to_owned()
+}

@@ -1,22 +1,23 @@
 //! The values of expressions, and of arguments that hold some.
 
-use super::{BindError, BoundCall, Value};
+use super::{BindError, BoundCall, Value, naming};
 use crate::expression::EvaluateError;
-use crate::model::{Argument, Call, Model, Size};
+use crate::model::{Argument, Call, Model, Origin, Size, Variant};
 use crate::select::Sizes;
 
 /// A model's expressions with their values at given sizes.
 pub(super) struct Binder<'model, 'sizes> {
     model: &'model Model,
+    variant: &'model Variant,
     sizes: &'sizes [i64],
     /// One for each of the model's expressions; a value that is missing matters only where it is used.
     values: Vec<Result<i64, EvaluateError>>,
 }
 
 impl<'model, 'sizes> Binder<'model, 'sizes> {
-    pub(super) fn new(model: &'model Model, sizes: &'sizes Sizes) -> Self {
+    pub(super) fn new(model: &'model Model, variant: &'model Variant, sizes: &'sizes Sizes) -> Self {
         let sizes = sizes.as_slice();
-        Binder { model, sizes, values: model.expressions.iter().map(|it| it.evaluate(sizes)).collect() }
+        Binder { model, variant, sizes, values: model.expressions.iter().map(|it| it.evaluate(sizes)).collect() }
     }
 
     /// The value of a size; `place` says where it stands.
@@ -28,7 +29,9 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
                 place: place(),
                 expression: self.model.size_text(size),
                 source,
-                sizes: self.sizes_text(),
+                sizes: self.sizes_text([size]),
+                is_captured: self.at_example(size).is_some(),
+                origin: self.model.origin,
             }),
         }
     }
@@ -44,7 +47,9 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
             place: place(),
             expression: self.model.size_text(size),
             found,
-            sizes: self.sizes_text(),
+            sizes: self.sizes_text([size]),
+            is_captured: self.at_example(size).is_some_and(|value| value >= 0),
+            origin: self.model.origin,
         })
     }
 
@@ -90,15 +95,50 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         format!("steps[{section}][{step}]: operator `{}`: argument `{}`", operator.name, operator.arguments[argument])
     }
 
-    /// The symbols with their values, for people.
-    pub(super) fn sizes_text(&self) -> String {
-        let pairs = self.model.symbols.iter().zip(self.sizes);
-        pairs.map(|(symbol, value)| format!("{} = {value}", symbol.name)).collect::<Vec<_>>().join(", ")
+    /// A size's value in the example; `None` where it has none.
+    fn at_example(&self, size: Size) -> Option<i64> {
+        match size {
+            Size::Known(value) => Some(value),
+            Size::Symbolic(id) => self.model.expressions[id.0 as usize].evaluate(&self.model.examples()?).ok(),
+        }
+    }
+
+    /// The symbols that these sizes depend on, with their values, for people; empty where there is none.
+    pub(super) fn sizes_text(&self, sizes: impl IntoIterator<Item = Size>) -> String {
+        let mut is_used = vec![false; self.sizes.len()];
+        for size in sizes {
+            if let Size::Symbolic(id) = size {
+                self.model.expressions[id.0 as usize].symbols().for_each(|symbol| is_used[symbol as usize] = true);
+            }
+        }
+        let pairs = self.model.symbols.iter().zip(self.sizes).zip(is_used).filter(|(_, is_used)| *is_used);
+        let texts: Vec<String> = pairs.map(|((symbol, value), _)| format!("{} = {value}", symbol.name)).collect();
+        if texts.is_empty() { String::new() } else { format!(" with {}", texts.join(", ")) }
+    }
+
+    /// A tensor by what it is to the model, for people.
+    pub(super) fn tensor_name(&self, number: usize) -> String {
+        naming::tensor(self.model, self.variant, number)
+    }
+
+    /// Whether the sizes are those of the example, at which a model must run.
+    pub(super) fn is_example(&self) -> bool {
+        self.model.examples().is_some_and(|examples| examples == self.sizes)
+    }
+
+    /// What the model was made with.
+    pub(super) fn origin(&self) -> Origin {
+        self.model.origin
+    }
+
+    /// A size with its symbols, for people.
+    pub(super) fn size_text(&self, size: Size) -> String {
+        self.model.size_text(size)
     }
 
     /// A shape with its symbols, for people.
     pub(super) fn shape_text(&self, shape: &[Size]) -> String {
-        let sizes: Vec<String> = shape.iter().map(|size| self.model.size_text(*size)).collect();
+        let sizes: Vec<String> = shape.iter().map(|size| self.size_text(*size)).collect();
         format!("[{}]", sizes.join(", "))
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn bind_tensors(
             unknown => unknown.insert(bind_type(binder, &types[at], number)?),
         };
         let dtype = types[at].dtype;
-        let offset = binder.count(tensor.offset, || format!("tensor {number}: offset"))?;
+        let offset = binder.count(tensor.offset, || format!("{}: offset", binder.tensor_name(number)))?;
         let extent = if r#type.span == 0 { Some(0) } else { r#type.span.checked_add(offset) };
         let extent = extent.and_then(|elements| limited_bytes(elements, dtype.bytes()));
         bound.push(BoundTensor {
@@ -58,7 +58,10 @@ pub(super) fn bind_tensors(
             offset,
             elements: r#type.elements,
             bytes: r#type.bytes,
-            extent: extent.ok_or_else(|| too_large(binder, &types[at], number))?,
+            extent: extent.ok_or_else(|| {
+                let field = format!("offset {}", binder.size_text(tensor.offset));
+                spread_too_large(binder, &types[at], number, field, &[tensor.offset])
+            })?,
             requires_grad: tensor.requires_grad,
             is_leaf: tensor.is_leaf,
             is_on_host: tensor.is_on_host,
@@ -73,7 +76,7 @@ fn bind_type(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> Result<Bo
     let dims = |sizes: &[Size], what: &str| {
         let mut dims = Dims::EMPTY;
         for (dim, size) in sizes.iter().enumerate() {
-            dims.push(binder.count(*size, || format!("tensor {tensor}: {what} {dim}"))?);
+            dims.push(binder.count(*size, || format!("{}: {what} {dim}", binder.tensor_name(tensor)))?);
         }
         Ok(dims)
     };
@@ -82,24 +85,34 @@ fn bind_type(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> Result<Bo
         Some(strides) => dims(strides, "stride")?,
         None => contiguous_strides(&shape).ok_or_else(|| too_large(binder, r#type, tensor))?,
     };
-    measure(&shape, &strides, r#type.dtype.bytes())
-        .map(|(elements, bytes, span)| BoundType { shape, strides, elements, bytes, span })
-        .ok_or_else(|| too_large(binder, r#type, tensor))
+    let element = r#type.dtype.bytes();
+    let (elements, bytes) = elements(&shape, element).ok_or_else(|| too_large(binder, r#type, tensor))?;
+    let span = span(&shape, &strides, element).ok_or_else(|| {
+        let strides = r#type.strides.as_deref().unwrap_or_default();
+        spread_too_large(binder, r#type, tensor, format!("strides {}", binder.shape_text(strides)), strides)
+    })?;
+    Ok(BoundType { shape, strides, elements, bytes, span })
 }
 
-/// Elements, bytes and span; `None` where one is absurdly large.
-fn measure(shape: &[i64], strides: &[i64], element: u64) -> Option<(i64, u64, i64)> {
+/// Elements and their bytes; `None` where there are absurdly many.
+fn elements(shape: &[i64], element: u64) -> Option<(i64, u64)> {
     if shape.contains(&0) {
-        return Some((0, 0, 0));
+        return Some((0, 0));
     }
-    let mut elements = 1_i64;
+    let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size))?;
+    Some((elements, limited_bytes(elements, element)?))
+}
+
+/// How many elements lie between the first and the last, that one included; `None` where there are absurdly many.
+fn span(shape: &[i64], strides: &[i64], element: u64) -> Option<i64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
     let mut span = 1_i64;
     for (size, stride) in shape.iter().zip(strides) {
-        elements = elements.checked_mul(*size)?;
         span = span.checked_add((size - 1).checked_mul(*stride)?)?;
     }
-    limited_bytes(span, element)?;
-    Some((elements, limited_bytes(elements, element)?, span))
+    limited_bytes(span, element).map(|_| span)
 }
 
 fn limited_bytes(elements: i64, element: u64) -> Option<u64> {
@@ -107,10 +120,28 @@ fn limited_bytes(elements: i64, element: u64) -> Option<u64> {
 }
 
 fn too_large(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> BindError {
+    let sizes = binder.sizes_text(r#type.shape.iter().copied());
+    let is_chosen = !sizes.is_empty() && !binder.is_example();
     BindError::TensorTooLarge {
-        tensor,
+        place: binder.tensor_name(tensor),
         dtype: r#type.dtype.name(),
         shape: binder.shape_text(&r#type.shape),
-        sizes: binder.sizes_text(),
+        sizes,
+        is_chosen,
+        origin: binder.origin(),
+    }
+}
+
+fn spread_too_large(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize, field: String, sizes: &[Size]) -> BindError {
+    let sizes = binder.sizes_text(r#type.shape.iter().chain(sizes).copied());
+    let is_chosen = !sizes.is_empty() && !binder.is_example();
+    BindError::SpreadTooLarge {
+        place: binder.tensor_name(tensor),
+        field,
+        dtype: r#type.dtype.name(),
+        shape: binder.shape_text(&r#type.shape),
+        sizes,
+        is_chosen,
+        origin: binder.origin(),
     }
 }

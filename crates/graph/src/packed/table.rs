@@ -7,8 +7,8 @@ use super::{UnpackError, list};
 use crate::dtype::Dtype;
 use crate::expression::Expression;
 use crate::model::{
-    Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId, Type, Variant,
-    Weight,
+    Example, Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId, Type,
+    Variant, Weight,
 };
 
 packed_struct!(SymbolRange { least, most });
@@ -17,6 +17,26 @@ packed_struct!(Operator { name, arguments });
 packed_struct!(Source { file, line, function });
 packed_struct!(Input { name, tensor, dtype, example, shape });
 packed_struct!(Type { dtype, shape, strides });
+
+/// No size is 0: that says that the file does not tell it.
+impl Packed for Example {
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Example::Told(value) => value.write(writer),
+            Example::Untold { maker } => {
+                0_i64.write(writer);
+                maker.write(writer);
+            }
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, UnpackError> {
+        match i64::read(reader)? {
+            0 => Ok(Example::Untold { maker: Packed::read(reader)? }),
+            value => Ok(Example::Told(value)),
+        }
+    }
+}
 
 impl Packed for Precision {
     fn write(&self, writer: &mut Writer) {

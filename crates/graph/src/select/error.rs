@@ -27,6 +27,8 @@ pub enum SizeError {
         name: String,
         /// What there is.
         present: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// No symbol stands where the flag looks for one.
     #[error("{flag}: no symbol stands in {place}; {present}")]
@@ -37,6 +39,8 @@ pub enum SizeError {
         place: &'static str,
         /// What there is.
         present: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A text that is not `NAME=SIZE` or `NAME=SIZExSIZE…`.
     #[error("--size {found}: needed SYMBOL=N or INPUT=AxBxC, with whole numbers")]
@@ -67,6 +71,8 @@ pub enum SizeError {
         needed: usize,
         /// Its shape.
         shape: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A dimension that has another size whatever is chosen.
     #[error("{flag}: dimension {dim} of `{name}` is {needed}, found {found}")]
@@ -81,18 +87,56 @@ pub enum SizeError {
         found: i64,
         /// The size it has.
         needed: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A value beyond those a model was exported for.
-    #[error("{flag}: symbol `{symbol}` was exported for {range}, found {found}")]
+    #[error("{flag}: {place} was exported for {range}, found {found}")]
     NotExported {
         /// What asked for it.
         flag: String,
-        /// The symbol.
-        symbol: String,
+        /// The symbol, or the dimension of an input.
+        place: String,
         /// The values it may have.
         range: String,
         /// What was asked for.
         found: i64,
+        /// What the user can do about it.
+        hint: String,
+    },
+    /// A value that a size such as `2*h` does not take, whatever its symbol is.
+    #[error(
+        "{flag}: {place} must be a multiple of {step}{}, found {found}",
+        if *rest == 0 { String::new() } else { format!(" plus {rest}") }
+    )]
+    NotAMultiple {
+        /// What asked for it.
+        flag: String,
+        /// The dimension of an input.
+        place: String,
+        /// What the symbol is multiplied with.
+        step: i64,
+        /// What is left over.
+        rest: i64,
+        /// What was asked for.
+        found: i64,
+        /// The values next to it.
+        near: String,
+    },
+    /// A size that the file does not tell, and that no flag gives.
+    #[error(
+        "size `{symbol}` is not known: {maker} makes it, by its data{}",
+        most.map_or(String::new(), |most| format!(", {most} at most"))
+    )]
+    Untold {
+        /// The symbol.
+        symbol: String,
+        /// What makes it.
+        maker: String,
+        /// The most that it may be.
+        most: Option<i64>,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A size for an archive that has none to choose.
     #[error("{flag}: the archive was exported at one size only: {present}")]
@@ -101,6 +145,8 @@ pub enum SizeError {
         flag: String,
         /// The inputs' shapes.
         present: String,
+        /// What the user can do about it.
+        hint: String,
     },
     /// A size for an archive in which one of the inputs it is meant for has another for good.
     #[error("{flag}: the archive was exported with dimension {dim} of input `{input}` fixed at {fixed}")]
@@ -132,24 +178,29 @@ pub enum SizeError {
 
 impl SizeError {
     /// What the user can do about it.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         use SizeError::*;
-        Some(match self {
+        let text = match self {
+            UnknownName { hint, .. }
+            | NoSymbol { hint, .. }
+            | WrongRank { hint, .. }
+            | WrongSize { hint, .. }
+            | NotExported { hint, .. }
+            | Untold { hint, .. }
+            | ExportedAtOneSize { hint, .. } => return Some(hint.clone()),
+            NotAMultiple { near, .. } => return Some(format!("the nearest that it can be: {near}")),
+            Conflict { flag, other, .. } if flag == other => {
+                "the inputs do not agree on what that is; give their shapes with --size INPUT=AxBxC"
+            }
+            Conflict { .. } => "give each size once",
             OutOfRange { .. } => "give the size of a batch or sequence that a GPU could hold",
-            UnknownName { .. } | NoSymbol { .. } => {
-                "name the sizes that may change when you capture: vramfit.capture(model, inputs, path, sizes={\"x\": (\"batch\", 3, \"h\", \"w\")})"
-            }
-            NotExported { .. } | ExportedAtOneSize { .. } => {
-                "export again with that size left open: torch.export.export(model, args, dynamic_shapes={\"x\": {0: torch.export.Dim(\"batch\", max=4096)}})"
-            }
             ExportedFixed { .. } => {
                 "export again with an example of that size; torch.export fixes the length of what runs through a recurrent layer"
             }
             Malformed { .. } => "for example --size seq=128, or --size pixel_values=8x3x224x224",
             NotAnInput { .. } => "give a symbol one number; several numbers are for an input's whole shape",
-            WrongRank { .. } | WrongSize { .. } => "capture the model again with an example of this shape",
-            Conflict { .. } => "give each size once",
-        })
+        };
+        Some(text.to_owned())
     }
 }
 

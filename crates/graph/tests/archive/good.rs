@@ -158,7 +158,7 @@ fn evaluation_turns_dropout_off_and_says_so() {
 fn a_cast_model_computes_in_its_own_type() {
     let model = model("tiny-meta.pt2");
     let number = select_variant(&model, VariantFlags { dtype: Some(Dtype::Bfloat16), ..Default::default() }).unwrap();
-    let bound = bind(&model, number, &Sizes::example(&model)).unwrap();
+    let bound = bind(&model, number, &Sizes::example(&model).unwrap()).unwrap();
     assert!(bound.tensors[..7].iter().all(|tensor| tensor.dtype == Dtype::Bfloat16));
     let output = bound.tensor(bound.variant.outputs[0]);
     // `arange(…).float().mean()` is single whatever the model is, but a scalar, which widens nothing.
@@ -189,8 +189,11 @@ fn sizes_keep_to_what_was_exported() {
         assert_eq!(bound.tensor(bound.variant.outputs[0]).shape.as_slice(), [batch, sequence, 11]);
     }
     let error = select(4, 513).unwrap_err();
-    assert!(error.to_string().contains(" to 512, found 513"), "{error}");
-    assert!(error.hint().unwrap().contains("dynamic_shapes"));
+    assert!(error.to_string().starts_with("--seq 513: dimension 1 of `tokens` was exported for "), "{error}");
+    assert!(error.to_string().ends_with(" to 512, found 513"), "{error}");
+    let hint = "export again with that size left open: torch.export.export(model, args, \
+                dynamic_shapes={\"tokens\": {1: torch.export.Dim(\"seq\", max=513)}})";
+    assert_eq!(error.hint().unwrap(), hint);
 }
 
 #[test]
@@ -199,5 +202,9 @@ fn an_archive_of_one_size_says_how_to_export_again() {
     assert!(Sizes::select(&model, &SizeFlags { batch: Some(4), ..Default::default() }).is_ok());
     let error = Sizes::select(&model, &SizeFlags { batch: Some(8), ..Default::default() }).unwrap_err();
     assert_eq!(error.to_string(), "--batch 8: the archive was exported at one size only: tokens 4x6");
-    assert!(error.hint().unwrap().contains("dynamic_shapes"));
+    let open = r#"dynamic_shapes={"tokens": {0: torch.export.Dim("batch", max=8)}}"#;
+    assert!(error.hint().unwrap().contains(open), "{error:?}");
+    let error = Sizes::select(&model, &SizeFlags { sizes: vec!["tokens=4x9".to_owned()], ..Default::default() });
+    let hint = error.unwrap_err().hint().unwrap();
+    assert!(hint.contains(r#"dynamic_shapes={"tokens": {1: torch.export.Dim("seq", max=9)}}"#), "{hint}");
 }

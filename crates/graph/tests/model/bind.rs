@@ -2,14 +2,22 @@
 
 use vramfit_graph::bind::{BindError, BoundStep, BoundTensor, Value, bind, contiguous_strides};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Argument, Model, Size, Step, TensorId};
+use vramfit_graph::model::{Argument, Example, Model, Size, Step, TensorId};
 use vramfit_graph::select::Sizes;
 
 use crate::captures::{add, bert_base, mlp, mlp_of_one_size};
 
+fn example(model: &Model) -> Sizes {
+    Sizes::example(model).expect("all sizes have examples")
+}
+
 fn sizes(model: &Model, symbols: &[(&str, i64)]) -> Sizes {
     Sizes::with(model, symbols).expect("the sizes are good")
 }
+
+/// The tensors 8 and 9, as errors name them.
+const EIGHTH: &str = "result of `aten.linear.default` in `0` (site-packages/torch/nn/modules/linear.py:134 in forward)";
+const NINTH: &str = "result of `aten.relu.default` in `1` (site-packages/torch/nn/functional.py:1723 in relu)";
 
 #[track_caller]
 fn assert_refused(model: &Model, symbols: &[(&str, i64)], message: &str) -> BindError {
@@ -47,7 +55,7 @@ fn tensors_have_numbers() {
 fn steps_are_those_of_the_model() {
     let model = bert_base();
     for variant in 0..model.variants.len() {
-        let bound = bind(&model, variant, &Sizes::example(&model)).expect("it can be bound");
+        let bound = bind(&model, variant, &example(&model)).expect("it can be bound");
         let steps = &model.steps[bound.variant.steps];
         assert_eq!(bound.steps.len(), steps.len());
         for (step, bound_step) in steps.iter().zip(&bound.steps) {
@@ -90,7 +98,7 @@ fn arguments_have_numbers() {
 #[test]
 fn every_example_shape_comes_out_as_recorded() {
     let model = bert_base();
-    let bound = bind(&model, 0, &Sizes::example(&model)).expect("it can be bound");
+    let bound = bind(&model, 0, &example(&model)).expect("it can be bound");
     for input in model.inputs.iter().chain(&model.targets) {
         assert_eq!(bound.tensor(input.tensor).shape.as_slice(), input.example);
     }
@@ -121,10 +129,10 @@ fn strided_tensors_reach_to_their_last_element() {
     model.types[0][8].strides = Some(vec![Size::Known(1), Size::Known(10)]);
     let row = model.tensors[0].iter().position(|tensor| tensor.r#type == 8).expect("some tensor has it");
     model.tensors[0][row].offset = Size::Known(2);
-    let bound = bind(&model, 0, &Sizes::example(&model)).expect("it can be bound");
+    let bound = bind(&model, 0, &example(&model)).expect("it can be bound");
     assert_eq!((bound.tensors[row].bytes, bound.tensors[row].extent), (48, (2 + 2 + 30 + 1) * 4));
     model.types[0][8].shape = vec![Size::Known(0), Size::Known(4)];
-    let bound = bind(&model, 0, &Sizes::example(&model)).expect("it can be bound");
+    let bound = bind(&model, 0, &example(&model)).expect("it can be bound");
     assert_eq!((bound.tensors[row].bytes, bound.tensors[row].extent), (0, 0));
     assert_eq!(five.strides, None);
 }
@@ -132,7 +140,7 @@ fn strided_tensors_reach_to_their_last_element() {
 #[test]
 fn a_model_without_symbols_can_be_bound() {
     let model = mlp_of_one_size();
-    let bound = bind(&model, 0, &Sizes::example(&model)).expect("it can be bound");
+    let bound = bind(&model, 0, &example(&model)).expect("it can be bound");
     assert_eq!(bound.tensor(TensorId(6)).shape, [64, 784]);
 }
 
@@ -140,7 +148,8 @@ fn a_model_without_symbols_can_be_bound() {
 fn tensors_larger_than_any_memory_are_refused() {
     let model = mlp();
     let symbols = [("batch", 1 << 39)];
-    let message = "tensor 6: float32 [batch, 784] takes more than 1125899906842624 bytes with batch = 549755813888";
+    let message =
+        "input `input`: float32 [batch, 784] takes more than 1125899906842624 bytes with batch = 549755813888";
     let error = assert_refused(&model, &symbols, message);
     assert!(error.hint().is_some());
 }
@@ -149,7 +158,8 @@ fn tensors_larger_than_any_memory_are_refused() {
 fn sizes_that_overflow_are_refused() {
     let mut model = mlp();
     model.types[0][8].shape[1] = add(&mut model, "batch*batch*batch");
-    let message = "tensor 8: dimension 1: `batch*batch*batch` passes the largest 64-bit number with batch = 10000000";
+    let message =
+        &format!("{EIGHTH}: dimension 1: `batch*batch*batch` passes the largest 64-bit number with batch = 10000000");
     assert_refused(&model, &[("batch", 10_000_000)], message);
 }
 
@@ -157,7 +167,11 @@ fn sizes_that_overflow_are_refused() {
 fn sizes_that_divide_by_zero_are_refused() {
     let mut model = mlp();
     model.types[0][8].shape[1] = add(&mut model, "512//(batch-3)");
-    assert_refused(&model, &[("batch", 3)], "tensor 8: dimension 1: `512//(batch-3)` divides by zero with batch = 3");
+    assert_refused(
+        &model,
+        &[("batch", 3)],
+        &format!("{EIGHTH}: dimension 1: `512//(batch-3)` divides by zero with batch = 3"),
+    );
     assert!(bind(&model, 0, &sizes(&model, &[("batch", 4)])).is_ok());
 }
 
@@ -165,19 +179,23 @@ fn sizes_that_divide_by_zero_are_refused() {
 fn sizes_strides_and_offsets_below_zero_are_refused() {
     let mut model = mlp();
     model.types[0][8].shape[1] = add(&mut model, "batch-4");
-    let message = "tensor 8: dimension 1: `batch-4` is -1 with batch = 3, needed 0 or more";
+    let message = &format!("{EIGHTH}: dimension 1: `batch-4` is -1 with batch = 3, needed 0 or more");
     let error = assert_refused(&model, &[("batch", 3)], message);
     assert!(error.hint().is_some());
     assert!(bind(&model, 0, &sizes(&model, &[("batch", 4)])).is_ok());
 
     let mut model = mlp();
     model.types[0][8].strides = Some(vec![add(&mut model, "batch-4"), Size::Known(1)]);
-    let message = "tensor 8: stride 0: `batch-4` is -1 with batch = 3, needed 0 or more";
+    let message = &format!("{EIGHTH}: stride 0: `batch-4` is -1 with batch = 3, needed 0 or more");
     assert_refused(&model, &[("batch", 3)], message);
 
     let mut model = mlp();
     model.tensors[0][9].offset = add(&mut model, "batch-4");
-    assert_refused(&model, &[("batch", 3)], "tensor 9: offset: `batch-4` is -1 with batch = 3, needed 0 or more");
+    assert_refused(
+        &model,
+        &[("batch", 3)],
+        &format!("{NINTH}: offset: `batch-4` is -1 with batch = 3, needed 0 or more"),
+    );
 }
 
 #[test]
@@ -195,27 +213,27 @@ fn arguments_without_a_value_are_named() {
 fn an_expression_that_is_not_used_may_have_no_value() {
     let mut model = mlp();
     add(&mut model, "1//0");
-    assert!(bind(&model, 0, &Sizes::example(&model)).is_ok());
+    assert!(bind(&model, 0, &example(&model)).is_ok());
 }
 
 #[test]
 fn sizes_of_another_model_are_refused() {
     let model = mlp();
-    let error = bind(&model, 0, &Sizes::example(&bert_base())).map(|_| ()).expect_err("there are too many");
+    let error = bind(&model, 0, &example(&bert_base())).map(|_| ()).expect_err("there are too many");
     assert_eq!(error.to_string(), "found 2 sizes, needed one for each of the model's 1 symbols");
 }
 
 #[test]
 fn a_variant_that_is_not_there_is_refused() {
     let model = mlp();
-    let error = bind(&model, 18, &Sizes::example(&model)).map(|_| ()).expect_err("there are eighteen");
+    let error = bind(&model, 18, &example(&model)).map(|_| ()).expect_err("there are eighteen");
     assert_eq!(error.to_string(), "variant 18: the model has 18");
 }
 
 #[test]
 fn an_example_that_is_absurd_is_refused() {
     let mut model = mlp();
-    model.symbols[0].example = 0;
-    let error = bind(&model, 0, &Sizes::example(&model)).map(|_| ()).expect_err("the size is 0");
+    model.symbols[0].example = Example::Told(0);
+    let error = bind(&model, 0, &example(&model)).map(|_| ()).expect_err("the size is 0");
     assert_eq!(error.to_string(), "symbol `batch`: found 0, needed a size from 1 to 1099511627775");
 }

@@ -207,3 +207,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn multiples_of_one_symbol_are_solved() {
+    let linear = |text: &str| parse(text).expect("it is an expression").linear();
+    for (text, value, solved) in [
+        ("seq", 7, Some(7)),
+        ("2*seq", 512, Some(256)),
+        ("2*seq", 513, None),
+        ("seq*3+1", 10, Some(3)),
+        ("seq-1", 7, Some(8)),
+        ("10-seq", 7, Some(3)),
+        ("seq+seq", 8, Some(4)),
+        ("-(2*seq)", -8, Some(4)),
+        ("(4*seq+6)//2", 11, Some(4)),
+        ("2*seq", i64::MIN, Some(i64::MIN / 2)),
+        ("-seq", i64::MIN, None),
+        ("seq-1", i64::MAX, None),
+    ] {
+        assert_eq!(linear(text).expect(text).solve(value), solved, "{text} = {value}");
+    }
+    for text in [
+        "3",
+        "seq*seq",
+        "seq*batch",
+        "seq+batch",
+        "seq//2",
+        "seq//0",
+        "seq-seq",
+        "0*seq",
+        "max(1,seq)",
+        "4611686018427387904*4*seq",
+    ] {
+        assert_eq!(linear(text), None, "{text}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Choices of sizes and variants.
 
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Model, Precision};
+use vramfit_graph::model::{Example, Mode, Model, Precision};
 use vramfit_graph::select::{SizeError, SizeFlags, Sizes, VariantError, VariantFlags, select_variant};
 
 use crate::captures::{add, bert_base, mlp, mlp_of_one_size};
@@ -21,13 +21,19 @@ fn assert_refused(model: &Model, flags: &SizeFlags, message: &str) {
     assert!(error.hint().is_some_and(|hint| !hint.is_empty()));
 }
 
+#[track_caller]
+fn assert_hint(model: &Model, flags: &SizeFlags, hint: &str) {
+    let error = select(model, flags).expect_err("the choice is bad");
+    assert_eq!(error.hint().as_deref(), Some(hint), "{error}");
+}
+
 #[test]
 fn sizes_that_are_not_chosen_are_the_examples() {
     let model = bert_base();
     assert_eq!(select(&model, &SizeFlags::default()), Ok(vec![8, 128]));
     assert_eq!(select(&model, &flags(Some(1), None, &[])), Ok(vec![1, 128]));
     assert_eq!(select(&model, &flags(None, Some(512), &[])), Ok(vec![8, 512]));
-    assert_eq!(Sizes::example(&model).as_slice(), [8, 128]);
+    assert_eq!(Sizes::example(&model).map(|sizes| sizes.as_slice().to_vec()), Ok(vec![8, 128]));
     let sizes = Sizes::with(&model, &[("seq", 77)]).expect("there is such a symbol");
     assert_eq!(
         (sizes.get(&model, "seq"), sizes.get(&model, "batch"), sizes.get(&model, "h")),
@@ -149,6 +155,61 @@ fn a_capture_of_one_size_says_so() {
     let message = "--size batch=64: the model has no symbol, input or target `batch`; \
                    it was captured at one size only: input 64x784, targets 64";
     assert_refused(&model, &flags(None, None, &["batch=64"]), message);
+}
+
+#[test]
+fn a_size_that_is_a_multiple_is_solved_for_its_symbol() {
+    let mut model = mlp();
+    let (double, more) = (add(&mut model, "2*batch"), add(&mut model, "2*batch+1"));
+    model.inputs[0].shape[0] = double;
+    model.targets[0].shape[0] = double;
+    assert_eq!(select(&model, &flags(Some(32), None, &[])), Ok(vec![16]));
+    assert_eq!(select(&model, &flags(None, None, &["input=32x784"])), Ok(vec![16]));
+    assert_eq!(select(&model, &flags(None, None, &["batch=32"])), Ok(vec![32]));
+    let message = "--batch 31: dimension 0 of `input`, 2*batch, must be a multiple of 2, found 31";
+    assert_refused(&model, &flags(Some(31), None, &[]), message);
+    assert_hint(&model, &flags(Some(31), None, &[]), "the nearest that it can be: 30 or 32");
+    assert_hint(&model, &flags(Some(1), None, &[]), "the nearest that it can be: 2");
+    assert_eq!(Sizes::batch(&model).len(), 1);
+    let sizes = Sizes::example(&model).expect("all sizes have examples");
+    let replaced = |value: i64| sizes.replacing(&model, &Sizes::batch(&model), value);
+    assert_eq!(replaced(10).map(|sizes| sizes.value(Sizes::batch(&model)[0])), Some(Some(10)));
+    assert_eq!(replaced(11), None);
+    model.targets[0].shape[0] = more;
+    let message = "--batch 32: dimension 0 of `targets`, 2*batch+1, must be a multiple of 2 plus 1, found 32";
+    assert_refused(&model, &flags(Some(32), None, &[]), message);
+    let symbol = add(&mut model, "batch");
+    model.targets[0].shape[0] = symbol;
+    assert_eq!(select(&model, &flags(Some(32), None, &[])), Ok(vec![32]), "a symbol itself comes first");
+    model.targets[0].shape[0] = add(&mut model, "4*batch");
+    let message = "--batch 32 makes symbol `batch` 8, --batch 32 makes it 16";
+    assert_refused(&model, &flags(Some(32), None, &[]), message);
+}
+
+#[test]
+fn a_size_without_an_example_must_be_chosen() {
+    let mut model = mlp();
+    model.symbols[0].example = Example::Untold { maker: "node `index`".to_owned() };
+    assert_refused(&model, &SizeFlags::default(), "size `batch` is not known: node `index` makes it, by its data");
+    let hint = "give what your data makes of it, or the most that it may be, with --size batch=N";
+    assert_hint(&model, &SizeFlags::default(), hint);
+    assert!(Sizes::example(&model).is_err());
+    assert_eq!(select(&model, &flags(None, None, &["batch=7"])), Ok(vec![7]));
+}
+
+#[test]
+fn hints_for_captures_name_their_inputs() {
+    let hint = |sizes: &str| {
+        format!(
+            "name the sizes that may change when you capture: vramfit.capture(model, inputs, path, sizes={{{sizes}}})"
+        )
+    };
+    let one = mlp_of_one_size();
+    assert_hint(&one, &flags(Some(32), None, &[]), &hint(r#""input": ("batch", 784)"#));
+    assert_hint(&mlp(), &flags(None, None, &["width=7"]), &hint(r#""input": ("batch", "width")"#));
+    assert_hint(&mlp(), &flags(None, None, &["input=8x10"]), &hint(r#""input": ("batch", "input_1")"#));
+    let again = "capture the model again with vramfit.capture, with an example of this shape";
+    assert_hint(&mlp(), &flags(None, None, &["input=8x784x1"]), again);
 }
 
 fn variant(model: &Model, flags: VariantFlags) -> Result<(Precision, Mode), VariantError> {

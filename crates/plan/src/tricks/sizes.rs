@@ -1,5 +1,8 @@
 //! Shorter sequences, smaller images: sizes other than the batch.
 
+use vramfit_graph::expression::Linear;
+use vramfit_graph::select::Sizes;
+
 use super::Trick;
 use crate::effect::Effect;
 use crate::setup::Setup;
@@ -11,9 +14,16 @@ pub struct SmallerSizes;
 /// Sizes below this are none that anyone trains with.
 const LEAST: i64 = 16;
 
-/// The symbols that are not the batch.
+/// The symbols that are not the batch, nor decided by data.
 fn others(bench: &Workbench<'_>) -> Vec<usize> {
-    (0..bench.model.symbols.len()).filter(|symbol| !bench.batch.contains(symbol)).collect()
+    let is_batch = |symbol: usize| bench.batch.iter().any(|size| size.symbol() as usize == symbol);
+    let symbols = bench.model.symbols.iter().enumerate();
+    symbols.filter(|(at, it)| !is_batch(*at) && it.example.value().is_some()).map(|(at, _)| at).collect()
+}
+
+/// The same sizes with another value for a symbol.
+fn replacing(bench: &Workbench<'_>, sizes: &Sizes, symbol: usize, value: i64) -> Option<Sizes> {
+    sizes.replacing(bench.model, &[Linear::of_symbol(symbol as u32)], value)
 }
 
 impl Trick for SmallerSizes {
@@ -46,7 +56,7 @@ impl Trick for SmallerSizes {
             for &symbol in &others {
                 let size = sizes[symbol] * numerator / denominator;
                 if size >= LEAST {
-                    changed = changed.and_then(|sizes| sizes.replacing(bench.model, &[symbol], size));
+                    changed = changed.and_then(|sizes| replacing(bench, &sizes, symbol, size));
                 }
             }
             if let Some(sizes) = changed.filter(|sizes| *sizes != start.sizes) {
@@ -62,7 +72,7 @@ impl Trick for SmallerSizes {
     fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
         for symbol in others(bench) {
             let value = from.sizes.as_slice()[symbol];
-            if let Some(sizes) = setup.sizes.replacing(bench.model, &[symbol], value) {
+            if let Some(sizes) = replacing(bench, &setup.sizes, symbol, value) {
                 setup.sizes = sizes;
             }
         }

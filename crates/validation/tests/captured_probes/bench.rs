@@ -30,7 +30,7 @@ pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String
         _ => Mode::Eval,
     };
     let variant = model.variants.iter().position(|variant| variant.mode == wanted)?;
-    let bound = bind(model, variant, &Sizes::example(model)).unwrap();
+    let bound = bind(model, variant, &Sizes::example(model).unwrap()).unwrap();
     Some(simulated(probe, &bound, mode == "chained"))
 }
 

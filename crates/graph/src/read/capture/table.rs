@@ -3,7 +3,7 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use crate::dtype::Dtype;
-use crate::model::{Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
+use crate::model::{Example, Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
 use crate::read::ReadError;
 use crate::read::json::context::Context;
 use crate::read::json::{List, Object, Read, fields, out_of_range};
@@ -24,7 +24,7 @@ impl<'de> Read<'de> for Symbol {
         fields!(object, { "name" => name, "example" => example, "recorded" => recorded, "dims" => dims });
         let dims: Vec<Dimension> = dims;
         let dims = dims.into_iter().map(|it| (it.input, it.dim)).collect();
-        Ok(Symbol { name, example, recorded, dims, range: None })
+        Ok(Symbol { name, example: Example::Told(example), recorded, dims, range: None })
     }
 }
 

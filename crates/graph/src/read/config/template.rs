@@ -36,7 +36,7 @@ pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model
     };
     template.expressions = expressions;
     template.symbols.retain(|symbol| given(&symbol.name).is_none());
-    let examples: Vec<i64> = template.symbols.iter().map(|symbol| symbol.example).collect();
+    let examples = template.examples()?;
     for input in template.inputs.iter_mut().chain(&mut template.targets) {
         input.shape.iter_mut().for_each(put);
         for (example, size) in input.example.iter_mut().zip(&input.shape) {

@@ -19,7 +19,8 @@ use super::variant::{self, Calls, Shape, built_dtype};
 use super::weights::{RawWeight, Weights, move_order, weights};
 use crate::dtype::Dtype;
 use crate::model::{
-    Argument, Input, Mode, Model, Origin, Precision, Size, Step, Tensor, TensorId, Type, Variant, Weight,
+    Argument, Example, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Type, Variant,
+    Weight,
 };
 use crate::read::{CheckError, ReadError};
 use crate::select::{VariantFlags, choose};
@@ -85,7 +86,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     let mut returned = outputs(program, &flat, &scope)?;
     renamed::resolve(&mut flat, &mut [&mut returned.tensors, &mut returned.released]);
     let masks = traced::undo(&mut flat, &inputs, full, &returned.tensors);
-    let symbols = flat.sizes.symbols(&program.ranges, &inputs)?;
+    let symbols = flat.sizes.symbols(&program.ranges, &inputs, &program.graph)?;
     for input in &mut inputs {
         input.example = input.shape.iter().map(|size| flat.sizes.at_example(*size, &symbols).unwrap_or(1)).collect();
     }
@@ -95,6 +96,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     let inner = inner_model(&flat, &returned);
     let mut assembly = Assembly {
         flat: &flat,
+        symbols: &symbols,
         operators: flat.operators.clone(),
         returned: &returned,
         given,
@@ -162,12 +164,13 @@ fn add_weights<'a>(
         value.requires_grad = weight.requires_grad;
         value.is_on_host = false;
         let mut shape = Vec::with_capacity(value.shape.len());
-        for size in &value.shape {
+        for (dim, size) in value.shape.iter().enumerate() {
             match size {
                 Size::Known(size) => shape.push(*size),
                 Size::Symbolic(_) => {
-                    let (text, message) = (format!("{size:?}"), "a weight's size is a number".to_owned());
-                    return Err(ArchiveError::BadSize { place: place(), text, message }.into());
+                    let (text, message) = (flat.sizes.text(*size), "a weight's size is a number".to_owned());
+                    let place = format!("{}: dimension {dim}", place());
+                    return Err(ArchiveError::BadSize { place, text, message }.into());
                 }
             }
         }
@@ -307,6 +310,7 @@ impl TypeTable {
 /// A model on its way.
 struct Assembly<'a> {
     flat: &'a Flat<'a>,
+    symbols: &'a [Symbol],
     operators: Operators,
     returned: &'a Outputs,
     given: usize,
@@ -408,7 +412,7 @@ impl Assembly<'_> {
             (mode == Mode::Train && self.is_for_evaluation(), UNTOLD_TRAINING),
         ];
         causes.extend(facts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, cause)| cause));
-        causes.into_iter().map(str::to_owned).collect()
+        causes.into_iter().map(str::to_owned).chain(self.symbols.iter().filter_map(untold_size)).collect()
     }
 
     /// Whether dropout or batch norm was off when the model was exported.
@@ -423,6 +427,13 @@ impl Assembly<'_> {
             call.arguments.get(flag) == Some(&Argument::Bool(false))
         })
     }
+}
+
+/// Why an answer is not exact where a size had to be given, and stays as given whatever the others are.
+fn untold_size(symbol: &Symbol) -> Option<String> {
+    let Example::Untold { maker } = &symbol.example else { return None };
+    let name = &symbol.name;
+    Some(format!("an archive does not say what data makes of size `{name}` ({maker}); it was given by hand"))
 }
 
 fn notes(found: &Weights<'_>) -> Vec<String> {

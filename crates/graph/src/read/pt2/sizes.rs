@@ -4,11 +4,13 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::document::{Range, RawSize};
+use super::argument::{RawArgument, RawInt};
+use super::document::{Range, RawGraph, RawSize};
 use super::error::ArchiveError;
+use super::node::{argument_tensors, node_place};
 use super::sympy;
 use crate::expression::Expression;
-use crate::model::{ExpressionId, Input, Size, Symbol, SymbolRange};
+use crate::model::{Example, ExpressionId, Input, Size, Symbol, SymbolRange};
 use crate::read::json::context::TextId;
 use crate::read::{CheckError, ReadError};
 
@@ -52,9 +54,9 @@ impl<'a> Sizes<'a> {
         let numbers = &self.numbers;
         let expression =
             Expression::parse(&plain, |name| numbers.get(name).copied()).map_err(|error| bad(error.to_string()))?;
-        if let Some(symbol) = expression.as_symbol() {
-            let example = &mut self.symbols[symbol as usize].1;
-            *example = example.or(hint);
+        if let (Some(linear), Some(hint)) = (expression.linear(), hint) {
+            let example = &mut self.symbols[linear.symbol() as usize].1;
+            *example = example.or(linear.solve(hint));
         }
         let is_known = expression.symbols().next().is_none();
         let size = match is_known {
@@ -72,7 +74,7 @@ impl<'a> Sizes<'a> {
 
     /// Knows the names in an expression from now on.
     fn add_symbols(&mut self, plain: &str) {
-        for word in plain.split(|character: char| !(character.is_alphanumeric() || character == '_')) {
+        for word in words(plain) {
             let is_name = word.starts_with(|first: char| first.is_alphabetic() || first == '_');
             if is_name && !matches!(word, "min" | "max") && !self.numbers.contains_key(word) {
                 self.numbers.insert(word.to_owned(), self.symbols.len() as u32);
@@ -86,32 +88,30 @@ impl<'a> Sizes<'a> {
         self.symbols.len()
     }
 
-    /// The model's symbols; one without an example takes the least it may have.
-    pub(super) fn symbols(&self, ranges: &[(Cow<'_, str>, Range)], inputs: &[Input]) -> Result<Vec<Symbol>, ReadError> {
+    /// The model's symbols; what makes those without an example is looked for in `graph`.
+    pub(super) fn symbols(
+        &self,
+        ranges: &[(Cow<'_, str>, Range)],
+        inputs: &[Input],
+        graph: &RawGraph<'_>,
+    ) -> Result<Vec<Symbol>, ReadError> {
         let mut symbols = Vec::with_capacity(self.symbols.len());
         for (number, (name, example)) in self.symbols.iter().enumerate() {
             let range = ranges.iter().find(|(known, _)| known == name).map(|(_, range)| *range);
-            let least = range.and_then(|range| range.least);
-            let Some(example) = example.or(least.map(|least| least.max(2))) else {
-                return Err(ReadError::from(ArchiveError::BadSize {
-                    place: "range_constraints".to_owned(),
-                    text: name.clone(),
-                    message: "neither an example nor a range is given for this symbol, whose value may depend on data"
-                        .to_owned(),
-                }));
-            };
-            if !(1..crate::select::SIZE_LIMIT).contains(&example) {
-                let needed = "a size from 1 to 1099511627775";
+            if let Some(found) = example.filter(|example| !(1..crate::select::SIZE_LIMIT).contains(example)) {
                 return Err(ReadError::OutOfRange {
                     path: format!("symbol `{name}`: hint"),
-                    found: example.into(),
-                    needed,
+                    found: found.into(),
+                    needed: "a size from 1 to 1099511627775",
                 });
             }
             symbols.push(Symbol {
                 name: name.clone(),
-                example,
-                recorded: vec![example],
+                example: match example {
+                    Some(example) => Example::Told(*example),
+                    None => Example::Untold { maker: maker(graph, &|text| self.names(text, name)) },
+                },
+                recorded: example.iter().copied().collect(),
                 dims: self.places_of(number as u32, inputs),
                 range: range.map(|range| SymbolRange { least: range.least.unwrap_or(1).max(1), most: range.most }),
             });
@@ -138,9 +138,65 @@ impl<'a> Sizes<'a> {
         match size {
             Size::Known(value) => Some(value),
             Size::Symbolic(id) => {
-                let examples: Vec<i64> = symbols.iter().map(|symbol| symbol.example).collect();
-                self.expressions[id.0 as usize].evaluate(&examples).ok()
+                let expression = &self.expressions[id.0 as usize];
+                let examples: Vec<Option<i64>> = symbols.iter().map(|symbol| symbol.example.value()).collect();
+                let is_told = expression.symbols().all(|symbol| examples[symbol as usize].is_some());
+                let examples: Vec<i64> = examples.into_iter().map(Option::unwrap_or_default).collect();
+                is_told.then(|| expression.evaluate(&examples).ok()).flatten()
             }
         }
     }
+
+    /// A size as text, with the symbols' names.
+    pub(super) fn text(&self, size: Size) -> String {
+        match size {
+            Size::Known(value) => value.to_string(),
+            Size::Symbolic(id) => {
+                let names: Vec<&str> = self.symbols.iter().map(|(name, _)| name.as_str()).collect();
+                self.expressions[id.0 as usize].named(&names).to_string()
+            }
+        }
+    }
+
+    /// Whether a size is an expression of the symbol with this name.
+    fn names(&self, size: RawSize, name: &str) -> bool {
+        let RawSize::Expression { text, .. } = size else { return false };
+        let plain = self.texts.get(text.0 as usize).and_then(|text| sympy::plain(text).ok());
+        plain.is_some_and(|plain| words(&plain).any(|word| word == name))
+    }
+}
+
+/// The names and numbers in an expression.
+fn words(plain: &str) -> impl Iterator<Item = &str> {
+    plain.split(|character: char| !(character.is_alphanumeric() || character == '_'))
+}
+
+/// The first node with a result whose size `depends` on a symbol, for people.
+fn maker(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> String {
+    made_in(graph, depends).unwrap_or_else(|| "an input of the model".to_owned())
+}
+
+fn made_in(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> Option<String> {
+    let is_made = |name: &str| {
+        let tensor = graph.tensors.iter().find(|(known, _)| known == name).map(|(_, meta)| meta);
+        let number = graph.integers.iter().find(|(known, _)| known == name).map(|(_, size)| *size);
+        tensor.is_some_and(|meta| meta.shape.iter().any(|size| depends(*size))) || number.is_some_and(depends)
+    };
+    graph.nodes.iter().enumerate().find_map(|(at, node)| {
+        let mut is_maker = false;
+        for output in &node.outputs {
+            match output {
+                RawArgument::SymbolicInt(RawInt::Name(name)) => is_maker |= is_made(name),
+                output => argument_tensors(output, &mut |name| is_maker |= is_made(name)),
+            }
+        }
+        let inner = || {
+            node.inputs.iter().find_map(|input| match &input.argument {
+                RawArgument::Graph(graph) => made_in(graph, depends),
+                _ => None,
+            })
+        };
+        let target = node.target.strip_prefix("torch.ops.").unwrap_or(&node.target);
+        inner().or_else(|| is_maker.then(|| format!("{} ({target})", node_place(node, at))))
+    })
 }

@@ -11,7 +11,7 @@ use super::run::Run;
 use super::tables::Tables;
 use super::tape::Tape;
 use crate::dtype::Dtype;
-use crate::model::{Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
+use crate::model::{Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
 
 const PRECISIONS: [Precision; 6] = [
     Precision::Cast(Dtype::Float32),
@@ -161,7 +161,7 @@ fn symbol_row((name, example): &(String, i64), input: &[InputSize]) -> Symbol {
     let dims = input.iter().enumerate().filter(|(_, size)| stands(size));
     Symbol {
         name: name.clone(),
-        example: *example,
+        example: Example::Told(*example),
         recorded: vec![*example],
         dims: dims.map(|(at, _)| ("input".to_owned(), at)).collect(),
         range: None,

@@ -31,7 +31,7 @@ struct Checker<'a> {
 /// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
 /// were not read, where that is given.
 pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), CheckError> {
-    let examples = model.symbols.iter().map(|symbol| symbol.example).collect();
+    let examples = model.examples().unwrap_or_default();
     let checker = Checker { model, expressions, examples, only };
     checker.tables()?;
     checker.variants()?;

@@ -148,7 +148,8 @@ fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), CheckError> {
         return Err(CheckError::BadSymbolName { place: format!("{place}.name"), found: symbol.name.clone() });
     }
     let recorded = symbol.recorded.iter().enumerate().map(|(at, size)| (format!("{place}.recorded[{at}]"), *size));
-    for (path, size) in std::iter::once((format!("{place}.example"), symbol.example)).chain(recorded) {
+    let example = symbol.example.value().map(|size| (format!("{place}.example"), size));
+    for (path, size) in example.into_iter().chain(recorded) {
         if !(1..SIZE_LIMIT).contains(&size) {
             let needed = "a size from 1 to 1099511627775";
             return Err(CheckError::OutOfRange { path, found: size, needed });

@@ -1,0 +1,44 @@
+//! Which tensor an error is about, for people. Only errors ask for this: names are looked for then, not kept.
+
+use crate::model::{Model, Step, TensorId, Variant};
+
+/// A tensor by what it is to the model: a weight, an input, or the result of a call and the line that made it.
+pub(super) fn tensor(model: &Model, variant: &Variant, number: usize) -> String {
+    let is_it = |tensor: TensorId| tensor.0 as usize == number;
+    if let Some(weight) = model.parameters.iter().chain(&model.buffers).find(|weight| is_it(weight.tensor)) {
+        return format!("weight `{}`", weight.names.first().map_or("", String::as_str));
+    }
+    for (what, inputs) in [("input", &model.inputs), ("target", &model.targets)] {
+        if let Some(input) = inputs.iter().find(|input| is_it(input.tensor)) {
+            return format!("{what} `{}`", input.name);
+        }
+    }
+    result(model, variant, number).unwrap_or_else(|| format!("tensor {number}"))
+}
+
+/// The call that makes a tensor: its operator, the module it runs in, the line.
+fn result(model: &Model, variant: &Variant, number: usize) -> Option<String> {
+    let mut modules: Vec<u32> = Vec::new();
+    for step in &model.steps[variant.steps] {
+        match step {
+            Step::Enter(module, _) => modules.push(*module),
+            Step::Exit(..) => {
+                modules.pop();
+            }
+            Step::Call(call) if call.results.iter().flatten().any(|tensor| tensor.0 as usize == number) => {
+                let operator = &model.operators[call.operator as usize].name;
+                let path = modules.last().and_then(|module| model.modules.get(*module as usize)?.path.as_deref());
+                let module = path.filter(|path| !path.is_empty()).map(|path| format!(" in `{path}`"));
+                let source = call.source.and_then(|source| model.sources.get(source as usize));
+                let line = source.map(|it| format!(" ({}:{} in {})", it.file, it.line, it.function));
+                return Some(format!(
+                    "result of `{operator}`{}{}",
+                    module.unwrap_or_default(),
+                    line.unwrap_or_default()
+                ));
+            }
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,98 @@
+//! Where `--batch` and `--seq` look for the sizes that they choose.
+
+use crate::dtype::Dtype;
+use crate::expression::Linear;
+use crate::model::{Input, Model};
+
+/// A dimension of the inputs that has a flag of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    /// `--batch`: dimension 0 of inputs and targets.
+    Batch,
+    /// `--seq`: dimension 1 of integer inputs.
+    Sequence,
+}
+
+/// A size that can be chosen: where it stands, and how it depends on its symbol.
+#[derive(Clone, Copy)]
+pub(super) struct Standing<'a> {
+    /// The input and its dimension; `None` for a symbol that is named.
+    pub(super) place: Option<(&'a Input, usize)>,
+    /// What stands there.
+    pub(super) linear: Linear,
+}
+
+impl Standing<'_> {
+    /// The symbol itself, wherever it stands.
+    pub(super) fn symbol(symbol: usize) -> Standing<'static> {
+        Standing { place: None, linear: Linear::of_symbol(symbol as u32) }
+    }
+}
+
+impl Axis {
+    /// Its dimension.
+    pub(super) fn dim(self) -> usize {
+        match self {
+            Axis::Batch => 0,
+            Axis::Sequence => 1,
+        }
+    }
+
+    /// The name of its symbol in a capture, which is meant where nothing in that dimension can be chosen.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Axis::Batch => "batch",
+            Axis::Sequence => "seq",
+        }
+    }
+
+    /// The place, for people.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Axis::Batch => "dimension 0 of an input or target",
+            Axis::Sequence => "dimension 1 of an integer input",
+        }
+    }
+
+    /// The inputs that have it.
+    pub(super) fn inputs(self, model: &Model) -> Vec<&Input> {
+        match self {
+            Axis::Batch => model.inputs.iter().chain(&model.targets).collect(),
+            Axis::Sequence => model.inputs.iter().filter(|input| is_integer(input.dtype)).collect(),
+        }
+    }
+
+    /// What to call the size of an input's dimension.
+    pub(super) fn name_of(input: &Input, dim: usize) -> String {
+        match dim {
+            0 => Axis::Batch.name().to_owned(),
+            1 if is_integer(input.dtype) => Axis::Sequence.name().to_owned(),
+            _ => format!("{}_{dim}", input.name),
+        }
+    }
+
+    /// What can be chosen in it: symbols; multiples of others, such as `2*h`, whose symbol does not stand there itself; or
+    /// else the symbol of its name.
+    pub(super) fn standing(self, model: &Model) -> Vec<Standing<'_>> {
+        let (mut found, derived): (Vec<Standing<'_>>, Vec<Standing<'_>>) = self
+            .inputs(model)
+            .into_iter()
+            .filter_map(|input| {
+                let linear = model.linear(*input.shape.get(self.dim())?)?;
+                Some(Standing { place: Some((input, self.dim())), linear })
+            })
+            .partition(|standing| standing.linear.is_symbol());
+        let bare: Vec<u32> = found.iter().map(|standing| standing.linear.symbol()).collect();
+        found.extend(derived.into_iter().filter(|standing| !bare.contains(&standing.linear.symbol())));
+        if found.is_empty() {
+            let named = model.symbols.iter().position(|symbol| symbol.name == self.name());
+            found.extend(named.map(Standing::symbol));
+        }
+        found
+    }
+}
+
+/// Whether the capture takes dimension 1 of an input of this type for a sequence; masks are often boolean.
+fn is_integer(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Bool | Dtype::Uint8 | Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64)
+}
