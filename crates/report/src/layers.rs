@@ -105,7 +105,9 @@ impl LayersReport {
     pub fn text(&self) -> String {
         let bold = Style::new().bold();
         let sizes: Vec<String> = self.sizes.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let mut text = format!("{bold}{}{bold:#} at {}\n\n", self.model, sizes.join(", "));
+        // A model exported without open sizes has none to name.
+        let at = if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(", ")) };
+        let mut text = format!("{bold}{}{bold:#}{at}\n\n", self.model);
         text += &line(["module", "output", "weights", "bytes", "saved", "forward", "backward"]);
         for row in &self.layers {
             let name = row.module.rsplit('.').next().filter(|name| !name.is_empty()).unwrap_or(&row.class);

@@ -4,5 +4,8 @@
 
 mod bad_graph;
 mod bad_zip;
+mod branches;
 mod good;
+mod lifetime;
+mod pads;
 mod small;

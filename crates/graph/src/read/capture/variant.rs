@@ -62,6 +62,7 @@ impl<'de> Read<'de> for Variant {
             released: each_once(released),
             loss,
             held,
+            late: Vec::new(),
             causes: causes.unwrap_or_default(),
         })
     }
