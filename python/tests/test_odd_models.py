@@ -155,3 +155,19 @@ def test_odd_models_replay_to_their_own_loss(kind, tmp_path):
         if kind is Generators:
             found = found + 2.0  # what torch.tensor(2.0) held is not in the file
         assert torch.equal(found, expected), (mode, found, expected, contents["notes"])
+
+
+class MadeLikeInputs(Base):
+    """Makes tensors where its input is, by itself and within an operator."""
+
+    def forward(self, x):
+        padded = F.pad(x, (1, 1), mode="circular")
+        return self.linear(padded[..., :8] + x.new_zeros(8) + torch.ones_like(x)).sum()
+
+
+def test_what_is_made_like_an_input_is_where_the_input_is(tmp_path) -> None:
+    path = tmp_path / "made.vramfit"
+    vramfit.capture(MadeLikeInputs(), MadeLikeInputs.inputs(), path)
+    capture = load(path)
+    for tensors in capture["tensors"]:
+        assert not any(flags & 4 for _, _, _, flags in tensors)

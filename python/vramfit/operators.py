@@ -51,7 +51,8 @@ class Operator:
 
     __slots__ = (
         "overload", "name", "qualified", "arguments", "defaults", "count", "positional", "device", "writes", "reshapes",
-        "dynamic", "random", "empty", "copies", "reads", "finite", "opened", "composite", "index", "keywords", "detaches", "sizes", "check",
+        "dynamic", "random", "empty", "copies", "reads", "finite", "opened", "composite", "index", "keywords", "detaches", "sizes",
+        "check", "like",
     )
 
     def __init__(self, overload: OpOverload) -> None:
@@ -79,6 +80,8 @@ class Operator:
         self.sizes = self.dynamic or base_name(self.qualified) in SIZED_BY_VALUES
         self.random = torch.Tag.nondeterministic_seeded in tags
         base = base_name(self.qualified)
+        # Makes a tensor where its first argument is, unless told otherwise.
+        self.like = base.startswith("aten::new_") or base.endswith("_like")
         self.empty = base in {"aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided"}
         self.copies = self.qualified.startswith(_COPIES)
         self.reads = base in READERS

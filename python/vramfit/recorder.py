@@ -372,7 +372,13 @@ class Recorder(Casting):
         """Factories: small ones and those of integers are made for real."""
         assert operator.device is not None
         device = args[operator.device] if operator.device < len(args) else kwargs.get("device")
-        host = device.type == "cpu" if device is not None else infos[0].host if infos else True
+        if device is None:
+            host = infos[0].host if infos else True
+        elif operator.like and infos and device == tensors[0].device:
+            # Where its model is: a stand-in that has values lies in this machine's memory wherever it belongs.
+            host = infos[0].host
+        else:
+            host = device.type == "cpu"
         if kwargs.get("pin_memory"):
             kwargs = dict(kwargs, pin_memory=False)
         outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)

@@ -82,3 +82,18 @@ fn an_estimates_page_is_whole_and_asks_for_nothing_from_outside() {
     let (code, _, err) = vramfit(&["estimate", "bert-base", "--html", "/nowhere/page.html"]);
     assert!(code == 2 && err.contains("/nowhere/page.html"), "{err}");
 }
+
+#[test]
+fn an_archives_modules_return_what_they_made() {
+    let archive = "../graph/tests/archives/tiny-2.15.pt2";
+    let report = good_json(&["layers", archive, "--depth", "9"]);
+    let layers = report["layers"].as_array().unwrap();
+    let named = |name: &str| layers.iter().find(|layer| layer["module"] == name).unwrap();
+    // 4 rows of 6 tokens, a number for each of 11 words.
+    for module in ["", "head"] {
+        assert_eq!(named(module)["output_shapes"][0], serde_json::json!([4, 6, 11]), "{module}");
+        assert_eq!(named(module)["output_bytes"], 4 * 6 * 11 * 4, "{module}");
+    }
+    let (_, text, _) = vramfit(&["layers", "../graph/tests/archives/tiny-fixed.pt2"]);
+    assert!(!text.lines().next().unwrap().contains(" at"), "{text}");
+}

@@ -196,8 +196,19 @@ pub struct Variant {
     pub loss: Option<TensorId>,
     /// Every tensor that was alive when the step ended.
     pub held: Vec<TensorId>,
+    /// Tensors that Python may hold for longer than the steps say, by the end of that; empty where the frees were recorded.
+    pub late: Vec<Late>,
     /// Why an estimate from it cannot be called exact; empty where it can.
     pub causes: Vec<String>,
+}
+
+/// A tensor that Python may hold for longer than the steps say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// The step before which it goes at the latest.
+    pub until: usize,
 }
 
 /// Element type, shape and strides, shared by many tensors.

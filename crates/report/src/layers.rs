@@ -105,6 +105,7 @@ impl LayersReport {
     pub fn text(&self) -> String {
         let bold = Style::new().bold();
         let sizes: Vec<String> = self.sizes.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        // A model exported without open sizes has none to name.
         let at = if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(", ")) };
         let mut text = format!("{bold}{}{bold:#}{at}\n\n", self.model);
         text += &line(["module", "output", "weights", "bytes", "saved", "forward", "backward"]);

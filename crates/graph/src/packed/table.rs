@@ -107,6 +107,7 @@ impl Packed for Variant {
             released: list::read(reader)?,
             held: list::read(reader)?,
             loss: Packed::read(reader)?,
+            late: Vec::new(),
             causes: Packed::read(reader)?,
         })
     }

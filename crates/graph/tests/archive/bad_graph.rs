@@ -43,6 +43,35 @@ fn a_size_that_nothing_defines_is_named() {
 }
 
 #[test]
+fn a_result_of_the_graph_that_nothing_makes_is_named() {
+    let error = error(
+        r#""outputs": [{"as_tensor": {"name": "linear_2"}}], "nodes""#,
+        r#""outputs": [{"as_tensor": {"name": "gone"}}], "nodes""#,
+    );
+    let text = "models/model.json: graph.outputs[0] names tensor `gone`, which no input or node defines";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn a_signature_that_says_less_or_more_than_the_graph_is_refused() {
+    let output = r#"{"user_output": {"arg": {"as_tensor": {"name": "linear_2"}}}}"#;
+    let without = error(output, "").to_string();
+    assert_eq!(without, "models/model.json: signature.output_specs: found 0 entries, but graph.outputs has 1");
+    let input = r#"{"parameter": {"arg": {"name": "p_embed_weight"}, "parameter_name": "embed.weight"}}"#;
+    let twice = error(input, &format!("{input}, {input}")).to_string();
+    assert!(twice.starts_with("models/model.json: signature.input_specs"), "{twice}");
+    assert!(twice.contains("`p_embed_weight`"), "{twice}");
+    let other = error(input, &format!("{input}, {}", input.replace("p_embed", "p_other"))).to_string();
+    assert!(other.starts_with("models/model.json: signature.input_specs: found "), "{other}");
+}
+
+#[test]
+fn a_range_without_a_value_is_refused() {
+    let error = error(r#"{"min_val": 0, "max_val": 512}"#, r#"{"min_val": 9, "max_val": 3}"#).to_string();
+    assert_eq!(error, "models/model.json: range_constraints[`s27`]: min_val 9 is greater than max_val 3");
+}
+
+#[test]
 fn an_argument_that_the_operator_does_not_have_is_named() {
     let error = error(r#"{"name": "normalized_shape","#, r#"{"name": "normalised","#).to_string();
     assert_eq!(

@@ -4,6 +4,9 @@
 
 mod bad_graph;
 mod bad_zip;
+mod branches;
 mod good;
+mod lifetime;
+mod pads;
 mod sizes;
 mod small;

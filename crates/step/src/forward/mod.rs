@@ -79,8 +79,12 @@ impl<'a> Forward<'a> {
         let loss_made = self.loss_made_at();
         let steps = &self.bound.steps;
         let mut regions = self.passes.regions.iter().peekable();
+        let mut late = self.passes.late.iter().peekable();
         let mut open: Option<(&Region, Vec<(TensorId, Tensor)>)> = None;
         for (index, step) in steps.iter().enumerate() {
+            while let Some(late) = late.next_if(|late| late.until <= index) {
+                self.tensors[late.tensor.0 as usize] = None;
+            }
             while regions.next_if(|region| region.first < index).is_some() {}
             if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
                 let inputs = self.inputs_of(region);
@@ -205,7 +209,7 @@ impl<'a> Forward<'a> {
                 self.call(context, index, call);
             }
             BoundStep::Free(tensors) => {
-                for tensor in *tensors {
+                for tensor in tensors.iter().filter(|tensor| !self.passes.is_late.contains(*tensor)) {
                     self.tensors[tensor.0 as usize] = None;
                 }
             }

@@ -1,9 +1,9 @@
 //! What every pass through a model shares: its operators' rules, its regions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
-use vramfit_graph::model::{Cast, TensorId};
+use vramfit_graph::model::{Cast, Late, TensorId};
 
 use super::unknown::Guess;
 use crate::checkpoint::Region;
@@ -22,6 +22,9 @@ pub struct Passes<'a> {
     pub guess: Guess,
     /// The casts of weights that autocast keeps, each with the step that makes it.
     pub(super) casts: BTreeMap<TensorId, usize>,
+    /// The tensors that live on after Python is said to let go of them, where the most is asked for, by their ends.
+    pub(super) late: &'a [Late],
+    pub(super) is_late: BTreeSet<TensorId>,
 }
 
 impl<'a> Passes<'a> {
@@ -35,7 +38,9 @@ impl<'a> Passes<'a> {
                 casts.extend(call.results.iter().flatten().map(|&id| (id, index)));
             }
         }
-        Passes { bound, rules: Rules::new(bound), regions, guess, casts }
+        let late: &[Late] = if guess == Guess::Most { &bound.variant.late } else { &[] };
+        let is_late = late.iter().map(|late| late.tensor).collect();
+        Passes { bound, rules: Rules::new(bound), regions, guess, casts, late, is_late }
     }
 }
 

@@ -14,21 +14,28 @@ use crate::training::{Guess, Loop, Machine, Program, Run, address_orders, record
 /// Fewer requests are answered sooner than another thread is there.
 const WORTH_A_THREAD: usize = 20_000;
 
-/// What a run asks for; where operators have no rule, also the least and the most it may ask for.
+/// What a run asks for; where operators have no rule, or it is not known when Python lets go of tensors, also the least and
+/// the most it may ask for.
 ///
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Vec<Program>, UnknownModule> {
     let program = |guess: Guess| record(bound, &Loop { guess, ..training.clone() }, machine);
     let usual = program(Guess::Usual)?;
-    if usual.missing.is_empty() && usual.guessed.is_empty() {
-        return Ok(vec![usual]);
+    let has_late = !bound.variant.late.is_empty();
+    let is_certain = usual.guessed.is_empty();
+    if !usual.missing.is_empty() || (!is_certain && training.is_cudnn_benchmarked) {
+        return Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?]);
     }
-    if usual.missing.is_empty() && !training.is_cudnn_benchmarked {
-        let (least, most) = (usual.assuming(Guess::Least), usual.assuming(Guess::Most));
-        return Ok(vec![usual, least, most]);
-    }
-    Ok(vec![usual, program(Guess::Least)?, program(Guess::Most)?])
+    Ok(match (is_certain, has_late) {
+        (true, false) => vec![usual],
+        (true, true) => vec![usual, program(Guess::Most)?],
+        (false, _) => {
+            let least = usual.assuming(Guess::Least);
+            let most = if has_late { program(Guess::Most)? } else { usual.assuming(Guess::Most) };
+            vec![usual, least, most]
+        }
+    })
 }
 
 /// Every program under every order of addresses, the usual one first; that one keeps its journal where `keeps_journal`

@@ -65,6 +65,7 @@ impl<'de> Read<'de> for Variant {
             released,
             loss,
             held,
+            late: Vec::new(),
             causes: causes.unwrap_or_default(),
         })
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
+use super::agreement::{check_outputs, check_signature};
 use super::argument::RawArgument;
 use super::document::{InputSpec, Payload, Program, TensorMeta};
 use super::error::ArchiveError;
@@ -22,7 +23,7 @@ use crate::model::{
     Argument, Example, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Type, Variant,
     Weight,
 };
-use crate::read::{CheckError, ReadError};
+use crate::read::ReadError;
 use crate::select::{VariantFlags, choose};
 
 const UNTOLD_FREES: &str =
@@ -38,6 +39,8 @@ const UNTOLD_TRAINING: &str =
 const UNTOLD_HOST: &str = "exported on the CPU, an archive does not say which tensors the code makes on the host";
 const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were taken out";
 const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example, and is taken to do so in training";
+const TAKEN_BRANCH: &str =
+    "the data decides which branch of a torch.cond runs; the one that makes most is taken, others may need less";
 const KEPT_MASKS: &str = "attention masks are kept that code may leave out when it is not traced";
 
 /// The inputs that are masks, by their names.
@@ -62,6 +65,7 @@ pub(super) struct Contents<'a> {
 /// The model that an archive holds: the variant that `wanted` asks for, or all of them where it asks for none of those.
 pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     let Contents { program, payloads, texts, full } = contents;
+    check_signature(program)?;
     let metas: HashMap<&str, &TensorMeta<'_>> =
         program.graph.tensors.iter().map(|(name, meta)| (&**name, &**meta)).collect();
     let found = weights(program, &metas, payloads);
@@ -74,6 +78,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         device: device(&found, program, &metas),
         weights: found.parameters.len() + found.buffers.len(),
         given: 0,
+        branches: 0,
     };
     let mut scope = Scope::new(&program.graph);
     let parameters = add_weights(&mut flat, &mut scope, &found.parameters)?;
@@ -83,6 +88,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     flat.given = given;
     let constants = add_constants(&mut flat, &mut scope, program, &metas)?;
     flat.add_graph(&program.graph, &mut scope, None, 0)?;
+    check_outputs(program, &scope)?;
     let mut returned = outputs(program, &flat, &scope)?;
     renamed::resolve(&mut flat, &mut [&mut returned.tensors, &mut returned.released]);
     let masks = traced::undo(&mut flat, &inputs, full, &returned.tensors);
@@ -194,14 +200,6 @@ fn add_inputs<'a>(
         let InputSpec::Given(RawArgument::Tensor(name)) = spec else { continue };
         let place = || format!("signature.input_specs[{at}]");
         let meta = meta_of(name, metas, place)?;
-        if inputs.iter().any(|input| input.name == *name) {
-            return Err(CheckError::DuplicateName {
-                table: "signature.input_specs",
-                what: "input",
-                name: name.clone().into_owned(),
-            }
-            .into());
-        }
         let tensor = flat.add_value(meta, &|| format!("input `{name}`"))?;
         let value = &mut flat.values[tensor.0 as usize];
         value.requires_grad = false;
@@ -343,12 +341,13 @@ impl Assembly<'_> {
         let tensors = self.rows(&calls);
         let boundary = Boundary {
             given: self.given + self.constants.len(),
+            outputs: &outputs,
             kept: &held,
             inner: self.inner,
             casts: &calls.casts,
             autocast,
         };
-        let steps = lifetime::steps(calls.events, tensors.len(), &self.flat.places, &boundary);
+        let (steps, late) = lifetime::steps(calls.events, tensors.len(), &self.flat.places, &boundary);
         self.variants.push(Variant {
             precision,
             mode,
@@ -362,6 +361,7 @@ impl Assembly<'_> {
             released,
             loss,
             held,
+            late,
             causes,
         });
         self.tensors.push(tensors);
@@ -373,26 +373,28 @@ impl Assembly<'_> {
         for (number, shape) in calls.shapes.iter().enumerate() {
             let dtype = calls.dtypes[number];
             let requires_grad = calls.requires_grad[number];
-            let value = match shape {
-                Shape::Of(value) => Some(&self.flat.values[value.0 as usize]),
-                Shape::Own(_) => None,
+            let values = &self.flat.values;
+            let (base, sizes) = match shape {
+                Shape::Of(value) => (Some(*value), &values[value.0 as usize].shape),
+                Shape::Own(sizes) => (None, sizes),
+                Shape::Part(base, sizes) => match &calls.shapes[base.0 as usize] {
+                    Shape::Of(value) => (Some(*value), sizes),
+                    _ => (None, sizes),
+                },
             };
-            let (sizes, strides): (&[Size], Option<&[Size]>) = match (shape, value) {
-                (Shape::Own(sizes), _) => (sizes, None),
-                (_, Some(value)) => (&value.shape, Some(&value.strides)),
-                (_, None) => (&[], None),
-            };
-            let shape = self.types.shape(sizes, strides);
-            let is_own = number < self.flat.values.len();
-            let value = value.filter(|_| is_own);
+            let strides: Option<&[Size]> = base.map(|base| &values[base.0 as usize].strides[..]);
+            let shape_number = self.types.shape(sizes, strides);
+            let part_of = if let Shape::Part(base, _) = shape { Some(&rows[base.0 as usize]) } else { None };
+            let storage = part_of.map(|base: &Tensor| base.storage);
+            let value = values.get(number);
             rows.push(Tensor {
-                r#type: self.types.number(dtype, shape, sizes, strides),
-                storage: value.map_or(number as u32, |value| value.storage),
+                r#type: self.types.number(dtype, shape_number, sizes, strides),
+                storage: storage.unwrap_or_else(|| value.map_or(number as u32, |value| value.storage)),
                 offset: value.map_or(Size::Known(0), |value| value.offset),
                 requires_grad,
                 is_leaf: number < self.given || !requires_grad,
                 is_on_host: value.is_some_and(|value| value.is_on_host),
-                is_view: value.is_some_and(|value| value.is_view),
+                is_view: storage.is_some() || value.is_some_and(|value| value.is_view),
             });
         }
         rows
@@ -405,6 +407,7 @@ impl Assembly<'_> {
             (self.masks.undone > 0, UNDONE_MASKS),
             (self.masks.assumed > 0, ASSUMED_MASKS),
             (self.masks.kept > 0, KEPT_MASKS),
+            (self.flat.branches > 0, TAKEN_BRANCH),
             (self.flat.device == "cpu", UNTOLD_HOST),
             (calls.has_guessed_types, UNTOLD_TYPES),
             (matches!(precision, Precision::Autocast(_)), UNTOLD_AUTOCAST),

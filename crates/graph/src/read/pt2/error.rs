@@ -72,6 +72,28 @@ pub enum ArchiveError {
         /// The limit.
         limit: usize,
     },
+    /// A signature that says more or less than the graph has.
+    #[error("{field}: found {found} entries, but {other} has {needed}")]
+    WrongSpecCount {
+        /// The signature's field.
+        field: &'static str,
+        /// How many entries it has.
+        found: usize,
+        /// The graph's field.
+        other: &'static str,
+        /// How many that has.
+        needed: usize,
+    },
+    /// A symbol that may have no value.
+    #[error("range_constraints[`{symbol}`]: min_val {least} is greater than max_val {most}")]
+    EmptyRange {
+        /// The symbol.
+        symbol: String,
+        /// The least it may be.
+        least: i64,
+        /// The most it may be.
+        most: i64,
+    },
     /// A graph that is given other arguments than it takes.
     #[error("{place}: found {found} arguments for a graph that takes {needed}")]
     WrongGraphArguments {

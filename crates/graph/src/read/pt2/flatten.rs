@@ -1,12 +1,14 @@
 //! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::argument::{RawArgument, RawInt};
 use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
 use super::error::ArchiveError;
 use super::node::{
-    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, makes_views, node_place, renamed,
+    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_place, renamed,
 };
 use super::operators::Operators;
 use super::place::Places;
@@ -67,6 +69,8 @@ pub(super) struct Flat<'a> {
     pub(super) weights: usize,
     /// How many of the first tensors are there before the step, constants left out.
     pub(super) given: usize,
+    /// How often data decides which graph is run: that which makes most is taken.
+    pub(super) branches: usize,
 }
 
 /// The names of one graph.
@@ -158,8 +162,87 @@ impl Flat<'_> {
                 Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
                     self.add_region(node, name, scope, (place, at), depth)?;
                 }
+                Some("cond") => match largest_branch(node) {
+                    Some((graph, operands)) => {
+                        self.branches += 1;
+                        let given = self.operands(operands, scope, &|| node_place(node, at))?;
+                        let inner = self.inner_scope(graph, given, (node, at), depth)?;
+                        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+                    }
+                    None => self.add_node(node, scope, place, at)?,
+                },
                 _ => self.add_node(node, scope, place, at)?,
             }
+        }
+        Ok(())
+    }
+
+    /// The tensors that a branch is given, by name.
+    fn operands(
+        &self,
+        names: &[Option<Cow<'_, str>>],
+        scope: &Scope<'_>,
+        place: &dyn Fn() -> String,
+    ) -> Result<Vec<Argument>, ReadError> {
+        let mut given = Vec::with_capacity(names.len());
+        for name in names {
+            given.push(match name {
+                Some(name) => Argument::Tensor(scope.tensor(name, place)?),
+                None => Argument::None,
+            });
+        }
+        Ok(given)
+    }
+
+    /// The names of a graph within the graph before it begins: what it is given.
+    fn inner_scope<'a>(
+        &self,
+        graph: &'a RawGraph<'a>,
+        given: Vec<Argument>,
+        (node, at): (&RawNode<'_>, usize),
+        depth: usize,
+    ) -> Result<Scope<'a>, ReadError> {
+        if depth == GRAPH_LIMIT {
+            return Err(ArchiveError::GraphsTooDeep { place: node_place(node, at), limit: GRAPH_LIMIT }.into());
+        }
+        if given.len() != graph.inputs.len() {
+            let (found, needed) = (given.len(), graph.inputs.len());
+            return Err(ArchiveError::WrongGraphArguments { place: node_place(node, at), found, needed }.into());
+        }
+        let mut inner = Scope::new(graph);
+        for (input, argument) in graph.inputs.iter().zip(given) {
+            match (input, argument) {
+                (RawArgument::Tensor(name), Argument::Tensor(tensor)) => inner.define(name, tensor),
+                (RawArgument::SymbolicInt(RawInt::Name(name)), Argument::Int(size)) => {
+                    inner.given.insert(name, size);
+                }
+                _ => {}
+            }
+        }
+        Ok(inner)
+    }
+
+    /// Adds the calls of a graph within the graph; its results get the names that the node gives them.
+    fn add_inner<'a>(
+        &mut self,
+        graph: &'a RawGraph<'a>,
+        mut inner: Scope<'a>,
+        scope: &mut Scope<'a>,
+        (node, place, at): (&'a RawNode<'a>, u32, usize),
+        depth: usize,
+    ) -> Result<(), ReadError> {
+        self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
+        let mut inside: Vec<&str> = Vec::new();
+        graph.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| inside.push(name)));
+        let mut outside: Vec<&'a str> = Vec::new();
+        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
+        if inside.len() != outside.len() {
+            let (place, found, needed) = (format!("{}: results", node_place(node, at)), outside.len(), inside.len());
+            return Err(ArchiveError::WrongGraphArguments { place, found, needed }.into());
+        }
+        for (name, other) in outside.into_iter().zip(inside) {
+            let tensor = inner.tensor(other, || format!("{}: result", node_place(node, at)))?;
+            scope.define(name, tensor);
         }
         Ok(())
     }
@@ -174,37 +257,22 @@ impl Flat<'_> {
         depth: usize,
     ) -> Result<(), ReadError> {
         let where_ = || node_place(node, at);
-        if depth == GRAPH_LIMIT {
-            return Err(ArchiveError::GraphsTooDeep { place: where_(), limit: GRAPH_LIMIT }.into());
-        }
         let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
         let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
         let split = split.ok_or_else(missing)?;
         let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
         let before: Vec<&RawArgument<'_>> = node.inputs[..split].iter().map(|input| &input.argument).collect();
-        let given = &node.inputs[split + 1..];
-        if given.len() != graph.inputs.len() {
-            let (found, needed) = (given.len(), graph.inputs.len());
-            return Err(ArchiveError::WrongGraphArguments { place: where_(), found, needed }.into());
-        }
-        let mut inner = Scope::new(graph);
-        for (input, argument) in graph.inputs.iter().zip(given) {
+        let mut given = Vec::new();
+        for argument in &node.inputs[split + 1..] {
             let place = || format!("{}: argument `{}`", where_(), argument.name);
-            match (input, self.argument(&argument.argument, scope, &place)?) {
-                (RawArgument::Tensor(name), Argument::Tensor(tensor)) => inner.define(name, tensor),
-                (RawArgument::SymbolicInt(RawInt::Name(name)), Argument::Int(size)) => {
-                    inner.given.insert(name, size);
-                }
-                _ => {}
-            }
+            given.push(self.argument(&argument.argument, scope, &place)?);
         }
-        match name {
+        let inner = self.inner_scope(graph, given, (node, at), depth)?;
+        let (begin, end) = match name {
             "wrap_with_set_grad_enabled" => {
                 let is_on = !matches!(before.first(), Some(RawArgument::Bool(false)));
-                self.items.push(Item::Grad(is_on));
-                self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
-                self.items.push(Item::Grad(!is_on));
+                (Item::Grad(is_on), Item::Grad(!is_on))
             }
             _ => {
                 let device =
@@ -215,30 +283,18 @@ impl Flat<'_> {
                     .iter()
                     .filter_map(|it| if let RawArgument::Bool(it) = it { Some(*it) } else { None })
                     .collect();
-                self.items.push(Item::Autocast {
+                let begin = Item::Autocast {
                     is_gpu: device.is_some_and(|device| *device == self.device || device == "cuda"),
                     dtype,
                     is_enabled: flags.first().copied().unwrap_or(true),
                     has_cache: flags.get(1).copied().unwrap_or(true),
-                });
-                self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
-                self.items.push(Item::EndAutocast);
+                };
+                (begin, Item::EndAutocast)
             }
-        }
-        let mut inside: Vec<&str> = Vec::new();
-        graph.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| inside.push(name)));
-        let mut outside: Vec<&'a str> = Vec::new();
-        node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
-        if inside.len() != outside.len() {
-            let (found, needed) = (outside.len(), inside.len());
-            return Err(
-                ArchiveError::WrongGraphArguments { place: format!("{}: results", where_()), found, needed }.into()
-            );
-        }
-        for (name, other) in outside.into_iter().zip(inside) {
-            let tensor = inner.tensor(other, || format!("{}: result", where_()))?;
-            scope.define(name, tensor);
-        }
+        };
+        self.items.push(begin);
+        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+        self.items.push(end);
         Ok(())
     }
 

@@ -3,9 +3,13 @@
 //! It does not say so. But a module call holds its arguments until it returns, a local variable of a forward function holds
 //! its tensor until it is bound anew or the function returns, and each call comes with the modules that are running and the
 //! line at which each of them is. A tensor goes after its last use once none of these holds it.
+//!
+//! A tensor that is used after its name was bound to another is held by something no line shows: a list, an attribute,
+//! another name. It may live until the function returns; that it may is told beside the steps.
 
 use super::place::{Line, Places};
-use crate::model::{Argument, Call, Step, TensorId};
+use super::statement;
+use crate::model::{Argument, Call, Late, Step, TensorId};
 
 /// Something that happens, in order.
 pub(super) enum Event {
@@ -19,6 +23,8 @@ pub(super) enum Event {
 pub(super) struct Boundary<'a> {
     /// How many tensors there are before the step.
     pub(super) given: usize,
+    /// What the model returns.
+    pub(super) outputs: &'a [TensorId],
     /// Tensors that are there at the end.
     pub(super) kept: &'a [TensorId],
     /// The module call that is the model, where that is not the outermost one; what follows it is the loss.
@@ -29,8 +35,13 @@ pub(super) struct Boundary<'a> {
     pub(super) autocast: Option<Step>,
 }
 
-/// The steps with module calls and frees put in.
-pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places<'_>, boundary: &Boundary<'_>) -> Vec<Step> {
+/// The steps with module calls and frees put in, and the tensors that may live longer.
+pub(super) fn steps(
+    events: Vec<Event>,
+    tensors: usize,
+    places: &Places<'_>,
+    boundary: &Boundary<'_>,
+) -> (Vec<Step>, Vec<Late>) {
     let mut walk = Walk::new(&events, tensors, places, boundary);
     if let Some(autocast) = &boundary.autocast {
         walk.steps.push(autocast.clone());
@@ -59,16 +70,31 @@ pub(super) fn steps(events: Vec<Event>, tensors: usize, places: &Places<'_>, bou
 struct Statement<'a> {
     line: u32,
     text: &'a str,
+    /// Whether it takes something out of a list.
+    is_taking: bool,
     /// The module calls it was in, the last of which it may be in still.
     children: Vec<u32>,
     /// What it has made so far.
     made: Vec<TensorId>,
+    /// What its last module call has returned.
+    returned: Vec<TensorId>,
+    /// Whether it has called something itself since: in a loop of one line that may be the next turn's.
+    has_called: bool,
 }
 
 impl<'a> Statement<'a> {
     fn new(line: Line<'a>, child: Option<u32>) -> Statement<'a> {
         let children = child.into_iter().collect();
-        Statement { line: line.number, text: line.text, children, made: Vec::new() }
+        let is_taking = statement::is_taking(line.text);
+        Statement {
+            line: line.number,
+            text: line.text,
+            is_taking,
+            children,
+            made: Vec::new(),
+            returned: Vec::new(),
+            has_called: false,
+        }
     }
 }
 
@@ -78,6 +104,10 @@ struct Frame<'a> {
     arguments: Vec<TensorId>,
     locals: Vec<(&'a str, Vec<TensorId>)>,
     statement: Option<Statement<'a>>,
+    /// What may live until the function returns.
+    unsure: Vec<TensorId>,
+    /// What may live until the next statement is done.
+    soon: Vec<TensorId>,
 }
 
 struct Walk<'a> {
@@ -90,6 +120,11 @@ struct Walk<'a> {
     /// Names and calls that hold a tensor.
     holds: Vec<u32>,
     is_freed: Vec<bool>,
+    is_output: Vec<bool>,
+    /// What a list has let go of when it was used.
+    is_taken: Vec<bool>,
+    is_late: Vec<bool>,
+    late: Vec<Late>,
     /// What each module call is given from outside, by the call's number.
     given: Vec<Vec<TensorId>>,
     pending: Vec<TensorId>,
@@ -134,6 +169,10 @@ impl<'a> Walk<'a> {
         for tensor in boundary.kept.iter().chain(boundary.casts) {
             holds[tensor.0 as usize] += 1;
         }
+        let mut is_output = vec![false; tensors];
+        for tensor in boundary.outputs {
+            is_output[tensor.0 as usize] = true;
+        }
         Walk {
             places,
             boundary,
@@ -142,6 +181,10 @@ impl<'a> Walk<'a> {
             uses,
             holds,
             is_freed: vec![false; tensors],
+            is_output,
+            is_taken: vec![false; tensors],
+            is_late: vec![false; tensors],
+            late: Vec::new(),
             given,
             pending: Vec::new(),
             is_in_loss: false,
@@ -176,12 +219,16 @@ impl<'a> Walk<'a> {
                 }
             };
             if is_other {
+                let turn = frame.statement.as_ref().filter(|it| it.has_called && it.line == line.number);
+                let soon = turn.map_or_else(Vec::new, |turn| turn.returned.clone());
                 self.end_statement(same - 1);
+                self.frames[same - 1].soon = soon;
                 self.frames[same - 1].statement = Some(Statement::new(line, child));
-            } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child)
-                && !statement.children.contains(&child)
-            {
-                statement.children.push(child);
+            } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
+                statement.has_called = false;
+                if !statement.children.contains(&child) {
+                    statement.children.push(child);
+                }
             }
         }
         for depth in same..calls.len() {
@@ -203,7 +250,14 @@ impl<'a> Walk<'a> {
         if let Some(module) = self.module(call) {
             self.steps.push(Step::Enter(module, arguments.clone()));
         }
-        self.frames.push(Frame { call, arguments, locals: Vec::new(), statement: None });
+        self.frames.push(Frame {
+            call,
+            arguments,
+            locals: Vec::new(),
+            statement: None,
+            unsure: Vec::new(),
+            soon: Vec::new(),
+        });
     }
 
     /// The number under which a module call is shown; the outermost one is shown apart.
@@ -235,7 +289,7 @@ impl<'a> Walk<'a> {
             held.extend(tensors);
         }
         for tensor in &held {
-            if self.uses[tensor.0 as usize] > 0 {
+            if self.is_needed(*tensor) {
                 returned.push(*tensor);
             }
         }
@@ -244,13 +298,15 @@ impl<'a> Walk<'a> {
             let alive = returned.iter().copied().filter(|tensor| !self.is_freed[tensor.0 as usize]).collect();
             self.steps.push(Step::Exit(module, alive));
         }
+        self.let_live(frame.unsure);
         for tensor in held.into_iter().chain(frame.arguments) {
             self.release(tensor);
         }
         if let Some(parent) = self.frames.last_mut()
             && let Some(statement) = &mut parent.statement
         {
-            statement.made.extend(returned);
+            statement.made.extend(&returned);
+            statement.returned = returned;
         }
         if self.boundary.inner == Some(frame.call) {
             self.flush();
@@ -259,10 +315,36 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Tells of those of these tensors that are gone by now that they may be there still.
+    fn let_live(&mut self, tensors: Vec<TensorId>) {
+        for tensor in tensors {
+            let at = tensor.0 as usize;
+            let is_open = self.is_freed[at] && !self.is_taken[at];
+            if is_open && !std::mem::replace(&mut self.is_late[at], true) {
+                self.late.push(Late { tensor, until: self.steps.len() });
+            }
+        }
+    }
+
+    /// Whether a tensor is used later or returned by the model.
+    fn is_needed(&self, tensor: TensorId) -> bool {
+        self.uses[tensor.0 as usize] > 0 || self.is_output[tensor.0 as usize]
+    }
+
+    /// Whether a tensor is used later though no name holds it.
+    fn is_nameless(&self, tensor: TensorId) -> bool {
+        self.uses[tensor.0 as usize] > 0 && self.holds[tensor.0 as usize] == 0
+    }
+
     /// A statement is done: the names on its left are bound, and what they held before goes.
     fn end_statement(&mut self, depth: usize) {
         let Some(statement) = self.frames[depth].statement.take() else { return };
-        let targets = targets(statement.text);
+        let soon = std::mem::take(&mut self.frames[depth].soon);
+        self.let_live(soon);
+        let reading = statement::read(statement.text);
+        if reading.has_several {
+            self.frames[depth].unsure.extend(&statement.made);
+        }
         let mut made: Vec<TensorId> = Vec::new();
         for tensor in statement.made {
             if !self.is_freed[tensor.0 as usize] && !made.contains(&tensor) {
@@ -270,21 +352,22 @@ impl<'a> Walk<'a> {
             }
         }
         // What is needed later but not bound to a name is on its way to the caller.
-        let is_returned = statement.text.starts_with("return");
-        if targets.is_empty() {
+        if reading.targets.is_empty() {
             for tensor in made {
-                match is_returned && self.uses[tensor.0 as usize] > 0 {
-                    true => {
-                        self.holds[tensor.0 as usize] += 1;
-                        self.frames[depth].locals.push(("", vec![tensor]));
-                    }
-                    false => self.check(tensor),
+                if reading.is_return && self.is_needed(tensor) {
+                    self.holds[tensor.0 as usize] += 1;
+                    self.frames[depth].locals.push(("", vec![tensor]));
+                    continue;
                 }
+                if reading.is_storing && self.is_nameless(tensor) {
+                    self.frames[depth].unsure.push(tensor);
+                }
+                self.check(tensor);
             }
             return;
         }
-        let spread = made.len() == targets.len();
-        for (number, target) in targets.into_iter().enumerate() {
+        let spread = made.len() == reading.targets.len();
+        for (number, target) in reading.targets.into_iter().enumerate() {
             let bound: Vec<TensorId> = match (spread, number) {
                 (true, _) => vec![made[number]],
                 (false, 0) => std::mem::take(&mut made),
@@ -303,6 +386,9 @@ impl<'a> Walk<'a> {
             };
             for tensor in old {
                 self.release(tensor);
+                if self.is_nameless(tensor) {
+                    self.frames[depth].unsure.push(tensor);
+                }
             }
         }
     }
@@ -312,7 +398,11 @@ impl<'a> Walk<'a> {
         let mut arguments: Vec<TensorId> = Vec::new();
         for_each_tensor(&call.arguments, &mut |tensor| arguments.push(tensor));
         if let Some(statement) = self.frames.last_mut().and_then(|frame| frame.statement.as_mut()) {
+            if statement.is_taking {
+                arguments.iter().for_each(|tensor| self.is_taken[tensor.0 as usize] = true);
+            }
             statement.made.extend(call.results.iter().flatten());
+            statement.has_called |= !statement.children.is_empty();
         }
         let results: Vec<TensorId> = call.results.iter().flatten().copied().collect();
         self.steps.push(Step::Call(call));
@@ -350,13 +440,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn finish(mut self) -> Vec<Step> {
+    fn finish(mut self) -> (Vec<Step>, Vec<Late>) {
         while !self.frames.is_empty() {
             self.leave();
         }
         if self.has_root {
             self.flush();
-            self.steps.push(Step::Exit(0, Vec::new()));
+            self.steps.push(Step::Exit(0, self.boundary.outputs.to_vec()));
         }
         self.flush();
         if self.is_in_loss {
@@ -369,22 +459,8 @@ impl<'a> Walk<'a> {
             }
             self.flush();
         }
-        self.steps
+        (self.steps, self.late)
     }
-}
-
-/// The names that a statement binds, given its first line.
-fn targets(text: &str) -> Vec<&str> {
-    let Some((left, _)) = text.split_once(" = ").or_else(|| text.split_once("= ")) else { return Vec::new() };
-    let left = left.trim_end_matches(['+', '-', '*', '/', '@', '|', '&', ' ']);
-    let left = left.split(':').next().unwrap_or(left).trim().trim_start_matches('(').trim_end_matches(')');
-    let names: Vec<&str> = left.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    let is_name = |name: &&str| {
-        let name = name.trim_start_matches('*');
-        name.starts_with(|first: char| first.is_alphabetic() || first == '_')
-            && name.chars().all(|character| character.is_alphanumeric() || character == '_')
-    };
-    if names.iter().all(is_name) { names } else { Vec::new() }
 }
 
 /// Shows every tensor of some arguments.
@@ -401,23 +477,5 @@ pub(super) fn for_each_tensor(arguments: &[Argument], show: &mut impl FnMut(Tens
             }
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::targets;
-
-    #[test]
-    fn names_on_the_left_are_bound() {
-        assert_eq!(targets("x = self.layer(x)"), ["x"]);
-        assert_eq!(targets("outputs, _ = self.attention("), ["outputs", "_"]);
-        assert_eq!(targets("mask: Tensor = make("), ["mask"]);
-        assert_eq!(targets("x += y"), ["x"]);
-        assert!(targets("return self.layer(x, scale=2)").is_empty());
-        assert!(targets("attention_mask=self.mask(x),").is_empty());
-        assert!(targets("self.cache = x").is_empty());
-        assert!(targets("x[0] = y").is_empty());
-        assert!(targets("if x == y:").is_empty());
     }
 }

@@ -5,6 +5,7 @@
 //! graphs within the graph in their places; `variant` works out the calls in each precision and mode; `lifetime` finds out
 //! when Python lets go of tensors. `docs/pt2.md` says what an archive cannot tell.
 
+mod agreement;
 mod argument;
 mod assemble;
 pub(super) mod autocast;
@@ -24,6 +25,7 @@ mod renamed;
 mod sample;
 pub(super) mod signature;
 mod sizes;
+mod statement;
 mod sympy;
 mod traced;
 mod variant;

@@ -1,7 +1,9 @@
 //! What a node's name and arguments say about it.
 
+use std::borrow::Cow;
+
 use super::argument::RawArgument;
-use super::document::RawNode;
+use super::document::{RawGraph, RawNode, RawSize};
 
 /// Padding with a number, which `pad` is in its usual mode.
 pub(super) const PAD: &str = "aten.constant_pad_nd.default";
@@ -33,6 +35,41 @@ pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut imp
         RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
         _ => {}
     }
+}
+
+/// A graph and the names of the tensors that it is given.
+type Branch<'a> = (&'a RawGraph<'a>, &'a [Option<Cow<'a, str>>]);
+
+/// The one of the graphs that a `cond` chooses from whose tensors take most in the example, and what it is given.
+pub(super) fn largest_branch<'a>(node: &'a RawNode<'a>) -> Option<Branch<'a>> {
+    let [_, branches @ .., last] = &node.inputs[..] else { return None };
+    let RawArgument::Tensors(operands) = &last.argument else { return None };
+    let mut found: Option<(u128, &RawGraph<'_>)> = None;
+    for branch in branches {
+        let RawArgument::Graph(graph) = &branch.argument else { return None };
+        let bytes = bytes(graph);
+        if found.is_none_or(|(most, _)| bytes > most) {
+            found = Some((bytes, graph));
+        }
+    }
+    found.map(|(_, graph)| (graph, &operands[..]))
+}
+
+/// What all tensors of a graph and of those within it take in the example.
+fn bytes(graph: &RawGraph<'_>) -> u128 {
+    let size = |size: &RawSize| match size {
+        RawSize::Known(size) | RawSize::Expression { hint: Some(size), .. } => u128::try_from(*size).unwrap_or(0),
+        RawSize::Expression { hint: None, .. } => 1,
+    };
+    let own = graph.tensors.iter().map(|(_, meta)| {
+        let elements = meta.shape.iter().map(size).fold(1, u128::saturating_mul);
+        elements.saturating_mul(u128::from(meta.dtype.bytes()))
+    });
+    let within = graph.nodes.iter().flat_map(|node| &node.inputs).map(|input| match &input.argument {
+        RawArgument::Graph(graph) => bytes(graph),
+        _ => 0,
+    });
+    own.chain(within).fold(0, u128::saturating_add)
 }
 
 /// Whether a method that names a type made a call, as far as the file tells.

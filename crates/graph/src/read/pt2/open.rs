@@ -1,8 +1,11 @@
 //! Operators that are shown as the calls inside them.
 
+mod pad;
+
 use super::flatten::FlatCall;
 use crate::dtype::Dtype;
 use crate::model::{Argument, Size, TensorId};
+pub(super) use pad::pad;
 
 /// What opening an operator needs of whoever builds the calls.
 pub(super) trait Workshop {
@@ -14,6 +17,8 @@ pub(super) trait Workshop {
     fn dtype(&self, tensor: TensorId) -> Dtype;
     /// A new contiguous tensor.
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId;
+    /// A new view of a part of a tensor, with that one's strides.
+    fn make_part(&mut self, of: TensorId, shape: Vec<Size>) -> TensorId;
     /// The type of a matrix product of tensors of this type, as autocast has it.
     fn product_dtype(&self, dtype: Dtype) -> Dtype;
     fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype);

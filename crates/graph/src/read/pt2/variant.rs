@@ -43,6 +43,18 @@ pub(super) enum Shape {
     Of(TensorId),
     /// Contiguous, with these sizes.
     Own(Vec<Size>),
+    /// With these sizes, a part of another tensor.
+    Part(TensorId, Vec<Size>),
+}
+
+impl Shape {
+    /// That of a tensor with the same sizes in memory of its own.
+    fn alone(&self) -> Shape {
+        match self {
+            Shape::Part(_, sizes) => Shape::Own(sizes.clone()),
+            other => other.clone(),
+        }
+    }
 }
 
 /// The calls in one precision and mode; `given` tensors are there before.
@@ -171,6 +183,7 @@ impl<'a> Builder<'a> {
         let parts = match self.operators.name(call.operator) {
             "aten.cross_entropy_loss.default" if lower.is_some() => open::cross_entropy(self, &call),
             "aten.einsum.default" => open::einsum(self, &call),
+            "aten.pad.default" => open::pad(self, &call),
             _ => None,
         };
         match (lower, parts) {
@@ -184,7 +197,7 @@ impl<'a> Builder<'a> {
     fn is_on_host(&self, tensor: TensorId) -> bool {
         match &self.calls.shapes[tensor.0 as usize] {
             Shape::Of(value) => self.flat.values[value.0 as usize].is_on_host,
-            Shape::Own(_) => false,
+            Shape::Own(_) | Shape::Part(..) => false,
         }
     }
 
@@ -306,7 +319,7 @@ impl open::Workshop for Builder<'_> {
     fn shape(&self, tensor: TensorId) -> Vec<Size> {
         match &self.calls.shapes[tensor.0 as usize] {
             Shape::Of(value) => self.flat.values[value.0 as usize].shape.clone(),
-            Shape::Own(sizes) => sizes.clone(),
+            Shape::Own(sizes) | Shape::Part(_, sizes) => sizes.clone(),
         }
     }
 
@@ -316,6 +329,10 @@ impl open::Workshop for Builder<'_> {
 
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId {
         self.add(Shape::Own(shape), dtype, false)
+    }
+
+    fn make_part(&mut self, of: TensorId, shape: Vec<Size>) -> TensorId {
+        self.add(Shape::Part(of, shape), self.dtype(of), false)
     }
 
     fn product_dtype(&self, dtype: Dtype) -> Dtype {

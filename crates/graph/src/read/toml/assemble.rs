@@ -143,6 +143,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
                 released: vec![finished.output],
                 loss: None,
                 held: finished.held,
+                late: Vec::new(),
                 causes: Vec::new(),
             });
             model.types.push(finished.types);

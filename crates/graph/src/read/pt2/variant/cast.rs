@@ -34,7 +34,7 @@ impl Builder<'_> {
                 && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
             {
                 self.calls.has_guessed_types = true;
-                let shape = self.calls.shapes[tensor.0 as usize].clone();
+                let shape = self.calls.shapes[tensor.0 as usize].alone();
                 let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
                 let result = self.add(shape, cast, requires_grad);
                 let operator = self.operators.number("aten.to.dtype");
@@ -116,7 +116,7 @@ impl Builder<'_> {
         if is_weight && let Some(cast) = self.cached.get(&tensor) {
             return *cast;
         }
-        let shape = self.calls.shapes[tensor.0 as usize].clone();
+        let shape = self.calls.shapes[tensor.0 as usize].alone();
         let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
         let result = self.add(shape, target, requires_grad);
         let operator = self.operators.number("aten.to.dtype");
