@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use common::{archive, capture, json, refusal, vramfit};
+use common::{archive, capture, json, vramfit};
 
 const SMALL: &str = include_str!("../../graph/tests/captures/small.json");
 
@@ -339,7 +339,7 @@ fn a_weight_decay_takes_a_copy_of_the_gradients_in_foreach_steps_and_nothing_in_
 #[test]
 fn a_size_that_data_decides_is_asked_for_and_its_answer_is_not_exact() {
     let masked = archive("masked");
-    let error = refusal(&["estimate", &masked]);
+    let error = refusal(&[&masked]);
     assert!(error.contains("`u0`") && error.contains("node `index`") && error.contains("--size u0=N"), "{error}");
     let (code, answer) = json(&["estimate", &masked, "--size", "u0=40"]);
     assert_eq!((code, &answer["settings"]["sizes"]["u0"], &answer["exact"]), (0, &40.into(), &false.into()));

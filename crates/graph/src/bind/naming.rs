@@ -2,18 +2,23 @@
 
 use crate::model::{Model, Step, TensorId, Variant};
 
-/// A tensor by what it is to the model: a weight, an input, or the result of a call and the line that made it.
+/// A tensor by its number, and by what it is to the model: a weight, an input, or the result of a call and the line that
+/// made it.
 pub(super) fn tensor(model: &Model, variant: &Variant, number: usize) -> String {
+    let meaning = given(model, number).or_else(|| result(model, variant, number));
+    meaning.map_or_else(|| format!("tensor {number}"), |meaning| format!("tensor {number}, {meaning}"))
+}
+
+/// The weight, input or target that a tensor is.
+fn given(model: &Model, number: usize) -> Option<String> {
     let is_it = |tensor: TensorId| tensor.0 as usize == number;
-    if let Some(weight) = model.parameters.iter().chain(&model.buffers).find(|weight| is_it(weight.tensor)) {
-        return format!("weight `{}`", weight.names.first().map_or("", String::as_str));
+    let mut weights = model.parameters.iter().chain(&model.buffers);
+    if let Some(weight) = weights.find(|weight| is_it(weight.tensor)) {
+        return weight.names.first().map(|name| format!("weight `{name}`"));
     }
-    for (what, inputs) in [("input", &model.inputs), ("target", &model.targets)] {
-        if let Some(input) = inputs.iter().find(|input| is_it(input.tensor)) {
-            return format!("{what} `{}`", input.name);
-        }
-    }
-    result(model, variant, number).unwrap_or_else(|| format!("tensor {number}"))
+    let inputs = model.inputs.iter().map(|input| ("input", input));
+    let mut inputs = inputs.chain(model.targets.iter().map(|target| ("target", target)));
+    inputs.find(|(_, input)| is_it(input.tensor)).map(|(what, input)| format!("{what} `{}`", input.name))
 }
 
 /// The call that makes a tensor: its operator, the module it runs in, the line.

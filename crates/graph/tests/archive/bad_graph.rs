@@ -103,7 +103,8 @@ fn a_size_that_no_machine_has_is_refused_when_it_is_bound() {
         1,
     );
     let error = bind_error(&graph);
-    let message = "weight `up.weight`: float32 [9223372036854775807, 8] takes more than 1125899906842624 bytes";
+    let message =
+        "tensor 1, weight `up.weight`: float32 [9223372036854775807, 8] takes more than 1125899906842624 bytes";
     assert_eq!(error.to_string(), message);
     let hint = "no size that can be chosen mends this: the file may be damaged or edited; \
                 export the model again with torch.export.save";
@@ -127,12 +128,12 @@ fn with_field(field: &str, number: &str) -> String {
 #[test]
 fn a_result_that_no_machine_holds_is_named_with_its_operator_module_and_line() {
     let error = bind_error(&with_field("sizes", r#"{"as_int": 4611686018427387904}"#));
-    let (place, field) = ("result of `aten.layer_norm.default` in `norm` (", "): float32 [4611686018427387904, ");
-    assert!(error.to_string().starts_with(place) && error.to_string().contains(field), "{error}");
+    let (place, field) = (", result of `aten.layer_norm.default` in `norm` (", "): float32 [4611686018427387904, ");
+    assert!(error.to_string().contains(place) && error.to_string().contains(field), "{error}");
     assert!(error.hint().unwrap().contains("edited"), "{error:?}");
     let error = bind_error(&with_field("strides", r#"{"as_int": 4611686018427387904}"#));
     let field = "): strides [4611686018427387904, 4611686018427387904, 4611686018427387904] spread float32 [";
-    assert!(error.to_string().starts_with(place) && error.to_string().contains(field), "{error}");
+    assert!(error.to_string().contains(place) && error.to_string().contains(field), "{error}");
     assert!(error.hint().unwrap().contains("edited"), "{error:?}");
     let zero = r#"{"as_expr": {"expr_str": "Mod(Symbol('s27', positive=True, integer=True), Integer(0))"}}"#;
     let error = bind_error(&with_field("sizes", zero));

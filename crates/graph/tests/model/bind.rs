@@ -16,8 +16,10 @@ fn sizes(model: &Model, symbols: &[(&str, i64)]) -> Sizes {
 }
 
 /// The tensors 8 and 9, as errors name them.
-const EIGHTH: &str = "result of `aten.linear.default` in `0` (site-packages/torch/nn/modules/linear.py:134 in forward)";
-const NINTH: &str = "result of `aten.relu.default` in `1` (site-packages/torch/nn/functional.py:1723 in relu)";
+const EIGHTH: &str =
+    "tensor 8, result of `aten.linear.default` in `0` (site-packages/torch/nn/modules/linear.py:134 in forward)";
+const NINTH: &str =
+    "tensor 9, result of `aten.relu.default` in `1` (site-packages/torch/nn/functional.py:1723 in relu)";
 
 #[track_caller]
 fn assert_refused(model: &Model, symbols: &[(&str, i64)], message: &str) -> BindError {
@@ -148,8 +150,7 @@ fn a_model_without_symbols_can_be_bound() {
 fn tensors_larger_than_any_memory_are_refused() {
     let model = mlp();
     let symbols = [("batch", 1 << 39)];
-    let message =
-        "input `input`: float32 [batch, 784] takes more than 1125899906842624 bytes with batch = 549755813888";
+    let message = "tensor 6, input `input`: float32 [batch, 784] takes more than 1125899906842624 bytes with batch = 549755813888";
     let error = assert_refused(&model, &symbols, message);
     assert!(error.hint().is_some());
 }

@@ -17,7 +17,7 @@ fn read(name: &str) -> Model {
 /// The captures are made by `make.py`, which builds the modules with torch from the same file.
 fn is_as_captured(name: &str, more_sizes: &[&[i64]]) {
     let (made, captured) = (read(&format!("{name}.toml")), read(&format!("{name}.vramfit")));
-    let examples = |model: &Model| model.examples().unwrap();
+    let examples = |model: &Model| model.examples().expect("all sizes have examples");
     let (sizes, captured_sizes) = (examples(&made), examples(&captured));
     let made_at = |sizes| Described { model: &made, sizes, has_floats: true };
     assert_same(made_at(&sizes), Described { model: &captured, sizes: &captured_sizes, has_floats: true }, name);
