@@ -83,11 +83,8 @@ fn top_level(text: &str) -> (Vec<(usize, u8)>, bool) {
     let mut quote: Option<u8> = None;
     for (at, byte) in text.bytes().enumerate() {
         match (byte, quote) {
-            (_, Some(open)) => {
-                if byte == open && !text[..at].ends_with('\\') {
-                    quote = None;
-                }
-            }
+            (_, Some(open)) if byte == open && !text[..at].ends_with('\\') => quote = None,
+            (_, Some(_)) => {}
             (b'\'' | b'"', None) => quote = Some(byte),
             (b'(' | b'[' | b'{', None) => depth += 1,
             (b')' | b']' | b'}', None) if depth == 0 => return (found, true),
