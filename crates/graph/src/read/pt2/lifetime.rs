@@ -78,8 +78,10 @@ struct Statement<'a> {
     made: Vec<TensorId>,
     /// What its last module call has returned.
     returned: Vec<TensorId>,
-    /// Whether it has called something itself since: in a loop of one line that may be the next turn's.
-    has_called: bool,
+    /// Whether it calls something itself before its first module call: so does each turn of a loop of one line.
+    begins_itself: bool,
+    /// What it has used itself since its last module call: that may be the next turn.
+    used: Vec<TensorId>,
 }
 
 impl<'a> Statement<'a> {
@@ -93,7 +95,8 @@ impl<'a> Statement<'a> {
             children,
             made: Vec::new(),
             returned: Vec::new(),
-            has_called: false,
+            begins_itself: false,
+            used: Vec::new(),
         }
     }
 }
@@ -219,13 +222,21 @@ impl<'a> Walk<'a> {
                 }
             };
             if is_other {
-                let turn = frame.statement.as_ref().filter(|it| it.has_called && it.line == line.number);
-                let soon = turn.map_or_else(Vec::new, |turn| turn.returned.clone());
+                let turn = frame.statement.as_ref().filter(|it| it.begins_itself && it.line == line.number);
+                let begins_itself = turn.is_some();
+                let (mut soon, mut named) = (Vec::new(), Vec::new());
+                if let Some(turn) = turn.filter(|turn| !turn.used.is_empty()) {
+                    soon.clone_from(&turn.returned);
+                    named.clone_from(&turn.used);
+                    named.retain(|tensor| frame.locals.iter().any(|(_, tensors)| tensors.contains(tensor)));
+                }
                 self.end_statement(same - 1);
-                self.frames[same - 1].soon = soon;
-                self.frames[same - 1].statement = Some(Statement::new(line, child));
+                let frame = &mut self.frames[same - 1];
+                frame.unsure.extend(named);
+                frame.soon = soon;
+                frame.statement = Some(Statement { begins_itself, ..Statement::new(line, child) });
             } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
-                statement.has_called = false;
+                statement.used.clear();
                 if !statement.children.contains(&child) {
                     statement.children.push(child);
                 }
@@ -402,7 +413,10 @@ impl<'a> Walk<'a> {
                 arguments.iter().for_each(|tensor| self.is_taken[tensor.0 as usize] = true);
             }
             statement.made.extend(call.results.iter().flatten());
-            statement.has_called |= !statement.children.is_empty();
+            match statement.children.is_empty() {
+                true => statement.begins_itself = true,
+                false => statement.used.extend(&arguments),
+            }
         }
         let results: Vec<TensorId> = call.results.iter().flatten().copied().collect();
         self.steps.push(Step::Call(call));
