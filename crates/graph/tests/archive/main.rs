@@ -5,4 +5,5 @@
 mod bad_graph;
 mod bad_zip;
 mod good;
+mod opened;
 mod small;
