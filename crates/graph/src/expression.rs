@@ -178,6 +178,26 @@ impl Expression {
         Expression { operations: self.operations.iter().map(put).collect() }
     }
 
+    /// The product of some expressions and a number; `None` where it is too long.
+    pub(crate) fn product(factors: &[&Expression], number: i64) -> Option<Expression> {
+        let mut operations = vec![Operation::Integer(number)];
+        for factor in factors {
+            operations.extend(&factor.operations);
+            operations.push(Operation::Multiply);
+        }
+        let mut depth = 0_usize;
+        let fits = operations.iter().all(|operation| {
+            match operation {
+                Operation::Integer(_) | Operation::Symbol(_) => depth += 1,
+                Operation::Negate => {}
+                _ => depth -= 1,
+            }
+            depth <= DEPTH_LIMIT
+        });
+        let fits = fits && operations.len() <= OPERATION_LIMIT;
+        fits.then(|| Expression { operations: operations.into_boxed_slice() })
+    }
+
     pub(crate) fn operations(&self) -> &[Operation] {
         &self.operations
     }

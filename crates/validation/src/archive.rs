@@ -104,7 +104,7 @@ pub fn page() -> Result<String> {
 }
 
 /// Why archives answer otherwise than captures, where they do by more than the order of addresses.
-pub const EXPLAINED: [(&str, &str); 8] = [
+pub const EXPLAINED: [(&str, &str); 7] = [
     ("t5*", "its position bias is joined with a mask that eager training does not build"),
     (
         "bert-small*, bert-eager, roberta",
@@ -119,7 +119,6 @@ pub const EXPLAINED: [(&str, &str); 8] = [
         "autocast's casts follow its lists; regions in which transformers turns it off are not in an export without autocast",
     ),
     ("*-bf16, *-fp16", "casts are told apart by source lines"),
-    ("mixed-amp-bf16", "`einsum` is opened after autocast's casts, not before"),
     ("opt*, whisper*", "no archive: torch.export refuses models that decide by a mask's values or by chance"),
     ("decoder, signal", "as from the capture: another plan of cuDNN's than the one foreseen"),
 ];

@@ -7,6 +7,7 @@ mod bad_zip;
 mod branches;
 mod good;
 mod lifetime;
+mod opened;
 mod pads;
 mod sizes;
 mod small;

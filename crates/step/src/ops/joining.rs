@@ -14,11 +14,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
         "aten.cat.default" | "aten.concat.default" | "aten.concatenate.default" => cat,
         "aten.stack.default" => stack,
-        "aten.split.Tensor"
-        | "aten.split.sizes"
-        | "aten.split_with_sizes.default"
-        | "aten.chunk.default"
-        | "aten.tensor_split.sections" => split,
+        "aten.split.Tensor" | "aten.split.sizes" | "aten.split_with_sizes.default" | "aten.chunk.default" => split,
         "aten.unbind.int" => unbind,
         "aten.constant_pad_nd.default" => pad,
         "aten.repeat.default" | "aten.tile.default" => repeat,

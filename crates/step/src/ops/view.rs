@@ -15,6 +15,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     Some(match name {
         "aten.view.default" | "aten._unsafe_view.default" => view,
         "aten.reshape.default" => reshape,
+        "aten.reshape_as.default" => reshape_as,
         "aten.flatten.using_ints" => flatten,
         "aten.unflatten.int" => captured_view,
         "aten.transpose.int" | "aten.swapaxes.default" | "aten.swapdims.default" => transpose,
@@ -32,6 +33,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         | "aten.atleast_1d.default"
         | "aten.atleast_2d.default" => captured_view,
         "aten.slice.Tensor" => slice,
+        "aten.tensor_split.sections" | "aten.tensor_split.indices" => slices,
         "aten.narrow.default" => narrow,
         "aten.select.int" => select,
         "aten.diagonal.default" => diagonal,
@@ -160,6 +162,10 @@ fn reshape(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let shape = whole_shape(&call.ints(1)?, source.layout().elements());
     reshape_to(context, source, &shape)
+}
+
+fn reshape_as(context: &mut Context, call: &Call<'_>) -> Outcome {
+    reshape_to(context, call.tensor(0)?, call.tensor(1)?.shape())
 }
 
 pub(super) fn reshape_to(context: &mut Context, source: &Tensor, shape: &[i64]) -> Outcome {
@@ -307,6 +313,18 @@ pub(super) fn expanded(context: &mut Context, source: &Tensor, sizes: &[i64]) ->
     }
     let result = source.view(Layout { dtype: source.dtype(), shape, strides });
     finish(context, source, result, Expanded(source.shape().into()))
+}
+
+/// `tensor_split`: slices, each a view of its own with a gradient of the whole source.
+fn slices(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let mut parts = smallvec![];
+    for index in 0..call.captured.len() {
+        let shape = call.result(index)?.shape;
+        let part = source.view(Layout { dtype: source.dtype(), shape, strides: source.layout().strides.clone() });
+        parts.extend(finish(context, source, part, Part(source.shape().into()))?);
+    }
+    Ok(parts)
 }
 
 fn slice(context: &mut Context, call: &Call<'_>) -> Outcome {

@@ -13,6 +13,7 @@ use super::lifetime::{self, Boundary, for_each_tensor};
 use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
 use super::place::Places;
+use super::products::Products;
 use super::renamed;
 use super::sizes::Sizes;
 use super::traced::{self, Masks};
@@ -104,6 +105,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         flat: &flat,
         symbols: &symbols,
         operators: flat.operators.clone(),
+        products: Products::new(&flat.sizes.expressions),
         returned: &returned,
         given,
         constants: &constants,
@@ -121,7 +123,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     for (precision, mode) in only.map_or(&all[..], |only| &all[only..=only]) {
         assembly.add(*precision, *mode);
     }
-    let Assembly { operators, types, tensors, steps, variants, .. } = assembly;
+    let Assembly { operators, products, types, tensors, steps, variants, .. } = assembly;
     let mut modules = flat.places.modules.clone();
     if let Some(inner) = inner {
         modules.swap(0, flat.places.calls[inner as usize].module as usize);
@@ -130,7 +132,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         origin: Origin::Archive,
         class: modules[0].class.clone(),
         symbols,
-        expressions: flat.sizes.expressions,
+        expressions: products.expressions,
         notes: notes(&found),
         modules,
         operators: operators.rows,
@@ -310,6 +312,7 @@ struct Assembly<'a> {
     flat: &'a Flat<'a>,
     symbols: &'a [Symbol],
     operators: Operators,
+    products: Products,
     returned: &'a Outputs,
     given: usize,
     constants: &'a [TensorId],
@@ -323,7 +326,7 @@ struct Assembly<'a> {
 
 impl Assembly<'_> {
     fn add(&mut self, precision: Precision, mode: Mode) {
-        let calls = variant::calls(self.flat, &mut self.operators, precision, mode);
+        let calls = variant::calls(self.flat, (&mut self.operators, &mut self.products), precision, mode);
         let same = |tensor: &TensorId| calls.same[tensor.0 as usize];
         let loss = self.returned.loss.as_ref().map(same);
         let is_output = |tensor: &TensorId| self.inner.is_none() || Some(*tensor) != loss;

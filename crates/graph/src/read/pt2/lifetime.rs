@@ -15,6 +15,8 @@ use crate::model::{Argument, Call, Late, Step, TensorId};
 pub(super) enum Event {
     /// A call, and where it comes from.
     Call(Call, u32),
+    /// What opened operators let go of: it lives until here, though no call needs it.
+    End(Vec<TensorId>),
     /// Anything that names no tensors.
     Mark(Step),
 }
@@ -61,6 +63,7 @@ pub(super) fn steps(
                 walk.move_to(calls, lines);
                 walk.call(call);
             }
+            Event::End(tensors) => walk.end(&tensors),
         }
     }
     walk.finish()
@@ -142,6 +145,9 @@ impl<'a> Walk<'a> {
         let mut begun: Vec<Option<usize>> = vec![None; places.calls.len()];
         let mut given: Vec<Vec<TensorId>> = vec![Vec::new(); places.calls.len()];
         for (at, event) in events.iter().enumerate() {
+            if let Event::End(tensors) = event {
+                tensors.iter().for_each(|tensor| uses[tensor.0 as usize] += 1);
+            }
             let Event::Call(call, place) = event else { continue };
             let calls = &places.places[*place as usize].calls;
             for module in calls {
@@ -431,6 +437,13 @@ impl<'a> Walk<'a> {
             for tensor in results {
                 self.check(tensor);
             }
+        }
+    }
+
+    fn end(&mut self, tensors: &[TensorId]) {
+        for tensor in tensors {
+            self.uses[tensor.0 as usize] -= 1;
+            self.check(*tensor);
         }
     }
 

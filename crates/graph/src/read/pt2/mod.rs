@@ -21,6 +21,7 @@ mod operators;
 mod outputs;
 mod place;
 mod precision;
+mod products;
 mod renamed;
 mod sample;
 pub(super) mod signature;

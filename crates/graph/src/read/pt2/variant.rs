@@ -9,12 +9,14 @@ mod effect;
 
 use hashbrown::HashMap;
 
+use super::autocast::policy;
 use super::fast_path::fused_layer;
 use super::flatten::{Flat, FlatCall, Item};
 use super::lifetime::{Event, for_each_tensor};
 use super::open;
 use super::operators::Operators;
 use super::precision::{Types, is_real};
+use super::products::Products;
 use crate::dtype::Dtype;
 use crate::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
 
@@ -58,8 +60,8 @@ impl Shape {
 }
 
 /// The calls in one precision and mode; `given` tensors are there before.
-pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision, mode: Mode) -> Calls {
-    let mut builder = Builder::new(flat, operators, precision, mode);
+pub(super) fn calls(flat: &Flat, tables: (&mut Operators, &mut Products), precision: Precision, mode: Mode) -> Calls {
+    let mut builder = Builder::new(flat, tables, precision, mode);
     let mut at = 0;
     while at < flat.items.len() {
         match builder.fast_path(at) {
@@ -79,6 +81,7 @@ pub(super) fn calls(flat: &Flat, operators: &mut Operators, precision: Precision
 struct Builder<'a> {
     flat: &'a Flat<'a>,
     operators: &'a mut Operators,
+    products: &'a mut Products,
     mode: Mode,
     /// What the whole model is cast to.
     cast: Option<Dtype>,
@@ -92,7 +95,12 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(flat: &'a Flat, operators: &'a mut Operators, precision: Precision, mode: Mode) -> Builder<'a> {
+    fn new(
+        flat: &'a Flat,
+        (operators, products): (&'a mut Operators, &'a mut Products),
+        precision: Precision,
+        mode: Mode,
+    ) -> Builder<'a> {
         let (cast, autocast) = match precision {
             Precision::AsBuilt => (None, None),
             Precision::Cast(dtype) => (Some(dtype), None),
@@ -110,6 +118,7 @@ impl<'a> Builder<'a> {
         Builder {
             flat,
             operators,
+            products,
             mode,
             cast,
             built,
@@ -180,18 +189,44 @@ impl<'a> Builder<'a> {
         }
         self.cast_back(&mut call);
         let lower = self.autocast.last().copied().flatten();
-        let parts = match self.operators.name(call.operator) {
-            "aten.cross_entropy_loss.default" if lower.is_some() => open::cross_entropy(self, &call),
-            "aten.einsum.default" => open::einsum(self, &call),
-            "aten.pad.default" => open::pad(self, &call),
-            _ => None,
-        };
-        match (lower, parts) {
-            (None, None) => self.finish(call, Some(original)),
-            (Some(lower), None) => self.cast_for(lower, call, Some(original)),
-            (None, Some(parts)) => parts.into_iter().for_each(|part| self.finish(part, None)),
-            (Some(lower), Some(parts)) => parts.into_iter().for_each(|part| self.cast_for(lower, part, None)),
+        let name = self.operators.name(call.operator);
+        let opener = open::opener::<Builder<'_>>(name);
+        let is_listed = policy(name).is_some();
+        match (opener, lower) {
+            // Autocast is off inside an operator that it has cast the arguments of.
+            (Some(opener), Some(lower)) if is_listed => {
+                let given = tensors(&call);
+                self.cast_call(lower, &mut call);
+                self.autocast.push(None);
+                self.open(opener, call, original);
+                self.autocast.pop();
+                self.calls.events.push(Event::End(given));
+            }
+            (Some(opener), _) => self.open(opener, call, original),
+            (None, _) => self.make_call(call, Some(original)),
         }
+    }
+
+    /// Adds what happens inside a call, or the call where it stays whole. Its arguments live until it returns.
+    fn open(&mut self, opener: open::Opener<Self>, call: FlatCall, original: &FlatCall) {
+        let Some(parts) = opener(open::Inside::new(self, &call)) else {
+            return self.make_call(call, Some(original));
+        };
+        for part in parts {
+            match part {
+                open::Part::Call(call) => self.make_call(call, None),
+                open::Part::End(tensors) => self.calls.events.push(Event::End(tensors)),
+            }
+        }
+        self.calls.events.push(Event::End(tensors(&call)));
+    }
+
+    /// Adds a call with the casts that autocast makes for it.
+    fn make_call(&mut self, mut call: FlatCall, original: Option<&FlatCall>) {
+        if let Some(lower) = self.autocast.last().copied().flatten() {
+            self.cast_call(lower, &mut call);
+        }
+        self.finish(call, original);
     }
 
     fn is_on_host(&self, tensor: TensorId) -> bool {
@@ -327,6 +362,14 @@ impl open::Workshop for Builder<'_> {
         self.calls.dtypes[tensor.0 as usize]
     }
 
+    fn requires_grad(&self, tensor: TensorId) -> bool {
+        self.calls.requires_grad[tensor.0 as usize]
+    }
+
+    fn is_contiguous(&self, tensor: TensorId) -> bool {
+        self.flat.values.get(tensor.0 as usize).is_none_or(|value| !value.is_view)
+    }
+
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId {
         self.add(Shape::Own(shape), dtype, false)
     }
@@ -335,13 +378,24 @@ impl open::Workshop for Builder<'_> {
         self.add(Shape::Part(of, shape), self.dtype(of), false)
     }
 
-    fn product_dtype(&self, dtype: Dtype) -> Dtype {
-        self.autocast.last().copied().flatten().unwrap_or(dtype)
+    fn product(&mut self, sizes: &[Size]) -> Option<Size> {
+        self.products.of(sizes)
+    }
+
+    fn autocast(&self) -> Option<Dtype> {
+        self.autocast.last().copied().flatten()
     }
 
     fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype) {
         self.calls.dtypes[tensor.0 as usize] = dtype;
     }
+}
+
+/// The tensors that a call is given.
+fn tensors(call: &FlatCall) -> Vec<TensorId> {
+    let mut tensors = Vec::new();
+    for_each_tensor(&call.arguments, &mut |tensor| tensors.push(tensor));
+    tensors
 }
 
 /// The one real type that the model's weights have; `None` where there are several or none.

@@ -6,7 +6,7 @@ use crate::read::pt2::flatten::FlatCall;
 
 /// `pad` as what PyTorch calls for its mode: a reflection or replication of as many dimensions as are padded, or the copies
 /// that go round. `None` for pads that cut something off or whose size is open.
-pub(in crate::read::pt2) fn pad(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Vec<FlatCall>> {
+pub(super) fn pad(workshop: &mut impl Workshop, call: &FlatCall) -> Option<Vec<FlatCall>> {
     let Some(&Argument::Tensor(source)) = call.arguments.first() else { return None };
     let Some(Argument::Text(mode)) = workshop.argument(call, "mode") else { return None };
     let Some(Argument::List(pads)) = workshop.argument(call, "pad") else { return None };

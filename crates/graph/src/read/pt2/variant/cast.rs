@@ -47,12 +47,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes the casts that autocast makes for a call, then the call.
-    pub(super) fn cast_for(&mut self, lower: Dtype, mut call: FlatCall, original: Option<&FlatCall>) {
+    /// Makes the casts that autocast makes for a call.
+    pub(super) fn cast_call(&mut self, lower: Dtype, call: &mut FlatCall) {
         let name = self.operators.name(call.operator).to_owned();
         match policy(&name) {
-            Some(Policy::Lower) => self.cast_arguments(&mut call, lower, lower),
-            Some(Policy::Single) => self.cast_arguments(&mut call, Dtype::Float32, lower),
+            Some(Policy::Lower) => self.cast_arguments(call, lower, lower),
+            Some(Policy::Single) => self.cast_arguments(call, Dtype::Float32, lower),
             Some(Policy::Widest) => {
                 let mut widest = lower;
                 for_each_tensor(&call.arguments, &mut |tensor| {
@@ -61,7 +61,7 @@ impl Builder<'_> {
                         widest = wider(widest, dtype);
                     }
                 });
-                self.cast_arguments(&mut call, widest, lower);
+                self.cast_arguments(call, widest, lower);
             }
             Some(Policy::SingleByDtype) => {
                 let is_castable = match call.arguments.first() {
@@ -78,7 +78,6 @@ impl Builder<'_> {
             }
             None => {}
         }
-        self.finish(call, original);
     }
 
     fn is_castable(&self, tensor: TensorId) -> bool {
