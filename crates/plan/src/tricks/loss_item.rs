@@ -50,10 +50,13 @@ impl Trick for LossItem {
         }
         if let Some(graph) = graph_bytes(bench, start, control) {
             found.push(Finding {
-                what: format!(
-                    "total = total + loss, with backward only at the end or retain_graph=True: the graph of each \
-                     iteration stays, for {ITERATIONS} of them"
-                ),
+                what: "total = total + loss, with backward only at the end or retain_graph=True: the graph of each \
+                       iteration stays; for one iteration"
+                    .to_owned(),
+                bytes: Some(graph as i64),
+            });
+            found.push(Finding {
+                what: format!("the same for {ITERATIONS} iterations"),
                 bytes: Some(graph.saturating_mul(ITERATIONS) as i64),
             });
         }
