@@ -187,6 +187,9 @@ fn a_range_names_what_makes_it() {
     let (_, text, _) = vramfit(&["estimate", &model, "--cudnn-benchmark"]);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(", by cuDNN's choice"), "{text}");
+    // A search that would take more than there is takes less.
+    let (_, report) = estimate("resnet50", &["--batch", "64", "--cudnn-benchmark"]);
+    assert_eq!(report["reserved_range"]["high"], 150_109_880_320_u64);
     // Convolutions elsewhere than on the GPU that was asked.
     let (_, report) = estimate(&model, &["--gpu", "RTX 3060"]);
     let causes = report["reserved_range"]["by"].to_string();

@@ -123,6 +123,12 @@ impl Range {
         Range { low, high, by }
     }
 
+    /// The same, with an upper end of at most `limit`, if there is one, where the lower is.
+    fn within(self, limit: Option<u64>) -> Range {
+        let high = limit.map_or(self.high, |limit| self.high.min(limit).max(self.low));
+        Range { high, ..self }
+    }
+
     /// What makes its ends differ, in words.
     fn causes(&self) -> String {
         self.by.join(" and ")
@@ -147,8 +153,10 @@ impl EstimateReport {
         let top = run.peak();
         let peak = top.map_or_else(Peak::default, |phase| phase.peak);
         let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
-        let range = Range::of(runs, question.training, allocated);
-        let reserved_range = Range::of(runs, question.training, |run| run.peak_reserved);
+        // cuDNN's search takes less where there is less: no more than the GPU has.
+        let limit = question.training.is_cudnn_benchmarked.then(|| question.device.gpu.capacity().high);
+        let range = Range::of(runs, question.training, allocated).within(limit);
+        let reserved_range = Range::of(runs, question.training, |run| run.peak_reserved).within(limit);
         let unmodelled: Vec<String> =
             run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
         let device = &question.device;
