@@ -48,9 +48,7 @@ pub(super) type Opener<W> = fn(Inside<'_, W>) -> Option<Vec<Part>>;
 pub(super) fn opener<W: Workshop>(name: &str) -> Option<Opener<W>> {
     Some(match name {
         "aten.einsum.default" => einsum::einsum,
-        "aten.pad.default" => {
-            |inside| Some(pad::pad(inside.workshop, inside.call)?.into_iter().map(Part::Call).collect())
-        }
+        "aten.pad.default" => pad::pad,
         "aten.cross_entropy_loss.default" => loss::cross_entropy,
         "aten.rms_norm.default" => small::rms_norm,
         "aten.argsort.default" | "aten.argsort.stable" => small::argsort,
@@ -114,7 +112,8 @@ impl<'a, W: Workshop> Inside<'a, W> {
     /// Adds a call with these first arguments.
     fn push(&mut self, name: &str, arguments: Vec<Argument>, results: Vec<Option<TensorId>>) {
         let (operator, mut all) = self.workshop.operator(name);
-        all.splice(..arguments.len(), arguments);
+        let count = arguments.len().min(all.len());
+        all.splice(..count, arguments);
         self.parts.push(Part::Call(FlatCall {
             operator,
             arguments: all,

@@ -79,7 +79,7 @@ pub(super) fn padded_convolution<W: Workshop>(mut inside: Inside<'_, W>) -> Opti
             let (Size::Known(size), Argument::Int(Size::Known(apart))) = (kernel[dim + 2], &dilation[dim]) else {
                 return None;
             };
-            let both = apart.checked_mul(size - 1)?;
+            let both = apart.checked_mul(size.checked_sub(1)?)?;
             padding.push(Size::Known(both / 2));
             if both % 2 == 1 {
                 // What one side needs more is put there before.
