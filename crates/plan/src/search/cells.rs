@@ -25,6 +25,8 @@ pub struct Cell {
 
 /// How many divisions into micro-batches are tried.
 const MICRO_BATCHES: usize = 16;
+/// How many changes of the training are tried together at first.
+const TOGETHER: usize = 2;
 /// How many subsets of modules are tried.
 const SUBSETS: usize = 24;
 /// The same where much else is combined with them.
@@ -73,13 +75,15 @@ pub fn cells(
 pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Vec<Cell> {
     let mut setups: Vec<Setup> = Vec::new();
     for base in coarser(bench, start) {
+        // The start's precision and autocast have been tried with fewer changes.
+        let tried = if base.variant.dtype == start.variant.dtype { TOGETHER } else { 0 };
         let checkpoints = checkpoints(bench, &base, FEW_SUBSETS, control);
         for optimizer in with(bench, "optimizer", &base) {
             let mut changed = with(bench, "smaller batch", &optimizer);
             if let Some(smallest) = with(bench, "shorter sequences or smaller images", &optimizer).split_off(1).pop() {
                 changed.extend(with(bench, "smaller batch", &smallest));
             }
-            for setup in changed.iter().filter(|setup| !differences(bench, &base, setup).is_empty()) {
+            for setup in changed.iter().filter(|setup| differences(bench, &base, setup).len() > tried) {
                 setups.extend(checkpoints.iter().map(|choice| checkpointed(setup, choice)));
             }
         }
@@ -148,7 +152,7 @@ fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBat
                     setup = changed;
                 }
                 let count = differences(bench, base, &setup).len();
-                if (1..=2).contains(&count) {
+                if (1..=TOGETHER).contains(&count) {
                     setups.push(setup);
                 }
             }

@@ -29,7 +29,11 @@ pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<
     }
     Ok(match (is_certain, has_late) {
         (true, false) => vec![usual],
-        (true, true) => vec![usual, program(Guess::Most)?],
+        (true, true) => {
+            // What autograd holds anyway lives no longer for a name that holds it too.
+            let most = program(Guess::Most)?;
+            if most.asks_as(&usual) { vec![usual] } else { vec![usual, most] }
+        }
         (false, _) => {
             let least = usual.assuming(Guess::Least);
             let most = if has_late { program(Guess::Most)? } else { usual.assuming(Guess::Most) };

@@ -71,6 +71,11 @@ pub(super) struct Position {
 }
 
 impl Program {
+    /// Whether another asks for the same, request by request.
+    pub(crate) fn asks_as(&self, other: &Program) -> bool {
+        self.entries == other.entries
+    }
+
     /// The same program with other workspaces where they are not certain. What the rules of operators assume stays as it is.
     pub(crate) fn assuming(&self, guess: Guess) -> Program {
         Program { assumption: Some(guess), ..self.clone() }
