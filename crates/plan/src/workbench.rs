@@ -41,8 +41,10 @@ type BoundKey = (usize, Vec<i64>, bool);
 
 /// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at.
 const LOOKED_AT: u32 = 2;
-/// And so many of a plan and of what is told of a trick: where blocks lie has long settled then.
-const TOLD: u32 = 64;
+/// So many where it is told what a trick saves.
+const TOLD: u32 = 8;
+/// And so many of a plan, which has to fit: where blocks lie has long settled then.
+const PLANNED: u32 = 64;
 
 /// The loop with fewer micro-batches, where it has many.
 fn shortened(training: &Loop, micro_batches: u32) -> Loop {
@@ -248,7 +250,7 @@ impl<'m> Workbench<'m> {
             self.fitting_programs(&self.programs(&short)?, &short, control)
         };
         let run = with(LOOKED_AT)?;
-        if setup.training.accumulate <= LOOKED_AT { Some(run) } else { with(TOLD) }
+        if setup.training.accumulate <= LOOKED_AT { Some(run) } else { with(PLANNED) }
     }
 
     /// The same for programs that are known already.
