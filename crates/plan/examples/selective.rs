@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };
         let free = Workbench::new(&model, None, device(u64::MAX));
         let mut every = start.clone();
-        every.training.checkpoint = Choice::Modules(block_names(&*free.bind(&start).ok_or("it cannot be bound")?));
+        every.training.checkpoint = Choice::modules(block_names(&*free.bind(&start).ok_or("it cannot be bound")?));
         // Other orders of addresses may need a little more than the usual one.
         let needed = free.peaks(&every, &control).ok_or("it cannot be simulated")?.reserved;
         let fits = |vram: &u64| Workbench::new(&model, None, device(*vram)).fitting(&every, &control).is_some();

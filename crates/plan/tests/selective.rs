@@ -18,7 +18,7 @@ const CASES: [(&str, i64, Option<i64>); 4] = [
 
 fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
     let mut setup = start.clone();
-    setup.training.checkpoint = if names.is_empty() { Choice::Nothing } else { Choice::Modules(names) };
+    setup.training.checkpoint = if names.is_empty() { Choice::Nothing } else { Choice::modules(names) };
     setup
 }
 

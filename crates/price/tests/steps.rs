@@ -101,7 +101,7 @@ fn a_smaller_gpu_takes_longer() {
 #[test]
 fn a_module_that_is_not_there_is_an_error() {
     let model = model("bert-base");
-    let options = Loop { checkpoint: Choice::Modules(vec!["nothing.of.the.kind".to_owned()]), ..Loop::default() };
+    let options = Loop { checkpoint: Choice::modules(vec!["nothing.of.the.kind".to_owned()]), ..Loop::default() };
     assert!(clock("H200").step_time(&bound(&model, 2, None), &options).is_err());
 }
 

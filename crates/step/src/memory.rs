@@ -162,6 +162,21 @@ impl Memory {
         self.journal.push(entry);
     }
 
+    /// Makes room for so many more requests.
+    pub(crate) fn reserve(&mut self, requests: usize) {
+        self.journal.reserve_exact(requests);
+    }
+
+    /// Writes down requests that nothing simulated stands behind.
+    pub(crate) fn write_all(&mut self, entries: impl Iterator<Item = Entry>) {
+        self.journal.extend(entries);
+    }
+
+    /// The same for what happens between requests.
+    pub(crate) fn tell_all(&mut self, asides: impl Iterator<Item = Aside>) {
+        self.asides.extend(asides);
+    }
+
     /// The next memory gets this number.
     pub(crate) fn count_on_from(&mut self, next_id: u32) {
         self.next_id = next_id;

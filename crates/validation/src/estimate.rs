@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_catalogue::{Catalogue, Context};
@@ -89,7 +90,7 @@ pub fn choices(model: &Model, settings: &CaseSettings) -> Result<(Sizes, Variant
     };
     let mut options = options(settings)?;
     if let Choice::Modules(names) = &mut options.checkpoint {
-        add_prefix(model, names);
+        add_prefix(model, Arc::make_mut(names).as_mut_slice());
     }
     Ok((sizes, flags, options))
 }
@@ -150,7 +151,7 @@ fn checkpoint(text: &str) -> Choice {
         ("none", _) => Choice::Nothing,
         ("blocks", _) => Choice::Blocks,
         (_, Some(segments)) => Choice::Sequential(segments),
-        (names, None) => Choice::Modules(names.split(',').map(str::to_owned).collect()),
+        (names, None) => Choice::modules(names.split(',').map(str::to_owned).collect()),
     }
 }
 

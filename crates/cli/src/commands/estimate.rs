@@ -136,7 +136,7 @@ pub fn parse_checkpoint(text: &str) -> Result<CheckpointChoice, String> {
             Ok(segments) if segments > 0 => Choice::Sequential(segments),
             _ => return Err(format!("found `{number}` segments, needed a whole number from 1 on")),
         },
-        (names, None) => Choice::Modules(names.split(',').map(str::to_owned).collect()),
+        (names, None) => Choice::modules(names.split(',').map(str::to_owned).collect()),
     };
     Ok(CheckpointChoice(choice))
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_step::checkpoint::{Choice, block_names};
-use vramfit_step::training::{Phase, Run};
 
 use super::tree::{ModuleTree, modules};
 use crate::control::Control;
@@ -43,46 +42,60 @@ struct Point {
     nodes: Vec<usize>,
 }
 
-/// Subsets by growing saving, each cheaper than any other that frees as much; about `count` of them. Empty where nothing
-/// may be checkpointed or something is already.
-pub fn family(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Vec<Member> {
-    let Some(bound) = bench.bind(setup) else { return Vec::new() };
-    if setup.training.checkpoint != Choice::Nothing {
-        return Vec::new();
+/// The subsets of a setup's modules.
+#[derive(Debug, Default)]
+pub struct Family {
+    tree: ModuleTree,
+    kinds: Vec<usize>,
+    /// The best choices, by growing saving.
+    points: Vec<Point>,
+    /// The repeated blocks, in order.
+    blocks: Vec<(String, Worth)>,
+}
+
+impl Family {
+    /// Of a setup; empty where nothing may be checkpointed or something is already.
+    pub fn of(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Family {
+        let Some(bound) = bench.bind(setup).filter(|_| setup.training.checkpoint == Choice::Nothing) else {
+            return Family::default();
+        };
+        let tree = modules(&bound);
+        let kinds = kinds(&bound, &tree);
+        let worths = worths(bench, setup, &tree, &kinds, control);
+        let mut points = combine(&tree, &tree.roots, &worths);
+        points.retain(|point| !point.nodes.is_empty());
+        let block = |name: String| {
+            let node = tree.nodes.iter().position(|node| node.path == name)?;
+            Some((name, worths[node]?))
+        };
+        let blocks = block_names(&bound).into_iter().filter_map(block).collect();
+        Family { tree, kinds, points, blocks }
     }
-    let tree = modules(&bound);
-    let kinds = kinds(&bound, &tree);
-    let worths = worths(bench, setup, &tree, &kinds, control);
-    let mut points = combine(&tree, &tree.roots, &worths);
-    points.retain(|point| !point.nodes.is_empty());
-    let chosen = thinned(points, count);
-    let mut members: Vec<Member> = chosen
-        .into_iter()
-        .map(|point| {
-            let mut nodes = earliest(&tree, &kinds, point.nodes);
-            nodes.sort_by_key(|&node| tree.nodes[node].steps.0);
-            let names = nodes.into_iter().map(|node| tree.nodes[node].path.clone()).collect();
-            Member { names, freed: point.freed, seconds: point.seconds }
-        })
-        .collect();
-    members.extend(some_blocks(&bound, &tree, &worths, count));
-    members.sort_by(|one, other| one.freed.cmp(&other.freed).then(one.seconds.total_cmp(&other.seconds)));
-    members.dedup_by(|one, other| one.names == other.names);
-    members
+
+    /// Subsets by growing saving, each cheaper than any other that frees as much; about `count` of them.
+    pub fn members(&self, count: usize) -> Vec<Member> {
+        let Family { tree, kinds, points, blocks } = self;
+        let chosen = thinned(points.clone(), count);
+        let mut members: Vec<Member> = chosen
+            .into_iter()
+            .map(|point| {
+                let mut nodes = earliest(tree, kinds, point.nodes);
+                nodes.sort_by_key(|&node| tree.nodes[node].steps.0);
+                let names = nodes.into_iter().map(|node| tree.nodes[node].path.clone()).collect();
+                Member { names, freed: point.freed, seconds: point.seconds }
+            })
+            .collect();
+        members.extend(some_blocks(blocks, count));
+        members.sort_by(|one, other| one.freed.cmp(&other.freed).then(one.seconds.total_cmp(&other.seconds)));
+        members.dedup_by(|one, other| one.names == other.names);
+        members
+    }
 }
 
 /// The first blocks, in about `count` numbers up to all there are; of few blocks all subsets. What is freed alone does
 /// not tell what is freed together, and the first hold least when the backward pass begins. A plan with a few blocks more
 /// than it needs loses them again when it is refined.
-fn some_blocks(bound: &Bound<'_>, tree: &ModuleTree, worths: &[Option<Worth>], count: usize) -> Vec<Member> {
-    let blocks = block_names(bound);
-    let known: Vec<(String, Worth)> = blocks
-        .into_iter()
-        .filter_map(|name| {
-            let node = tree.nodes.iter().position(|node| node.path == name)?;
-            Some((name, worths[node]?))
-        })
-        .collect();
+fn some_blocks(known: &[(String, Worth)], count: usize) -> Vec<Member> {
     let member = |chosen: Vec<&(String, Worth)>| Member {
         names: chosen.iter().map(|(name, _)| name.clone()).collect(),
         freed: chosen.iter().map(|(_, worth)| worth.freed).sum(),
@@ -114,6 +127,13 @@ fn kinds(bound: &Bound<'_>, tree: &ModuleTree) -> Vec<usize> {
         .collect()
 }
 
+/// The kinds of a pass's modules by their paths.
+pub fn kinds_by_path(bound: &Bound<'_>) -> HashMap<String, usize> {
+    let tree = modules(bound);
+    let kinds = kinds(bound, &tree);
+    tree.nodes.into_iter().map(|node| node.path).zip(kinds).collect()
+}
+
 /// What each kind frees and costs: one of it is simulated, the middle one.
 fn worths(
     bench: &Workbench<'_>,
@@ -122,13 +142,9 @@ fn worths(
     kinds: &[usize],
     control: &Control,
 ) -> Vec<Option<Worth>> {
-    // The first forward pass holds what every other does.
-    let mut setup = setup.clone();
-    setup.training.steps = 1;
-    let (Some(plain), Some(seconds)) = (bench.run_free(&setup, control), bench.seconds(&setup)) else {
+    let (Some(before), Some(seconds)) = (bench.held_after_forward(setup, control), bench.seconds(setup)) else {
         return vec![None; tree.nodes.len()];
     };
-    let before = held_after_forward(&plain);
     let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
     for (node, kind) in kinds.iter().enumerate().filter(|(node, _)| tree.nodes[*node].may) {
         members.entry(*kind).or_default().push(node);
@@ -138,8 +154,8 @@ fn worths(
     examples.sort_unstable();
     let found = control.map(&examples, |&(_, node)| {
         let mut setup = setup.clone();
-        setup.training.checkpoint = Choice::Modules(vec![tree.nodes[node].path.clone()]);
-        let freed = before.saturating_sub(held_after_forward(&bench.run_free(&setup, control)?));
+        setup.training.checkpoint = Choice::modules(vec![tree.nodes[node].path.clone()]);
+        let freed = before.saturating_sub(bench.held_after_forward(&setup, control)?);
         let seconds = (bench.seconds(&setup)? - seconds).max(1e-9);
         (freed > 0).then_some(Worth { freed, seconds })
     });
@@ -147,11 +163,6 @@ fn worths(
         examples.iter().zip(found).filter_map(|((kind, _), worth)| Some((*kind, worth.flatten()?))).collect();
     let worth = |node: usize| by_kind.get(&kinds[node]).copied().filter(|_| tree.nodes[node].may);
     (0..tree.nodes.len()).map(worth).collect()
-}
-
-/// What is allocated when the last forward pass has ended.
-fn held_after_forward(run: &Run) -> u64 {
-    run.phases.iter().rev().find(|phase| phase.phase == Phase::Forward).map_or(0, |phase| phase.allocated)
 }
 
 /// The best choices among these calls and what is in them, by growing saving.

@@ -1,7 +1,7 @@
 //! Selective checkpointing: which modules to run again so that enough is freed at the least time.
 //!
 //! [`modules`] finds what may be checkpointed; each kind of module is simulated alone, which tells what it frees, and
-//! priced; [`family`] finds for growing savings the subset that costs least, by dynamic programming over the tree of
+//! priced; [`Family`] finds for growing savings the subset that costs least, by dynamic programming over the tree of
 //! modules. The subsets are candidates like any other: whether one fits, its own simulation says.
 
 mod family;
@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-pub use family::{Member, family};
+pub use family::{Family, Member};
 pub use refine::refine;
 pub use tree::{ModuleTree, batch_norms, modules, updates_buffers};
 
@@ -24,11 +24,12 @@ pub fn cheapest(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Co
     if let Some(run) = bench.fitting(setup, control) {
         return Some((setup.clone(), run));
     }
-    let mut priced: Vec<(f64, Setup)> = family(bench, setup, count, control)
+    let mut priced: Vec<(f64, Setup)> = Family::of(bench, setup, control)
+        .members(count)
         .into_iter()
         .filter_map(|member| {
             let mut changed = setup.clone();
-            changed.training.checkpoint = Choice::Modules(member.names);
+            changed.training.checkpoint = Choice::modules(member.names);
             Some((bench.seconds(&changed)?, changed))
         })
         .collect();

@@ -39,7 +39,7 @@ impl Trick for Checkpointing {
         let every = |step: usize, names: &[String]| -> Setup {
             let mut setup = start.clone();
             let names = names.iter().step_by(step).cloned().collect();
-            setup.training.checkpoint = Choice::Modules(names);
+            setup.training.checkpoint = Choice::modules(names);
             setup
         };
         if blocks.is_empty() {

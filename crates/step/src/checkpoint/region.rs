@@ -1,6 +1,7 @@
 //! Which parts of a model are checkpointed.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Module;
@@ -16,7 +17,14 @@ pub enum Choice {
     /// `checkpoint_sequential` over the outermost `nn.Sequential`, in so many segments.
     Sequential(u32),
     /// Modules by name; `*` stands for any part of a name between dots.
-    Modules(Vec<String>),
+    Modules(Arc<Vec<String>>),
+}
+
+impl Choice {
+    /// The modules of these names.
+    pub fn modules(names: Vec<String>) -> Choice {
+        Choice::Modules(Arc::new(names))
+    }
 }
 
 /// A choice that finds nothing to checkpoint.

@@ -6,9 +6,9 @@ use std::slice::Iter;
 use vramfit_allocator::{Allocator, Block, BlockId, SegmentChange, Settings, SimulatedDriver};
 use vramfit_trace::snapshot::PoolId;
 
-use super::program::{Mark, Program};
+use super::program::{Mark, Program, Round};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
-use super::settled::Lying;
+use super::settled::{Lying, Settled};
 use crate::forward::Guess;
 use crate::memory::{Aside, Category, Entry, Happening, Plan};
 use crate::ops::PlanTable;
@@ -23,9 +23,10 @@ impl Program {
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
         let fresh = || Gpu::new(Allocator::brief(settings.clone(), driver.clone()), self, keeps_journal);
         let mut gpu = fresh();
-        if !self.play(&mut gpu, true) {
+        if !self.play(&mut gpu) {
             gpu = fresh();
-            self.play(&mut gpu, false);
+            gpu.can_settle = false;
+            self.play(&mut gpu);
         }
         let built = gpu.phases.iter().filter(|phase| phase.phase != Phase::Build);
         let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
@@ -42,46 +43,48 @@ impl Program {
         }
     }
 
-    /// Answers all requests, or those up to one that fails. Where `can_settle`, repeated steps may be told from the one before them;
-    /// false where that went wrong.
-    pub(super) fn play(&self, gpu: &mut Gpu<'_>, can_settle: bool) -> bool {
+    /// Answers all requests, or those up to one that fails. Where it can settle, repeated steps and micro-batches may be told from the
+    /// one before them; false where that went wrong.
+    pub(super) fn play(&self, gpu: &mut Gpu<'_>) -> bool {
         let mut course = Course::new(&self.entries, &self.asides, 0);
         let Some(repeat) = &self.repeat else {
-            gpu.play(&mut course, &self.marks, |id| id);
-            return true;
+            gpu.play(&mut course, &self.marks, Rounds { all: &self.rounds, first: 0 }, |id| id);
+            return gpu.is_right;
         };
         let (before, repeated) = self.marks.split_at(repeat.start.mark);
         let start = repeat.start.entry;
         let first_phase = repeated.first().map_or(0, |mark| mark.end - start);
         let frees = leading_frees(&self.entries[start..start + first_phase]);
-        if !gpu.play(&mut course, before, |id| id) || !gpu.advance(&mut course, start + frees, |id| id) {
-            return true;
+        let rounds = Rounds { all: &self.rounds, first: repeat.start.mark };
+        if !gpu.play(&mut course, before, Rounds { first: 0, ..rounds }, |id| id)
+            || !gpu.advance(&mut course, start + frees, |id| id)
+        {
+            return gpu.is_right;
         }
-        let mut lying = Lying::of(gpu, repeat, |id| id);
-        if !gpu.play(&mut course, repeated, |id| id) {
-            return true;
+        let mut lying = Lying::between_steps(gpu, repeat, |id| id);
+        if !gpu.play(&mut course, repeated, rounds, |id| id) {
+            return gpu.is_right;
         }
-        let (mut is_settled, mut is_right) = (false, true);
+        let mut settled: Option<Settled> = None;
         self.each_repeat(|number, entries, asides, renumber| {
             let renumber = |id| renumber.renumber(id);
             let mut course = Course::new(entries, asides, start);
-            if !is_settled {
+            if settled.is_none() {
                 if !gpu.advance(&mut course, start + frees, renumber) {
                     return false;
                 }
-                let now = Lying::of(gpu, repeat, renumber);
-                is_settled = can_settle && now.settles(&lying, gpu, repeated.len());
+                let now = Lying::between_steps(gpu, repeat, renumber);
+                settled = now.settles(&lying, gpu, repeated.len());
                 lying = now;
             }
-            if is_settled {
-                is_right = gpu.repeat_step(course.left(), entries.len(), repeated.len(), renumber);
-                return is_right;
+            if let Some(settled) = settled {
+                return gpu.repeat_step(settled, course.left(), entries.len(), repeated.len(), renumber);
             }
             let later = |mark: &Mark| Mark { step: mark.step.map(|step| step + number), ..*mark };
             let marks: Vec<Mark> = repeated.iter().map(later).collect();
-            gpu.play(&mut course, &marks, renumber)
+            gpu.play(&mut course, &marks, rounds, renumber)
         });
-        is_right
+        gpu.is_right
     }
 }
 
@@ -90,8 +93,22 @@ fn leading_frees(entries: &[Entry]) -> usize {
     entries.iter().take_while(|entry| matches!(entry, Entry::Free { .. })).count()
 }
 
+/// The rounds of a program, for phases of which the first has this mark.
+#[derive(Clone, Copy)]
+struct Rounds<'p> {
+    all: &'p [Round],
+    first: usize,
+}
+
+impl<'p> Rounds<'p> {
+    /// The round of which a micro-batch begins with this phase, and which one of it.
+    fn beginning(self, phase: usize) -> Option<(&'p Round, usize)> {
+        self.all.iter().find_map(|round| Some((round, round.begins(self.first + phase)?)))
+    }
+}
+
 /// Requests and what happens between them, as far as they are not answered yet.
-struct Course<'p> {
+pub(super) struct Course<'p> {
     entries: &'p [Entry],
     asides: Peekable<Iter<'p, Aside>>,
     /// How many requests came before these.
@@ -108,6 +125,14 @@ impl<'p> Course<'p> {
     fn left(&self) -> &'p [Entry] {
         &self.entries[self.done..]
     }
+
+    /// The next so many requests, and what happens among them; they count as answered.
+    pub(super) fn skip(&mut self, count: usize) -> (&'p [Entry], Vec<Aside>) {
+        let skipped = &self.entries[self.done..self.done + count];
+        self.done += count;
+        let end = self.start + self.done;
+        (skipped, std::iter::from_fn(|| self.asides.next_if(|aside| aside.at <= end).copied()).collect())
+    }
 }
 
 /// Memory that the program holds.
@@ -120,8 +145,8 @@ pub(super) struct Held {
 /// A GPU at work.
 pub(super) struct Gpu<'p> {
     pub allocator: Allocator<SimulatedDriver>,
-    /// By the requests' numbers.
-    pub held: Vec<Option<Held>>,
+    /// By the requests' numbers; none beyond its end.
+    held: Vec<Option<Held>>,
     /// How many plans PyTorch has gone on in cuDNN's lists, by the plans' numbers.
     pub fallbacks: Vec<u8>,
     plans: &'p PlanTable,
@@ -137,13 +162,17 @@ pub(super) struct Gpu<'p> {
     pub labels: Option<Vec<Label>>,
     segments: Vec<(u32, SegmentChange)>,
     failure: Option<Failure>,
+    /// Whether what is repeated may be told from what came before.
+    pub can_settle: bool,
+    /// False where that went wrong.
+    pub is_right: bool,
 }
 
 impl<'p> Gpu<'p> {
     pub(super) fn new(allocator: Allocator<SimulatedDriver>, program: &'p Program, keeps_journal: bool) -> Gpu<'p> {
         Gpu {
             allocator,
-            held: vec![None; program.allocation_count()],
+            held: Vec::with_capacity(program.next_id as usize),
             fallbacks: Vec::new(),
             plans: &program.plans,
             assumption: program.assumption,
@@ -156,16 +185,68 @@ impl<'p> Gpu<'p> {
             labels: keeps_journal.then(Vec::new),
             segments: Vec::new(),
             failure: None,
+            can_settle: true,
+            is_right: true,
         }
     }
 
-    /// Answers the requests of these phases; false where one failed.
-    fn play(&mut self, course: &mut Course<'_>, marks: &[Mark], number: impl Fn(u32) -> u32) -> bool {
-        marks.iter().all(|mark| {
+    /// What the program holds under this number.
+    pub(super) fn held(&self, id: u32) -> Option<Held> {
+        self.held.get(id as usize).copied().flatten()
+    }
+
+    /// The same, to be changed.
+    pub(super) fn held_mut(&mut self, id: u32) -> Option<&mut Held> {
+        self.held.get_mut(id as usize)?.as_mut()
+    }
+
+    /// It holds memory under this number now.
+    #[inline]
+    pub(super) fn hold(&mut self, id: u32, held: Held) {
+        let id = id as usize;
+        if id >= self.held.len() {
+            self.held.resize(id + 1, None);
+        }
+        self.held[id] = Some(held);
+    }
+
+    /// And no longer.
+    #[inline]
+    pub(super) fn let_go(&mut self, id: u32) -> Option<Held> {
+        self.held.get_mut(id as usize)?.take()
+    }
+
+    /// Answers the requests of these phases, among which `rounds` do the same one after the other; false where one failed.
+    fn play(
+        &mut self,
+        course: &mut Course<'_>,
+        marks: &[Mark],
+        rounds: Rounds<'_>,
+        number: impl Fn(u32) -> u32,
+    ) -> bool {
+        let mut lying: Option<Lying> = None;
+        let mut at = 0;
+        while let Some(mark) = marks.get(at) {
+            if let Some((round, first)) = rounds.beginning(at) {
+                let now = Lying::in_round(self, round, first, &number);
+                let before = lying.as_ref().filter(|_| first > 0);
+                if let Some(settled) = before.and_then(|before| now.settles(before, self, round.phases)) {
+                    if !self.repeat_round(settled, course, round, first, &number) {
+                        return false;
+                    }
+                    at += (round.count() - first) * round.phases;
+                    continue;
+                }
+                lying = Some(now);
+            }
             let goes_on = self.advance(course, mark.end, &number);
             self.end(mark);
-            goes_on
-        })
+            if !goes_on {
+                return false;
+            }
+            at += 1;
+        }
+        true
     }
 
     /// Answers the requests up to this one; false where one failed.
@@ -271,7 +352,7 @@ impl<'p> Gpu<'p> {
                 self.note_segments();
                 let id = number(id);
                 let Some(block) = block else { return true };
-                self.held[id as usize] = Some(Held { block, category });
+                self.hold(id, Held { block, category });
                 self.label(id, block, category);
                 let Block { size, requested, .. } = *self.allocator.block(block);
                 self.account.requested[category as usize] += requested;
@@ -283,7 +364,7 @@ impl<'p> Gpu<'p> {
                 }
             }
             Entry::Free { id } => {
-                if let Some(Held { block, category }) = self.held[number(id) as usize].take() {
+                if let Some(Held { block, category }) = self.let_go(number(id)) {
                     self.leave_peak();
                     let Block { size, requested, .. } = *self.allocator.block(block);
                     self.account.requested[category as usize] -= requested;
@@ -321,12 +402,11 @@ impl<'p> Gpu<'p> {
 
     fn recount(&mut self, id: u32, category: Category) {
         self.leave_peak();
-        if let Some(held) = &mut self.held[id as usize] {
-            let block = held.block;
+        if let Some(held) = self.held_mut(id) {
+            let Held { block, category: before } = std::mem::replace(held, Held { category, ..*held });
             let bytes = self.allocator.block(block).requested;
-            self.account.requested[held.category as usize] -= bytes;
+            self.account.requested[before as usize] -= bytes;
             self.account.requested[category as usize] += bytes;
-            held.category = category;
             self.label(id, block, category);
         }
     }

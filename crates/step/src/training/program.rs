@@ -24,6 +24,8 @@ pub struct Program {
     pub(super) marks: Vec<Mark>,
     /// Steps that do again what the last simulated one did.
     pub(super) repeat: Option<Repeat>,
+    /// Micro-batches that do again what the one before did.
+    pub(super) rounds: Vec<Round>,
     /// Operators without a rule, with the steps that call them in one pass.
     pub missing: Missing,
     /// What was guessed from similar recordings, with how often.
@@ -60,6 +62,39 @@ pub(super) struct Repeat {
     pub after: Vec<u32>,
 }
 
+/// Micro-batches of a step that do the same one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    /// The place among the marks of the first one's first phase.
+    pub mark: usize,
+    /// How many phases each has.
+    pub phases: usize,
+    /// How many requests each has.
+    pub entries: usize,
+    /// The memory that lies there before the first, between them and after the last, each time in the same order.
+    pub lying: Vec<Vec<u32>>,
+}
+
+impl Round {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lying.len() - 1
+    }
+
+    /// The number of the one that begins where the phase with this mark does.
+    pub fn begins(&self, mark: usize) -> Option<usize> {
+        let number = mark.checked_sub(self.mark)? / self.phases;
+        (number < self.count() && self.mark + number * self.phases == mark).then_some(number)
+    }
+
+    /// What comes anew in each and lies there before the one of this number.
+    pub fn fresh(&self, number: usize) -> impl Iterator<Item = u32> {
+        // What stays has one number all along.
+        let all = self.lying[number].iter().zip(&self.lying[0]).zip(&self.lying[1]);
+        all.filter(|((_, first), second)| first != second).map(|((now, _), _)| *now)
+    }
+}
+
 /// A place in a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
@@ -85,12 +120,7 @@ impl Program {
     pub fn journal(&self) -> Vec<Entry> {
         let mut journal = self.entries.to_vec();
         self.each_repeat(|_, entries, _, renumber| {
-            journal.extend(entries.iter().map(|entry| match *entry {
-                Entry::Allocate { id, bytes, place, category, plan } => {
-                    Entry::Allocate { id: renumber.renumber(id), bytes, place, category, plan }
-                }
-                Entry::Free { id } => Entry::Free { id: renumber.renumber(id) },
-            }));
+            journal.extend(entries.iter().map(|entry| renumber.entry(*entry)));
             true
         });
         journal
@@ -126,6 +156,11 @@ impl Program {
         self.repeat.as_ref().map_or(0, |repeat| repeat.count)
     }
 
+    /// How many of its micro-batches are copies of another.
+    pub fn copied_micro_batches(&self) -> usize {
+        self.rounds.iter().map(|round| round.count() - 1).sum()
+    }
+
     /// How many pieces of memory are asked for.
     pub fn allocation_count(&self) -> usize {
         let repeated = self.repeat.as_ref().map_or(0, |repeat| repeat.count * (repeat.next_id - repeat.start.id));
@@ -138,15 +173,11 @@ impl Program {
         let Some(repeat) = &self.repeat else { return };
         let (entries, asides) = (&self.entries[repeat.start.entry..], &self.asides[repeat.start.aside..]);
         let made = repeat.next_id - repeat.start.id;
-        let mut renumber = Renumber { first: repeat.start.id, offset: 0, carried: Vec::new() };
+        let mut renumber = Renumber::new(repeat.start.id);
         let mut lying = repeat.after.clone();
         for number in 1..=repeat.count {
             renumber.offset = made * number;
-            renumber.carried.clear();
-            renumber.carried.resize(repeat.start.id as usize, u32::MAX);
-            for (&old, &new) in repeat.before.iter().zip(&lying) {
-                renumber.carried[old as usize] = new;
-            }
+            renumber.carry(&repeat.before, &lying);
             if !look(number, entries, asides, &renumber) {
                 return;
             }
@@ -155,17 +186,45 @@ impl Program {
     }
 }
 
-/// The numbers that memory has in a repeated step.
+/// The numbers that memory has where requests are repeated.
 pub(super) struct Renumber {
+    /// The first number of what the requests themselves ask for.
     first: u32,
-    offset: u32,
+    /// How much higher the numbers are of what they ask for now.
+    pub offset: u32,
+    /// The numbers of what was there before, by those that it had at first.
     carried: Vec<u32>,
 }
 
 impl Renumber {
-    /// The number of the memory that stands where `id` stood in the step that is repeated.
+    /// For requests before which `first` pieces of memory were asked for.
+    pub fn new(first: u32) -> Renumber {
+        Renumber { first, offset: 0, carried: Vec::new() }
+    }
+
+    /// What was `before` when the requests were simulated is now what is `lying` there, each in the same order.
+    pub fn carry(&mut self, before: &[u32], lying: &[u32]) {
+        self.carried.clear();
+        self.carried.resize(self.first as usize, u32::MAX);
+        for (&old, &new) in before.iter().zip(lying) {
+            self.carried[old as usize] = new;
+        }
+    }
+
+    /// The number of the memory that stands where `id` stood in what is repeated.
     #[inline]
     pub fn renumber(&self, id: u32) -> u32 {
         if id >= self.first { id + self.offset } else { self.carried[id as usize] }
+    }
+
+    /// A request with the numbers of now.
+    #[inline]
+    pub fn entry(&self, entry: Entry) -> Entry {
+        match entry {
+            Entry::Allocate { id, bytes, place, category, plan } => {
+                Entry::Allocate { id: self.renumber(id), bytes, place, category, plan }
+            }
+            Entry::Free { id } => Entry::Free { id: self.renumber(id) },
+        }
     }
 }

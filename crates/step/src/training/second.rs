@@ -10,7 +10,7 @@ use std::slice::Iter;
 use vramfit_graph::model::Mode;
 
 use super::held::Name;
-use super::program::{Mark, Position, Repeat};
+use super::program::{Mark, Position, Repeat, Round};
 use super::report::Phase;
 use super::settings::ZeroGrad;
 use super::state::State;
@@ -74,8 +74,10 @@ pub(super) fn tell(script: &mut Script<'_>, first: &First) -> Option<Option<Repe
     if Counts::of(script).0 != first.counts.0 {
         return None;
     }
+    script.context.memory().borrow_mut().reserve(start.entry - first.start.entry + entries.len());
     let mut copy = Copy::new(script, first, &start);
     copy.forward_and_backward(script, first, &start);
+    copy.rounds(script, start.mark - first.start.mark);
     copy.step(script, &start, &entries, &asides);
     script.context.memory().borrow_mut().count_on_from(copy.next_id);
     let count = script.options.steps - 2;
@@ -143,6 +145,16 @@ impl Copy {
             drop(memory);
             at = stop;
         }
+    }
+
+    /// The micro-batches that do the same, so many marks later.
+    fn rounds(&self, script: &mut Script<'_>, later: usize) {
+        let again = |round: &Round| {
+            let renumber = |lying: &Vec<u32>| lying.iter().map(|&id| self.numbers[id as usize]).collect();
+            Round { mark: round.mark + later, lying: round.lying.iter().map(renumber).collect(), ..*round }
+        };
+        let rounds: Vec<Round> = script.rounds.iter().map(again).collect();
+        script.rounds.extend(rounds);
     }
 
     /// The optimizer's step, which was simulated apart.

@@ -20,7 +20,7 @@ pub enum ZeroGrad {
 }
 
 /// What the loop does. Whether it trains or evaluates, and whether a GradScaler is used, the captured variant says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Loop {
     /// How many steps.
     pub steps: u32,

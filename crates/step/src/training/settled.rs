@@ -3,20 +3,22 @@
 //! The two pools of the allocator know nothing of each other, and in the small one every block is as large as its request needs: how
 //! much is allocated there does not depend on where. So once all memory of the large pool lies where it lay at the same instant of
 //! the step before, and no segment has come or gone since, the step goes as that one did; what is left to see is that the
-//! small pool does without the driver again.
+//! small pool does without the driver again, unless all lies there as it did too. The same holds for micro-batches.
 
 use vramfit_allocator::size::SMALL_REQUEST;
 use vramfit_trace::snapshot::PoolId;
 
-use super::answer::{Gpu, Held};
-use super::program::Repeat;
+use super::answer::{Course, Gpu, Held};
+use super::program::{Repeat, Round};
 use super::report::{Account, Peak, PhaseReport};
-use crate::memory::Entry;
+use crate::memory::{Entry, Happening};
 
 /// How memory lies at an instant of a repeated step at which it has asked for nothing yet.
 pub(super) struct Lying {
-    /// Addresses and sizes in the large pool of what comes anew in each step.
+    /// Addresses and sizes in the large pool of what comes anew each time.
     large: Vec<Option<(u64, u64)>>,
+    /// The same in the small pool.
+    small: Vec<Option<(u64, u64)>>,
     account: Account,
     /// How often memory was taken from the driver or given back to it.
     changes: u64,
@@ -25,59 +27,131 @@ pub(super) struct Lying {
 }
 
 impl Lying {
-    pub(super) fn of(gpu: &Gpu<'_>, repeat: &Repeat, number: impl Fn(u32) -> u32) -> Lying {
+    /// Where a step has let go of what it lets go of before it asks for anything.
+    pub(super) fn between_steps(gpu: &Gpu<'_>, repeat: &Repeat, number: impl Fn(u32) -> u32) -> Lying {
         let fresh = repeat.before.iter().zip(&repeat.after).filter(|(before, after)| before != after);
-        let place = |held: Held| {
-            let block = gpu.allocator.block(held.block);
-            (block.size > SMALL_REQUEST).then_some((block.address, block.size))
-        };
+        Lying::of(gpu, fresh.map(|(&before, _)| number(before)))
+    }
+
+    /// Before the micro-batch of this number in a round.
+    pub(super) fn in_round(gpu: &Gpu<'_>, round: &Round, which: usize, number: impl Fn(u32) -> u32) -> Lying {
+        Lying::of(gpu, round.fresh(which).map(number))
+    }
+
+    fn of(gpu: &Gpu<'_>, fresh: impl Iterator<Item = u32>) -> Lying {
         let statistics = gpu.allocator.statistics();
-        let mut large = Vec::with_capacity(repeat.before.len());
-        large.extend(fresh.map(|(&before, _)| gpu.held[number(before) as usize].and_then(place)));
+        let place = |id: u32| {
+            let block = gpu.allocator.block(gpu.held(id)?.block);
+            Some((block.address, block.size))
+        };
+        let is_large = |place: &(u64, u64)| place.1 > SMALL_REQUEST;
+        let (large, small) = fresh.map(place).map(|it| (it.filter(is_large), it.filter(|it| !is_large(it)))).unzip();
         Lying {
             large,
+            small,
             account: gpu.account,
             changes: statistics.device_alloc + statistics.device_free,
             peak: gpu.peak.allocated,
         }
     }
 
-    /// Whether the step goes from here as the one before it went from `before`. That one was the last, with so many phases.
-    pub(super) fn settles(&self, before: &Lying, gpu: &Gpu<'_>, phases: usize) -> bool {
+    /// Whether the step or micro-batch goes from here as the one before it went from `before`. That one was the last, with so many
+    /// phases.
+    pub(super) fn settles(&self, before: &Lying, gpu: &Gpu<'_>, phases: usize) -> Option<Settled> {
         let first = &gpu.phases[gpu.phases.len() - phases];
-        gpu.labels.is_none()
+        let is_settled = gpu.can_settle
+            && gpu.labels.is_none()
             && gpu.allocator.has_exact_small_blocks()
             && gpu.fallbacks.iter().all(|gone_on| *gone_on == 0)
             && first.peak.allocated > self.peak.max(before.peak)
             && self.changes == before.changes
             && self.account == before.account
-            && self.large == before.large
+            && self.large == before.large;
+        is_settled.then(|| if self.small == before.small { Settled::Wholly } else { Settled::Large })
     }
+}
+
+/// What goes as it went before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// All of it.
+    Wholly,
+    /// What lies in the large pool.
+    Large,
 }
 
 impl Gpu<'_> {
     /// A step goes as the one before it did, from the first of the requests `left` of its `count` on; it has so many phases. False where the small
-    /// pool would have to ask the driver.
+    /// pool would have to ask the driver. Where one step goes wholly as the one before, all that follow do.
     pub(super) fn repeat_step(
         &mut self,
+        settled: Settled,
         left: &[Entry],
         count: usize,
         phases: usize,
         number: impl Fn(u32) -> u32,
     ) -> bool {
-        let is_right = self.answer_small(left, number);
-        let count = count as u32;
-        for index in self.phases.len() - phases..self.phases.len() {
-            let phase = self.phases[index];
-            let peak = Peak { instant: phase.peak.instant + count, ..phase.peak };
-            let (step, end) = (phase.step.map(|step| step + 1), phase.end + count);
-            self.phases.push(PhaseReport { step, peak, end, ..phase });
+        if settled == Settled::Large {
+            self.answer_small(left, number);
         }
-        is_right
+        self.repeat_phases(phases, count, |phase| PhaseReport { step: phase.step.map(|step| step + 1), ..phase });
+        self.is_right
     }
 
-    /// Answers the requests of the small pool from its cache; false where that lacks a block.
-    fn answer_small(&mut self, mut left: &[Entry], number: impl Fn(u32) -> u32) -> bool {
+    /// The micro-batches of a round from the one of this number on go as the one before it did. False as above.
+    pub(super) fn repeat_round(
+        &mut self,
+        settled: Settled,
+        course: &mut Course<'_>,
+        round: &Round,
+        first: usize,
+        number: impl Fn(u32) -> u32,
+    ) -> bool {
+        let left = round.count() - first;
+        let count = left * round.entries;
+        let (entries, asides) = course.skip(count);
+        if settled == Settled::Large {
+            self.answer_small(entries, &number);
+            for aside in asides {
+                if let Happening::Recount { id, category } = aside.what
+                    && let Some(held) = self.held_mut(number(id))
+                {
+                    held.category = category;
+                }
+            }
+        }
+        // Each piece that goes as before lies where that lay whose place it has taken.
+        for (before, after) in round.fresh(first).zip(round.fresh(round.count())) {
+            if let Some(held) = self.held(number(before))
+                && (settled == Settled::Wholly || self.allocator.block(held.block).size > SMALL_REQUEST)
+            {
+                self.let_go(number(before));
+                self.hold(number(after), held);
+            }
+        }
+        for _ in 0..left {
+            self.repeat_phases(round.phases, round.entries, |phase| PhaseReport {
+                micro: phase.micro.map(|micro| micro + 1),
+                ..phase
+            });
+        }
+        self.instant += count as u32;
+        self.peak.instant += count as u32;
+        self.is_right
+    }
+
+    /// The last so many phases again, after so many requests.
+    fn repeat_phases(&mut self, phases: usize, requests: usize, change: impl Fn(PhaseReport) -> PhaseReport) {
+        let requests = requests as u32;
+        for index in self.phases.len() - phases..self.phases.len() {
+            let phase = self.phases[index];
+            let peak = Peak { instant: phase.peak.instant + requests, ..phase.peak };
+            self.phases.push(change(PhaseReport { peak, end: phase.end + requests, ..phase }));
+        }
+    }
+
+    /// Answers the requests of the small pool from its cache; where that lacks a block, nothing is right any more.
+    fn answer_small(&mut self, mut left: &[Entry], number: impl Fn(u32) -> u32) {
         while let [entry, after @ ..] = left {
             left = after;
             match *entry {
@@ -93,17 +167,22 @@ impl Gpu<'_> {
                         left = after;
                         continue;
                     }
-                    let Some(block) = self.allocator.allocate_cached(bytes, 0, PoolId::DEFAULT) else { return false };
-                    self.held[number(id) as usize] = Some(Held { block, category });
+                    let Some(block) = self.allocator.allocate_cached(bytes, 0, PoolId::DEFAULT) else {
+                        self.is_right = false;
+                        return;
+                    };
+                    self.hold(number(id), Held { block, category });
                 }
                 Entry::Free { id } => {
-                    if let Some(held) = self.held[number(id) as usize].take() {
-                        self.allocator.free(held.block);
+                    if let Some(Held { block, .. }) = self.held(number(id))
+                        && self.allocator.block(block).size <= SMALL_REQUEST
+                    {
+                        self.let_go(number(id));
+                        self.allocator.free(block);
                     }
                 }
             }
         }
-        true
     }
 }
 
@@ -152,7 +231,8 @@ mod tests {
     fn played(program: &Program, can_settle: bool) -> (bool, u32, Vec<PhaseReport>) {
         let driver = SimulatedDriver::in_process(u64::MAX);
         let mut gpu = Gpu::new(Allocator::brief(Settings::default(), driver), program, false);
-        let is_right = program.play(&mut gpu, can_settle);
+        gpu.can_settle = can_settle;
+        let is_right = program.play(&mut gpu);
         (is_right, gpu.instant, gpu.phases)
     }
 

@@ -13,7 +13,8 @@ use vramfit_graph::model::{Mode, Precision};
 use super::build::{Tensors, move_inputs, move_model};
 use super::held::{Held, Name};
 use super::loss::added_loss;
-use super::program::{Mark, Position, Program, Repeat};
+use super::micro::Series;
+use super::program::{Mark, Position, Program, Repeat, Round};
 use super::report::{Phase, Run};
 use super::second::{Counts, First, Rebinding, can_be_told, tell};
 use super::settings::{Loop, Machine, ZeroGrad};
@@ -59,6 +60,18 @@ pub fn record(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Pro
     }
 }
 
+/// What is asked for up to the end of the first forward pass.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn record_forward(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    let passes = passes(bound, options)?;
+    let mut script = Script::build(&passes, options, context(bound, options, machine));
+    script.forward();
+    script.end(Phase::Forward, Some(0), Some(0));
+    Ok(script.finish(None))
+}
+
 /// The same with every step simulated, which proves that [`record`] is right to stop.
 ///
 /// # Errors
@@ -78,6 +91,20 @@ enum Steps {
     Told,
 }
 
+/// The passes of a loop, with what it checkpoints.
+fn passes<'a>(bound: &'a Bound<'a>, options: &Loop) -> Result<Passes<'a>, UnknownModule> {
+    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
+    Ok(Passes::new(bound, regions(bound, choice)?, options.guess))
+}
+
+/// A machine on which nothing has run yet.
+fn context(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Context {
+    let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
+    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    context.set_plans(Plans { are_benchmarked: options.is_cudnn_benchmarked, assumption: options.guess });
+    context
+}
+
 /// `None` where a second step that was to be told from the first turns out to be another.
 fn record_steps(
     bound: &Bound<'_>,
@@ -85,12 +112,9 @@ fn record_steps(
     machine: Machine,
     steps: Steps,
 ) -> Result<Option<Program>, UnknownModule> {
-    let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_A_STEP * bound.steps.len())));
-    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
-    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
-    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
-    context.set_plans(Plans { are_benchmarked: options.is_cudnn_benchmarked, assumption: options.guess });
-    let mut script = Script::build(&passes, options, context);
+    let passes = passes(bound, options)?;
+    let mut script = Script::build(&passes, options, context(bound, options, machine));
+    script.copies_micro_batches = steps != Steps::Simulated;
     let mut before: Option<State> = None;
     let mut repeat = None;
     for step in 0..options.steps {
@@ -127,12 +151,9 @@ fn record_steps(
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn visit(bound: &Bound<'_>, options: &Loop, machine: Machine) -> Result<Visits, UnknownModule> {
-    let memory = Rc::new(RefCell::new(Memory::new()));
-    let choice = if bound.variant.mode == Mode::Train { &options.checkpoint } else { &Choice::Nothing };
-    let passes = Passes::new(bound, regions(bound, choice)?, options.guess);
-    let mut context = Context::new(memory, machine.gpu, machine.blas).with_compute(machine.compute);
+    let passes = passes(bound, options)?;
+    let mut context = context(bound, options, machine);
     context.visits = Some(Box::default());
-    context.set_plans(Plans { are_benchmarked: options.is_cudnn_benchmarked, assumption: options.guess });
     let mut script = Script::build(&passes, options, context);
     script.forward();
     if bound.variant.mode == Mode::Train {
@@ -160,6 +181,10 @@ pub(super) struct Script<'a> {
     pub rebindings: Vec<Rebinding>,
     /// Where the optimizer's last step began.
     pub step_start: Position,
+    /// Micro-batches that do again what the one before did.
+    pub rounds: Vec<Round>,
+    /// Whether micro-batches that would do the same again are copied.
+    copies_micro_batches: bool,
 }
 
 impl<'a> Script<'a> {
@@ -191,6 +216,8 @@ impl<'a> Script<'a> {
             missing: Missing::new(),
             rebindings: Vec::new(),
             step_start: Position::default(),
+            rounds: Vec::new(),
+            copies_micro_batches: true,
         };
         script.end(Phase::Build, None, None);
         script
@@ -235,6 +262,7 @@ impl<'a> Script<'a> {
             asides,
             marks: self.marks,
             repeat,
+            rounds: self.rounds,
             missing: self.missing,
             guessed,
             libraries,
@@ -247,7 +275,9 @@ impl<'a> Script<'a> {
         if self.options.zero_grad == ZeroGrad::BeforeForward {
             zero_grad(&self.parameters, self.options.sets_to_none);
         }
-        for micro in 0..self.options.accumulate.max(1) {
+        let mut series = Series::new(self.options.accumulate.max(1), self.copies_micro_batches);
+        while let Some(micro) = series.next() {
+            series.begin(self);
             self.forward();
             self.end(Phase::Forward, Some(step), Some(micro));
             if self.options.lets_go {
@@ -261,6 +291,7 @@ impl<'a> Script<'a> {
                 self.held.let_go(Name::Loss);
             }
             self.end(Phase::Backward, Some(step), Some(micro));
+            series.end(self);
         }
         self.step_start = self.position();
         self.step();
