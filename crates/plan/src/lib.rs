@@ -7,6 +7,7 @@
 pub mod control;
 pub mod effect;
 pub mod max_batch;
+mod memo;
 mod pricing;
 pub mod search;
 pub mod selective;

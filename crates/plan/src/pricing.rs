@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use vramfit_graph::bind::Bound;
 use vramfit_price::Timetable;
-use vramfit_step::checkpoint::{Choice, Region};
+use vramfit_step::checkpoint::Region;
 use vramfit_step::optimizer::{Implementation, Recipe};
 use vramfit_step::training::Loop;
 
@@ -14,14 +13,14 @@ type LoopKey = (Recipe, u32, [bool; 2]);
 /// A model at given sizes, with these modules checkpointed.
 pub struct Pricing {
     timetable: Arc<Timetable>,
-    regions: Vec<Region>,
+    regions: Arc<[Region]>,
     known: Vec<(LoopKey, f64)>,
 }
 
 impl Pricing {
-    /// `timetable` is that of `bound`; `None` where the model has no module to checkpoint by that name.
-    pub fn new(bound: &Bound<'_>, timetable: Arc<Timetable>, choice: &Choice) -> Option<Pricing> {
-        Some(Pricing { regions: timetable.regions(bound, choice).ok()?, timetable, known: Vec::new() })
+    /// With the checkpointed regions of the graph that the timetable was made of.
+    pub fn new(timetable: Arc<Timetable>, regions: Arc<[Region]>) -> Pricing {
+        Pricing { timetable, regions, known: Vec::new() }
     }
 
     /// Seconds of a step.

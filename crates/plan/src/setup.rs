@@ -4,7 +4,7 @@ use vramfit_graph::select::{Sizes, VariantFlags};
 use vramfit_step::training::Loop;
 
 /// A training as far as a plan may change it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Setup {
     /// Batch, sequence and the like.
     pub sizes: Sizes,

@@ -9,11 +9,13 @@ use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
-use vramfit_step::checkpoint::Choice;
+use vramfit_step::checkpoint::{Choice, Region};
 use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
-use vramfit_step::training::{Loop, Machine, Program, Run, record};
+use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_step::training::{Loop, Machine, Program, Run, record, record_forward};
 
 use crate::control::Control;
+use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
 
@@ -27,14 +29,25 @@ pub struct Workbench<'m> {
     pub device: Device<'m>,
     /// The sizes that are the batch.
     pub batch: Vec<Linear>,
-    variants: Mutex<Vec<(VariantFlags, Option<usize>)>>,
-    bounds: Mutex<HashMap<BoundKey, Arc<Bound<'m>>>>,
+    variants: Memo<VariantFlags, Option<usize>>,
+    bounds: Memo<BoundKey, Arc<Bound<'m>>>,
     /// The symbols of each input that has some which no other input has.
     measures: Vec<BTreeSet<u32>>,
     clock: Clock,
-    timetables: Mutex<HashMap<BoundKey, Arc<Timetable>>>,
+    timetables: Memo<BoundKey, Arc<Timetable>>,
+    regions: Memo<RegionsKey, Arc<[Region]>>,
     pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
+    /// What has been told already: plans have changes in common.
+    told: Memo<Setup, Peaks>,
+    /// The least that forward passes need, and the most there may be: those of setups with different optimizers are the same.
+    passes: Memo<Setup, (u64, u64)>,
+    /// What setups that were looked at ask for: those that differ in the allocator's settings ask for the same.
+    looked_at: Memo<Setup, Arc<Vec<Program>>>,
 }
+
+/// Variant, whether activations are in place, and what is checkpointed: where that lies among the steps does not depend on
+/// sizes.
+type RegionsKey = (usize, bool, Choice);
 
 /// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);
@@ -45,6 +58,9 @@ const LOOKED_AT: u32 = 2;
 const TOLD: u32 = 8;
 /// And so many of a plan, which has to fit: where blocks lie has long settled then.
 const PLANNED: u32 = 64;
+
+/// How many programs are kept.
+const KEPT: usize = 24;
 
 /// The loop with fewer micro-batches, where it has many.
 fn shortened(training: &Loop, micro_batches: u32) -> Loop {
@@ -78,11 +94,15 @@ impl<'m> Workbench<'m> {
             device,
             batch: Sizes::batch(model),
             measures: measures(model),
-            variants: Mutex::default(),
-            bounds: Mutex::default(),
+            variants: Memo::default(),
+            bounds: Memo::default(),
             clock: Clock::new(device.gpu),
-            timetables: Mutex::default(),
+            timetables: Memo::default(),
+            regions: Memo::default(),
             pricings: Mutex::default(),
+            told: Memo::default(),
+            passes: Memo::default(),
+            looked_at: Memo::of_at_most(KEPT),
         }
     }
 
@@ -99,16 +119,8 @@ impl<'m> Workbench<'m> {
     /// The model at a setup's sizes, in its precision; `None` where it was not captured for that.
     pub fn bind(&self, setup: &Setup) -> Option<Arc<Bound<'m>>> {
         let key = self.key(setup)?;
-        let lock = |bench: &Workbench<'m>| -> Option<Arc<Bound<'m>>> {
-            bench.bounds.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
-        };
-        if let Some(found) = lock(self) {
-            return Some(found);
-        }
         let model = if key.2 { self.in_place? } else { self.model };
-        let bound = Arc::new(bind(model, key.0, &setup.sizes).ok()?);
-        self.bounds.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&bound));
-        Some(bound)
+        self.bounds.get(key.clone(), || Some(Arc::new(bind(model, key.0, &setup.sizes).ok()?)))
     }
 
     fn key(&self, setup: &Setup) -> Option<BoundKey> {
@@ -116,13 +128,7 @@ impl<'m> Workbench<'m> {
     }
 
     fn variant(&self, setup: &Setup) -> Option<usize> {
-        let mut known = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, variant)) = known.iter().find(|(flags, _)| *flags == setup.variant) {
-            return *variant;
-        }
-        let variant = select_variant(self.model, setup.variant).ok();
-        known.push((setup.variant, variant));
-        variant
+        self.variants.get(setup.variant, || Some(select_variant(self.model, setup.variant).ok())).flatten()
     }
 
     /// Seconds of a step.
@@ -141,13 +147,11 @@ impl<'m> Workbench<'m> {
     pub fn pricing(&self, setup: &Setup) -> Option<Pricing> {
         let key = self.key(setup)?;
         let bound = self.bind(setup)?;
-        let found = self.timetables.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let timetable = found.unwrap_or_else(|| {
-            let made = Arc::new(self.clock.timetable(&bound));
-            self.timetables.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
-            made
-        });
-        Pricing::new(&bound, timetable, &setup.training.checkpoint)
+        let choice = &setup.training.checkpoint;
+        let regions_key = (key.0, key.2, choice.clone());
+        let timetable = self.timetables.get(key, || Some(Arc::new(self.clock.timetable(&bound))))?;
+        let regions = self.regions.get(regions_key, || Some(timetable.regions(&bound, choice).ok()?.into()))?;
+        Some(Pricing::new(timetable, regions))
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
@@ -217,14 +221,33 @@ impl<'m> Workbench<'m> {
         Some((program.least_bytes(), self.cap_of(&program)))
     }
 
+    /// The same for a forward pass alone, without what an optimizer keeps.
+    pub fn least_bytes_forward(&self, setup: &Setup, control: &Control) -> Option<(u64, u64)> {
+        let mut setup = setup.clone();
+        setup.training.optimizer = Recipe::new(Kind::None, Implementation::Default);
+        self.passes.get(setup.clone(), || {
+            control.note_simulated();
+            let program = self.forward(&setup)?;
+            Some((program.least_bytes(), self.cap_of(&program)))
+        })
+    }
+
     /// The usual run on a GPU without end; of many micro-batches only the first.
     pub fn run_free(&self, setup: &Setup, control: &Control) -> Option<Run> {
         self.run_without_end(setup, LOOKED_AT, control)
     }
 
+    /// What is allocated when the first forward pass has ended, which holds what every other does.
+    pub fn held_after_forward(&self, setup: &Setup, control: &Control) -> Option<u64> {
+        control.note_simulated();
+        let settings = Settings::parse(&setup.alloc_conf).ok()?;
+        let run = self.forward(setup)?.run(settings, SimulatedDriver::in_process(u64::MAX));
+        run.phases.last().map(|phase| phase.allocated)
+    }
+
     /// The peaks of the usual run on a GPU without end.
     pub fn peaks(&self, setup: &Setup, control: &Control) -> Option<Peaks> {
-        self.run_without_end(setup, TOLD, control).map(|run| Peaks::of(&run))
+        self.told.get(setup.clone(), || self.run_without_end(setup, TOLD, control).map(|run| Peaks::of(&run)))
     }
 
     fn run_without_end(&self, setup: &Setup, micro_batches: u32, control: &Control) -> Option<Run> {
@@ -237,7 +260,11 @@ impl<'m> Workbench<'m> {
         record(&*self.bind(setup)?, &shortened(&setup.training, micro_batches), self.machine()).ok()
     }
 
-    /// The least that PyTorch must reserve for what a program holds, whatever its settings.
+    fn forward(&self, setup: &Setup) -> Option<Program> {
+        record_forward(&*self.bind(setup)?, &setup.training, self.machine()).ok()
+    }
+
+    /// The most that PyTorch may reserve for a program.
     pub fn cap_of(&self, program: &Program) -> u64 {
         self.device.cap(program.libraries).unwrap_or(u64::MAX)
     }
@@ -245,12 +272,18 @@ impl<'m> Workbench<'m> {
     /// The run of a setup that fits for certain; `None` for any other. What is held at once decides first: it is the
     /// least that any allocator needs.
     pub fn fitting(&self, setup: &Setup, control: &Control) -> Option<Run> {
-        let with = |micro_batches: u32| -> Option<Run> {
-            let short = Setup { training: shortened(&setup.training, micro_batches), ..setup.clone() };
-            self.fitting_programs(&self.programs(&short)?, &short, control)
+        let with = |micro_batches: u32| Setup {
+            training: shortened(&setup.training, micro_batches),
+            alloc_conf: String::new(),
+            ..setup.clone()
         };
-        let run = with(LOOKED_AT)?;
-        if setup.training.accumulate <= LOOKED_AT { Some(run) } else { with(PLANNED) }
+        let short = with(LOOKED_AT);
+        let programs = self.looked_at.get(short.clone(), || self.programs(&short).map(Arc::new))?;
+        let run = self.fitting_programs(&programs, setup, control)?;
+        if setup.training.accumulate <= LOOKED_AT {
+            return Some(run);
+        }
+        self.fitting_programs(&self.programs(&with(PLANNED))?, setup, control)
     }
 
     /// The same for programs that are known already.

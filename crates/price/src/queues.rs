@@ -29,10 +29,6 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub fn new() -> Queues {
-        Queues { cpu: 0.0, gpu: 0.0, ends: Box::new([0.0; DEPTH]), next: 0, busy: Cost::default() }
-    }
-
     /// The CPU hands a piece over; the GPU begins when it has it and is done with what came before.
     #[inline]
     pub fn hand_over(&mut self, cost: Cost) {
@@ -50,10 +46,84 @@ impl Queues {
     pub fn wait(&mut self) {
         self.cpu = later(self.cpu, self.gpu);
     }
+}
 
-    /// When a mark that is put into the queue now is reached.
-    pub fn mark(&self) -> f64 {
-        later(self.cpu, self.gpu)
+/// Queues of steps that differ in a few pieces of work only, side by side: what is the same for all is handed over to all at once,
+/// which takes little longer than to one, as each number waits for the one before.
+pub(crate) struct Lanes<const COUNT: usize> {
+    cpu: [f64; COUNT],
+    gpu: [f64; COUNT],
+    /// When the last launches end, in a ring, from the oldest at `next` on.
+    ends: Box<[[f64; COUNT]; DEPTH]>,
+    next: usize,
+    /// What all have worked alike.
+    alike: Cost,
+    /// What each has worked beside that.
+    apart: [Cost; COUNT],
+}
+
+impl<const COUNT: usize> Lanes<COUNT> {
+    pub fn new() -> Lanes<COUNT> {
+        Lanes {
+            cpu: [0.0; COUNT],
+            gpu: [0.0; COUNT],
+            ends: Box::new([[0.0; COUNT]; DEPTH]),
+            next: 0,
+            alike: Cost::default(),
+            apart: [Cost::default(); COUNT],
+        }
+    }
+
+    /// The same piece for all.
+    #[inline(always)]
+    pub fn hand_over(&mut self, cost: Cost) {
+        self.alike += cost;
+        self.cpu = self.cpu.map(|cpu| cpu + cost.cpu);
+        if cost.gpu > 0.0 {
+            let ends = &mut self.ends[self.next];
+            for lane in 0..COUNT {
+                self.cpu[lane] = later(self.cpu[lane], ends[lane]);
+                self.gpu[lane] = later(self.gpu[lane], self.cpu[lane]) + cost.gpu;
+            }
+            *ends = self.gpu;
+            self.next = (self.next + 1) % DEPTH;
+        }
+    }
+
+    /// All wait until the GPU is done.
+    pub fn wait(&mut self) {
+        self.cpu = self.marks();
+    }
+
+    /// When marks that are put into the queues now are reached.
+    pub fn marks(&self) -> [f64; COUNT] {
+        std::array::from_fn(|lane| later(self.cpu[lane], self.gpu[lane]))
+    }
+
+    /// What each has worked so far.
+    pub fn busy(&self) -> [Cost; COUNT] {
+        self.apart.map(|mut apart| {
+            apart += self.alike;
+            apart
+        })
+    }
+
+    /// Hands over to one of them what only that has.
+    pub fn hand_over_apart(&mut self, lane: usize, work: impl FnOnce(&mut Queues)) {
+        let mut alone = Queues {
+            cpu: self.cpu[lane],
+            gpu: self.gpu[lane],
+            ends: Box::new(std::array::from_fn(|place| self.ends[place][lane])),
+            next: self.next,
+            busy: self.apart[lane],
+        };
+        work(&mut alone);
+        (self.cpu[lane], self.gpu[lane], self.apart[lane]) = (alone.cpu, alone.gpu, alone.busy);
+        // Its oldest launch lies beside the others' oldest again.
+        let (newer, older) = alone.ends.split_at(alone.next);
+        for (place, end) in older.iter().chain(newer).enumerate() {
+            self.ends[(self.next + place) % DEPTH][lane] = *end;
+        }
     }
 }
 
@@ -65,7 +135,17 @@ fn later(one: f64, other: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Queues};
+    use super::{Cost, DEPTH, Lanes, Queues, later};
+
+    impl Queues {
+        fn new() -> Queues {
+            Queues { cpu: 0.0, gpu: 0.0, ends: Box::new([0.0; DEPTH]), next: 0, busy: Cost::default() }
+        }
+
+        fn mark(&self) -> f64 {
+            later(self.cpu, self.gpu)
+        }
+    }
 
     fn steady(cost: Cost, waits: bool) -> f64 {
         let mut queues = Queues::new();
@@ -87,6 +167,26 @@ mod tests {
         assert!((steady(Cost { cpu: 5.0, gpu: 2.0 }, false) - 500.0).abs() < 5.0);
         assert!((steady(Cost { cpu: 2.0, gpu: 5.0 }, false) - 500.0).abs() < 5.0);
         assert!((steady(Cost { cpu: 2.0, gpu: 5.0 }, true) - 502.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn lanes_side_by_side_go_as_each_alone() {
+        let alike = [Cost { cpu: 3.0, gpu: 7.0 }, Cost { cpu: 2.0, gpu: 0.0 }, Cost { cpu: 4.0, gpu: 1.0 }];
+        let apart = |lane: usize| (0..100 * lane).map(move |_| Cost { cpu: 2.0, gpu: 3.0 + lane as f64 });
+        let mut lanes = Lanes::<3>::new();
+        let mut alone = [(); 3].map(|()| Queues::new());
+        for round in 0..4 {
+            for cost in alike.iter().cycle().take(2_500) {
+                lanes.hand_over(*cost);
+                alone.iter_mut().for_each(|queues| queues.hand_over(*cost));
+            }
+            for (lane, queues) in alone.iter_mut().enumerate() {
+                lanes.hand_over_apart(lane, |queues| apart(lane).for_each(|cost| queues.hand_over(cost)));
+                apart(lane).for_each(|cost| queues.hand_over(cost));
+            }
+            assert_eq!(lanes.marks(), alone.each_ref().map(Queues::mark), "{round}");
+            assert_eq!(lanes.busy(), alone.each_ref().map(|queues| queues.busy));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::call::{CallCost, Known, Pricer, each_tensor};
 use crate::clock::{Clock, StepTime};
 use crate::operator::{Keeps, Work};
 use crate::optimizer::Weights;
-use crate::queues::{Cost, Queues};
+use crate::queues::{Cost, Lanes};
 use crate::scale::Scale;
 use crate::tables::TABLES;
 
@@ -151,8 +151,7 @@ impl Timetable {
         time
     }
 
-    /// The same for several optimizers. Their passes are played side by side, which takes little longer than playing one: each number
-    /// waits for the one before.
+    /// The same for several optimizers, whose passes are played side by side.
     pub fn step_times_with<const COUNT: usize>(
         &self,
         regions: &[Region],
@@ -160,11 +159,12 @@ impl Timetable {
         optimizers: [Recipe; COUNT],
     ) -> [StepTime; COUNT] {
         let spans = self.spans(if self.has_gradients { regions } else { &[] });
-        let mut queues = [(); COUNT].map(|()| Queues::new());
+        let mut queues = Lanes::<COUNT>::new();
         let mut times = [StepTime::default(); COUNT];
         let mut is_steady = [false; COUNT];
         for _ in 0..=WARM_STEPS {
-            let steps = self.step(&mut queues, &spans, options, &optimizers);
+            let steps;
+            (queues, steps) = self.step(queues, &spans, options, &optimizers);
             for ((time, step), is_steady) in times.iter_mut().zip(steps).zip(&mut is_steady) {
                 if !*is_steady {
                     let before = std::mem::replace(time, step);
@@ -182,12 +182,12 @@ impl Timetable {
     /// Plays one step; marks are microseconds until then.
     fn step<const COUNT: usize>(
         &self,
-        queues: &mut [Queues; COUNT],
+        mut queues: Lanes<COUNT>,
         spans: &[Span],
         options: &Loop,
         optimizers: &[Recipe; COUNT],
-    ) -> [StepTime; COUNT] {
-        let begun = queues.each_ref().map(|queue| queue.busy);
+    ) -> (Lanes<COUNT>, [StepTime; COUNT]) {
+        let begun = queues.busy();
         let accumulate = if self.is_training { options.accumulate.max(1) } else { 1 };
         let played = accumulate.min(PLAYED);
         let repeated = f64::from(accumulate - played);
@@ -195,33 +195,33 @@ impl Timetable {
         let mut busy = [Cost::default(); COUNT];
         for micro in 0..played {
             let times = if micro + 1 == played { 1.0 + repeated } else { 1.0 };
-            let so_far = queues.each_ref().map(|queue| (queue.mark(), queue.busy));
+            let (at, done) = (queues.marks(), queues.busy());
             if options.has_fresh_inputs {
-                for queue in queues.iter_mut() {
-                    queue.wait();
-                    queue.hand_over(Cost { cpu: self.copies, gpu: 0.0 });
-                }
+                queues.wait();
+                queues.hand_over(Cost { cpu: self.copies, gpu: 0.0 });
             }
-            self.forward(queues, spans);
-            let middle = queues.each_ref().map(Queues::mark);
+            queues = self.forward(queues, spans);
+            let middle = queues.marks();
             if self.is_training {
-                self.backward(queues, spans, micro > 0);
+                queues = self.backward(queues, spans, micro > 0);
             }
-            for (lane, queue) in queues.iter().enumerate() {
-                let (at, done) = so_far[lane];
-                phases[lane][0] += times * (middle[lane] - at);
-                phases[lane][1] += times * (queue.mark() - middle[lane]);
-                busy[lane].cpu += (times - 1.0) * (queue.busy.cpu - done.cpu);
-                busy[lane].gpu += (times - 1.0) * (queue.busy.gpu - done.gpu);
+            let (end, now) = (queues.marks(), queues.busy());
+            for lane in 0..COUNT {
+                phases[lane][0] += times * (middle[lane] - at[lane]);
+                phases[lane][1] += times * (end[lane] - middle[lane]);
+                busy[lane].cpu += (times - 1.0) * (now[lane].cpu - done[lane].cpu);
+                busy[lane].gpu += (times - 1.0) * (now[lane].gpu - done[lane].gpu);
             }
         }
-        std::array::from_fn(|lane| {
-            let queue = &mut queues[lane];
-            let at = queue.mark();
-            if self.is_training {
-                self.weights.step(queue, options, optimizers[lane], self.scale);
+        let at = queues.marks();
+        if self.is_training {
+            for (lane, optimizer) in optimizers.iter().enumerate() {
+                queues.hand_over_apart(lane, |queues| self.weights.step(queues, options, *optimizer, self.scale));
             }
-            let step = queue.mark() - at;
+        }
+        let (end, now) = (queues.marks(), queues.busy());
+        let times = std::array::from_fn(|lane| {
+            let step = end[lane] - at[lane];
             let [forward, backward] = phases[lane];
             let seconds = |microseconds: f64| microseconds * 1e-6;
             StepTime {
@@ -229,38 +229,45 @@ impl Timetable {
                 forward: seconds(forward),
                 backward: seconds(backward),
                 step: seconds(step),
-                gpu: seconds(busy[lane].gpu + queue.busy.gpu - begun[lane].gpu),
-                cpu: seconds(busy[lane].cpu + queue.busy.cpu - begun[lane].cpu),
+                gpu: seconds(busy[lane].gpu + now[lane].gpu - begun[lane].gpu),
+                cpu: seconds(busy[lane].cpu + now[lane].cpu - begun[lane].cpu),
             }
-        })
+        });
+        (queues, times)
     }
 
-    fn forward<const COUNT: usize>(&self, queues: &mut [Queues; COUNT], spans: &[Span]) {
+    /// The queues are handed through, not borrowed: their numbers can then stay in registers.
+    fn forward<const COUNT: usize>(&self, mut queues: Lanes<COUNT>, spans: &[Span]) -> Lanes<COUNT> {
         let mut spans = spans.iter().peekable();
         for (index, entry) in self.entries.iter().enumerate() {
             if let Some(span) = spans.next_if(|span| span.first == index) {
-                hand_over(queues, Cost { cpu: span.forward, gpu: 0.0 });
+                queues.hand_over(Cost { cpu: span.forward, gpu: 0.0 });
             }
             if entry.waits {
-                queues.iter_mut().for_each(Queues::wait);
+                queues.wait();
             }
-            hand_over(queues, entry.cost.forward);
+            queues.hand_over(entry.cost.forward);
         }
+        queues
     }
 
-    fn backward<const COUNT: usize>(&self, queues: &mut [Queues; COUNT], spans: &[Span], is_added: bool) {
-        hand_over(queues, Cost { cpu: TABLES.constant("backward_call") * self.factors[1], gpu: 0.0 });
+    /// The same.
+    fn backward<const COUNT: usize>(&self, mut queues: Lanes<COUNT>, spans: &[Span], is_added: bool) -> Lanes<COUNT> {
+        queues.hand_over(Cost { cpu: TABLES.constant("backward_call") * self.factors[1], gpu: 0.0 });
         let mut spans = spans.iter().rev().peekable();
         for (index, entry) in self.entries.iter().enumerate().rev() {
             if let Some(span) = spans.next_if(|span| span.end == index + 1) {
-                hand_over(queues, Cost { cpu: span.backward, gpu: 0.0 });
-                self.entries[span.first..span.again].iter().for_each(|entry| hand_over(queues, entry.cost.forward));
+                queues.hand_over(Cost { cpu: span.backward, gpu: 0.0 });
+                for entry in &self.entries[span.first..span.again] {
+                    queues.hand_over(entry.cost.forward);
+                }
             }
-            hand_over(queues, entry.cost.backward);
+            queues.hand_over(entry.cost.backward);
             if is_added {
-                hand_over(queues, entry.added);
+                queues.hand_over(entry.added);
             }
         }
+        queues
     }
 
     /// The checkpointed regions as places among the entries.
@@ -287,14 +294,6 @@ impl Timetable {
         };
         let found = regions.iter().filter(|region| region.is_checkpointed).map(span);
         found.filter(|span| span.end > span.first).collect()
-    }
-}
-
-/// The same piece of work on each.
-#[inline]
-fn hand_over<const COUNT: usize>(queues: &mut [Queues; COUNT], cost: Cost) {
-    for queue in queues {
-        queue.hand_over(cost);
     }
 }
 

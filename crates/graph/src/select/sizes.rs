@@ -10,7 +10,7 @@ use crate::model::Model;
 pub const SIZE_LIMIT: i64 = 1 << 40;
 
 /// A value for each of a model's symbols, in the model's order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sizes {
     values: Vec<i64>,
 }

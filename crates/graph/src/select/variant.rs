@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 use crate::model::{Input, Mode, Model, Precision, Weight};
 
 /// What the command line says about precision and mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VariantFlags {
     /// `--dtype`; `None` is as built.
     pub dtype: Option<Dtype>,

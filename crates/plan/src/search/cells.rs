@@ -7,7 +7,7 @@ use vramfit_step::checkpoint::Choice;
 use crate::control::Control;
 use crate::effect::Effect;
 use crate::max_batch::MaxBatch;
-use crate::selective::family;
+use crate::selective::Family;
 use crate::setup::Setup;
 use crate::tricks::{TRICKS, Trick, differences};
 use crate::workbench::Workbench;
@@ -32,25 +32,58 @@ const SUBSETS: usize = 24;
 /// The same where much else is combined with them.
 const FEW_SUBSETS: usize = 6;
 
+/// What may be checkpointed in every precision that is tried.
+pub struct Checkpoints(Vec<(Setup, Family)>);
+
+impl Checkpoints {
+    /// Of a start.
+    pub fn of(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Checkpoints {
+        let mut bases = vec![start.clone()];
+        bases.extend(precisions(bench, start));
+        let families = control.map(&bases, |base| Family::of(bench, base, control));
+        Checkpoints(bases.into_iter().zip(families.into_iter().map(Option::unwrap_or_default)).collect())
+    }
+
+    /// Nothing new, the cheapest subsets, every block, every second, …, for the start in one of the precisions.
+    fn choices(&self, bench: &Workbench<'_>, base: &Setup, count: usize) -> Vec<Choice> {
+        let mut choices = vec![base.training.checkpoint.clone()];
+        let family = self.0.iter().find(|(known, _)| known == base).map(|(_, family)| family.members(count));
+        choices.extend(family.into_iter().flatten().map(|member| Choice::modules(member.names)));
+        choices.extend(
+            with(bench, "activation checkpointing", base)
+                .split_off(1)
+                .into_iter()
+                .map(|setup| setup.training.checkpoint),
+        );
+        let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
+        for choice in choices {
+            if !known.contains(&choice) {
+                known.push(choice);
+            }
+        }
+        known
+    }
+}
+
 /// All cells of a group.
 pub fn cells(
     bench: &Workbench<'_>,
     start: &Setup,
     effect: Effect,
     max_batch: Option<MaxBatch>,
-    control: &Control,
+    checkpoints: &Checkpoints,
 ) -> Vec<Cell> {
     let mut setups: Vec<Setup> = Vec::new();
     match effect {
         Effect::None => {
-            let checkpoints = checkpoints(bench, start, SUBSETS, control);
+            let checkpoints = checkpoints.choices(bench, start, SUBSETS);
             for micro in thinned(with(bench, "gradient accumulation", start), MICRO_BATCHES) {
                 setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
             }
         }
         Effect::Rounding => {
             for precise in precisions(bench, start) {
-                let checkpoints = checkpoints(bench, &precise, FEW_SUBSETS, control);
+                let checkpoints = checkpoints.choices(bench, &precise, FEW_SUBSETS);
                 for micro in thinned(with(bench, "gradient accumulation", &precise), MICRO_BATCHES) {
                     setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
                 }
@@ -60,7 +93,7 @@ pub fn cells(
             let mut bases = vec![start.clone()];
             bases.extend(precisions(bench, start).into_iter().next());
             for base in bases {
-                let checkpoints = checkpoints(bench, &base, FEW_SUBSETS, control);
+                let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
                 for changed in other_trainings(bench, &base, max_batch) {
                     setups.extend(checkpoints.iter().map(|choice| checkpointed(&changed, choice)));
                 }
@@ -72,12 +105,12 @@ pub fn cells(
 
 /// Where no gentler change of the training makes it fit: the whole model in a smaller type too, other optimizers, smaller batches
 /// and sizes, all at once.
-pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Vec<Cell> {
+pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoints) -> Vec<Cell> {
     let mut setups: Vec<Setup> = Vec::new();
     for base in coarser(bench, start) {
         // The start's precision and autocast have been tried with fewer changes.
         let tried = if base.variant.dtype == start.variant.dtype { TOGETHER } else { 0 };
-        let checkpoints = checkpoints(bench, &base, FEW_SUBSETS, control);
+        let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
         for optimizer in with(bench, "optimizer", &base) {
             let mut changed = with(bench, "smaller batch", &optimizer);
             if let Some(smallest) = with(bench, "shorter sequences or smaller images", &optimizer).split_off(1).pop() {
@@ -159,22 +192,6 @@ fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBat
         }
     }
     setups
-}
-
-/// What may be checkpointed: nothing new, the cheapest subsets, every block, every second, ….
-fn checkpoints(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Vec<Choice> {
-    let mut choices = vec![setup.training.checkpoint.clone()];
-    choices.extend(family(bench, setup, count, control).into_iter().map(|member| Choice::Modules(member.names)));
-    choices.extend(
-        with(bench, "activation checkpointing", setup).split_off(1).into_iter().map(|setup| setup.training.checkpoint),
-    );
-    let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
-    for choice in choices {
-        if !known.contains(&choice) {
-            known.push(choice);
-        }
-    }
-    known
 }
 
 fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {

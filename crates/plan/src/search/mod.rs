@@ -115,12 +115,13 @@ pub fn plan<'m>(
     let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
     let max_batch = max_batch(bench, start, limit, control);
     let free = walk::Free::new(bench, start);
+    let checkpoints = cells::Checkpoints::of(bench, start, control);
     // The groups wait at different times; what one leaves idle serves the others.
     let group = |effect: &Effect| {
-        let mut cells = cells::cells(bench, start, *effect, max_batch, control);
+        let mut cells = cells::cells(bench, start, *effect, max_batch, &checkpoints);
         let mut walked = walk::walk(bench, start, &free, &cells, control);
         if *effect == Effect::Training && walked.best.is_none() {
-            cells = cells::last_resorts(bench, start, control);
+            cells = cells::last_resorts(bench, start, &checkpoints);
             let again = walk::walk(bench, start, &free, &cells, control);
             walked = walk::Walked { candidates: walked.candidates + again.candidates, ..again };
         }

@@ -1,7 +1,5 @@
 //! Candidates in the order of their price, until one fits.
 
-use std::sync::{Mutex, PoisonError};
-
 use vramfit_graph::select::VariantFlags;
 use vramfit_step::memory::Category;
 use vramfit_step::ops::Libraries;
@@ -11,6 +9,7 @@ use vramfit_step::training::{Phase, Run};
 
 use super::cells::Cell;
 use crate::control::Control;
+use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
 use crate::tricks::{FREE, Trick};
@@ -123,34 +122,41 @@ fn priced(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], con
 
 /// What weights, their gradients and the optimizer's state take, by precision and optimizer: no cell needs less.
 #[derive(Default)]
-struct Floors(Mutex<Vec<((VariantFlags, Kind), u64)>>);
+struct Floors(Memo<(VariantFlags, Kind), Lasting>);
+
+/// What stays from step to step, in bytes.
+#[derive(Clone, Copy)]
+struct Lasting {
+    /// Weights, gradients and the optimizer's state.
+    all: u64,
+    /// The optimizer's state.
+    state: u64,
+}
 
 impl Floors {
     /// Whether more is held at once than there is, whatever the allocator does.
     fn exclude(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
         let counters = COUNTER * bench.model.parameters.len() as u64;
         let most = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(counters);
-        if self.of(bench, setup, control).is_none_or(|floor| floor > most) {
-            return true;
-        }
-        let Some((least, cap)) = bench.least_bytes(setup, control) else { return true };
-        least.saturating_sub(counters) > cap
+        let Some(lasting) = self.of(bench, setup, control).filter(|lasting| lasting.all <= most) else { return true };
+        // From the second step on the optimizer's state is there while the forward pass runs, which takes a third of the time
+        // to simulate.
+        let state = if setup.training.steps > 1 { lasting.state } else { 0 };
+        let exceeds = |found: Option<(u64, u64)>, also: u64| {
+            found.is_none_or(|(least, cap)| (least + also).saturating_sub(counters) > cap)
+        };
+        exceeds(bench.least_bytes_forward(setup, control), state) || exceeds(bench.least_bytes(setup, control), 0)
     }
 
     /// `None` where the setup cannot be simulated.
-    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<u64> {
-        let key = (setup.variant, setup.training.optimizer.kind);
-        let find = |known: &[((VariantFlags, Kind), u64)]| known.iter().find(|(found, _)| *found == key).map(|it| it.1);
-        if let Some(floor) = find(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Some(floor);
-        }
-        let run = bench.run_free(setup, control)?;
-        let floor = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step).map_or(0, |step| {
-            let lasting = [Category::Parameters, Category::Gradients, Category::Optimizer];
-            lasting.into_iter().map(|category| step.peak.account.requested[category as usize]).sum()
-        });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((key, floor));
-        Some(floor)
+    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<Lasting> {
+        self.0.get((setup.variant, setup.training.optimizer.kind), || {
+            let run = bench.run_free(setup, control)?;
+            let last = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step);
+            let requested = |category: Category| last.map_or(0, |step| step.peak.account.requested[category as usize]);
+            let state = requested(Category::Optimizer);
+            Some(Lasting { all: requested(Category::Parameters) + requested(Category::Gradients) + state, state })
+        })
     }
 }
 
