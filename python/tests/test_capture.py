@@ -387,6 +387,27 @@ def test_every_tensor_has_the_place_it_would_have_in_training(tmp_path):
     assert place["aten.linear.default"] == [False, False]
 
 
+class LikeOthers(nn.Module):
+    """Tensors moved to where others are: XLNet's and DeBERTa's way to make their masks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, mask, x):
+        known = (mask > 0).to(x.dtype)
+        moved, cast = torch.eye(4).to(known), torch.eye(4).type_as(known)
+        assert moved.is_cuda and cast.is_cuda and torch.eye(4).to(torch.ones(1)).is_cpu
+        return self.linear(x) @ (moved + cast)
+
+
+def test_a_tensor_that_is_moved_to_where_a_known_one_is_goes_to_the_gpu(tmp_path):
+    contents = capture(LikeOthers(), {"mask": torch.ones(2, 3, dtype=torch.int64), "x": torch.randn(2, 4)}, tmp_path, **LOSS)
+    replay = Replay(contents, "fp32", "train", {"batch": 2})
+    sums = [step for name, step in calls(contents) if name == "aten.add.Tensor"]
+    assert sums and not any(replay.rows[int(step[3][0][1:])][3] & 4 for step in sums)
+
+
 def test_a_capture_in_one_thread_does_not_disturb_another(tmp_path):
     stop, failures = threading.Event(), []
 

@@ -122,10 +122,21 @@ def _is_leaf(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
 
 @_handles(Tensor.to)
 def _to(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    other = args[1] if len(args) > 1 else kwargs.get("other")
+    if isinstance(other, Tensor):
+        # Where the other's stand-in lies says nothing: what has values lies on the CPU, although the program has it on the GPU.
+        place = CPU if mode.recorder.info_of(other).host else META
+        kwargs = {name: value for name, value in kwargs.items() if name != "other"}
+        return func(args[0], place, other.dtype, *args[2:], **kwargs)
     kwargs = {name: standing_for(value) if name == "device" else value for name, value in kwargs.items()}
     rest = [standing_for(value) if at == 0 and isinstance(value, (str, torch.device, int)) and not isinstance(value, bool) else value
             for at, value in enumerate(args[1:])]
     return func(args[0], *rest, **kwargs)
+
+
+@_handles(Tensor.type_as)
+def _type_as(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    return _to(mode, Tensor.to, args, kwargs)
 
 
 @_handles(Tensor.cuda)

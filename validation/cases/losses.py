@@ -25,3 +25,10 @@ def segmentation(outputs, targets):
     if "aux" in outputs:
         loss = loss + 0.5 * functional.cross_entropy(outputs["aux"], targets)
     return loss
+
+
+def variational(outputs, targets):
+    """An autoencoder's: the picture's error and how far its code is from a normal distribution."""
+    picture, mean, variance = outputs
+    error = functional.mse_loss(picture, targets, reduction="sum")
+    return error - 0.5 * (1 + variance - mean.pow(2) - variance.exp()).sum()

@@ -60,7 +60,7 @@ def page():
         "## The largest batch",
         "",
         f"`vramfit max-batch` under the same caps: that batch and the next one were run. {equal} of {len(batches)} are equal to the",
-        f"trial, {above} above it: ResNet-50's convolutions take workspaces that nobody recorded at that size and that are guessed.",
+        f"trial, {above} above it. Where convolutions' workspaces are guessed, as SegFormer's and the denoiser's are, peaks may be off.",
         "",
         "| model | sequence | cap, MiB | max-batch | beside the trial |",
         "| --- | ---: | ---: | ---: | --- |",

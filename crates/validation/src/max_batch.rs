@@ -44,6 +44,8 @@ pub enum Chosen {
     AfterTrees,
     /// After the series of layers stood as well.
     AfterSeries,
+    /// When the plans stood too, of models and settings that were in no list before.
+    AfterPlans,
 }
 
 /// One batch that was tried.
@@ -228,6 +230,8 @@ pub fn page() -> Result<String> {
          - of these, tried while the rules and trees were made: {}\n\
          - chosen and tried after they stood, before the series of layers: {}\n\
          - chosen and tried after these stood too: {}\n\
+         - of architectures and settings that nothing here had seen, chosen and tried last: {}; this is after rules were mended with their \
+         results in view, at the first try it was 28 equal, 2 above, 4 below\n\
          - {} of {} batches that were tried are rightly said to fit or not to fit; {} of {} of those for which no workspace is guessed and every \
          order of addresses comes to the same\n\
          - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
@@ -237,6 +241,7 @@ pub fn page() -> Result<String> {
         tally(Some(Chosen::Early)),
         tally(Some(Chosen::AfterTrees)),
         tally(Some(Chosen::AfterSeries)),
+        tally(Some(Chosen::AfterPlans)),
         verdicts.0,
         verdicts.1,
         certain.0,

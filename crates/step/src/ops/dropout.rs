@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
 use super::{Call, Context, Outcome, Rule, Unmodelled};
+use crate::format::Format;
 use crate::tape::{Backward, Edge, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 
@@ -19,13 +20,17 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
     })
 }
 
-/// Saved: the mask.
+/// Saved: the mask. The result lies in the format that the gradient suggests, which for rows is always the first
+/// (`dropout_backward_cuda` in `Dropout.cu`).
 #[derive(Debug)]
 struct Masked;
 
 impl Backward for Masked {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        let result = gradients[0].as_ref().map(|gradient| context.empty(gradient.like(gradient.dtype())));
+        let result = gradients[0].as_ref().map(|gradient| {
+            let format = Format::suggested(gradient.layout());
+            context.empty(format.layout(gradient.dtype(), gradient.shape()))
+        });
         smallvec![result]
     }
 }

@@ -29,6 +29,7 @@ mod resize;
 mod slices;
 mod softmax;
 mod view;
+mod weight_norm;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
@@ -66,6 +67,7 @@ pub fn rule(name: &str) -> Option<Rule> {
         pooling::rule,
         resize::rule,
         recurrent::rule,
+        weight_norm::rule,
     ];
     families.into_iter().find_map(|family| family(name))
 }

@@ -56,6 +56,12 @@ fn as_image(tensor: &Tensor) -> Tensor {
     tensor.unsafe_view(layout)
 }
 
+/// An input as the libraries read it. Rows are made contiguous first, whatever runs, so that permuted ones are not taken for
+/// images with their channels last (`Convolution.cpp`, in `_convolution` and in `convolution_backward`).
+fn input_image(context: &mut Context, input: &Tensor) -> Tensor {
+    if input.shape().len() == 3 { as_image(&context.contiguous(input)) } else { input.clone() }
+}
+
 /// The way back: `tensor.squeeze(2)`.
 fn as_row(tensor: Tensor, rank: usize) -> Tensor {
     if rank != 3 {
@@ -79,7 +85,7 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
     } else {
         geometry
     };
-    let (image, kernel) = (as_image(input), as_image(weight));
+    let (image, kernel) = (input_image(context, input), as_image(weight));
     let backend = geometry.backend(image.layout(), kernel.layout());
     let result = match backend {
         Backend::Depthwise => {
@@ -123,7 +129,7 @@ impl Backward for Convolution {
         let (input, weight) = (node.saved(0), node.saved(1));
         let rank = input.shape().len();
         let gradient = as_image(&gradient);
-        let (image, kernel) = (as_image(&input), as_image(&weight));
+        let (image, kernel) = (input_image(context, &input), as_image(&weight));
         let (input_gradient, weight_gradient) = match self.backend {
             Backend::Depthwise => depthwise(context, node, &gradient, &image, &kernel),
             Backend::Cudnn => cudnn::gradients(context, node, &gradient, &image, &kernel, &self.geometry),

@@ -42,8 +42,9 @@ fn is_mask(tensor: &Tensor) -> bool {
     matches!(tensor.dtype(), Dtype::Bool | Dtype::Uint8)
 }
 
-/// Masks turned into the places where they are true, each of which is `count`; other whole numbers cast.
-fn as_places(context: &Context, given: &Indices, count: i64) -> Indices {
+/// Masks turned into the places where they are true, each of which is `count`; other whole numbers cast, and what is on the
+/// host moved, unless that comes later.
+fn as_places(context: &Context, given: &Indices, count: i64, is_moved: bool) -> Indices {
     let mut places = Indices::new();
     for tensor in given {
         match tensor {
@@ -52,6 +53,7 @@ fn as_places(context: &Context, given: &Indices, count: i64) -> Indices {
                 let layout = Layout::contiguous(Dtype::Int64, &[count]);
                 places.extend((0..mask.shape().len()).map(|_| Some(found.unsafe_view(layout.clone()))));
             }
+            Some(other) if other.is_on_host() && !is_moved => places.push(Some(other.clone())),
             Some(other) if other.dtype() != Dtype::Int64 || other.is_on_host() => {
                 places.push(Some(context.empty(other.like(Dtype::Int64))));
             }
@@ -115,7 +117,7 @@ fn index(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// What stands at the indices. Several that do not lie alike are copied first.
 fn picked(context: &Context, source: &Tensor, given: &Indices, count: i64, wanted: &[i64]) -> Tensor {
-    let places = as_places(context, given, count);
+    let places = as_places(context, given, count, true);
     let shape = broadcast(&places);
     let layouts: SmallVec<[Layout; 4]> = places.iter().flatten().map(|tensor| spread(tensor, &shape)).collect();
     let is_alike = layouts.iter().all(|layout| layout.strides == layouts[0].strides);
@@ -152,18 +154,19 @@ impl Backward for Indexed {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let result = context.empty_contiguous(gradient.dtype(), &self.source);
         let given = saved_indices(node, &self.given);
-        let places = as_places(context, &given, self.count);
-        add_by_sorting(context, &self.source, places);
+        let places = as_places(context, &given, self.count, false);
+        add_by_sorting(context, &self.source, places, Some(&gradient));
         smallvec![Some(result)]
     }
 }
 
-/// `index_put_` with accumulation: one flat index of each element, sorted.
-fn add_by_sorting(context: &Context, source: &[i64], places: Indices) {
+/// `index_put_` with accumulation (`index_put_with_sort_kernel` in `Indexing.cu`): one flat index of each element, sorted. What
+/// is added is read from contiguous memory. An index on the host is wrapped and scaled there, then moved.
+fn add_by_sorting(context: &mut Context, source: &[i64], places: Indices, added: Option<&Tensor>) {
     let shape = broadcast(&places);
     let mut flat: Option<Tensor> = None;
     for place in places.iter().flatten() {
-        let wrapped = indices(context, place.shape());
+        let wrapped = (!place.is_on_host()).then(|| indices(context, place.shape()));
         let scaled = indices(context, place.shape());
         drop(wrapped);
         flat.get_or_insert(scaled);
@@ -176,6 +179,7 @@ fn add_by_sorting(context: &Context, source: &[i64], places: Indices) {
     let count: i64 = shape.iter().product();
     drop(places);
     let flat = flat.filter(|flat| flat.shape() == shape.as_slice()).unwrap_or_else(|| indices(context, &shape));
+    let read = added.map(|added| context.contiguous(added));
     let sorted = indices(context, &shape);
     let original = indices(context, &shape);
     let range = indices(context, &shape);
@@ -183,6 +187,7 @@ fn add_by_sorting(context: &Context, source: &[i64], places: Indices) {
     drop(range);
     drop(original);
     drop(sorted);
+    drop(read);
     drop(flat);
 }
 
@@ -241,9 +246,10 @@ fn put(context: &mut Context, call: &Call<'_>, target: &Tensor) -> Result<Option
         for _ in given.iter().flatten() {
             check_range(context);
         }
-        add_by_sorting(context, target.shape(), as_places(context, &given, 0));
+        let places = as_places(context, &given, 0, false);
+        add_by_sorting(context, target.shape(), places, None);
     } else if !given.iter().flatten().any(is_mask) {
-        drop(as_places(context, &given, 0));
+        drop(as_places(context, &given, 0, true));
         if is_filled {
             drop(context.empty_contiguous(target.dtype(), &[]));
         }

@@ -1,5 +1,6 @@
 //! Recurrent layers through cuDNN: weights in one piece, a reserve that training keeps, a workspace a pass.
 
+mod cell;
 mod problem;
 mod workspace;
 
@@ -22,6 +23,7 @@ pub(super) fn rule(name: &str) -> Option<Rule> {
         "aten.gru.input" => |context, call| recurrent(context, call, Kind::Gru),
         "aten.rnn_tanh.input" => |context, call| recurrent(context, call, Kind::Tanh),
         "aten.rnn_relu.input" => |context, call| recurrent(context, call, Kind::Relu),
+        "aten.gru_cell.default" => cell::gru_cell,
         _ => return None,
     })
 }

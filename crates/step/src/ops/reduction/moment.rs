@@ -6,7 +6,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::{Over, reduced};
 use crate::kernels::reduce::Reduction;
-use crate::ops::pointwise::elementwise;
+use crate::ops::pointwise::{elementwise, promote};
 use crate::ops::{Call, Context, Outcome, Rule, Unmodelled};
 use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::Tensor;
@@ -141,7 +141,8 @@ impl Backward for Norm {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let (source, result) = (node.saved(0), node.saved(1));
-        let dtype = source.dtype();
+        // Under autocast the norm is in single precision, of a source in half.
+        let dtype = promote(&[&source, &result]);
         let gradient = self.over.restored(&gradient, source.shape());
         let result = self.over.restored(&result, source.shape());
         let answer = match self.order {
