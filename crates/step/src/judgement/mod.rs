@@ -8,11 +8,16 @@ use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 
 use crate::checkpoint::UnknownModule;
+use crate::ops::Assumption;
 use crate::parallel;
-use crate::training::{Guess, Loop, Machine, Program, Run, address_orders, record};
+use crate::training::{Guess, Loop, Machine, Program, Run, record};
 
 /// Fewer requests are answered sooner than another thread is there.
 const WORTH_A_THREAD: usize = 20_000;
+
+/// Where workspaces are guessed, so many programs have others in their place, drawn by lot: a smaller workspace here and a larger
+/// one there may leave blocks that fit less well than all large or all small.
+const DRAWN: u32 = 6;
 
 /// What a run asks for; where operators have no rule, or it is not known when Python lets go of tensors, also the least and
 /// the most it may ask for.
@@ -35,14 +40,15 @@ pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<
             if most.asks_as(&usual) { vec![usual] } else { vec![usual, most] }
         }
         (false, _) => {
-            let least = usual.assuming(Guess::Least);
-            let most = if has_late { program(Guess::Most)? } else { usual.assuming(Guess::Most) };
-            vec![usual, least, most]
+            let least = usual.assuming(Assumption::All(Guess::Least));
+            let most = if has_late { program(Guess::Most)? } else { usual.assuming(Assumption::All(Guess::Most)) };
+            let drawn: Vec<Program> = (0..DRAWN).map(|series| usual.assuming(Assumption::Drawn(series))).collect();
+            [usual, least, most].into_iter().chain(drawn).collect()
         }
     })
 }
 
-/// Every program under every order of addresses, the usual one first; that one keeps its journal where `keeps_journal`
+/// Every program under its orders of addresses, the usual one first; that one keeps its journal where `keeps_journal`
 /// says so. `settings` are those of [`Device::settings`].
 pub fn answer(programs: &[Program], device: &Device<'_>, settings: &Settings, keeps_journal: bool) -> Vec<Run> {
     let runs = simulate(programs, settings, keeps_journal);
@@ -59,7 +65,8 @@ pub fn answer(programs: &[Program], device: &Device<'_>, settings: &Settings, ke
 }
 
 fn simulate(programs: &[Program], settings: &Settings, keeps_journal: bool) -> Vec<Run> {
-    let runs: Vec<_> = programs.iter().flat_map(|program| address_orders().map(|driver| (program, driver))).collect();
+    let runs: Vec<_> =
+        programs.iter().flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver))).collect();
     let places: Vec<usize> = (0..runs.len()).collect();
     let run = |&place: &usize| {
         let (program, driver) = &runs[place];
@@ -81,7 +88,7 @@ pub fn fitting(programs: &[Program], device: &Device<'_>, settings: &Settings) -
     let settings = Settings { cap, ..settings.clone() };
     let mut usual = None;
     for program in programs {
-        for driver in address_orders() {
+        for driver in program.orders() {
             let run = program.run(settings.clone(), driver);
             if run.failure.is_some() || device.taken(&run) > capacity {
                 return None;

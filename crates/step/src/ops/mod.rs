@@ -34,7 +34,7 @@ mod weight_norm;
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub use context::{BlasWorkspace, Context, Guessed, Libraries, Thread};
-pub use convolution::{PlanTable, Plans};
+pub use convolution::{Assumption, PlanTable, Plans};
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
 

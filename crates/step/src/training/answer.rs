@@ -9,9 +9,8 @@ use vramfit_trace::snapshot::PoolId;
 use super::program::{Mark, Program, Round};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
 use super::settled::{Lying, Settled};
-use crate::forward::Guess;
 use crate::memory::{Aside, Category, Entry, Happening, Plan};
-use crate::ops::PlanTable;
+use crate::ops::{Assumption, PlanTable};
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
@@ -151,7 +150,7 @@ pub(super) struct Gpu<'p> {
     pub fallbacks: Vec<u8>,
     plans: &'p PlanTable,
     /// The workspaces that plans have, where the requests do not say it.
-    assumption: Option<Guess>,
+    assumption: Option<Assumption>,
     pub account: Account,
     /// The most so far in this phase; while `is_at_peak` its account is the present one and still to be written down.
     pub peak: Peak,

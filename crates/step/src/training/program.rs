@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
+use vramfit_allocator::{Settings, SimulatedDriver};
 
+use super::addresses::address_orders;
 use super::report::Phase;
-use crate::forward::{Guess, Missing};
+use crate::forward::Missing;
 use crate::memory::{Aside, Entry};
-use crate::ops::{Guessed, Libraries, PlanTable};
+use crate::ops::{Assumption, Guessed, Libraries, PlanTable};
 
 /// The requests of a run. They do not depend on the allocator's settings or on how much memory there is, so one program
 /// answers for every cap.
@@ -35,7 +36,7 @@ pub struct Program {
     /// The workspaces of cuDNN's plans.
     pub(super) plans: PlanTable,
     /// Which of `plans` the workspaces are, where they are not those that the requests say.
-    pub(super) assumption: Option<Guess>,
+    pub(super) assumption: Option<Assumption>,
 }
 
 /// The end of a phase.
@@ -112,8 +113,17 @@ impl Program {
     }
 
     /// The same program with other workspaces where they are not certain. What the rules of operators assume stays as it is.
-    pub(crate) fn assuming(&self, guess: Guess) -> Program {
-        Program { assumption: Some(guess), ..self.clone() }
+    pub(crate) fn assuming(&self, assumption: Assumption) -> Program {
+        Program { assumption: Some(assumption), ..self.clone() }
+    }
+
+    /// The orders of addresses under which it is answered: of programs that are drawn by lot each takes its turn.
+    pub(crate) fn orders(&self) -> Vec<SimulatedDriver> {
+        let all = address_orders();
+        match self.assumption {
+            Some(Assumption::Drawn(series)) => vec![all[series as usize % all.len()].clone()],
+            _ => all.into(),
+        }
     }
 
     /// All requests in order, repeated steps included.

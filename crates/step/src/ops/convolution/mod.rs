@@ -21,7 +21,7 @@ use crate::tape::{Backward, Gradients, Node};
 use crate::tensor::{Dims, Layout, Tensor};
 use geometry::{Backend, Geometry};
 
-pub use plan_cache::{PlanCache, PlanTable, Planned};
+pub use plan_cache::{Assumption, PlanCache, PlanTable, Planned};
 pub use problem::Problem;
 pub use recorded::Spread;
 pub use workspace::Plans;

@@ -46,8 +46,11 @@ impl PlanTable {
     }
 
     /// Bytes of a plan's own workspace, as assumed; 0 for none.
-    pub fn own(&self, plan: Plan, assumption: Guess) -> u64 {
-        self.of(plan).map_or(0, |workspaces| workspaces.own.assuming(assumption))
+    pub fn own(&self, plan: Plan, assumption: Assumption) -> u64 {
+        self.of(plan).map_or(0, |workspaces| match assumption {
+            Assumption::All(guess) => workspaces.own.assuming(guess),
+            Assumption::Drawn(series) => workspaces.own.drawn(lot(series, (plan.get() - 1) / THREADS)),
+        })
     }
 
     /// What is left to try once there is no room for a plan's own workspace, of `bytes`; 0 for nothing.
@@ -55,6 +58,24 @@ impl PlanTable {
         let lesser = self.of(plan).map_or([0; LESSER], |workspaces| workspaces.lesser);
         lesser.map(|lesser| if lesser + MUCH <= bytes { lesser } else { 0 })
     }
+}
+
+/// What workspaces are assumed to be that are not certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assumption {
+    /// The same for all.
+    All(Guess),
+    /// For each plan drawn by lot, in this series of lots.
+    Drawn(u32),
+}
+
+/// A number by chance, the same each time it is asked for.
+fn lot(series: u32, number: u32) -> u64 {
+    // The steps of SplitMix64: every bit of the result depends on every bit that is given.
+    let mut bits = (u64::from(series) << 32 | u64::from(number)).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
 }
 
 #[derive(Debug)]

@@ -24,9 +24,16 @@ pub struct Spread {
     pub least: u64,
     /// The most.
     pub most: u64,
+    /// Whether cuDNN itself was asked about this convolution: trees that agree may be wrong all the same.
+    pub is_recorded: bool,
 }
 
 impl Spread {
+    /// No workspace is known for certain: any up to this many bytes.
+    pub fn up_to(expected: u64, most: u64) -> Spread {
+        Spread { expected, least: 0, most, is_recorded: false }
+    }
+
     /// Whether it is known, or all trees say the same.
     pub fn is_certain(&self) -> bool {
         self.least == self.most
@@ -38,6 +45,17 @@ impl Spread {
             Guess::Usual => self.expected,
             Guess::Least => self.least,
             Guess::Most => self.most,
+        }
+    }
+
+    /// One of those it may be, by lot: in half of them the likeliest, else the least, the most, or none.
+    pub fn drawn(&self, lot: u64) -> u64 {
+        match lot % 8 {
+            _ if self.is_recorded => self.expected,
+            0..4 => self.expected,
+            4 => self.least,
+            5 => self.most,
+            _ => 0,
         }
     }
 }
@@ -69,17 +87,20 @@ fn likeliest(said: &[u64]) -> Option<u64> {
 
 fn found(problem: &Problem) -> Spread {
     if let Some(bytes) = series::workspace(problem) {
-        return Spread { expected: bytes, least: bytes, most: bytes };
+        return Spread { expected: bytes, least: bytes, most: bytes, is_recorded: true };
     }
     let everything = problem.all_copies().unsigned_abs();
     let Some(is_known) = trees::is_known(problem) else {
-        return Spread { expected: 0, least: 0, most: everything };
+        return Spread::up_to(0, everything);
     };
     let mut said: SmallVec<[u64; 6]> = trees::said(problem).iter().map(|reading| reading.of(problem)).collect();
     said.sort_unstable();
     let expected = likeliest(&said).unwrap_or(everything);
     let (least, most) = (said.first().copied().unwrap_or(0), said.last().copied().unwrap_or(everything));
-    if is_known { Spread { expected, least, most } } else { Spread { expected, least: 0, most: most.max(everything) } }
+    match is_known {
+        true => Spread { expected, least, most, is_recorded: false },
+        false => Spread::up_to(expected, most.max(everything)),
+    }
 }
 
 #[cfg(test)]

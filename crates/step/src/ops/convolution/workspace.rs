@@ -89,7 +89,7 @@ pub(super) fn lesser_plans(problem: &Problem) -> [u64; LESSER] {
 
 /// On another GPU cuDNN may choose any plan: one without a workspace, or one that copies everything.
 fn elsewhere(problem: &Problem, recorded: Spread) -> Spread {
-    Spread { expected: recorded.expected, least: 0, most: recorded.most.max(problem.all_copies().unsigned_abs()) }
+    Spread::up_to(recorded.expected, recorded.most.max(problem.all_copies().unsigned_abs()))
 }
 
 /// All plans are tried in the largest of their workspaces; where there is no room for it, in less, which is not modelled. Of 249 recorded searches a pass, half
