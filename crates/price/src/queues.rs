@@ -80,12 +80,11 @@ impl<const COUNT: usize> Lanes<COUNT> {
         self.alike += cost;
         self.cpu = self.cpu.map(|cpu| cpu + cost.cpu);
         if cost.gpu > 0.0 {
-            let ends = &mut self.ends[self.next];
-            for lane in 0..COUNT {
-                self.cpu[lane] = later(self.cpu[lane], ends[lane]);
+            for (lane, end) in self.ends[self.next].iter_mut().enumerate() {
+                self.cpu[lane] = later(self.cpu[lane], *end);
                 self.gpu[lane] = later(self.gpu[lane], self.cpu[lane]) + cost.gpu;
+                *end = self.gpu[lane];
             }
-            *ends = self.gpu;
             self.next = (self.next + 1) % DEPTH;
         }
     }

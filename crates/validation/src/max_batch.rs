@@ -151,7 +151,7 @@ pub fn compared() -> Result<Vec<Compared>> {
     Ok(found)
 }
 
-/// Each simulation of a batch: the requests as expected and, where they are not certain, the least and the most, each under every order of addresses.
+/// Each simulation of a batch: the requests as expected and, where they are not certain, the least, the most and mixtures, each under its orders of addresses.
 fn simulated(bench: &Workbench<'_>, setup: &Setup, device: &Device<'_>, batch: i64) -> Vec<Run> {
     let runs = bench.with_batch(setup, batch).and_then(|setup| {
         let settings = bench.settings(&setup)?;

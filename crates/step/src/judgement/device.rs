@@ -23,8 +23,8 @@ pub struct Device<'a> {
 /// Whether a run fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Under every order of addresses, with what is expected and with the least and the most that is taken for possible (less
-    /// at one moment may mean more at another), by the least that the GPU may have.
+    /// Under every order of addresses, with what is expected, with the least and the most that is taken for possible (less
+    /// at one moment may mean more at another) and with mixtures of them, by the least that the GPU may have.
     Fits,
     /// It depends on what is not known.
     TooClose,

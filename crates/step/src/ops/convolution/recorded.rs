@@ -135,6 +135,14 @@ mod tests {
     }
 
     #[test]
+    fn lots_draw_among_what_a_workspace_may_be_and_leave_what_was_recorded() {
+        let drawn = |spread: Spread| (0..8).map(|lot| spread.drawn(lot)).collect::<Vec<u64>>();
+        let guessed = Spread { expected: 5, least: 3, most: 9, is_recorded: false };
+        assert_eq!(drawn(guessed), [5, 5, 5, 5, 3, 9, 0, 0]);
+        assert_eq!(drawn(Spread { is_recorded: true, ..guessed }), [5; 8]);
+    }
+
+    #[test]
     fn half_precision_in_the_first_layout_is_copied_whole() {
         let seen = problem(Pass::Forward, Dtype::Bfloat16, Format::Contiguous);
         let unseen = Problem { image: Dims::from([19, 64, 57, 55]), result: Dims::from([19, 64, 57, 55]), ..seen };
