@@ -40,11 +40,11 @@ def page():
         last, following = measured.get((plan["name"], "max-batch"), {}), measured[plan["name"], "max-batch-and-one"]
         fits, next_dies = "died" not in last, "died" in following
         # What was run may be what an earlier program said.
-        ran = last.get("batch", 0) if next_dies else following["batch"]
-        is_below = fits and plan["max_batch"] < ran
+        largest = last.get("batch", 0) if next_dies else following["batch"]
+        is_below = fits and plan["max_batch"] < largest
         equal += fits and next_dies and not is_below
-        above += not fits or (next_dies and plan["max_batch"] > ran)
-        told = f"{ran} ran" if is_below else "equal" if fits and next_dies else "too many"
+        above += not fits or (next_dies and plan["max_batch"] > largest)
+        told = f"{largest} ran" if is_below else "equal" if fits and next_dies else "too many"
         batches.append(f"| {plan['model']} | {plan['seq'] or ''} | {plan['cap'] // MIB} | {plan['max_batch']} | {told} |")
     total = len(rows)
     lines = [

@@ -112,22 +112,32 @@ CONVOLUTIONS = [
     (256, 512, 1, 2, 1, 56), (16, 96, 1, 1, 1, 112), (96, 24, 1, 1, 1, 56), (96, 192, 2, 2, 1, 56), (384, 768, 2, 2, 1, 14),
     (32, 32, 3, 1, 32, 112), (144, 144, 3, 1, 144, 56), (480, 480, 5, 1, 480, 14), (96, 96, 7, 1, 96, 56),
     (384, 384, 7, 1, 384, 14), (768, 768, 7, 1, 768, 7), (128, 128, 3, 1, 32, 56), (256, 256, 3, 1, 32, 28),
+    (64, 64, 3, 1, 1, 224), (128, 128, 3, 1, 1, 112), (128, 128, 3, 1, 1, 56), (256, 256, 3, 1, 1, 56), (256, 256, 3, 1, 1, 28),
+    (512, 512, 3, 1, 1, 28), (512, 512, 3, 1, 1, 14), (1024, 1024, 3, 1, 1, 7), (256, 256, 3, 2, 1, 56), (512, 512, 3, 2, 1, 28),
+    (64, 64, 3, 1, 1, 32), (192, 192, 3, 1, 1, 16), (384, 192, 3, 1, 1, 16), (32, 32, 8, 8, 1, 128), (64, 128, 3, 2, 1, 32),
+    (64, 64, 1, 1, 1, 56), (256, 128, 1, 1, 1, 56), (128, 256, 1, 1, 1, 56), (512, 256, 1, 1, 1, 28), (256, 512, 1, 1, 1, 28),
+    (1024, 512, 1, 1, 1, 14), (512, 1024, 1, 1, 1, 14), (1024, 2048, 1, 1, 1, 7), (2048, 1024, 1, 1, 1, 7),
+    (24, 144, 1, 1, 1, 56), (160, 960, 1, 1, 1, 7), (192, 576, 1, 1, 1, 16), (1024, 256, 1, 1, 1, 128), (144, 32, 1, 1, 1, 28),
+    (64, 64, 3, 1, 64, 56), (960, 960, 5, 1, 960, 7), (256, 256, 3, 1, 256, 28), (512, 512, 3, 1, 32, 14), (1024, 1024, 3, 1, 32, 7),
 ]  # fmt: skip
 TRANSPOSED = [(256, 128, 2, 2, 1, 16), (128, 64, 2, 2, 1, 32), (64, 32, 2, 2, 1, 64), (64, 64, 4, 2, 1, 32)]
+
+
+MOST_OPERATIONS = 3e12
 
 
 def convolutions(clock, device, is_tiny, is_late):
     """{inputs, outputs, kernel, stride, groups, side, batch, transposed, dtype, layout, forward, backward}."""
     found = []
     shapes = [(shape, False) for shape in CONVOLUTIONS] + [(shape, True) for shape in TRANSPOSED]
-    batches = (16, 64, 4)
+    batches = (16, 64, 4, 256)
     if is_tiny:
         shapes, batches = shapes[4:6] + shapes[-1:], (1,)
     order = itertools.product(batches, (SINGLE, HALF), (False, True), shapes)
     for batch, dtype, is_last, (shape, is_transposed) in order:
         inputs, outputs, kernel, stride, groups, side = shape
         places = side * side if is_transposed else (side // stride) ** 2
-        if is_late() or 2.0 * batch * places * inputs // groups * outputs * kernel**2 > 3e11:
+        if is_late() or 2.0 * batch * places * inputs // groups * outputs * kernel**2 > MOST_OPERATIONS:
             continue
         layout = torch.channels_last if is_last else torch.contiguous_format
         x = torch.randn(batch, inputs, side, side, dtype=dtype, device=device).to(memory_format=layout)
