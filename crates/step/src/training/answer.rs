@@ -228,12 +228,13 @@ impl<'p> Gpu<'p> {
         while let Some(mark) = marks.get(at) {
             if let Some((round, first)) = rounds.beginning(at) {
                 let now = Lying::in_round(self, round, first, &number);
-                let before = lying.as_ref().filter(|_| first > 0);
+                // The last is answered: what follows it may begin otherwise than it does itself.
+                let before = lying.as_ref().filter(|_| first > 0 && first + 1 < round.count());
                 if let Some(settled) = before.and_then(|before| now.settles(before, self, round.phases)) {
                     if !self.repeat_round(settled, course, round, first, &number) {
                         return false;
                     }
-                    at += (round.count() - first) * round.phases;
+                    at += (round.count() - 1 - first) * round.phases;
                     continue;
                 }
                 lying = Some(now);

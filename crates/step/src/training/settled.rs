@@ -98,7 +98,7 @@ impl Gpu<'_> {
         self.is_right
     }
 
-    /// The micro-batches of a round from the one of this number on go as the one before it did. False as above.
+    /// The micro-batches of a round from the one of this number to before the last go as the one before it did. False as above.
     pub(super) fn repeat_round(
         &mut self,
         settled: Settled,
@@ -107,7 +107,8 @@ impl Gpu<'_> {
         first: usize,
         number: impl Fn(u32) -> u32,
     ) -> bool {
-        let left = round.count() - first;
+        let last = round.count() - 1;
+        let left = last - first;
         let count = left * round.entries;
         let (entries, asides) = course.skip(count);
         if settled == Settled::Large {
@@ -121,7 +122,7 @@ impl Gpu<'_> {
             }
         }
         // Each piece that goes as before lies where that lay whose place it has taken.
-        for (before, after) in round.fresh(first).zip(round.fresh(round.count())) {
+        for (before, after) in round.fresh(first).zip(round.fresh(last)) {
             if let Some(held) = self.held(number(before))
                 && (settled == Settled::Wholly || self.allocator.block(held.block).size > SMALL_REQUEST)
             {
