@@ -1,7 +1,7 @@
 """Captures BERT with 12, 48 and 192 layers, to show that an estimate's cost grows with the number of operators.
 
     python benchmarks/layers/capture.py FOLDER
-    VRAMFIT_LAYERS=FOLDER cargo bench -p vramfit-step layers
+    VRAMFIT_LAYERS=FOLDER cargo bench -p vramfit-training layers
 
 Needs torch and transformers; no weights are made.
 """

@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
-    build_command = ["cargo", "build", "--release", "--quiet", "--package", "vramfit-step", "--example", "time_estimate"]
+    build_command = ["cargo", "build", "--release", "--quiet", "--package", "vramfit-training", "--example", "time_estimate"]
     subprocess.run(build_command, cwd=ROOT, check=True)
     program = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release/examples/time_estimate"
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Makes crates/step/data/cudnn-plans.bin from recorded and asked workspaces (docs/cudnn-workspaces.md):
+"""Makes crates/cudnn/data/cudnn-plans.bin from recorded and asked workspaces (docs/cudnn-workspaces.md):
 
     python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
 

@@ -1,7 +1,7 @@
 """Gathers the recorded recurrent layers that the formula is held against: python3 pack_recurrent.py recurrent.jsonl.gz…
 
 An entry is the settings and the workspaces of the forward and of the backward pass, 0 where there was none
-(docs/cudnn-workspaces.md). Writes crates/step/data/cudnn-recurrent.bin.
+(docs/cudnn-workspaces.md). Writes crates/cudnn/data/cudnn-recurrent.bin.
 """
 
 import gzip

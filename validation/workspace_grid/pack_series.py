@@ -1,4 +1,4 @@
-"""Makes crates/step/data/cudnn-series.bin of what `dense.py` was answered: the workspaces of layers at every batch from 1 on.
+"""Makes crates/cudnn/data/cudnn-series.bin of what `dense.py` was answered: the workspaces of layers at every batch from 1 on.
 
     python3 pack_series.py dense-1.gz dense-2.gz …
 

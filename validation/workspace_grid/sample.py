@@ -1,4 +1,4 @@
-"""Writes crates/step/data/cudnn-sample.txt, which a test of recorded.rs asks about: shapes of a draw that was held back.
+"""Writes crates/cudnn/data/cudnn-sample.txt, which a test of recorded.rs asks about: shapes of a draw that was held back.
 
     python3 sample.py validation/measured/plans-blind.jsonl.xz
 

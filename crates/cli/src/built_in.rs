@@ -7,9 +7,9 @@ use std::path::Path;
 
 use vramfit_graph::model::Model;
 use vramfit_graph::nearest::nearest;
-use vramfit_graph::packed::unpack;
-use vramfit_graph::read::{read_file, read_file_for};
 use vramfit_graph::select::VariantFlags;
+use vramfit_readers::packed::unpack;
+use vramfit_readers::{read_file, read_file_for};
 use vramfit_report::models::Row;
 
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ mod common;
 
 use common::good_json;
 
-const FOLDER: &str = "../graph/tests/archives";
+const FOLDER: &str = "../readers/tests/archives";
 
 #[test]
 fn every_mode_of_padding_takes_what_the_capture_says() {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use common::{archive, capture, json, vramfit};
 
-const SMALL: &str = include_str!("../../graph/tests/captures/small.json");
+const SMALL: &str = include_str!("../../readers/tests/captures/small.json");
 
 fn estimate(model: &str, more: &[&str]) -> (i32, Value) {
     json(&[&["estimate", model], more].concat())

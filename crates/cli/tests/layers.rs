@@ -44,7 +44,7 @@ fn the_rule_of_thumb_stands_beside_the_simulated_peak() {
 
 #[test]
 fn a_model_without_sizes_to_choose_is_named_without_any() {
-    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives/tiny-fixed.pt2");
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/tests/archives/tiny-fixed.pt2");
     let archive = archive.to_str().unwrap();
     let (code, text, err) = vramfit(&["layers", archive]);
     assert_eq!(code, 0, "{err}");
@@ -85,7 +85,7 @@ fn an_estimates_page_is_whole_and_asks_for_nothing_from_outside() {
 
 #[test]
 fn an_archives_modules_return_what_they_made() {
-    let archive = "../graph/tests/archives/tiny-2.15.pt2";
+    let archive = "../readers/tests/archives/tiny-2.15.pt2";
     let report = good_json(&["layers", archive, "--depth", "9"]);
     let layers = report["layers"].as_array().unwrap();
     let named = |name: &str| layers.iter().find(|layer| layer["module"] == name).unwrap();
@@ -94,6 +94,6 @@ fn an_archives_modules_return_what_they_made() {
         assert_eq!(named(module)["output_shapes"][0], serde_json::json!([4, 6, 11]), "{module}");
         assert_eq!(named(module)["output_bytes"], 4 * 6 * 11 * 4, "{module}");
     }
-    let (_, text, _) = vramfit(&["layers", "../graph/tests/archives/tiny-fixed.pt2"]);
+    let (_, text, _) = vramfit(&["layers", "../readers/tests/archives/tiny-fixed.pt2"]);
     assert!(!text.lines().next().unwrap().contains(" at"), "{text}");
 }

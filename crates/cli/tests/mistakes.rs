@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use vramfit_graph::bind::{bind, check_reach};
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::Sizes;
+use vramfit_readers::read_file;
 
 const GPT2: &str = r#"{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_positions": 64, "n_embd": 48,
  "n_head": 4, "n_layer": 2, "vocab_size": 100}"#;

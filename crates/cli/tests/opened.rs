@@ -10,7 +10,7 @@ use common::good_json;
 
 /// What is estimated of the model as written in this form.
 fn estimate(form: &str, more: &[&str]) -> Value {
-    let path = format!("../graph/tests/archives/opened.{form}");
+    let path = format!("../readers/tests/archives/opened.{form}");
     good_json(&[&["estimate", &path, "--optimizer", "sgd"], more].concat())
 }
 

@@ -139,7 +139,7 @@ fn weight_decay_and_cudnn_benchmark_stand_in_the_code() {
 
 #[test]
 fn an_archives_code_says_what_to_put_where_the_loss_is() {
-    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives/tiny-2.8.pt2");
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/tests/archives/tiny-2.8.pt2");
     let given = ["plan", archive.to_str().unwrap(), "--vram", "1GiB"];
     let (_, answer) = json(&given);
     let code = answer["start"]["code"].as_str().unwrap();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use common::{good_json, vramfit};
 
 fn file(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/toml");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/tests/toml");
     folder.join(name).to_str().unwrap().to_owned()
 }
 

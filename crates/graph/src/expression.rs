@@ -166,7 +166,7 @@ impl Expression {
     }
 
     /// The expression with numbers for some symbols and other numbers for the rest: `Ok` is a value, `Err` a symbol.
-    pub(crate) fn with(&self, symbols: &[Result<i64, u32>]) -> Expression {
+    pub fn with(&self, symbols: &[Result<i64, u32>]) -> Expression {
         let put = |operation: &Operation| match *operation {
             Operation::Symbol(symbol) => match symbols.get(symbol as usize) {
                 Some(Ok(value)) => Operation::Integer(*value),
@@ -179,7 +179,7 @@ impl Expression {
     }
 
     /// The product of some expressions and a number; `None` where it is too long.
-    pub(crate) fn product(factors: &[&Expression], number: i64) -> Option<Expression> {
+    pub fn product(factors: &[&Expression], number: i64) -> Option<Expression> {
         let mut operations = vec![Operation::Integer(number)];
         for factor in factors {
             operations.extend(&factor.operations);

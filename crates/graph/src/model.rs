@@ -79,7 +79,7 @@ pub enum Origin {
 
 impl Origin {
     /// How to make the file once more, for people.
-    pub(crate) fn made_again(self) -> &'static str {
+    pub fn made_again(self) -> &'static str {
         match self {
             Origin::Capture => "capture the model again with vramfit.capture",
             Origin::Archive => "export the model again with torch.export.save",

@@ -13,5 +13,5 @@ mod variant;
 
 pub use error::{SizeError, VariantError};
 pub use sizes::{SIZE_LIMIT, SizeFlags, Sizes};
-pub(crate) use variant::choose;
+pub use variant::choose;
 pub use variant::{VariantFlags, select_variant};

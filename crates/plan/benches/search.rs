@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use divan::{Bencher, black_box};
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::{Control, Setup, Workbench, plan};
-use vramfit_step::judgement::Device;
-use vramfit_step::training::Loop;
+use vramfit_readers::read_file;
+use vramfit_training::judgement::Device;
+use vramfit_training::training::Loop;
 
 /// As in the `vramfit` binary.
 #[global_allocator]

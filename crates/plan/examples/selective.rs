@@ -5,13 +5,13 @@ use std::error::Error;
 use std::path::Path;
 
 use vramfit_catalogue::Catalogue;
-use vramfit_graph::read::read_file;
+use vramfit_eager::forward::{Choice, block_names};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::selective::cheapest;
 use vramfit_plan::{Control, Setup, Workbench};
-use vramfit_step::checkpoint::{Choice, block_names};
-use vramfit_step::judgement::Device;
-use vramfit_step::training::Loop;
+use vramfit_readers::read_file;
+use vramfit_training::judgement::Device;
+use vramfit_training::training::Loop;
 
 const MODELS: [(&str, i64, Option<i64>); 5] = [
     ("bert-base", 32, Some(256)),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use vramfit_step::parallel;
+use vramfit_training::parallel;
 
 /// What whoever waits for a search sees and says.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! simulated, from 1 on, until one does not fit; nothing is bisected. Batches that the model was not exported for are passed
 //! over.
 
-use vramfit_step::parallel;
+use vramfit_training::parallel;
 
 use crate::control::Control;
 use crate::setup::Setup;

@@ -4,15 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_eager::forward::{Choice, Region};
+use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
-use vramfit_step::checkpoint::{Choice, Region};
-use vramfit_step::judgement::{Device, Verdict, answer, fitting, programs};
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{Loop, Machine, Program, Run, record, record_forward};
+use vramfit_training::judgement::{Device, Verdict, answer, fitting, programs};
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::{Loop, Program, Run, record, record_forward};
 
 use crate::control::Control;
 use crate::memo::Memo;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{GIB, MIB, capped, gpu, model, setup};
 use vramfit_plan::{Control, Effect, Workbench, max_batch, plan};
-use vramfit_step::judgement::Verdict;
+use vramfit_training::judgement::Verdict;
 
 #[test]
 fn a_training_that_fits_needs_no_change() {

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{GIB, capped, gpu, model, setup};
+use vramfit_eager::forward::{Choice, block_names};
 use vramfit_plan::selective::cheapest;
 use vramfit_plan::{Control, Setup, Workbench};
-use vramfit_step::checkpoint::{Choice, block_names};
 
 const CASES: [(&str, i64, Option<i64>); 4] = [
     ("residual", 20_000, None),

@@ -5,15 +5,15 @@
 mod common;
 
 use common::{GIB, capped, gpu, model, setup};
+use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Step};
-use vramfit_graph::read::read_bytes;
 use vramfit_graph::select::Sizes;
 use vramfit_plan::tricks::{FREE, TRICKS, Trick, differences, effect, in_place};
 use vramfit_plan::{Control, Effect, Setup, Workbench};
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::optimizer::Kind;
-use vramfit_step::training::ZeroGrad;
+use vramfit_readers::read_bytes;
+use vramfit_training::optimizer::Kind;
+use vramfit_training::training::ZeroGrad;
 
 fn trick(name: &str) -> &'static dyn Trick {
     TRICKS.into_iter().find(|trick| trick.name() == name).unwrap()

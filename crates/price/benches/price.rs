@@ -4,13 +4,13 @@ use std::path::Path;
 
 use divan::{Bencher, black_box};
 use vramfit_catalogue::Catalogue;
+use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_price::Clock;
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::training::Loop;
+use vramfit_readers::read_file;
+use vramfit_training::training::Loop;
 
 /// As in the `vramfit` binary.
 #[global_allocator]

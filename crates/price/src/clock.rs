@@ -1,9 +1,9 @@
 //! The clock of a GPU.
 
 use vramfit_catalogue::Gpu;
+use vramfit_eager::forward::UnknownModule;
 use vramfit_graph::bind::Bound;
-use vramfit_step::checkpoint::UnknownModule;
-use vramfit_step::training::Loop;
+use vramfit_training::training::Loop;
 
 use crate::scale::Scale;
 use crate::timetable::Timetable;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use vramfit_step::optimizer::{Implementation, Kind};
+use vramfit_training::optimizer::{Implementation, Kind};
 
 use crate::curve::Curve;
 use crate::grid::Grid;

@@ -1,10 +1,10 @@
 //! The calls of a bound graph, each with its times, and the step that a loop makes of them.
 
+use vramfit_eager::forward::{Choice, Region, UnknownModule, regions};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
-use vramfit_step::checkpoint::{Choice, Region, UnknownModule, regions};
-use vramfit_step::optimizer::Recipe;
-use vramfit_step::training::Loop;
+use vramfit_training::optimizer::Recipe;
+use vramfit_training::training::Loop;
 
 use crate::call::{CallCost, Known, Pricer, each_tensor};
 use crate::clock::{Clock, StepTime};

@@ -5,15 +5,15 @@
 use std::path::Path;
 
 use vramfit_catalogue::Catalogue;
+use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, StepTime};
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::Loop;
+use vramfit_readers::read_file;
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::Loop;
 
 fn model(name: &str) -> Model {
     read_file(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::forward::Choice;
+use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::forward::ADDED_LOSS;
-use vramfit_step::judgement::Device;
-use vramfit_step::memory::Category;
-use vramfit_step::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
+use vramfit_training::judgement::Device;
+use vramfit_training::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
 
 pub use device::{Fit, fit, notes};
 pub(crate) use device::{mark, room};

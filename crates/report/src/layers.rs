@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_step::layers::{Layer, Totals};
-use vramfit_step::optimizer::Kind;
-use vramfit_step::training::{Loop, Run};
+use vramfit_training::layers::{Layer, Totals};
+use vramfit_training::optimizer::Kind;
+use vramfit_training::training::{Loop, Run};
 
 use crate::size::{grouped, human};
 

@@ -6,9 +6,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use serde::Deserialize;
+use vramfit_cudnn::Scenario;
+use vramfit_eager::machine::H200;
+use vramfit_eager::memory::Entry;
 use vramfit_graph::bind::{Bound, BoundStep, Value};
-use vramfit_step::memory::Entry;
-use vramfit_step::training::{Guess, H200, Loop, record};
+use vramfit_training::training::{Loop, record};
 
 use crate::difference::{Event, recorded_events};
 use crate::estimate::with_bound;
@@ -103,12 +105,13 @@ pub fn difference_of(path: &Path) -> Result<String> {
     case.settings.batch = traced.batch;
     let (recorded, core) = recorded(&traced.trace);
     with_bound(&case, |bound, options| {
-        let asked = |guess| {
-            let program = record(bound, &Loop { guess, ..options.clone() }, H200).map_err(|error| error.to_string())?;
+        let asked = |scenario| {
+            let program =
+                record(bound, &Loop { scenario, ..options.clone() }, H200).map_err(|error| error.to_string())?;
             Ok::<_, String>(simulated(&program.journal()))
         };
         let ((usual, simulated_core), (least, _), (most, _)) =
-            (asked(Guess::Usual)?, asked(Guess::Least)?, asked(Guess::Most)?);
+            (asked(Scenario::Expected)?, asked(Scenario::Lower)?, asked(Scenario::Upper)?);
         let mut text = format!(
             "{} at {}{}: {core} events of other memory, {simulated_core} simulated; failed requests are negative\n",
             traced.case,

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use vramfit_eager::memory::Entry;
 use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_step::memory::Entry;
-use vramfit_step::training::Run;
+use vramfit_training::training::Run;
 
 use crate::measured::RecordedTrace;
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_catalogue::{Catalogue, Context};
+use vramfit_eager::forward::Choice;
+use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{H200, Loop, Program, Run, ZeroGrad, record};
+use vramfit_readers::read_file;
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::{Loop, Program, Run, ZeroGrad, record};
 
 use crate::difference;
 use crate::measured::{Case, CaseSettings, folder, measured, trace};

@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes};
+use vramfit_readers::read_file;
 use vramfit_validation::archive::{Row, rows};
 use vramfit_validation::measured::folder;
 

@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use serde_json::Value;
+use vramfit_eager::flops::{Flops, total};
+use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{BoundStep, bind};
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_step::flops::{Flops, total};
-use vramfit_step::training::{H200, Loop, visit};
+use vramfit_readers::read_file;
+use vramfit_training::training::{Loop, visit};
 use vramfit_validation::measured::folder;
 
 /// The FLOPs of a model at the counter's sizes. On the CPU, where the counter ran, attention is not fused.

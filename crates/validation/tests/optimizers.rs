@@ -8,14 +8,15 @@ use std::rc::Rc;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
+use vramfit_eager::autograd::Context;
+use vramfit_eager::autograd::Tensor;
+use vramfit_eager::machine::H200;
+use vramfit_eager::memory::{Entry, Memory};
 use vramfit_graph::dtype::Dtype;
-use vramfit_step::memory::{Entry, Memory};
-use vramfit_step::ops::Context;
-use vramfit_step::optimizer::clip::clip_grad_norm;
-use vramfit_step::optimizer::scaler::GradScaler;
-use vramfit_step::optimizer::{Implementation, Kind, Optimizer, Parameter, Recipe, zero_grad};
-use vramfit_step::tensor::{Layout, Tensor};
-use vramfit_step::training::H200;
+use vramfit_graph::layout::Layout;
+use vramfit_training::optimizer::clip::clip_grad_norm;
+use vramfit_training::optimizer::scaler::GradScaler;
+use vramfit_training::optimizer::{Implementation, Kind, Optimizer, Parameter, Recipe, zero_grad};
 use vramfit_validation::measured::folder;
 
 type Events = Vec<String>;
@@ -43,7 +44,7 @@ fn shapes(list: &str) -> Vec<Vec<i64>> {
 impl Probe {
     fn new(list: &str, dtype: Dtype) -> Probe {
         let memory = Memory::new();
-        let mut context = Context::new(Rc::new(RefCell::new(memory)), H200.gpu, H200.blas);
+        let mut context = Context::new(Rc::new(RefCell::new(memory)), H200);
         // The probes ran in a process that had used cuBLAS before.
         context.use_blas_lt();
         let dtypes = |index: usize| if list == "two kinds" && index % 2 == 1 { Dtype::Bfloat16 } else { dtype };

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_step::memory::Entry;
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{H200, Loop, PhaseReport, Program, record, record_every_step};
+use vramfit_eager::machine::H200;
+use vramfit_eager::memory::Entry;
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::{Loop, PhaseReport, Program, record, record_every_step};
 use vramfit_validation::estimate::with_bound;
 use vramfit_validation::measured::measured;
 

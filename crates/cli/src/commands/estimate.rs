@@ -4,14 +4,15 @@ pub mod conflicts;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use vramfit_allocator::Settings;
+use vramfit_cudnn::Scenario;
+use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_report::estimate::{EstimateReport, Question, page};
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::judgement::{Device, answer, programs};
-use vramfit_step::layers::layers;
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, Failure as Shortage, Guess, Loop, ZeroGrad, visit};
+use vramfit_training::judgement::{Device, answer, programs};
+use vramfit_training::layers::layers;
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::{AddedLoss, Failure as Shortage, Loop, ZeroGrad, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
@@ -89,7 +90,7 @@ pub fn training(options: &RunSettings) -> Loop {
         lets_go: options.outputs == OutputsAre::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: added_loss(options.loss),
-        guess: Guess::Usual,
+        scenario: Scenario::Expected,
         is_cudnn_benchmarked: options.cudnn_benchmark,
     }
 }

@@ -2,9 +2,9 @@
 
 use vramfit_allocator::Settings;
 use vramfit_report::layers::{LayersReport, Question};
-use vramfit_step::layers::{layers, totals};
-use vramfit_step::optimizer::{Implementation, Recipe};
-use vramfit_step::training::{Loop, train, visit};
+use vramfit_training::layers::{layers, totals};
+use vramfit_training::optimizer::{Implementation, Recipe};
+use vramfit_training::training::{Loop, train, visit};
 
 use crate::Verdict;
 use crate::arguments::{Layers, Output};
@@ -25,7 +25,7 @@ pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
     };
     let known = KnownGpus::load()?;
     let machine = known.find(REFERENCE)?.into();
-    let unknown = |error: vramfit_step::checkpoint::UnknownModule| Failure::new(error.to_string());
+    let unknown = |error: vramfit_eager::forward::UnknownModule| Failure::new(error.to_string());
     let visits = visit(&bound, &training, machine).map_err(unknown)?;
     let run = train(&bound, &training, Settings::default(), machine, false).map_err(unknown)?;
     let layers = layers(&bound, &visits);

@@ -10,7 +10,7 @@ use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
 use vramfit_report::plan::{PlanReport, page};
-use vramfit_step::judgement::Device;
+use vramfit_training::judgement::Device;
 
 use crate::Verdict;
 use crate::arguments::{MaxBatch, ModeKind, Output, Plan, RunSettings};
@@ -102,7 +102,7 @@ fn with_bench(
         }
     }
     let setup = setup(options, &bound, alloc_conf);
-    vramfit_step::checkpoint::regions(&bound, &setup.training.checkpoint)
+    vramfit_eager::forward::regions(&bound, &setup.training.checkpoint)
         .map_err(|error| Failure::new(error.to_string()))?;
     drop(bound);
     let in_place = rewritten(&model, options);

@@ -56,6 +56,6 @@ pub fn capture(name: &str) -> String {
 
 /// The path of a small archive that the reader is tested with.
 pub fn archive(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/archives");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/tests/archives");
     folder.join(format!("{name}.pt2")).to_str().unwrap().to_owned()
 }

@@ -26,7 +26,7 @@ pub fn select_variant(model: &Model, flags: VariantFlags) -> Result<usize, Varia
 }
 
 /// The place among `present` of what the flags ask for of a model with these weights and inputs.
-pub(crate) fn choose<'a>(
+pub fn choose<'a>(
     weights: impl Iterator<Item = &'a Weight>,
     inputs: &[Input],
     present: &[(Precision, Mode)],

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use vramfit_step::checkpoint::Choice;
+use vramfit_eager::forward::Choice;
 
 use crate::control::Control;
 use crate::effect::Effect;

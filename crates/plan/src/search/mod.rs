@@ -9,8 +9,8 @@ mod nothing;
 mod table;
 mod walk;
 
-use vramfit_step::parallel;
-use vramfit_step::training::Run;
+use vramfit_training::parallel;
+use vramfit_training::training::Run;
 
 use crate::control::Control;
 use crate::effect::Effect;
@@ -105,7 +105,7 @@ pub struct Unanswerable(pub String);
 pub fn plan<'m>(
     bench: &Workbench<'m>,
     start: &Setup,
-    others: &[vramfit_step::judgement::Device<'m>],
+    others: &[vramfit_training::judgement::Device<'m>],
     control: &Control,
 ) -> Result<Answer, Unanswerable> {
     let fail = |what: &str| Unanswerable(what.to_owned());

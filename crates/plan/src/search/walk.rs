@@ -1,11 +1,11 @@
 //! Candidates in the order of their price, until one fits.
 
+use vramfit_eager::autograd::Libraries;
+use vramfit_eager::memory::Category;
 use vramfit_graph::select::VariantFlags;
-use vramfit_step::memory::Category;
-use vramfit_step::ops::Libraries;
-use vramfit_step::optimizer::Kind;
-use vramfit_step::parallel;
-use vramfit_step::training::{Phase, Run};
+use vramfit_training::optimizer::Kind;
+use vramfit_training::parallel;
+use vramfit_training::training::{Phase, Run};
 
 use super::cells::Cell;
 use crate::control::Control;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use vramfit_eager::forward::{Choice, block_names};
 use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_step::checkpoint::{Choice, block_names};
 
 use super::tree::{ModuleTree, modules};
 use crate::control::Control;

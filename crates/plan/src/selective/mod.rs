@@ -8,8 +8,8 @@ mod family;
 mod refine;
 mod tree;
 
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::training::Run;
+use vramfit_eager::forward::Choice;
+use vramfit_training::training::Run;
 
 use crate::control::Control;
 use crate::setup::Setup;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::parallel;
-use vramfit_step::training::Run;
+use vramfit_eager::forward::Choice;
+use vramfit_training::parallel;
+use vramfit_training::training::Run;
 
 use super::family::kinds_by_path;
 use crate::control::Control;

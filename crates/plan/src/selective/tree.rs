@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use vramfit_eager::forward::{Choice, regions};
 use vramfit_graph::bind::{Bound, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
-use vramfit_step::checkpoint::{Choice, regions};
 
 /// A call of a module.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Activation checkpointing: blocks run again in the backward pass instead of keeping what they saved.
 
-use vramfit_step::checkpoint::{Choice, block_names};
+use vramfit_eager::forward::{Choice, block_names};
 
 use super::{Finding, Trick};
 use crate::control::Control;

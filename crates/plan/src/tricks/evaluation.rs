@@ -1,8 +1,8 @@
 //! Evaluation under `no_grad`: the largest batch that adds no peak to the training's.
 
+use vramfit_eager::memory::Category;
 use vramfit_graph::select::{VariantFlags, select_variant};
-use vramfit_step::memory::Category;
-use vramfit_step::training::{Phase, Run};
+use vramfit_training::training::{Phase, Run};
 
 use super::{Finding, Trick};
 use crate::control::Control;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vramfit_eager::forward::Choice;
 use vramfit_graph::model::{Argument, Call, Model, Operator, Size, Step, Tensor, TensorId, Variant};
-use vramfit_step::checkpoint::Choice;
 
 use super::Trick;
 use crate::effect::Effect;

@@ -1,7 +1,7 @@
 //! `loss.item()`: adding up a number, not a tensor that holds a graph.
 
-use vramfit_step::memory::Category;
-use vramfit_step::training::{Phase, PhaseReport};
+use vramfit_eager::memory::Category;
+use vramfit_training::training::{Phase, PhaseReport};
 
 use super::{Finding, Trick};
 use crate::control::Control;

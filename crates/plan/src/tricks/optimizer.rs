@@ -1,6 +1,6 @@
 //! Another optimizer: Adam keeps two numbers a weight, momentum one, SGD and Adafactor almost none.
 
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
 use super::Trick;
 use crate::effect::Effect;

@@ -1,6 +1,6 @@
 //! How the optimizer goes over the weights: foreach needs lists of temporaries, fused none, the for-loop one at a time.
 
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
 use super::Trick;
 use crate::effect::Effect;

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
-use vramfit_graph::read::read_file;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::Setup;
-use vramfit_step::judgement::Device;
-use vramfit_step::training::Loop;
+use vramfit_readers::read_file;
+use vramfit_training::judgement::Device;
+use vramfit_training::training::Loop;
 
 pub fn model(name: &str) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");

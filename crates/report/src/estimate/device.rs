@@ -1,12 +1,12 @@
 //! Whether an estimate fits on its GPU, in PyTorch's words where it dies, and what is not known of that GPU.
 
 use serde::Serialize;
+use vramfit_eager::autograd::Libraries;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
-use vramfit_step::judgement::Device;
-use vramfit_step::ops::Libraries;
-use vramfit_step::training::Run;
+use vramfit_training::judgement::Device;
+use vramfit_training::training::Run;
 
 use crate::out_of_memory::{DeviceMemory, message};
 use crate::size::human;

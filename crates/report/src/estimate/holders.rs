@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
+use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
-use vramfit_step::forward::ADDED_LOSS;
-use vramfit_step::memory::Category;
-use vramfit_step::training::Run;
+use vramfit_training::training::Run;
 
 use super::places::Places;
 use super::{CATEGORIES, category_name};

@@ -1,8 +1,8 @@
 //! Which module and line of the model a place of the simulation belongs to.
 
+use vramfit_eager::forward::ADDED_LOSS;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Source;
-use vramfit_step::forward::ADDED_LOSS;
 
 /// The modules of all places of a forward pass.
 pub struct Places<'a> {

@@ -1,14 +1,14 @@
 //! A plan as a training loop in PyTorch, complete but for the model and the data.
 
 use serde_json::{Value, json};
+use vramfit_eager::forward::{Choice, module_names};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Origin, TensorId};
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
-use vramfit_step::checkpoint::{Choice, module_names};
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
-use vramfit_step::training::{AddedLoss, ZeroGrad};
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::training::{AddedLoss, ZeroGrad};
 
 /// Where a line should end.
 const WIDTH: usize = 80;

@@ -6,12 +6,12 @@ mod json;
 mod plot;
 mod text;
 
+use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Nothing, Plan};
 use vramfit_plan::tricks::differences;
 use vramfit_plan::{Answer, Effect, Workbench};
-use vramfit_step::memory::Category;
-use vramfit_step::training::{Phase, Run};
+use vramfit_training::training::{Phase, Run};
 
 use crate::estimate::{CATEGORIES, Places};
 use crate::size::human;

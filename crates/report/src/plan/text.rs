@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use vramfit_plan::Effect;
 use vramfit_plan::search::{Group, Plan, Row};
-use vramfit_step::judgement::Verdict;
+use vramfit_training::judgement::Verdict;
 
 use super::plot::plot;
 use super::{PlanReport, saved, times, title};

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
+use vramfit_cudnn::Scenario;
+use vramfit_eager::autograd::engine;
+use vramfit_eager::autograd::{Backward, Context, Gradients, Node, Tensor, Thread};
+use vramfit_eager::forward::{Forward, Passes};
+use vramfit_eager::machine::H200;
+use vramfit_eager::memory::{Entry, Memory, SharedMemory};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 use vramfit_graph::model::{Mode, Model};
 use vramfit_graph::select::Sizes;
-use vramfit_step::engine;
-use vramfit_step::forward::{Forward, Guess, Passes};
-use vramfit_step::memory::{Entry, Memory, SharedMemory};
-use vramfit_step::ops::{Context, Thread};
-use vramfit_step::tape::{Backward, Gradients, Node};
-use vramfit_step::tensor::{Layout, Tensor};
-use vramfit_step::training::H200;
 
 use crate::recorded::Probe;
 
@@ -36,7 +36,7 @@ pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String
 
 fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<String>, String> {
     let memory: SharedMemory = Rc::new(RefCell::new(Memory::new()));
-    let mut context = Context::new(Rc::clone(&memory), H200.gpu, H200.blas);
+    let mut context = Context::new(Rc::clone(&memory), H200);
     for thread in [Thread::Backward, Thread::Main] {
         context.set_thread(thread);
         context.use_blas_lt();
@@ -45,7 +45,7 @@ fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<S
     let tensors = leaves(probe, bound, &context, &mut names, is_chained);
     let mut start = memory.borrow().journal().len();
     context.set_grad(bound.variant.has_grad);
-    let passes = Passes::new(bound, Vec::new(), Guess::default());
+    let passes = Passes::new(bound, Vec::new(), Scenario::default());
     let mut forward = Forward::new(&passes, &tensors);
     forward.run(&mut context, |_, _, _| {});
     if !forward.missing.is_empty() {

@@ -7,7 +7,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde_json::Value as Json;
 use vramfit_graph::model::Model;
-use vramfit_graph::read::read_bytes;
+use vramfit_readers::read_bytes;
 use vramfit_validation::measured::folder;
 
 /// A probe.

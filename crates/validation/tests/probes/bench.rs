@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
+use vramfit_eager::autograd::engine;
+use vramfit_eager::autograd::{Backward, Context, Gradients, Node, Tensor, Thread};
+use vramfit_eager::machine::H200;
+use vramfit_eager::memory::{Entry, Memory, SharedMemory};
+use vramfit_eager::ops::{Call, rule};
 use vramfit_graph::bind::{BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::format::Format;
+use vramfit_graph::layout::{Layout, contiguous_strides};
 use vramfit_graph::model::TensorId;
-use vramfit_step::engine;
-use vramfit_step::format::Format;
-use vramfit_step::memory::{Entry, Memory, SharedMemory};
-use vramfit_step::ops::{Call, Context, Thread, rule};
-use vramfit_step::tape::{Backward, Gradients, Node};
-use vramfit_step::tensor::{Layout, Tensor, contiguous_strides};
-use vramfit_step::training::H200;
 
 use crate::recorded::Probe;
 
@@ -96,7 +96,7 @@ impl Bench {
     fn new(probe: &Probe) -> Bench {
         let memory = Memory::new();
         let memory = Rc::new(RefCell::new(memory));
-        let mut context = Context::new(Rc::clone(&memory), H200.gpu, H200.blas);
+        let mut context = Context::new(Rc::clone(&memory), H200);
         for thread in [Thread::Backward, Thread::Main] {
             context.set_thread(thread);
             context.use_blas_lt();

@@ -1,9 +1,9 @@
 //! Settings that cannot go together, and settings that change nothing.
 
+use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
 use crate::arguments::{GradientPlace, LossKind, ModeKind, OutputsAre, RunSettings};
 use crate::failure::Failure;

@@ -7,11 +7,11 @@ mod fewer_blocks;
 
 use std::collections::HashMap;
 
+use vramfit_eager::forward::block_names;
+use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::select::select_variant;
-use vramfit_step::checkpoint::block_names;
-use vramfit_step::memory::Category;
-use vramfit_step::training::{Phase, visit};
+use vramfit_training::training::{Phase, visit};
 
 use super::{Finding, Trick};
 use crate::control::Control;
@@ -90,7 +90,7 @@ fn fewer(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, peaks: Peaks, 
 /// The kinds of modules that hold most: what they save for backward, and their weights with all they bring.
 fn holders(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, share: f64) -> Vec<Finding> {
     let Ok(visits) = visit(bound, &start.training, bench.machine()) else { return Vec::new() };
-    let layers = vramfit_step::layers::layers(bound, &visits);
+    let layers = vramfit_training::layers::layers(bound, &visits);
     let size = bound.model.parameters.first().map_or(4, |weight| bound.tensor(weight.tensor).dtype.bytes());
     let mut kinds: HashMap<(String, String), (u64, u64, u64)> = HashMap::new();
     for layer in layers.iter().filter(|layer| layer.is_leaf) {

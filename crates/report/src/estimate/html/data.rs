@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use vramfit_eager::memory::{Category, Entry};
 use vramfit_graph::bind::Bound;
-use vramfit_step::memory::{Category, Entry};
-use vramfit_step::training::{Phase, Run};
 use vramfit_trace::snapshot::Action;
+use vramfit_training::training::{Phase, Run};
 
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};

@@ -1,6 +1,6 @@
 //! The modules as a table that can be sorted.
 
-use vramfit_step::layers::Layer;
+use vramfit_training::layers::Layer;
 
 use crate::layers::{count, shape_text};
 use crate::page::escape;

@@ -6,7 +6,7 @@ mod group;
 mod tricks;
 
 use vramfit_plan::Effect;
-use vramfit_step::judgement::Verdict as Judgement;
+use vramfit_training::judgement::Verdict as Judgement;
 
 use super::{PlanReport, times, title};
 use crate::estimate::{CATEGORIES, room};

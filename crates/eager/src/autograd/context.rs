@@ -1,0 +1,416 @@
+//! What rules work with: memory, the graph being built, libraries' workspaces.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use vramfit_catalogue::ComputeCapability;
+use vramfit_graph::dtype::Dtype;
+
+use vramfit_cudnn::convolution::{PlanCache, PlanTable, Planned, Problem, Spread};
+
+use super::plans::Plans;
+use crate::autograd::Checkpointing;
+use crate::autograd::Tensor;
+use crate::autograd::Visits;
+use crate::autograd::{Backward, Edge, Node, Saved};
+use crate::kernels::reduce::{self, Gpu, Reduction};
+use crate::launch::{Launch, Launched};
+use crate::machine::Machine;
+use crate::memory::{Category, SharedMemory, Storage};
+use vramfit_graph::dims::Dims;
+use vramfit_graph::format::Format;
+use vramfit_graph::layout::Layout;
+
+/// The thread work is issued from; each has its own library handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// Python's.
+    Main,
+    /// Autograd's.
+    Backward,
+}
+
+/// Workspaces that libraries keep once they have them.
+#[derive(Debug, Default)]
+struct Workspaces {
+    blas: [Option<Rc<Storage>>; 2],
+    blas_lt: [Option<Rc<Storage>>; 2],
+    launched: Launched,
+    dropout: Option<Rc<Storage>>,
+    /// Of a call under way.
+    held: Vec<Rc<Storage>>,
+}
+
+/// What was guessed from similar recordings, with how often.
+pub type Guessed = BTreeMap<String, u32>;
+
+/// Libraries that a process has loaded: on how many of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// cuBLAS.
+    pub blas: u32,
+    /// cuDNN.
+    pub dnn: u32,
+}
+
+/// The state of the simulated process.
+#[derive(Debug)]
+pub struct Context {
+    memory: SharedMemory,
+    machine: Machine,
+    thread: Thread,
+    workspaces: Workspaces,
+    uses_dnn: [bool; 2],
+    /// What was gone through, where somebody wants to know.
+    pub visits: Option<Box<Visits>>,
+    sequence: u64,
+    pass: u32,
+    is_grad_on: bool,
+    autocast: Option<Dtype>,
+    plans: Plans,
+    plan_cache: PlanCache,
+    guessed: Guessed,
+    /// The checkpointed region under way.
+    pub checkpointing: Checkpointing,
+}
+
+impl Context {
+    /// A process that has not done anything yet.
+    pub fn new(memory: SharedMemory, machine: Machine) -> Context {
+        Context {
+            memory,
+            machine,
+            thread: Thread::Main,
+            workspaces: Workspaces::default(),
+            uses_dnn: [false; 2],
+            visits: None,
+            sequence: 0,
+            pass: 0,
+            is_grad_on: true,
+            autocast: None,
+            plans: Plans::default(),
+            plan_cache: PlanCache::default(),
+            guessed: Guessed::new(),
+            checkpointing: Checkpointing::default(),
+        }
+    }
+
+    /// The GPU's compute capability.
+    pub fn compute(&self) -> ComputeCapability {
+        self.machine.compute
+    }
+
+    /// What has been loaded.
+    pub fn libraries(&self) -> Libraries {
+        let blas = self.workspaces.blas.iter().flatten().count();
+        let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
+        Libraries { blas: blas as u32, dnn: dnn as u32 }
+    }
+
+    /// What has been launched so far.
+    pub fn launched_so_far(&self) -> Launched {
+        self.workspaces.launched
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
+    /// shown too: it is how the loop finds out that steps repeat.
+    pub fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
+        let Workspaces { blas, blas_lt, dropout, .. } = &self.workspaces;
+        blas.iter().chain(blas_lt).flatten().chain(dropout).for_each(&mut look);
+    }
+
+    /// The type autocast casts to, from now on.
+    pub fn set_autocast(&mut self, dtype: Option<Dtype>) {
+        self.autocast = dtype;
+    }
+
+    /// The type autocast casts to, where it is on.
+    pub fn autocast(&self) -> Option<Dtype> {
+        self.autocast
+    }
+
+    /// Keeps a workspace until [`Context::release_scratch`].
+    pub(crate) fn hold_scratch(&mut self, workspace: Rc<Storage>) {
+        self.workspaces.held.push(workspace);
+    }
+
+    /// Lets go of the workspaces of the call under way.
+    pub(crate) fn release_scratch(&mut self) {
+        self.workspaces.held.clear();
+    }
+
+    /// The state of cuDNN's dropout, which is made from a seed once and stays.
+    pub(crate) fn use_dropout_state(&mut self, bytes: u64) {
+        if self.workspaces.dropout.is_none() && !self.memory.borrow().is_muted() {
+            drop(self.scratch(8));
+            let state = self.scratch(bytes);
+            state.become_category(Category::Workspace);
+            self.workspaces.dropout = Some(state);
+        }
+    }
+
+    /// Whether cuDNN's dropout has its state.
+    pub fn has_dropout_state(&self) -> bool {
+        self.workspaces.dropout.is_some()
+    }
+
+    /// How cuDNN's plans are chosen, from now on.
+    pub fn set_plans(&mut self, plans: Plans) {
+        self.plans = plans;
+    }
+
+    pub(crate) fn plans(&self) -> Plans {
+        self.plans
+    }
+
+    /// The plan for a convolution and its workspace, found once.
+    pub(crate) fn planned(&mut self, problem: &Problem, find: impl FnOnce(&Problem) -> Spread) -> Planned {
+        self.plan_cache.get(problem, self.thread as usize, find)
+    }
+
+    /// Writes down that a workspace was guessed.
+    pub(crate) fn note_guess(&mut self, what: &str) {
+        match self.guessed.get_mut(what) {
+            Some(count) => *count += 1,
+            None => drop(self.guessed.insert(what.to_owned(), 1)),
+        }
+    }
+
+    /// What was guessed, with how often.
+    pub fn guessed(&self) -> &Guessed {
+        &self.guessed
+    }
+
+    /// The workspaces of cuDNN's plans, and what they give way to where there is no room for them.
+    pub fn plan_table(&self) -> PlanTable {
+        self.plan_cache.table()
+    }
+
+    /// The thread work is issued from, from now on.
+    pub fn set_thread(&mut self, thread: Thread) {
+        self.thread = thread;
+    }
+
+    /// Whether calls are put into the graph, from now on.
+    pub fn set_grad(&mut self, is_on: bool) {
+        self.is_grad_on = is_on;
+    }
+
+    /// Whether calls are put into the graph.
+    pub fn is_grad_on(&self) -> bool {
+        self.is_grad_on
+    }
+
+    /// A backward pass begins.
+    pub fn next_pass(&mut self) {
+        self.pass += 1;
+    }
+
+    /// The number of the backward pass under way.
+    pub fn pass(&self) -> u32 {
+        self.pass
+    }
+
+    pub(crate) fn enter_node(&mut self, node: &Node) {
+        self.memory.borrow_mut().set_place(node.place);
+        if let Some(visits) = &mut self.visits {
+            visits.note_node(node.place);
+        }
+    }
+
+    /// The GPU's size.
+    pub fn gpu(&self) -> Gpu {
+        self.machine.gpu
+    }
+
+    /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.
+    pub fn contiguous(&mut self, tensor: &Tensor) -> Tensor {
+        if tensor.layout().is_contiguous() {
+            return tensor.clone();
+        }
+        self.empty_contiguous(tensor.dtype(), tensor.shape())
+    }
+
+    /// `contiguous(memory_format)`: a copy in the format where the tensor does not lie in it, else the tensor itself.
+    pub fn contiguous_in(&self, tensor: &Tensor, format: Format) -> Tensor {
+        if format.is_kept_by(tensor.layout()) {
+            return tensor.clone();
+        }
+        self.empty(format.layout(tensor.dtype(), tensor.shape()))
+    }
+
+    /// A new tensor.
+    pub fn empty(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
+        Tensor::empty(&self.memory, layout)
+    }
+
+    /// A new contiguous tensor.
+    pub fn empty_contiguous(&self, dtype: Dtype, shape: &[i64]) -> Tensor {
+        self.empty(Layout::contiguous(dtype, shape))
+    }
+
+    /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
+    pub fn scratch(&self, bytes: u64) -> Rc<Storage> {
+        Storage::new(&self.memory, bytes)
+    }
+
+    /// A tensor of which nothing but its memory is asked, for one holder.
+    pub fn piece(&self, bytes: u64) -> Storage {
+        Storage::alone(&self.memory, bytes)
+    }
+
+    /// A call of cuDNN: the first on a thread makes a handle, which takes memory that PyTorch does not see.
+    pub fn use_dnn(&mut self) {
+        self.use_dnn_on(self.thread);
+    }
+
+    /// A call of cuDNN on a thread.
+    pub fn use_dnn_on(&mut self, thread: Thread) {
+        self.uses_dnn[thread as usize] = true;
+    }
+
+    /// A call of cuBLAS: the first on a thread allocates a workspace that stays.
+    pub fn use_blas(&mut self) {
+        let index = self.thread as usize;
+        if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.blas_handle(&mut self.memory.borrow_mut());
+            let workspace = self.scratch(self.machine.blas.handle);
+            workspace.become_category(Category::Workspace);
+            self.workspaces.blas[index] = Some(workspace);
+        }
+    }
+
+    /// An operator's kernels have been launched.
+    pub fn launched(&mut self, launch: Launch) {
+        if launch != Launch::Quiet && !self.memory.borrow().is_muted() {
+            self.workspaces.launched.add(launch, &mut self.memory.borrow_mut());
+        }
+    }
+
+    /// A call of cuBLASLt, which has a workspace of its own beside the handle's.
+    pub fn use_blas_lt(&mut self) {
+        self.use_blas();
+        let index = self.thread as usize;
+        if self.workspaces.blas_lt[index].is_none() && !self.memory.borrow().is_muted() {
+            let workspace = self.scratch(self.machine.blas.lt);
+            workspace.become_category(Category::Workspace);
+            self.workspaces.blas_lt[index] = Some(workspace);
+        }
+    }
+
+    /// A sum over `dims`, with the buffers a split reduction needs.
+    pub fn sum(&self, tensor: &Tensor, dims: &[i64], keeps_dims: bool, dtype: Dtype) -> Tensor {
+        self.reduce(tensor, dims, keeps_dims, dtype, Reduction::summing(dtype))
+    }
+
+    /// A reduction over `dims`; no dims are all dims.
+    pub fn reduce(
+        &self,
+        tensor: &Tensor,
+        dims: &[i64],
+        keeps_dims: bool,
+        dtype: Dtype,
+        reduction: Reduction,
+    ) -> Tensor {
+        let rank = tensor.shape().len();
+        let all: Dims = (0..rank as i64).collect();
+        let dims = if dims.is_empty() { &*all } else { dims };
+        let is_reduced =
+            |dim: usize| dims.iter().any(|&reduced| reduced == dim as i64 || reduced + rank as i64 == dim as i64);
+        let wrapped: Dims = (0..rank).filter(|&dim| is_reduced(dim)).map(|dim| dim as i64).collect();
+        let shape: Dims = (0..rank)
+            .filter(|&dim| keeps_dims || !is_reduced(dim))
+            .map(|dim| if is_reduced(dim) { 1 } else { tensor.shape()[dim] })
+            .collect();
+        let result = self.empty_contiguous(dtype, &shape);
+        self.reduction_buffers(tensor.layout(), &wrapped, reduction);
+        result
+    }
+
+    /// A sum over everything into memory that is there already.
+    pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
+        let all: Dims = (0..tensor.shape().len() as i64).collect();
+        self.reduction_buffers(tensor.layout(), &all, Reduction::summing(dtype));
+    }
+
+    /// The buffers that a reduction of `layout` over `dims` needs while its kernel is launched.
+    pub fn reduction_buffers(&self, layout: &Layout, dims: &[i64], reduction: Reduction) {
+        if let Some(buffers) = reduce::buffers(layout, dims, reduction, self.machine.gpu) {
+            let partials = self.scratch(buffers.partials);
+            let semaphores = self.scratch(buffers.semaphores);
+            drop(semaphores);
+            drop(partials);
+        }
+    }
+
+    /// Puts a call into the graph if one of its inputs wants a gradient: the edge for its first output.
+    pub fn record(
+        &mut self,
+        inputs: &[Option<&Tensor>],
+        outputs: usize,
+        saved: impl FnOnce(&dyn Fn(usize) -> bool) -> Saved,
+        backward: impl Backward + 'static,
+    ) -> Option<Edge> {
+        if !self.is_grad_on || !inputs.iter().flatten().any(|input| input.requires_grad()) {
+            return None;
+        }
+        let mut next: SmallVec<[Option<Edge>; 3]> = SmallVec::new();
+        let mut shapes: SmallVec<[Option<Rc<Layout>>; 3]> = SmallVec::new();
+        for input in inputs {
+            next.push(input.and_then(|input| input.edge().cloned()));
+            shapes.push(input.map(Tensor::shared_layout));
+        }
+        let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
+        let saved = saved(&wants);
+        let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
+        if let Some(visits) = &mut self.visits {
+            visits.note_saved(self.memory.borrow().place(), saved.iter().flatten());
+        }
+        self.sequence += 1;
+        let node = Node {
+            sequence: self.sequence,
+            saved: RefCell::new(saved),
+            packed: RefCell::new(packed),
+            inputs: shapes,
+            next,
+            outputs,
+            place: self.memory.borrow().place(),
+            dependencies: Cell::new(0),
+            visited: Cell::new(0),
+            buffer: RefCell::default(),
+            backward,
+        };
+        Some(Edge { node: Rc::new(node), output: 0 })
+    }
+
+    /// A node with these places for its results; it saves nothing itself.
+    pub fn record_as(
+        &mut self,
+        places: impl Iterator<Item = (Option<Edge>, Option<Rc<Layout>>)>,
+        backward: impl Backward + 'static,
+    ) -> Edge {
+        let (next, inputs) = places.unzip();
+        self.sequence += 1;
+        let node = Node {
+            sequence: self.sequence,
+            saved: RefCell::default(),
+            packed: RefCell::default(),
+            inputs,
+            next,
+            outputs: 1,
+            place: self.memory.borrow().place(),
+            dependencies: Cell::new(0),
+            visited: Cell::new(0),
+            buffer: RefCell::default(),
+            backward,
+        };
+        Edge { node: Rc::new(node), output: 0 }
+    }
+}

@@ -1,0 +1,320 @@
+//! The forward pass: the captured calls, one after another.
+
+mod passes;
+mod region;
+mod unknown;
+mod written;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::TensorId;
+
+use crate::autograd::Edge;
+use crate::autograd::Frame;
+use crate::autograd::Tensor;
+use crate::autograd::{Context, Thread};
+use crate::launch::Launch;
+use crate::memory::Category;
+use crate::ops::{Call, Unmodelled};
+use vramfit_graph::layout::Layout;
+
+pub use passes::Passes;
+pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};
+pub use unknown::SCRATCH;
+use written::is_same_edge;
+
+/// Operators that no rule covered, with the steps that call them in one pass.
+pub type Missing = BTreeMap<String, Vec<u32>>;
+
+/// A forward pass under way.
+pub struct Forward<'a> {
+    passes: &'a Passes<'a>,
+    bound: &'a Bound<'a>,
+    /// Custom functions that have begun: whether the grad mode was on.
+    functions: Vec<bool>,
+    /// Autocast regions that have begun: what was cast to before.
+    autocasts: Vec<Option<Dtype>>,
+    /// Every tensor that Python holds.
+    pub tensors: Vec<Option<Tensor>>,
+    /// What no rule covered.
+    pub missing: Missing,
+    /// Where the gradients of tensors go that were written into through views, by their storage.
+    written_bases: BTreeMap<u32, Edge>,
+}
+
+/// An instant the training loop cares about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instant {
+    /// The model has returned.
+    ModelReturned,
+    /// The loss is there; the loop's autocast region has not ended yet.
+    LossMade,
+}
+
+/// The place of what happens outside the captured calls.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// The place of a loss that was added to a model which returns none.
+pub const ADDED_LOSS: u32 = NOWHERE - 1;
+
+impl<'a> Forward<'a> {
+    /// A pass that starts with the tensors that exist before it: weights, inputs, targets.
+    pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
+        let mut tensors = before.to_vec();
+        tensors.resize(passes.bound.tensors.len(), None);
+        Forward {
+            passes,
+            bound: passes.bound,
+            functions: Vec::new(),
+            autocasts: Vec::new(),
+            tensors,
+            missing: Missing::new(),
+            written_bases: BTreeMap::new(),
+        }
+    }
+
+    /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
+    pub fn run(&mut self, context: &mut Context, mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant)) {
+        context.memory().borrow_mut().set_category(Category::Activations);
+        let loss_made = self.loss_made_at();
+        let steps = &self.bound.steps;
+        let mut regions = self.passes.regions.iter().peekable();
+        let mut late = self.passes.late.iter().peekable();
+        let mut open: Option<(&Region, Vec<(TensorId, Tensor)>)> = None;
+        for (index, step) in steps.iter().enumerate() {
+            while let Some(late) = late.next_if(|late| late.until <= index) {
+                self.tensors[late.tensor.0 as usize] = None;
+            }
+            while regions.next_if(|region| region.first < index).is_some() {}
+            if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
+                let inputs = self.inputs_of(region);
+                if region.is_checkpointed {
+                    context.checkpointing.begin(Frame::new((region.first, region.last), inputs));
+                    open = Some((region, Vec::new()));
+                } else {
+                    open = Some((region, inputs));
+                }
+            }
+            if index == loss_made {
+                tell(context, &mut self.tensors, Instant::LossMade);
+            }
+            self.step(context, index, step);
+            if open.as_ref().is_some_and(|(region, _)| region.last == index) {
+                let memory = Rc::clone(context.memory());
+                context.checkpointing.end(&memory);
+                open = None;
+            }
+            if matches!(step, BoundStep::Exit(0, _)) {
+                tell(context, &mut self.tensors, Instant::ModelReturned);
+            }
+        }
+        if loss_made == steps.len() {
+            tell(context, &mut self.tensors, Instant::LossMade);
+        }
+    }
+
+    /// Runs a checkpointed region again, until all that its backward pass needs is there.
+    pub fn run_again(&mut self, context: &mut Context, frame: &Rc<Frame>) {
+        let memory = Rc::clone(context.memory());
+        memory.borrow_mut().set_category(Category::Activations);
+        let was_grad_on = context.is_grad_on();
+        context.set_grad(true);
+        for (id, tensor) in &frame.inputs {
+            self.tensors[id.0 as usize] = Some(tensor.clone());
+        }
+        context.checkpointing.begin_again(Rc::clone(frame));
+        let (first, last) = frame.steps;
+        let steps = &self.bound.steps;
+        for (index, step) in steps.iter().enumerate().take(last + 1).skip(first) {
+            match step {
+                BoundStep::Free(_) => self.step(context, index, step),
+                _ if context.checkpointing.is_complete() => {}
+                BoundStep::Call(call) => {
+                    self.cast_again(context, call);
+                    self.step(context, index, step);
+                    if context.checkpointing.is_complete() {
+                        for id in call.results.iter().flatten() {
+                            self.tensors[id.0 as usize] = None;
+                        }
+                    }
+                }
+                _ => self.step(context, index, step),
+            }
+        }
+        context.checkpointing.end(&memory);
+        context.set_grad(was_grad_on);
+        memory.borrow_mut().set_category(Category::Temporary);
+    }
+
+    /// Makes the casts of weights that a call uses and an earlier part of the pass has made: a region that is run again
+    /// has its own autocast region, which starts without them.
+    fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
+        let mut needed: SmallVec<[usize; 2]> = SmallVec::new();
+        let mut add = |id: TensorId| {
+            if let Some(&made) = self.passes.casts.get(&id)
+                && self.tensors[id.0 as usize].is_none()
+            {
+                needed.push(made);
+            }
+        };
+        call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+        for made in needed {
+            let steps = &self.bound.steps;
+            self.step(context, made, &steps[made]);
+        }
+    }
+
+    /// What a region uses that was there before it, weights and their casts aside.
+    fn inputs_of(&self, region: &Region) -> Vec<(TensorId, Tensor)> {
+        let given = self.bound.model.parameters.len() + self.bound.model.buffers.len();
+        let mut inputs: Vec<(TensorId, Tensor)> = Vec::new();
+        let mut add = |id: TensorId| {
+            if id.0 as usize >= given
+                && !self.passes.casts.contains_key(&id)
+                && let Some(tensor) = &self.tensors[id.0 as usize]
+                && inputs.iter().all(|(known, _)| *known != id)
+            {
+                inputs.push((id, tensor.clone()));
+            }
+        };
+        for step in &self.bound.steps[region.first..=region.last] {
+            match step {
+                BoundStep::Enter(_, tensors) => tensors.iter().for_each(|&id| add(id)),
+                BoundStep::Call(call) => call.arguments.iter().for_each(|value| tensors_of(value, &mut add)),
+                _ => {}
+            }
+        }
+        inputs
+    }
+
+    /// The step before which the script has given the loss its name: after the model and the loss function, within the
+    /// outermost autocast region if there is one.
+    fn loss_made_at(&self) -> usize {
+        let steps = &self.bound.steps;
+        let last = steps.iter().rposition(|step| matches!(step, BoundStep::EndLoss | BoundStep::Exit(0, _)));
+        last.map_or(steps.len(), |last| last + 1)
+    }
+
+    fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
+        match step {
+            BoundStep::Call(call) => {
+                context.memory().borrow_mut().set_place(index as u32);
+                if let Some(visits) = &mut context.visits {
+                    visits.note_call(index as u32);
+                }
+                if context.checkpointing.is_on() {
+                    let memory = Rc::clone(context.memory());
+                    context.checkpointing.begin_call(index as u32, &memory);
+                }
+                self.call(context, index, call);
+            }
+            BoundStep::Free(tensors) => {
+                for tensor in tensors.iter().filter(|tensor| !self.passes.is_late.contains(*tensor)) {
+                    self.tensors[tensor.0 as usize] = None;
+                }
+            }
+            BoundStep::Grad(is_on) => context.set_grad(*is_on),
+            BoundStep::Autocast { is_gpu, dtype, is_enabled, .. } => {
+                self.autocasts.push(context.autocast());
+                if *is_gpu {
+                    context.set_autocast(dtype.filter(|_| *is_enabled));
+                }
+            }
+            BoundStep::EndAutocast => {
+                if let Some(before) = self.autocasts.pop() {
+                    context.set_autocast(before);
+                }
+            }
+            BoundStep::Function { name, .. } => self.begin_function(context, index, name),
+            BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
+            BoundStep::Checkpoint { is_reentrant: true, .. } => {
+                self.begin_function(context, index, "torch.utils.checkpoint (reentrant)");
+            }
+            BoundStep::EndCheckpoint(results) if !results.is_empty() => {
+                self.end_function(context, index, results, &[]);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, context: &mut Context, index: usize, call: &BoundCall<'_>) {
+        let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
+        if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
+            self.keep_host_results(call);
+            return;
+        }
+        let view = Call {
+            arguments: &call.arguments,
+            tensors: &self.tensors,
+            captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
+        };
+        let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
+        let known = self.passes.rules.of(call);
+        if !known.is_in_place && call.results.iter().flatten().all(is_same) {
+            return;
+        }
+        let launch = if !known.is_in_place && is_only_view(&view) { Launch::Quiet } else { known.launch };
+        let outcome = match known.rule {
+            Some(rule) => rule(context, &view),
+            None => Err(Unmodelled),
+        };
+        let results = match outcome {
+            Ok(results) => results,
+            Err(Unmodelled) => {
+                let name = self.bound.operator_name(call);
+                self.missing.entry(name.to_owned()).or_default().push(index as u32);
+                unknown::unmodelled(context, &view, self.passes.scenario)
+            }
+        };
+        drop(view);
+        if known.uses_dnn {
+            context.use_dnn();
+            if results.iter().any(Tensor::requires_grad) {
+                context.use_dnn_on(Thread::Backward);
+            }
+        }
+        context.launched(launch);
+        for (id, result) in call.results.iter().zip(results) {
+            if let Some(id) = id {
+                let before = self.tensors[id.0 as usize].take();
+                let is_into_view = known.is_in_place && self.bound.tensor(*id).is_view;
+                let written =
+                    before.as_ref().filter(|before| is_into_view && !is_same_edge(before.edge(), result.edge()));
+                let written = written.map(|before| before.edge().cloned());
+                drop(before);
+                self.tensors[id.0 as usize] = Some(result);
+                if let Some(edge) = written {
+                    self.write_into_base(context, *id, edge);
+                }
+            }
+        }
+    }
+
+    fn keep_host_results(&mut self, call: &BoundCall<'_>) {
+        for id in call.results.iter().flatten() {
+            let captured = self.bound.tensor(*id);
+            let layout =
+                Layout { dtype: captured.dtype, shape: captured.shape.clone(), strides: captured.strides.clone() };
+            self.tensors[id.0 as usize] = Some(Tensor::on_host(layout));
+        }
+    }
+}
+
+/// Whether a call only looks at memory that is there.
+fn is_only_view(call: &Call<'_>) -> bool {
+    let mut results = call.captured.iter().flatten().peekable();
+    results.peek().is_some() && results.all(|result| result.is_view)
+}
+
+/// All tensors of an argument.
+fn tensors_of(value: &Value, add: &mut impl FnMut(TensorId)) {
+    match value {
+        Value::Tensor(id) => add(*id),
+        Value::List(values) => values.iter().for_each(|value| tensors_of(value, add)),
+        _ => {}
+    }
+}

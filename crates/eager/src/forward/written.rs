@@ -1,0 +1,72 @@
+//! Views that are written into: their bases get a new place in the graph.
+
+use std::rc::Rc;
+
+use vramfit_graph::bind::BoundStep;
+use vramfit_graph::model::TensorId;
+
+use super::{Forward, tensors_of};
+use crate::autograd::Context;
+use crate::autograd::Edge;
+use crate::ops::{copied_slices, seen_again};
+
+impl Forward<'_> {
+    /// A view has been written into, whose gradient went to `before`: its base has a new place in the graph, and so has the
+    /// view.
+    pub(super) fn write_into_base(&mut self, context: &mut Context, id: TensorId, before: Option<Edge>) {
+        let written = self.tensors[id.0 as usize].take();
+        let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else { return };
+        let storage = self.bound.tensor(id).storage;
+        let (root, links) = self.base_of(id);
+        let live = self.tensors[root].take();
+        let is_live = live.is_some();
+        let base = live.unwrap_or_else(|| {
+            let known = self.written_bases.get(&storage).cloned();
+            let edge = known.or_else(|| (0..links).try_fold(before?, |edge, _| edge.node.next.first()?.clone()));
+            view.unsafe_view(crate::ops::layout_of(&self.bound.tensors[root])).with_edge(edge)
+        });
+        let base = {
+            let edge = copied_slices(context, &base, view.layout(), edge);
+            self.written_bases.insert(storage, edge.clone());
+            base.detach().with_edge(Some(edge))
+        };
+        self.tensors[id.0 as usize] = Some(seen_again(context, &base, &view));
+        if is_live {
+            self.tensors[root] = Some(base);
+        }
+    }
+
+    /// The tensor that a view is a view of, and by how many views.
+    fn base_of(&self, view: TensorId) -> (usize, usize) {
+        let storage = self.bound.tensor(view).storage;
+        let (mut id, mut links) = (view, 0);
+        while self.bound.tensor(id).is_view {
+            let made = self.bound.steps.iter().find_map(|step| match step {
+                BoundStep::Call(call) if call.results.contains(&Some(id)) => Some(call),
+                _ => None,
+            });
+            let mut source = None;
+            if let Some(call) = made {
+                let mut add = |other: TensorId| {
+                    if other != id && self.bound.tensor(other).storage == storage {
+                        source.get_or_insert(other);
+                    }
+                };
+                call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+            }
+            let Some(source) = source else { break };
+            id = source;
+            links += 1;
+        }
+        (id.0 as usize, links)
+    }
+}
+
+/// Whether two tensors' gradients go to the same place.
+pub(super) fn is_same_edge(one: Option<&Edge>, other: Option<&Edge>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Rc::ptr_eq(&one.node, &other.node),
+        (None, None) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,97 @@
+//! Softmax and its logarithm.
+
+use smallvec::smallvec;
+use vramfit_graph::dtype::Dtype;
+
+use super::{Call, Context, Outcome, Rule};
+use crate::autograd::Tensor;
+use crate::autograd::{Backward, Gradients, Node};
+use vramfit_graph::layout::Layout;
+
+pub(super) fn rule(name: &str) -> Option<Rule> {
+    Some(match name {
+        "aten.softmax.int" => softmax_call,
+        "aten.log_softmax.int" => log_softmax_call,
+        "aten._softmax.default" => inner_softmax,
+        "aten._log_softmax.default" => inner_log_softmax,
+        _ => return None,
+    })
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Logarithm,
+}
+
+/// Saved: the result. The gradient has the type that the input had.
+#[derive(Debug)]
+struct Softmax(Kind, Dtype);
+
+impl Backward for Softmax {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        let saved = node.saved(0);
+        let result = context.empty_contiguous(self.1, saved.shape());
+        let factor = match self.0 {
+            Kind::Plain => {
+                let layout = Layout::broadcast(&[gradient.layout(), saved.layout()], saved.dtype());
+                context.empty(layout)
+            }
+            Kind::Logarithm => gradient,
+        };
+        let contiguous = context.contiguous(&factor);
+        drop(contiguous);
+        drop(factor);
+        smallvec![Some(result)]
+    }
+}
+
+/// The result in `dtype`, which differs from the source's where half precision goes to single in one kernel.
+fn fused(context: &mut Context, source: &Tensor, dtype: Dtype, kind: Kind) -> Tensor {
+    let result = context.empty_contiguous(dtype, source.shape());
+    let contiguous = context.contiguous(source);
+    drop(contiguous);
+    let backward = Softmax(kind, source.dtype());
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![Some(result.detach())], backward);
+    result.with_edge(edge)
+}
+
+/// Softmax or its logarithm, with the cast that `dtype` asks for.
+pub(super) fn softmax(context: &mut Context, source: &Tensor, dtype: Dtype, kind: Kind) -> Tensor {
+    let is_one_kernel = source.dtype() == Dtype::Float16 && dtype == Dtype::Float32;
+    if dtype == source.dtype() || is_one_kernel {
+        return fused(context, source, dtype, kind);
+    }
+    let converted = super::loss::cast(context, source, dtype);
+    fused(context, &converted, dtype, kind)
+}
+
+fn call_of(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
+    let source = call.tensor(0)?;
+    let dtype = call.dtype(2).unwrap_or(source.dtype());
+    Ok(smallvec![softmax(context, source, dtype, kind)])
+}
+
+fn softmax_call(context: &mut Context, call: &Call<'_>) -> Outcome {
+    call_of(context, call, Kind::Plain)
+}
+
+fn log_softmax_call(context: &mut Context, call: &Call<'_>) -> Outcome {
+    call_of(context, call, Kind::Logarithm)
+}
+
+fn inner_call_of(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
+    let source = call.tensor(0)?;
+    let dtype = call.result(0)?.dtype;
+    Ok(smallvec![fused(context, source, dtype, kind)])
+}
+
+fn inner_softmax(context: &mut Context, call: &Call<'_>) -> Outcome {
+    inner_call_of(context, call, Kind::Plain)
+}
+
+fn inner_log_softmax(context: &mut Context, call: &Call<'_>) -> Outcome {
+    inner_call_of(context, call, Kind::Logarithm)
+}

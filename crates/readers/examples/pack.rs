@@ -1,0 +1,47 @@
+//! Packs models: `pack FOLDER NAME[:SIZE=N,…]…` reads FOLDER/NAME.vramfit, or else FOLDER/NAME.json, a configuration of
+//! Hugging Face, and writes FOLDER/NAME.packed for each, with those sizes for its example.
+
+use std::error::Error;
+use std::path::Path;
+
+use vramfit_graph::model::{Example, Model, Size};
+use vramfit_readers::packed::{pack, unpack};
+use vramfit_readers::read_file;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().ok_or("needed a folder and the names of models in it")?;
+    for argument in arguments {
+        let (name, sizes) = argument.split_once(':').unwrap_or((&argument, ""));
+        let path = |ending: &str| Path::new(&folder).join(format!("{name}.{ending}"));
+        let capture = path("vramfit");
+        let mut model = read_file(if capture.exists() { capture } else { path("json") })?;
+        for size in sizes.split(',').filter(|size| !size.is_empty()) {
+            let (symbol, value) = size.split_once('=').ok_or("needed SIZE=N")?;
+            set_example(&mut model, symbol, value.parse()?)?;
+        }
+        // Not packed.
+        model.variants.iter_mut().for_each(|variant| variant.paths.clear());
+        let packed = pack(&model)?;
+        if unpack(&packed)? != model {
+            return Err(format!("{name}: what was unpacked is not what was packed").into());
+        }
+        std::fs::write(path("packed"), packed)?;
+    }
+    Ok(())
+}
+
+fn set_example(model: &mut Model, name: &str, value: i64) -> Result<(), Box<dyn Error>> {
+    let symbol = model.symbols.iter_mut().find(|symbol| symbol.name == name);
+    symbol.ok_or(format!("no symbol {name}"))?.example = Example::Told(value);
+    let examples = model.examples().ok_or("a symbol has no example")?;
+    for input in model.inputs.iter_mut().chain(&mut model.targets) {
+        for (example, size) in input.example.iter_mut().zip(&input.shape) {
+            *example = match size {
+                Size::Known(value) => *value,
+                Size::Symbolic(id) => model.expressions[id.0 as usize].evaluate(&examples)?,
+            };
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Makes sure that a model's every reference is good: numbers in range, regions nested, tensors made before they are used.
+
+mod error;
+mod lifetime;
+mod reference;
+mod region;
+mod table;
+mod tensor;
+mod variant;
+
+pub use error::CheckError;
+use vramfit_graph::expression::{Expression, ParseError};
+use vramfit_graph::model::{Model, Size};
+
+/// The model's expressions, with those that are none.
+pub(super) struct Expressions<'a> {
+    pub(super) texts: &'a [Box<str>],
+    pub(super) parsed: &'a [Result<Expression, ParseError>],
+}
+
+/// A model being checked.
+struct Checker<'a> {
+    model: &'a Model,
+    expressions: &'a Expressions<'a>,
+    /// The symbols' values in the example.
+    examples: Vec<i64>,
+    /// The row of the one variant whose sections were read; all were where it is none.
+    only: Option<usize>,
+}
+
+/// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
+/// were not read, where that is given.
+pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), CheckError> {
+    let examples = model.examples().unwrap_or_default();
+    let checker = Checker { model, expressions, examples, only };
+    checker.tables()?;
+    checker.variants()?;
+    for section in checker.read_sections(|variant| variant.types) {
+        checker.types(section, &model.types[section])?;
+    }
+    for section in checker.read_sections(|variant| variant.tensors) {
+        checker.tensors(section)?;
+    }
+    checker.given_shapes()?;
+    for section in checker.read_sections(|variant| variant.steps) {
+        checker.references(section)?;
+        checker.regions(section)?;
+    }
+    checker.lifetimes()
+}
+
+impl Checker<'_> {
+    /// A size that must be an expression, if it is not a number.
+    fn size(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
+        let Size::Symbolic(id) = size else { return Ok(()) };
+        match &self.expressions.parsed[id.0 as usize] {
+            Ok(_) => Ok(()),
+            Err(source) => Err(CheckError::BadExpression {
+                place: place(),
+                text: self.expressions.texts[id.0 as usize].to_string(),
+                source: source.clone(),
+            }),
+        }
+    }
+
+    /// A size, stride or offset: not below zero.
+    fn count(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
+        match size {
+            Size::Known(found) if found < 0 => Err(CheckError::NegativeSize { place: place(), found }),
+            _ => self.size(size, place),
+        }
+    }
+
+    /// The value of a size at the example's sizes; `None` where it has none.
+    fn at_example(&self, size: Size) -> Option<i64> {
+        match size {
+            Size::Known(value) => Some(value),
+            Size::Symbolic(id) => self.expressions.parsed[id.0 as usize].as_ref().ok()?.evaluate(&self.examples).ok(),
+        }
+    }
+}
+
+/// A number that must be below a count.
+fn below(what: &'static str, found: u32, count: usize, place: impl Fn() -> String) -> Result<(), CheckError> {
+    if (found as usize) < count {
+        return Ok(());
+    }
+    Err(CheckError::NoSuchNumber { place: place(), what, found, count })
+}

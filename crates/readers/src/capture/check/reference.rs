@@ -1,0 +1,134 @@
+//! The numbers in steps: operators, modules, sources, tensors.
+
+use super::error::CheckError;
+use super::{Checker, below};
+use vramfit_graph::model::{Argument, Call, Model, Step, TensorId};
+
+/// What a tensor is to the step that names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The argument of a call with this number.
+    Argument(usize),
+    /// A call's result.
+    Result,
+    /// Let go of.
+    Freed,
+    /// Goes into a region or comes out of it.
+    Passed,
+    /// Kept for the backward pass.
+    Saved,
+}
+
+impl Checker<'_> {
+    /// Checks every number in a section of steps.
+    pub(super) fn references(&self, section: usize) -> Result<(), CheckError> {
+        let tensors = self.tensor_count(section);
+        for (at, step) in self.model.steps[section].iter().enumerate() {
+            let place = || step_place(section, at);
+            match step {
+                Step::Call(call) => self.call(call, (section, at))?,
+                Step::Enter(module, _) | Step::Exit(module, _) => {
+                    below("module", *module, self.model.modules.len(), place)?;
+                }
+                _ => {}
+            }
+            for_each_tensor(step, &mut |role, TensorId(tensor)| {
+                below("tensor", tensor, tensors, || self.tensor_place(step, (section, at), role))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn call(&self, call: &Call, (section, at): (usize, usize)) -> Result<(), CheckError> {
+        let place = || step_place(section, at);
+        below("operator", call.operator, self.model.operators.len(), place)?;
+        let operator = &self.model.operators[call.operator as usize];
+        let place = || format!("{}: operator `{}`", step_place(section, at), operator.name);
+        if call.arguments.len() != operator.arguments.len() {
+            let (found, needed) = (call.arguments.len(), operator.arguments.len());
+            return Err(CheckError::WrongArgumentCount { place: place(), found, needed });
+        }
+        if let Some(source) = call.source {
+            below("source", source, self.model.sources.len(), place)?;
+        }
+        for (argument, name) in call.arguments.iter().zip(&operator.arguments) {
+            self.argument(argument, &|| format!("{}: argument `{name}`", place()))?;
+        }
+        Ok(())
+    }
+
+    fn argument(&self, argument: &Argument, place: &dyn Fn() -> String) -> Result<(), CheckError> {
+        match argument {
+            Argument::Int(size) => self.size(*size, place),
+            Argument::List(items) => items.iter().try_for_each(|item| self.argument(item, place)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where a tensor is named, for people.
+    pub(super) fn tensor_place(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
+        let place = step_place(section, at);
+        match (step, role) {
+            (Step::Call(call), Role::Argument(argument)) => {
+                let (operator, name) = argument_names(self.model, call, argument);
+                format!("{place}: operator `{operator}`: argument `{name}`")
+            }
+            (Step::Call(call), _) => {
+                format!("{place}: operator `{}`: result", self.model.operators[call.operator as usize].name)
+            }
+            (Step::Free(_), _) => format!("{place}: `free`"),
+            (Step::Enter(..), _) => format!("{place}: `enter`"),
+            (Step::Exit(..), _) => format!("{place}: `exit`"),
+            (Step::Checkpoint { .. }, _) => format!("{place}: `checkpoint`"),
+            (Step::Function { .. }, _) => format!("{place}: `function`"),
+            _ => format!("{place}: `end`"),
+        }
+    }
+}
+
+fn argument_names<'m>(model: &'m Model, call: &Call, argument: usize) -> (&'m str, &'m str) {
+    let operator = &model.operators[call.operator as usize];
+    (&operator.name, operator.arguments.get(argument).map_or("?", String::as_str))
+}
+
+pub(super) fn step_place(section: usize, step: usize) -> String {
+    format!("steps[{section}][{step}]")
+}
+
+/// Shows every tensor that a step names, in the order it names them.
+pub(super) fn for_each_tensor(
+    step: &Step,
+    show: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
+    let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| show(role, *tensor));
+    match step {
+        Step::Call(call) => {
+            for (at, argument) in call.arguments.iter().enumerate() {
+                for_each_in_argument(argument, &mut |tensor| show(Role::Argument(at), tensor))?;
+            }
+            call.results.iter().flatten().try_for_each(|tensor| show(Role::Result, *tensor))
+        }
+        Step::Free(tensors) => all(Role::Freed, tensors),
+        Step::Enter(_, tensors)
+        | Step::Exit(_, tensors)
+        | Step::Checkpoint { arguments: tensors, .. }
+        | Step::EndCheckpoint(tensors)
+        | Step::Function { arguments: tensors, .. } => all(Role::Passed, tensors),
+        Step::EndFunction { results, saved } => {
+            all(Role::Passed, results)?;
+            all(Role::Saved, saved)
+        }
+        Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => Ok(()),
+    }
+}
+
+fn for_each_in_argument(
+    argument: &Argument,
+    show: &mut dyn FnMut(TensorId) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
+    match argument {
+        Argument::Tensor(tensor) => show(*tensor),
+        Argument::List(items) => items.iter().try_for_each(|item| for_each_in_argument(item, show)),
+        _ => Ok(()),
+    }
+}

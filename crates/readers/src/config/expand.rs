@@ -1,0 +1,397 @@
+//! As many layers as are wanted, from a model of three.
+//!
+//! The first and the last layer stay, the middle one is repeated or left out. Numbers (of modules, tensors, storages) run on
+//! from layer to layer, so what a layer names is found by its distance: in itself, in the layer before, or outside of all.
+//! Layers that differ from the others stand before the three, and count as outside. Where a model has several stacks, each
+//! is made in its turn.
+
+use super::families::Stack;
+use vramfit_graph::model::{Argument, Call, Model, Step, Tensor, TensorId};
+
+/// What is being renumbered: where the three layers begin in a list, and where the last one ends.
+#[derive(Clone, Copy)]
+struct Regions {
+    bounds: [u32; 4],
+    /// How many layers there will be.
+    layers: u32,
+}
+
+/// Who names something.
+#[derive(Clone, Copy)]
+enum Context {
+    /// What comes before the first layer or after the last one.
+    Outside,
+    /// A layer, made from one of the three.
+    Layer { number: u32, source: u32 },
+}
+
+impl Regions {
+    fn size(self) -> u32 {
+        self.bounds[1] - self.bounds[0]
+    }
+
+    /// Which of the three it is in.
+    fn layer(self, old: u32) -> Option<u32> {
+        (0..3).find(|layer| (self.bounds[*layer as usize]..self.bounds[*layer as usize + 1]).contains(&old))
+    }
+
+    /// The number that `old` has now, if it is named in this context.
+    fn map(self, old: u32, context: Context) -> Option<u32> {
+        if old < self.bounds[0] {
+            return Some(old);
+        }
+        let Some(layer) = self.layer(old) else {
+            return Some(old - self.bounds[3] + self.bounds[0] + self.layers * self.size());
+        };
+        let number = match context {
+            Context::Outside if layer == 0 => 0,
+            // What follows the last layer may let go of what the one before has made.
+            Context::Outside => (self.layers + layer).checked_sub(3)?,
+            Context::Layer { number, source } if layer == source => number,
+            Context::Layer { number, source } if layer + 1 == source => number.checked_sub(1)?,
+            Context::Layer { .. } => return None,
+        };
+        Some(self.place(old, layer, number))
+    }
+
+    /// The number of what is in one of the three, in layer `number` of those there will be.
+    fn place(self, old: u32, layer: u32, number: u32) -> u32 {
+        self.bounds[0] + number * self.size() + (old - self.bounds[layer as usize])
+    }
+
+    /// All layers of one size, one after another.
+    fn is_even(self) -> bool {
+        let [first, second, third, end] = self.bounds;
+        first <= second && second - first == third - second && third - second == end - third
+    }
+}
+
+/// What is made for each new layer: its number, and which of the three it comes from.
+fn sources(layers: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..layers).map(move |number| {
+        (
+            number,
+            if number == 0 {
+                0
+            } else if number == layers - 1 {
+                2
+            } else {
+                1
+            },
+        )
+    })
+}
+
+/// `list` with its layers' parts made anew; `change` adapts an item to the layer it is for.
+fn relaid<T: Clone>(list: &[T], regions: Regions, change: impl Fn(&T, u32, u32) -> T) -> Vec<T> {
+    let part = |from: u32, to: u32| &list[from as usize..to as usize];
+    let mut made = part(0, regions.bounds[0]).to_vec();
+    for (number, source) in sources(regions.layers) {
+        let source_at = source as usize;
+        let items = part(regions.bounds[source_at], regions.bounds[source_at + 1]);
+        made.extend(items.iter().map(|item| change(item, source, number)));
+    }
+    made.extend_from_slice(&list[regions.bounds[3] as usize..]);
+    made
+}
+
+/// Renumbers tensors.
+struct Tensors {
+    parameters: Regions,
+    buffers: Regions,
+    /// Those that the step makes, from 0 on.
+    made: Regions,
+    counts: [u32; 3],
+    new_counts: [u32; 3],
+}
+
+/// A tensor among its own kind.
+struct Place {
+    regions: Regions,
+    old: u32,
+    shift: u32,
+}
+
+impl Tensors {
+    fn place(&self, TensorId(id): TensorId) -> Result<Place, u32> {
+        let [parameters, buffers, given] = self.counts;
+        let [new_parameters, new_buffers, new_given] = self.new_counts;
+        if id < parameters {
+            Ok(Place { regions: self.parameters, old: id, shift: 0 })
+        } else if id < parameters + buffers {
+            Ok(Place { regions: self.buffers, old: id - parameters, shift: new_parameters })
+        } else if id < given {
+            Err(id - parameters - buffers + new_parameters + new_buffers)
+        } else {
+            Ok(Place { regions: self.made, old: id - given, shift: new_given })
+        }
+    }
+
+    fn one(&self, id: TensorId, context: Context) -> Option<TensorId> {
+        match self.place(id) {
+            Ok(place) => Some(TensorId(place.regions.map(place.old, context)? + place.shift)),
+            Err(new) => Some(TensorId(new)),
+        }
+    }
+
+    /// Which of the three layers it belongs to.
+    fn layer(&self, id: TensorId) -> Option<u32> {
+        self.place(id).ok().and_then(|place| place.regions.layer(place.old))
+    }
+
+    /// A list; where one from outside has something of all layers, the middle one's part of it is repeated.
+    fn list(&self, ids: &[TensorId], context: Context) -> Option<Vec<TensorId>> {
+        let is_of_all = matches!(context, Context::Outside) && ids.iter().any(|id| self.layer(*id) == Some(0));
+        if !is_of_all {
+            return ids.iter().map(|id| self.one(*id, context)).collect();
+        }
+        let mut made = Vec::new();
+        let mut at = 0;
+        while at < ids.len() {
+            let layer = self.layer(ids[at]);
+            let length = ids[at..].iter().take_while(|id| self.layer(**id) == layer).count();
+            let run = &ids[at..at + length];
+            if layer != Some(1) {
+                for id in run {
+                    made.push(self.one(*id, context)?);
+                }
+            } else {
+                let is_backwards = at > 0 && self.layer(ids[at - 1]) == Some(2);
+                let repeated = sources(self.made.layers).filter(|(_, source)| *source == 1);
+                let mut numbers: Vec<u32> = repeated.map(|(number, _)| number).collect();
+                if is_backwards {
+                    numbers.reverse();
+                }
+                for number in numbers {
+                    for id in run {
+                        let place = self.place(*id).ok()?;
+                        made.push(TensorId(place.regions.place(place.old, 1, number) + place.shift));
+                    }
+                }
+            }
+            at += length;
+        }
+        Some(made)
+    }
+
+    fn argument(&self, argument: &Argument, context: Context) -> Option<Argument> {
+        Some(match argument {
+            Argument::Tensor(id) => Argument::Tensor(self.one(*id, context)?),
+            Argument::List(items) => {
+                Argument::List(items.iter().map(|item| self.argument(item, context)).collect::<Option<_>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn step(&self, step: &Step, modules: Regions, context: Context) -> Option<Step> {
+        let list = |ids: &[TensorId]| self.list(ids, context);
+        Some(match step {
+            Step::Call(call) => Step::Call(Call {
+                arguments: call
+                    .arguments
+                    .iter()
+                    .map(|argument| self.argument(argument, context))
+                    .collect::<Option<_>>()?,
+                results: call
+                    .results
+                    .iter()
+                    .map(|result| result.map_or(Some(None), |id| self.one(id, context).map(Some)))
+                    .collect::<Option<_>>()?,
+                ..call.clone()
+            }),
+            Step::Free(ids) => Step::Free(list(ids)?),
+            Step::Enter(module, ids) => Step::Enter(modules.map(*module, context)?, list(ids)?),
+            Step::Exit(module, ids) => Step::Exit(modules.map(*module, context)?, list(ids)?),
+            Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => step.clone(),
+            Step::Checkpoint { .. } | Step::EndCheckpoint(_) | Step::Function { .. } | Step::EndFunction { .. } => {
+                return None;
+            }
+        })
+    }
+}
+
+/// The model with as many layers in a stack as it says, two at least after those that are kept, where the model has three
+/// after them; `None` where its layers are not alike enough.
+pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
+    let layers = stack.layers.checked_sub(stack.kept)?;
+    let path = |layer: u32| format!("{}.{}", stack.path, layer + stack.kept);
+    let paths = |layer: u32| (path(layer), format!("{}.", path(layer)));
+    let layer_of = |name: &str| (0..3).find(|layer| name == paths(*layer).0 || name.starts_with(&paths(*layer).1));
+    let regions = |names: &[Option<&str>]| -> Option<Regions> {
+        let layers_of: Vec<Option<u32>> = names.iter().map(|name| name.and_then(layer_of)).collect();
+        let first = layers_of.iter().position(|layer| layer.is_some()).unwrap_or(layers_of.len());
+        let count = |layer: u32| layers_of.iter().filter(|found| **found == Some(layer)).count();
+        let mut bounds = [first as u32; 4];
+        for layer in 0..3 {
+            bounds[layer + 1] = bounds[layer] + count(layer as u32) as u32;
+            let range = bounds[layer] as usize..bounds[layer + 1] as usize;
+            if layers_of.get(range)?.iter().any(|found| *found != Some(layer as u32)) {
+                return None;
+            }
+        }
+        Some(Regions { bounds, layers }).filter(|regions| regions.is_even())
+    };
+    let renamed = |name: &str, source: u32, number: u32| match name.strip_prefix(&paths(source).0) {
+        Some(rest) => format!("{}{rest}", path(number)),
+        None => name.to_owned(),
+    };
+    let modules = regions(&model.modules.iter().map(|module| module.path.as_deref()).collect::<Vec<_>>())?;
+    let weights = |list: &[vramfit_graph::model::Weight]| {
+        regions(&list.iter().map(|weight| weight.names.first().map(String::as_str)).collect::<Vec<_>>())
+    };
+    let (parameters, buffers) = (weights(&model.parameters)?, weights(&model.buffers)?);
+    let relaid_weights = |list: &[vramfit_graph::model::Weight], regions: Regions| {
+        relaid(list, regions, |weight, source, number| {
+            let mut weight = weight.clone();
+            weight.names.iter_mut().for_each(|name| *name = renamed(name, source, number));
+            weight
+        })
+    };
+    let mut made = model.clone();
+    made.modules = relaid(&model.modules, modules, |module, source, number| {
+        let mut module = module.clone();
+        module.path = module.path.map(|path| renamed(&path, source, number));
+        module
+    });
+    made.parameters = relaid_weights(&model.parameters, parameters);
+    made.buffers = relaid_weights(&model.buffers, buffers);
+    for (number, weight) in (0..).zip(made.parameters.iter_mut().chain(&mut made.buffers)) {
+        weight.tensor = TensorId(number);
+    }
+    let counts = [model.parameters.len(), model.buffers.len(), model.given_count()].map(|count| count as u32);
+    let new_counts = [made.parameters.len(), made.buffers.len(), made.given_count()].map(|count| count as u32);
+    let nothing = Regions { bounds: [0; 4], layers };
+    let given = Tensors { parameters, buffers, made: nothing, counts, new_counts };
+    made.move_order = given.list(&model.move_order, Context::Outside)?;
+    for input in made.inputs.iter_mut().chain(&mut made.targets) {
+        input.tensor = given.one(input.tensor, Context::Outside)?;
+    }
+    made.tensors.clear();
+    made.steps.clear();
+    let mut known: Vec<((usize, usize), usize)> = Vec::new();
+    for variant in &mut made.variants {
+        let steps = &model.steps[variant.steps];
+        let cuts = cuts(steps, modules.bounds)?;
+        let bounds = made_bounds(steps, cuts, counts[2]);
+        let tensors = Tensors { made: Regions { bounds, layers }, ..given };
+        if !tensors.made.is_even() {
+            return None;
+        }
+        for list in [&mut variant.constants, &mut variant.outputs, &mut variant.released, &mut variant.held] {
+            *list = tensors.list(list, Context::Outside)?;
+        }
+        if let Some(loss) = &mut variant.loss {
+            *loss = tensors.one(*loss, Context::Outside)?;
+        }
+        let pair = (variant.tensors, variant.steps);
+        let section = match known.iter().find(|(known, _)| *known == pair) {
+            Some((_, section)) => *section,
+            None => {
+                made.steps.push(new_steps(steps, cuts, &tensors, modules, layers)?);
+                made.tensors.push(new_rows(&model.tensors[variant.tensors], &tensors)?);
+                known.push((pair, made.steps.len() - 1));
+                made.steps.len() - 1
+            }
+        };
+        (variant.tensors, variant.steps) = (section, section);
+    }
+    Some(made)
+}
+
+/// Where the three layers begin among the steps, and where the last one ends.
+fn cuts(steps: &[Step], modules: [u32; 4]) -> Option<[usize; 4]> {
+    let is_enter = |step: &Step, layer: usize| matches!(step, Step::Enter(module, _) if *module == modules[layer]);
+    let enter = |layer: usize| steps.iter().position(|step| is_enter(step, layer));
+    let exit = steps.iter().position(|step| matches!(step, Step::Exit(module, _) if *module == modules[2]))?;
+    Some([enter(0)?, enter(1)?, enter(2)?, exit + 1])
+}
+
+/// How many tensors the step has made before each cut.
+fn made_bounds(steps: &[Step], cuts: [usize; 4], given: u32) -> [u32; 4] {
+    let mut bounds = [0; 4];
+    let mut next = given;
+    for (at, step) in steps.iter().enumerate() {
+        for (bound, cut) in bounds.iter_mut().zip(cuts) {
+            if at == cut {
+                *bound = next - given;
+            }
+        }
+        if let Step::Call(call) = step {
+            next = call.results.iter().flatten().fold(next, |next, result| next.max(result.0 + 1));
+        }
+    }
+    for (bound, cut) in bounds.iter_mut().zip(cuts) {
+        if cut >= steps.len() {
+            *bound = next - given;
+        }
+    }
+    bounds
+}
+
+fn new_steps(steps: &[Step], cuts: [usize; 4], tensors: &Tensors, modules: Regions, layers: u32) -> Option<Vec<Step>> {
+    let mut made = Vec::new();
+    let mut add = |steps: &[Step], context: Context| -> Option<()> {
+        for step in steps {
+            made.push(tensors.step(step, modules, context)?);
+        }
+        Some(())
+    };
+    add(&steps[..cuts[0]], Context::Outside)?;
+    for (number, source) in sources(layers) {
+        let source_at = source as usize;
+        add(&steps[cuts[source_at]..cuts[source_at + 1]], Context::Layer { number, source })?;
+    }
+    add(&steps[cuts[3]..], Context::Outside)?;
+    Some(made)
+}
+
+/// The rows of all tensors; their storages are numbered as they come up, as the tensors are.
+fn new_rows(rows: &[Tensor], tensors: &Tensors) -> Option<Vec<Tensor>> {
+    let given = tensors.counts[2] as usize;
+    if rows[..given].iter().zip(0..).any(|(row, number)| row.storage != number) {
+        return None;
+    }
+    // Where each kind of storage begins: as many as the tensors before have used.
+    let bound = |count: u32| {
+        let last = rows[..given + count as usize].iter().map(|row| row.storage + 1).max();
+        last.unwrap_or(0).max(given as u32) - given as u32
+    };
+    let storages = Regions { bounds: tensors.made.bounds.map(bound), layers: tensors.made.layers };
+    if !storages.is_even() {
+        return None;
+    }
+    let storage = |old: u32, context: Context| -> Option<u32> {
+        if old < given as u32 {
+            tensors.one(TensorId(old), context).map(|id| id.0)
+        } else {
+            Some(storages.map(old - given as u32, context)? + tensors.new_counts[2])
+        }
+    };
+    let all_given = relaid_given(&rows[..given], tensors);
+    let mut made: Vec<Tensor> =
+        all_given.into_iter().zip(0..).map(|(row, number)| Tensor { storage: number, ..row }).collect();
+    let mut add = |range: std::ops::Range<u32>, context: Context| -> Option<()> {
+        for row in &rows[given + range.start as usize..given + range.end as usize] {
+            made.push(Tensor { storage: storage(row.storage, context)?, ..row.clone() });
+        }
+        Some(())
+    };
+    let bounds = tensors.made.bounds;
+    add(0..bounds[0], Context::Outside)?;
+    for (number, source) in sources(tensors.made.layers) {
+        let source_at = source as usize;
+        add(bounds[source_at]..bounds[source_at + 1], Context::Layer { number, source })?;
+    }
+    add(bounds[3]..(rows.len() - given) as u32, Context::Outside)?;
+    Some(made)
+}
+
+fn relaid_given(rows: &[Tensor], tensors: &Tensors) -> Vec<Tensor> {
+    let [parameters, buffers, _] = tensors.counts.map(|count| count as usize);
+    let same = |row: &Tensor, _: u32, _: u32| row.clone();
+    let mut made = relaid(&rows[..parameters], tensors.parameters, same);
+    made.extend(relaid(&rows[parameters..parameters + buffers], tensors.buffers, same));
+    made.extend_from_slice(&rows[parameters + buffers..]);
+    made
+}

@@ -1,0 +1,200 @@
+"""Makes the templates of Hugging Face models: python crates/readers/src/config/make.py [NAME…]
+
+A template is a capture of a small model of three layers whose sizes are primes (or products of them), so that each number in
+it tells what it was made of: 109 is the hidden size, 4 * 113 four times the intermediate one. Numbers become expressions of
+the configuration's sizes, and the reader puts in those of a config.json, as many layers as it says.
+tests/config/make.py captures models of odd sizes, which the reader's must equal. Needs torch, transformers and cargo.
+"""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[4]
+sys.path.insert(0, str(ROOT / "python"))
+
+HIDDEN, INNER, VOCABULARY, KEYS, REPEATS, HALF, POSITIONS, KINDS, LABELS = 109, 113, 131, 101, 103, 107, 137, 139, 149
+NUMBERS = {VOCABULARY: "vocabulary", INNER: "inner", POSITIONS: "positions", KINDS: "kinds", LABELS: "labels"}
+GROUPED = {KEYS * REPEATS: "heads", KEYS: "kv_heads", REPEATS: "(heads//kv_heads)", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
+EQUAL = {KEYS: "heads", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
+
+
+def llama(family, tied, grouped, **more):
+    heads = KEYS * REPEATS if grouped else KEYS
+    hidden = heads * HIDDEN  # it must be a multiple
+    numbers = {**NUMBERS, **(GROUPED if grouped else EQUAL), hidden: "hidden"}
+    config = {"vocab_size": VOCABULARY, "hidden_size": hidden, "intermediate_size": INNER, "num_hidden_layers": 3,
+              "num_attention_heads": heads, "num_key_value_heads": KEYS, "head_dim": 2 * HALF,
+              "tie_word_embeddings": tied, **more}
+    return f"{family}ForCausalLM", f"{family}Config", config, numbers, "tokens"
+
+
+def bert(architecture, family="Bert", **more):
+    # The width of a head follows from the hidden size here.
+    config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * HALF, "intermediate_size": INNER, "num_hidden_layers": 3,
+              "num_attention_heads": KEYS, "max_position_embeddings": POSITIONS, "type_vocab_size": KINDS,
+              "num_labels": LABELS, **more}
+    kind = "labels" if "Sequence" in architecture else "masked"
+    return architecture, f"{family}Config", config, {**NUMBERS, KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}, kind
+
+
+def gpt2():
+    config = {"vocab_size": VOCABULARY, "n_embd": KEYS * HALF, "n_inner": INNER, "n_layer": 3, "n_head": KEYS,
+              "n_positions": POSITIONS}
+    return "GPT2LMHeadModel", "GPT2Config", config, {**NUMBERS, KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}, "tokens"
+
+
+def vit():
+    grid, patch = 13, 151
+    config = {"hidden_size": KEYS * HALF, "intermediate_size": INNER, "num_hidden_layers": 3, "num_attention_heads": KEYS,
+              "image_size": grid * patch, "patch_size": patch, "num_labels": LABELS}
+    numbers = {INNER: "inner", LABELS: "labels", KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim",
+               grid * patch: "image", patch: "patch", grid * grid + 1: "tokens", grid * grid: "(tokens-1)",
+               grid: "(image//patch)"}
+    return "ViTForImageClassification", "ViTConfig", config, numbers, "images"
+
+
+def t5(gated, scaled, drops):
+    """Four blocks a stack: the first one has a bias of its own, the other three are those that are repeated."""
+    quarter = 166  # 4 * 166 + 3 buckets: halves and quarters are rounded, and all that is made of them differs
+    buckets = 4 * quarter + 3
+    config = {"vocab_size": VOCABULARY, "d_model": HIDDEN, "d_kv": HALF, "d_ff": INNER, "num_layers": 4,
+              "num_decoder_layers": 4, "num_heads": KEYS, "relative_attention_num_buckets": buckets,
+              "feed_forward_proj": "gated-gelu" if gated else "relu", "tie_word_embeddings": scaled,
+              "dropout_rate": 0.1 if drops else 0.0, "decoder_start_token_id": 0}
+    numbers = {VOCABULARY: "vocabulary", INNER: "inner", HIDDEN: "hidden", KEYS: "heads", HALF: "head_dim",
+               buckets: "buckets", buckets - 1: "(buckets-1)", buckets - buckets // 2: "(buckets-buckets//2)",
+               buckets // 2: "(buckets//2)", buckets // 2 - 1: "(buckets//2-1)",
+               buckets // 2 - quarter: "(buckets//2-buckets//4)", quarter: "(buckets//4)"}
+    return "T5ForConditionalGeneration", "T5Config", config, numbers, "pairs"
+
+
+TEMPLATES = {
+    "llama": llama("Llama", False, False),
+    "llama-grouped": llama("Llama", False, True),
+    "llama-tied": llama("Llama", True, False),
+    "llama-tied-grouped": llama("Llama", True, True),
+    "mistral-grouped": llama("Mistral", False, True, sliding_window=None),
+    "qwen2": llama("Qwen2", False, False),
+    "qwen2-grouped": llama("Qwen2", False, True),
+    "qwen2-tied-grouped": llama("Qwen2", True, True),
+    "bert-sequence": bert("BertForSequenceClassification"),
+    "bert-masked": bert("BertForMaskedLM"),
+    "gpt2": gpt2(),
+    "vit": vit(),
+    "t5": t5(False, True, True),
+    "t5-unscaled": t5(False, False, True),
+    "t5-gated": t5(True, True, True),
+    "t5-gated-unscaled": t5(True, False, True),
+    "t5-no-dropout": t5(False, True, False),
+    "t5-unscaled-no-dropout": t5(False, False, False),
+    "t5-gated-no-dropout": t5(True, True, False),
+    "t5-gated-unscaled-no-dropout": t5(True, False, False),
+}
+
+
+def expression(number, numbers):
+    """What a number was made of."""
+    if abs(number) > 1 << 40:  # an open end
+        return number
+    factors, rest = [], abs(number)
+    for value in sorted(numbers, reverse=True):
+        while rest and rest % value == 0:
+            factors.append(numbers[value])
+            rest //= value
+    if not factors:
+        return number
+    return ("-" if number < 0 else "") + "*".join([str(rest)] * (rest != 1) + factors)
+
+
+def rewritten(value, numbers):
+    """An integer, an expression of batch and seq, or a list of such."""
+    if isinstance(value, bool) or value is None or isinstance(value, (float, dict)):
+        return value
+    if isinstance(value, int):
+        return expression(value, numbers)
+    if isinstance(value, list):
+        return [rewritten(item, numbers) for item in value]
+    if value.startswith("%"):
+        return value
+    return re.sub(r"\d+", lambda digits: str(expression(int(digits.group()), numbers)), value)
+
+
+def example(kind, side):
+    import torch
+
+    if kind == "images":
+        return {"pixel_values": torch.zeros(2, 3, side, side), "labels": torch.zeros(2, dtype=torch.int64)}
+    tokens = torch.zeros(2, 12, dtype=torch.int64)
+    if kind == "pairs":
+        return {"input_ids": tokens, "labels": torch.zeros(2, 10, dtype=torch.int64)}
+    if kind == "labels":
+        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": torch.zeros(2, dtype=torch.int64)}
+    if kind == "masked":
+        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens.clone()}
+    return {"input_ids": tokens, "labels": tokens.clone()}
+
+
+def captured(architecture, config, arguments, kind, path):
+    import torch
+    import transformers
+
+    import vramfit
+
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        model = getattr(transformers, architecture)(getattr(transformers, config)(**arguments))
+    vramfit.capture(model, example(kind, arguments.get("image_size")), path)
+
+
+def make(name, folder):
+    architecture, config, arguments, numbers, kind = TEMPLATES[name]
+    path = Path(folder) / f"{name}.vramfit"
+    captured(architecture, config, arguments, kind, path)
+    generalise(path, numbers)
+    print(name, flush=True)
+
+
+def generalise(path, numbers):
+    """Writes the numbers of a capture as what they were made of."""
+    contents = json.loads(gzip.decompress(path.read_bytes()))
+    for section in contents["types"]:
+        for row in section:
+            row[1:] = [rewritten(sizes, numbers) for sizes in row[1:]]
+    for section in contents["tensors"]:
+        for row in section:
+            row[2] = rewritten(row[2], numbers)
+    for section in contents["steps"]:
+        for step in section:
+            if step[0] == "call":
+                step[2] = rewritten(step[2], numbers)
+    for row in contents["inputs"] + contents["targets"]:
+        row["shape"] = rewritten(row["shape"], numbers)
+    contents["symbols"] += [{"name": text, "example": value, "recorded": [value], "dims": []}
+                            for value, text in numbers.items() if "(" not in text]
+    path.write_bytes(gzip.compress(json.dumps(contents).encode(), mtime=0))
+
+
+def pack(folder, names):
+    packer = ["cargo", "run", "--quiet", "--package", "vramfit-graph", "--example", "pack", "--", str(folder), *names]
+    subprocess.run(packer, check=True, cwd=ROOT)
+
+
+def main():
+    names = sys.argv[1:] or list(TEMPLATES)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            make(name, folder)
+        pack(folder, names)
+        for name in names:
+            (HERE / "templates").mkdir(exist_ok=True)
+            (HERE / "templates" / f"{name}.packed").write_bytes((Path(folder) / f"{name}.packed").read_bytes())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+//! Reads `config.json` of Hugging Face models: the families that [`families`] knows, each from a template.
+//!
+//! A template is a capture of three layers whose sizes are expressions of the configuration's (`make.py`); `template` puts
+//! the configuration's sizes in, `expand` makes as many layers as it says. What a configuration asks for that no template
+//! has is refused by name.
+
+mod error;
+mod expand;
+mod families;
+mod fields;
+mod template;
+
+pub use error::ConfigError;
+
+use serde_json::{Map, Value};
+
+use vramfit_graph::model::Model;
+
+/// The configuration in `text`, if that is what it holds: a JSON object with a `model_type` and no `format`.
+pub(super) fn found(text: &str) -> Option<Map<String, Value>> {
+    let Ok(Value::Object(config)) = serde_json::from_str(text) else { return None };
+    (config.contains_key("model_type") && !config.contains_key("format")).then_some(config)
+}
+
+/// The model of a configuration.
+pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
+    let request = families::request(config)?;
+    let unlike = || ConfigError::Template { name: request.template.to_owned() };
+    let packed = families::packed(request.template).ok_or_else(unlike)?;
+    let template = crate::packed::unpack(packed).map_err(|_| unlike())?;
+    let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
+    model.notes.extend(request.notes);
+    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(unlike))
+}

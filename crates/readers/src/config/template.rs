@@ -1,0 +1,81 @@
+//! Puts a configuration's sizes into a template.
+
+use vramfit_graph::expression::Expression;
+use vramfit_graph::model::{Argument, ExpressionId, Model, Size, Step};
+
+/// `template` with these values for some of its symbols, which are none afterwards. `None` where a size has no value.
+pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model> {
+    let given = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let mut kept = 0;
+    let symbols: Vec<Result<i64, u32>> = template
+        .symbols
+        .iter()
+        .map(|symbol| {
+            given(&symbol.name).ok_or_else(|| {
+                kept += 1;
+                kept - 1
+            })
+        })
+        .collect();
+    let mut expressions: Vec<Expression> = Vec::new();
+    let mut sizes: Vec<Size> = Vec::new();
+    for expression in &template.expressions {
+        let bound = expression.with(&symbols);
+        let is_known = bound.symbols().next().is_none();
+        sizes.push(if is_known {
+            Size::Known(bound.evaluate(&[]).ok()?)
+        } else {
+            expressions.push(bound);
+            Size::Symbolic(ExpressionId(expressions.len() as u32 - 1))
+        });
+    }
+    let put = |size: &mut Size| {
+        if let Size::Symbolic(id) = size {
+            *size = sizes[id.0 as usize];
+        }
+    };
+    template.expressions = expressions;
+    template.symbols.retain(|symbol| given(&symbol.name).is_none());
+    let examples = template.examples()?;
+    for input in template.inputs.iter_mut().chain(&mut template.targets) {
+        input.shape.iter_mut().for_each(put);
+        for (example, size) in input.example.iter_mut().zip(&input.shape) {
+            *example = match size {
+                Size::Known(value) => *value,
+                Size::Symbolic(id) => template.expressions[id.0 as usize].evaluate(&examples).ok()?,
+            };
+        }
+    }
+    for kind in template.types.iter_mut().flatten() {
+        kind.shape.iter_mut().for_each(put);
+        kind.strides.iter_mut().flatten().for_each(put);
+    }
+    template.tensors.iter_mut().flatten().for_each(|row| put(&mut row.offset));
+    for step in template.steps.iter_mut().flatten() {
+        if let Step::Call(call) = step {
+            call.arguments.iter_mut().for_each(|argument| put_argument(argument, &put));
+        }
+    }
+    let variant = template.variants.first()?;
+    let (types, rows) = (&template.types[variant.types], &template.tensors[variant.tensors]);
+    for weight in template.parameters.iter_mut().chain(&mut template.buffers) {
+        let kind = &types[rows[weight.tensor.0 as usize].r#type as usize];
+        weight.shape = kind
+            .shape
+            .iter()
+            .map(|size| match size {
+                Size::Known(value) => Some(*value),
+                Size::Symbolic(_) => None,
+            })
+            .collect::<Option<_>>()?;
+    }
+    Some(template)
+}
+
+fn put_argument(argument: &mut Argument, put: &impl Fn(&mut Size)) {
+    match argument {
+        Argument::Int(size) => put(size),
+        Argument::List(items) => items.iter_mut().for_each(|item| put_argument(item, put)),
+        _ => {}
+    }
+}

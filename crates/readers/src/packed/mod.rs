@@ -1,0 +1,121 @@
+//! A model in few bytes, as the built-in ones are kept: [`pack`] and [`unpack`].
+//!
+//! The same content as a capture's, in binary, deflated. Numbers of tensors and modules are written as distances, so that
+//! each of eighty equal layers has the same bytes and deflating leaves next to nothing of all but the first. The format has
+//! no versions: whoever packs and whoever unpacks are of one build.
+
+mod bytes;
+mod list;
+mod step;
+mod table;
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use thiserror::Error;
+
+use self::bytes::{Packed, Reader, Writer};
+use crate::{ReadError, check};
+use vramfit_graph::model::{Model, Origin, Symbol};
+
+/// The bytes that are unpacked at most; a Llama of 70 billion parameters has about 2 million.
+const LENGTH_LIMIT: u64 = 256 << 20;
+
+/// Why bytes are no packed model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UnpackError {
+    /// They cannot be inflated, or are too many then.
+    #[error("cannot be inflated: {0}")]
+    Inflate(std::io::Error),
+    /// What they hold cannot be read.
+    #[error("byte {at} of {length}: needed {needed}")]
+    Malformed {
+        /// Where, once inflated.
+        at: usize,
+        /// How many there are.
+        length: usize,
+        /// What should have been there.
+        needed: &'static str,
+    },
+    /// A model is in it whose references are not all good.
+    #[error(transparent)]
+    Model(#[from] ReadError),
+}
+
+/// `model` in few bytes. Where it came from and how its outputs are reached is not kept: what is unpacked counts as a
+/// capture that does not tell.
+pub fn pack(model: &Model) -> std::io::Result<Vec<u8>> {
+    let mut writer = Writer::default();
+    model.write(&mut writer);
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&writer.bytes)?;
+    encoder.finish()
+}
+
+/// The model that was packed.
+pub fn unpack(packed: &[u8]) -> Result<Model, UnpackError> {
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(packed).take(LENGTH_LIMIT).read_to_end(&mut bytes).map_err(UnpackError::Inflate)?;
+    let mut reader = Reader::new(&bytes);
+    let model = Model::read(&mut reader)?;
+    if !reader.is_at_end() {
+        return Err(reader.malformed("the end"));
+    }
+    check(&model)?;
+    Ok(model)
+}
+
+impl Packed for Model {
+    fn write(&self, writer: &mut Writer) {
+        self.class.write(writer);
+        self.symbols.write(writer);
+        table::write_expressions(self, writer);
+        self.notes.write(writer);
+        table::write_modules(&self.modules, writer);
+        self.operators.write(writer);
+        self.sources.write(writer);
+        table::write_weights(&self.parameters, &self.modules, writer);
+        table::write_weights(&self.buffers, &self.modules, writer);
+        list::write(&self.move_order, writer);
+        self.inputs.write(writer);
+        self.targets.write(writer);
+        self.variants.write(writer);
+        self.types.write(writer);
+        table::write_tensors(&self.tensors, writer);
+        let given = u32::try_from(self.given_count()).unwrap_or(u32::MAX);
+        step::write_sections(&self.steps, given, writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, UnpackError> {
+        let class = Packed::read(reader)?;
+        let symbols: Vec<Symbol> = Packed::read(reader)?;
+        let expressions = table::read_expressions(&symbols, reader)?;
+        let notes = Packed::read(reader)?;
+        let modules = table::read_modules(reader)?;
+        let mut model = Model {
+            origin: Origin::Capture,
+            class,
+            symbols,
+            expressions,
+            notes,
+            operators: Packed::read(reader)?,
+            sources: Packed::read(reader)?,
+            parameters: table::read_weights(&modules, reader)?,
+            buffers: table::read_weights(&modules, reader)?,
+            modules,
+            move_order: list::read(reader)?,
+            inputs: Packed::read(reader)?,
+            targets: Packed::read(reader)?,
+            variants: Packed::read(reader)?,
+            types: Packed::read(reader)?,
+            tensors: table::read_tensors(reader)?,
+            steps: Vec::new(),
+        };
+        let given = u32::try_from(model.given_count()).map_err(|_| reader.malformed("fewer tensors"))?;
+        model.steps = step::read_sections(given, reader)?;
+        Ok(model)
+    }
+}

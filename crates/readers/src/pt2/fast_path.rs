@@ -1,0 +1,107 @@
+//! The fused encoder layer that `nn.TransformerEncoderLayer` takes in evaluation without gradients and autocast: a branch of
+//! its `forward` that an export for training does not take.
+
+use super::flatten::{Flat, FlatCall, Item};
+use super::lifetime::for_each_tensor;
+use super::operators::Operators;
+use vramfit_graph::model::{Argument, Size, TensorId};
+
+const LAYER: &str = "TransformerEncoderLayer";
+const FUSED: &str = "aten._transformer_encoder_layer_fwd.default";
+/// Weights and biases of the two projections of attention, of two linear layers and of two norms.
+const WEIGHTS: usize = 12;
+
+/// The call that stands for the encoder layer whose calls begin at `start`, and where they end. `None` where none begins there,
+/// or it does not meet PyTorch's conditions: batch first, an even number of heads, all biases, ReLU or GELU, no mask (with one
+/// the fused layer works otherwise, which is left as it is).
+pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) -> Option<(FlatCall, usize)> {
+    let layer = layer_at(flat, &flat.items[start])?;
+    if start > 0 && layer_at(flat, &flat.items[start - 1]) == Some(layer) {
+        return None;
+    }
+    let count = flat.items[start..].iter().take_while(|item| layer_at(flat, item) == Some(layer)).count();
+    let calls: Vec<&FlatCall> = flat.items[start..start + count].iter().filter_map(call_of).collect();
+    let named = |name: &str| calls.iter().find(|call| operators.name(call.operator) == name).copied();
+    let attention = named("aten.scaled_dot_product_attention.default")?;
+    if attention.arguments.get(3) != Some(&Argument::None) {
+        return None;
+    }
+    let is_gelu = named("aten.gelu.default").is_some();
+    if !is_gelu && named("aten.relu.default").is_none() {
+        return None;
+    }
+    let weights = weights(flat, &calls)?;
+    let source = first_tensor(calls.first()?)?;
+    // Attention of torch's own turns what it is given to have the sequence first, where the batch is.
+    let turned = calls.iter().find(|call| operators.name(call.operator) == "aten.transpose.int")?;
+    let is_norm_first = rank(flat, weights[0]) == 1;
+    let read = if is_norm_first { calls.first()?.results.first().copied().flatten()? } else { source };
+    if first_tensor(turned) != Some(read) {
+        return None;
+    }
+    let known = |tensor: TensorId, dim: usize| match flat.values[tensor.0 as usize].shape.get(dim) {
+        Some(Size::Known(size)) => Some(*size),
+        _ => None,
+    };
+    let (heads, width) = (known(first_tensor(attention)?, 1)?, known(source, 2)?);
+    if heads % 2 != 0 {
+        return None;
+    }
+    let [input, output, first, second] = if is_norm_first { [2, 4, 8, 10] } else { [0, 2, 6, 8] };
+    let [before, after] = if is_norm_first { [0, 6] } else { [4, 10] };
+    let operator = operators.number(FUSED);
+    let mut arguments = operators.defaults(operator);
+    arguments[0] = Argument::Tensor(source);
+    arguments[1] = Argument::Int(Size::Known(width));
+    arguments[2] = Argument::Int(Size::Known(heads));
+    arguments[7] = Argument::Bool(is_gelu);
+    arguments[8] = Argument::Bool(is_norm_first);
+    for (at, weight) in [(3, input), (5, output), (10, before), (12, after), (14, first), (16, second)] {
+        arguments[at] = Argument::Tensor(weights[weight]);
+        arguments[at + 1] = Argument::Tensor(weights[weight + 1]);
+    }
+    // A sum stands in the layer's own code, not in a module within it.
+    let own = calls.iter().find(|call| operators.name(call.operator) == "aten.add.Tensor")?;
+    let results = calls.last()?.results.clone();
+    Some((FlatCall { operator, arguments, results, place: own.place, is_by_method: false }, start + count))
+}
+
+fn call_of(item: &Item) -> Option<&FlatCall> {
+    match item {
+        Item::Call(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// The module call of the encoder layer that a call is made in.
+fn layer_at(flat: &Flat, item: &Item) -> Option<u32> {
+    let places = &flat.places;
+    let class = |call: u32| places.modules[places.calls[call as usize].module as usize].class.as_str();
+    let running = &places.places[call_of(item)?.place as usize].calls;
+    running.iter().copied().find(|&call| class(call) == LAYER)
+}
+
+fn first_tensor(call: &FlatCall) -> Option<TensorId> {
+    match call.arguments.first() {
+        Some(Argument::Tensor(tensor)) => Some(*tensor),
+        _ => None,
+    }
+}
+
+fn rank(flat: &Flat, tensor: TensorId) -> usize {
+    flat.values[tensor.0 as usize].shape.len()
+}
+
+/// The layer's weights in the order of their use, each matrix or scale with its bias; `None` where one is missing.
+fn weights(flat: &Flat, calls: &[&FlatCall]) -> Option<Vec<TensorId>> {
+    let mut found: Vec<TensorId> = Vec::with_capacity(WEIGHTS);
+    for call in calls {
+        for_each_tensor(&call.arguments, &mut |tensor| {
+            if (tensor.0 as usize) < flat.weights && !found.contains(&tensor) {
+                found.push(tensor);
+            }
+        });
+    }
+    let has_biases = found.chunks(2).all(|pair| pair.len() == 2 && rank(flat, pair[1]) == 1);
+    (found.len() == WEIGHTS && has_biases).then_some(found)
+}

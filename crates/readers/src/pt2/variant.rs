@@ -1,0 +1,413 @@
+//! One precision and mode of an exported model: which calls it makes, and on which types.
+//!
+//! An archive holds one run. The others follow from it by PyTorch's own rules: casting the model changes the types of its
+//! weights and of what is computed from them, autocast puts casts before the operators on its lists, evaluation turns off
+//! what is random.
+
+mod cast;
+mod effect;
+
+use hashbrown::HashMap;
+
+use super::autocast::policy;
+use super::fast_path::fused_layer;
+use super::flatten::{Flat, FlatCall, Item};
+use super::lifetime::{Event, for_each_tensor};
+use super::open;
+use super::operators::Operators;
+use super::precision::{Types, is_real};
+use super::products::Products;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
+
+/// The calls of a variant, before module calls and frees are put in.
+pub(super) struct Calls {
+    pub(super) events: Vec<Event>,
+    /// Types by tensor, those of casts included.
+    pub(super) dtypes: Vec<Dtype>,
+    /// What the values are beside their types; casts and opened operators have added some.
+    pub(super) shapes: Vec<Shape>,
+    pub(super) requires_grad: Vec<bool>,
+    /// Casts of weights that live until autocast ends.
+    pub(super) casts: Vec<TensorId>,
+    /// The tensor that stands for each: an operator that had nothing to do returns its argument.
+    pub(super) same: Vec<TensorId>,
+    /// Whether some call names a type that might have been another tensor's.
+    pub(super) has_guessed_types: bool,
+    /// Whether random or training-only parts were turned off.
+    pub(super) has_turned_off: bool,
+}
+
+/// The shape of a tensor: of a value of the graph, or one of its own.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// As this value's.
+    Of(TensorId),
+    /// Contiguous, with these sizes.
+    Own(Vec<Size>),
+    /// With these sizes, a part of another tensor.
+    Part(TensorId, Vec<Size>),
+}
+
+impl Shape {
+    /// That of a tensor with the same sizes in memory of its own.
+    fn alone(&self) -> Shape {
+        match self {
+            Shape::Part(_, sizes) => Shape::Own(sizes.clone()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// The calls in one precision and mode; `given` tensors are there before.
+pub(super) fn calls(flat: &Flat, tables: (&mut Operators, &mut Products), precision: Precision, mode: Mode) -> Calls {
+    let mut builder = Builder::new(flat, tables, precision, mode);
+    let mut at = 0;
+    while at < flat.items.len() {
+        match builder.fast_path(at) {
+            Some((call, end)) => {
+                builder.call(&call);
+                at = end;
+            }
+            None => {
+                builder.item(&flat.items[at]);
+                at += 1;
+            }
+        }
+    }
+    builder.calls
+}
+
+struct Builder<'a> {
+    flat: &'a Flat<'a>,
+    operators: &'a mut Operators,
+    products: &'a mut Products,
+    mode: Mode,
+    /// What the whole model is cast to.
+    cast: Option<Dtype>,
+    /// What it was built in.
+    built: Option<Dtype>,
+    /// Autocast regions, the innermost last: the lower precision where it is on.
+    autocast: Vec<Option<Dtype>>,
+    is_grad_on: bool,
+    cached: HashMap<TensorId, TensorId>,
+    calls: Calls,
+}
+
+impl<'a> Builder<'a> {
+    fn new(
+        flat: &'a Flat,
+        (operators, products): (&'a mut Operators, &'a mut Products),
+        precision: Precision,
+        mode: Mode,
+    ) -> Builder<'a> {
+        let (cast, autocast) = match precision {
+            Precision::AsBuilt => (None, None),
+            Precision::Cast(dtype) => (Some(dtype), None),
+            Precision::Autocast(dtype) => (None, Some(dtype)),
+        };
+        let built = built_dtype(flat);
+        // Casting the model and its inputs leaves everything else to follow.
+        let given = |(number, dtype): (usize, Dtype)| match cast {
+            Some(cast) if number < flat.given && is_real(dtype) => cast,
+            _ => dtype,
+        };
+        let dtypes = flat.values.iter().map(|value| value.dtype).enumerate().map(given).collect();
+        let requires_grad = flat.values.iter().map(|value| value.requires_grad).collect();
+        let identity = || (0..flat.values.len() as u32).map(TensorId);
+        Builder {
+            flat,
+            operators,
+            products,
+            mode,
+            cast,
+            built,
+            autocast: vec![autocast],
+            is_grad_on: mode != Mode::Eval,
+            cached: HashMap::new(),
+            calls: Calls {
+                events: Vec::with_capacity(flat.items.len()),
+                dtypes,
+                shapes: identity().map(Shape::Of).collect(),
+                requires_grad,
+                casts: Vec::new(),
+                same: identity().collect(),
+                has_guessed_types: false,
+                has_turned_off: false,
+            },
+        }
+    }
+
+    /// The call that stands for those from here on where evaluation takes another path, and where they end.
+    fn fast_path(&mut self, at: usize) -> Option<(FlatCall, usize)> {
+        let is_open = self.mode == Mode::Eval && self.autocast.last().copied().flatten().is_none();
+        is_open.then(|| fused_layer(self.flat, self.operators, at)).flatten()
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Grad(is_on) => {
+                // Evaluation keeps gradients off whatever the model does within.
+                self.is_grad_on = *is_on && self.mode != Mode::Eval;
+                self.calls.events.push(Event::Mark(Step::Grad(self.is_grad_on)));
+            }
+            Item::Autocast { is_gpu, dtype, is_enabled, has_cache } => {
+                let outer = self.autocast.last().copied().flatten();
+                let inner = match (*is_gpu, *is_enabled) {
+                    (true, true) => dtype.or(outer),
+                    (true, false) => None,
+                    (false, _) => outer,
+                };
+                self.autocast.push(inner);
+                let (is_gpu, dtype, is_enabled, has_cache) = (*is_gpu, *dtype, *is_enabled, *has_cache);
+                self.calls.events.push(Event::Mark(Step::Autocast { is_gpu, dtype, is_enabled, has_cache }));
+            }
+            Item::EndAutocast => {
+                self.autocast.pop();
+                self.calls.events.push(Event::Mark(Step::EndAutocast));
+            }
+            Item::Call(call) => self.call(call),
+        }
+    }
+
+    fn call(&mut self, original: &FlatCall) {
+        let mut call = original.clone();
+        for argument in &mut call.arguments {
+            self.replace(argument);
+        }
+        if self.mode != Mode::Train {
+            self.turn_off(&mut call);
+        }
+        self.enable_cudnn(&mut call);
+        self.cast_whole(&mut call, original);
+        if self.is_without_effect(&call) {
+            self.pass_through(&call);
+            return;
+        }
+        if self.pass_broadcast(&call) {
+            return;
+        }
+        self.cast_back(&mut call);
+        let lower = self.autocast.last().copied().flatten();
+        let name = self.operators.name(call.operator);
+        let opener = open::opener::<Builder<'_>>(name);
+        let is_listed = policy(name).is_some();
+        match (opener, lower) {
+            // Autocast is off inside an operator that it has cast the arguments of.
+            (Some(opener), Some(lower)) if is_listed => {
+                let given = tensors(&call);
+                self.cast_call(lower, &mut call);
+                self.autocast.push(None);
+                self.open(opener, call, original);
+                self.autocast.pop();
+                self.calls.events.push(Event::End(given));
+            }
+            (Some(opener), _) => self.open(opener, call, original),
+            (None, _) => self.make_call(call, Some(original)),
+        }
+    }
+
+    /// Adds what happens inside a call, or the call where it stays whole. Its arguments live until it returns.
+    fn open(&mut self, opener: open::Opener<Self>, call: FlatCall, original: &FlatCall) {
+        let Some(parts) = opener(open::Inside::new(self, &call)) else {
+            return self.make_call(call, Some(original));
+        };
+        for part in parts {
+            match part {
+                open::Part::Call(call) => self.make_call(call, None),
+                open::Part::End(tensors) => self.calls.events.push(Event::End(tensors)),
+            }
+        }
+        self.calls.events.push(Event::End(tensors(&call)));
+    }
+
+    /// Adds a call with the casts that autocast makes for it.
+    fn make_call(&mut self, mut call: FlatCall, original: Option<&FlatCall>) {
+        if let Some(lower) = self.autocast.last().copied().flatten() {
+            self.cast_call(lower, &mut call);
+        }
+        self.finish(call, original);
+    }
+
+    fn is_on_host(&self, tensor: TensorId) -> bool {
+        match &self.calls.shapes[tensor.0 as usize] {
+            Shape::Of(value) => self.flat.values[value.0 as usize].is_on_host,
+            Shape::Own(_) | Shape::Part(..) => false,
+        }
+    }
+
+    /// Puts in the tensors that stand for an argument's.
+    fn replace(&self, argument: &mut Argument) {
+        match argument {
+            Argument::Tensor(tensor) => *tensor = self.calls.same[tensor.0 as usize],
+            Argument::List(items) => items.iter_mut().for_each(|item| self.replace(item)),
+            _ => {}
+        }
+    }
+
+    /// The type that a call, its arguments as they are now, gives to this result.
+    fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
+        let operator = self.operators.name(call.operator);
+        let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
+        let types = Types { values, dtypes, replaced: &[], operator };
+        let named = match self.operators.name(call.operator) {
+            "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
+                Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
+                _ => None,
+            },
+            _ => {
+                let at = self.operators.argument(call.operator, "dtype");
+                match at.and_then(|at| call.arguments.get(at)) {
+                    Some(Argument::Dtype(dtype)) => Some(*dtype),
+                    _ => None,
+                }
+            }
+        };
+        types.result(call, result, named)
+    }
+
+    /// The type of a call's result where arguments were cast: the arguments' own say, not those of the archive.
+    fn cast_dtype(&self, call: &FlatCall, original: &FlatCall, result: TensorId) -> Dtype {
+        // Types are found by the arguments as exported, with the types that stand in their places now.
+        let mut replaced: Vec<(TensorId, Dtype)> = Vec::new();
+        for (now, before) in call.arguments.iter().zip(&original.arguments) {
+            let mut pair = |now: &Argument, before: &Argument| {
+                if let (Argument::Tensor(now), Argument::Tensor(before)) = (now, before) {
+                    replaced.push((*before, self.calls.dtypes[now.0 as usize]));
+                }
+            };
+            match (now, before) {
+                (Argument::List(now), Argument::List(before)) => {
+                    now.iter().zip(before).for_each(|(now, before)| pair(now, before));
+                }
+                (now, before) => pair(now, before),
+            }
+        }
+        let operator = self.operators.name(call.operator);
+        let types = Types { values: &self.flat.values, dtypes: &self.calls.dtypes, replaced: &replaced, operator };
+        let at = self.operators.argument(call.operator, "dtype");
+        let named = match at.and_then(|at| call.arguments.get(at)) {
+            Some(Argument::Dtype(dtype)) => Some(*dtype),
+            _ => None,
+        };
+        types.result(original, result, named)
+    }
+
+    /// Adds a call with its results' types.
+    fn finish(&mut self, call: FlatCall, original: Option<&FlatCall>) {
+        let mut wants_grad = false;
+        for_each_tensor(&call.arguments, &mut |tensor| wants_grad |= self.calls.requires_grad[tensor.0 as usize]);
+        let name = self.operators.name(call.operator);
+        let is_cut = name.starts_with("aten.detach");
+        let wants_grad = wants_grad && self.is_grad_on && !is_cut;
+        let is_changed = self.cast.is_some() || self.autocast[0].is_some();
+        let mut results = call.results.clone();
+        for result in results.iter_mut().flatten() {
+            *result = self.calls.same[result.0 as usize];
+            let is_argument = call.arguments.contains(&Argument::Tensor(*result));
+            if let (Some(original), true, false) = (original, is_changed, is_argument) {
+                self.calls.dtypes[result.0 as usize] = match self.operators.name(call.operator) {
+                    "aten.type_as.default" | "aten.to.other" => self.result_dtype(&call, *result),
+                    _ => self.cast_dtype(&call, original, *result),
+                };
+            }
+            let dtype = self.calls.dtypes[result.0 as usize];
+            if !is_argument || wants_grad {
+                self.calls.requires_grad[result.0 as usize] = wants_grad && dtype.is_differentiable();
+            }
+        }
+        self.push(call.operator, call.arguments, results, call.place, Cast::No);
+    }
+
+    fn push(
+        &mut self,
+        operator: u32,
+        arguments: Vec<Argument>,
+        results: Vec<Option<TensorId>>,
+        place: u32,
+        cast: Cast,
+    ) {
+        let source = self.flat.places.places[place as usize].source;
+        self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, place));
+    }
+
+    fn add(&mut self, shape: Shape, dtype: Dtype, requires_grad: bool) -> TensorId {
+        let tensor = TensorId(self.calls.dtypes.len() as u32);
+        self.calls.dtypes.push(dtype);
+        self.calls.shapes.push(shape);
+        self.calls.requires_grad.push(requires_grad);
+        self.calls.same.push(tensor);
+        tensor
+    }
+}
+
+impl open::Workshop for Builder<'_> {
+    fn operator(&mut self, name: &str) -> (u32, Vec<Argument>) {
+        let number = self.operators.number(name);
+        (number, self.operators.defaults(number))
+    }
+
+    fn argument(&self, call: &FlatCall, name: &str) -> Option<Argument> {
+        self.operators.argument(call.operator, name).and_then(|at| call.arguments.get(at)).cloned()
+    }
+
+    fn shape(&self, tensor: TensorId) -> Vec<Size> {
+        match &self.calls.shapes[tensor.0 as usize] {
+            Shape::Of(value) => self.flat.values[value.0 as usize].shape.clone(),
+            Shape::Own(sizes) | Shape::Part(_, sizes) => sizes.clone(),
+        }
+    }
+
+    fn dtype(&self, tensor: TensorId) -> Dtype {
+        self.calls.dtypes[tensor.0 as usize]
+    }
+
+    fn requires_grad(&self, tensor: TensorId) -> bool {
+        self.calls.requires_grad[tensor.0 as usize]
+    }
+
+    fn is_contiguous(&self, tensor: TensorId) -> bool {
+        self.flat.values.get(tensor.0 as usize).is_none_or(|value| !value.is_view)
+    }
+
+    fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId {
+        self.add(Shape::Own(shape), dtype, false)
+    }
+
+    fn make_part(&mut self, of: TensorId, shape: Vec<Size>) -> TensorId {
+        self.add(Shape::Part(of, shape), self.dtype(of), false)
+    }
+
+    fn product(&mut self, sizes: &[Size]) -> Option<Size> {
+        self.products.of(sizes)
+    }
+
+    fn autocast(&self) -> Option<Dtype> {
+        self.autocast.last().copied().flatten()
+    }
+
+    fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype) {
+        self.calls.dtypes[tensor.0 as usize] = dtype;
+    }
+}
+
+/// The tensors that a call is given.
+fn tensors(call: &FlatCall) -> Vec<TensorId> {
+    let mut tensors = Vec::new();
+    for_each_tensor(&call.arguments, &mut |tensor| tensors.push(tensor));
+    tensors
+}
+
+/// The one real type that the model's weights have; `None` where there are several or none.
+pub(super) fn built_dtype(flat: &Flat) -> Option<Dtype> {
+    let mut found = None;
+    for value in flat.values.iter().take(flat.weights) {
+        match found {
+            _ if !is_real(value.dtype) => {}
+            None => found = Some(value.dtype),
+            Some(dtype) if dtype != value.dtype => return None,
+            Some(_) => {}
+        }
+    }
+    found
+}

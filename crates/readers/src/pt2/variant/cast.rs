@@ -1,0 +1,150 @@
+//! Casts: those that autocast makes before calls, and what casting the whole model does to the types that calls name.
+
+use super::super::autocast::{Policy, policy};
+use super::super::flatten::FlatCall;
+use super::super::lifetime::for_each_tensor;
+use super::super::precision::{is_named_by_code, is_only_moved, is_real, wider};
+use super::Builder;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Argument, Cast, TensorId};
+
+impl Builder<'_> {
+    /// Norms that compute in single precision cast back before they multiply with a weight of half precision: a branch
+    /// that an export in single precision does not take.
+    pub(super) fn cast_back(&mut self, call: &mut FlatCall) {
+        let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
+        let place = &self.flat.places.places[call.place as usize];
+        let class = place.calls.last().map(|call| {
+            let module = self.flat.places.calls[*call as usize].module;
+            self.flat.places.modules[module as usize].class.as_str()
+        });
+        let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
+        if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
+            return;
+        }
+        let is_weight = |argument: &Argument| match argument {
+            Argument::Tensor(tensor) => (tensor.0 as usize) < self.flat.weights,
+            _ => false,
+        };
+        if !call.arguments[..2].iter().any(is_weight) {
+            return;
+        }
+        for at in 0..2 {
+            if let Argument::Tensor(tensor) = call.arguments[at]
+                && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
+            {
+                self.calls.has_guessed_types = true;
+                let shape = self.calls.shapes[tensor.0 as usize].alone();
+                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+                let result = self.add(shape, cast, requires_grad);
+                let operator = self.operators.number("aten.to.dtype");
+                let mut arguments = self.operators.defaults(operator);
+                arguments[0] = Argument::Tensor(tensor);
+                arguments[1] = Argument::Dtype(cast);
+                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
+                call.arguments[at] = Argument::Tensor(result);
+            }
+        }
+    }
+
+    /// Makes the casts that autocast makes for a call.
+    pub(super) fn cast_call(&mut self, lower: Dtype, call: &mut FlatCall) {
+        let name = self.operators.name(call.operator).to_owned();
+        match policy(&name) {
+            Some(Policy::Lower) => self.cast_arguments(call, lower, lower),
+            Some(Policy::Single) => self.cast_arguments(call, Dtype::Float32, lower),
+            Some(Policy::Widest) => {
+                let mut widest = lower;
+                for_each_tensor(&call.arguments, &mut |tensor| {
+                    let dtype = self.calls.dtypes[tensor.0 as usize];
+                    if is_real(dtype) {
+                        widest = wider(widest, dtype);
+                    }
+                });
+                self.cast_arguments(call, widest, lower);
+            }
+            Some(Policy::SingleByDtype) => {
+                let is_castable = match call.arguments.first() {
+                    Some(Argument::Tensor(tensor)) => self.is_castable(*tensor),
+                    _ => false,
+                };
+                let at = self.operators.argument(call.operator, "dtype");
+                if let Some(argument) = at.and_then(|at| call.arguments.get_mut(at))
+                    && is_castable
+                    && *argument == Argument::None
+                {
+                    *argument = Argument::Dtype(Dtype::Float32);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn is_castable(&self, tensor: TensorId) -> bool {
+        let dtype = self.calls.dtypes[tensor.0 as usize];
+        is_real(dtype) && dtype != Dtype::Float64 && !self.is_on_host(tensor)
+    }
+
+    /// Casts a call's arguments, the last first, as C++ does.
+    fn cast_arguments(&mut self, call: &mut FlatCall, target: Dtype, lower: Dtype) {
+        let place = call.place;
+        for argument in call.arguments.iter_mut().rev() {
+            match argument {
+                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, place),
+                Argument::List(items) => {
+                    for item in items {
+                        if let Argument::Tensor(tensor) = item {
+                            *tensor = self.cast_one(*tensor, target, lower, place);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, place: u32) -> TensorId {
+        let dtype = self.calls.dtypes[tensor.0 as usize];
+        if !self.is_castable(tensor) || dtype == target {
+            return tensor;
+        }
+        let is_weight = (tensor.0 as usize) < self.flat.values.len()
+            && self.flat.values[tensor.0 as usize].requires_grad
+            && dtype == Dtype::Float32
+            && target == lower;
+        if is_weight && let Some(cast) = self.cached.get(&tensor) {
+            return *cast;
+        }
+        let shape = self.calls.shapes[tensor.0 as usize].alone();
+        let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+        let result = self.add(shape, target, requires_grad);
+        let operator = self.operators.number("aten.to.dtype");
+        let mut arguments = self.operators.defaults(operator);
+        arguments[0] = Argument::Tensor(tensor);
+        arguments[1] = Argument::Dtype(target);
+        let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
+        self.push(operator, arguments, vec![Some(result)], place, cast);
+        if is_weight {
+            self.cached.insert(tensor, result);
+            self.calls.casts.push(result);
+        }
+        result
+    }
+
+    /// Gives a type that a call names what it would be if the model were cast.
+    pub(super) fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
+        let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
+        let name = self.operators.name(call.operator);
+        let text = self.flat.places.places[original.place as usize].text;
+        for argument in &mut call.arguments {
+            if *argument == Argument::Dtype(built) {
+                self.calls.has_guessed_types = true;
+                if is_only_moved(name, text) {
+                    *argument = Argument::None;
+                } else if !is_named_by_code(name, original.is_by_method, text) {
+                    *argument = Argument::Dtype(cast);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+"""Captures models of odd configurations with real transformers: python crates/readers/tests/config/make.py [NAME…]
+
+Writes NAME.json, the configuration, and NAME.vramfit, the capture that the reader's model must equal; of the large ones
+NAME.packed instead, which needs cargo.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "src" / "read" / "config"))
+
+import make as templates  # noqa: E402
+
+CASES = {
+    "llama-odd": ("Llama", "ForCausalLM", {"vocab_size": 100, "hidden_size": 48, "intermediate_size": 77, "num_hidden_layers": 5,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 10}),
+    "llama-one-key": ("Llama", "ForCausalLM", {"vocab_size": 64, "hidden_size": 30, "intermediate_size": 8,
+                                                "num_hidden_layers": 4, "num_attention_heads": 3, "num_key_value_heads": 1,
+                                                "tie_word_embeddings": True}),
+    "llama-two-layers": ("Llama", "ForCausalLM", {"vocab_size": 51, "hidden_size": 40, "intermediate_size": 100,
+                                                   "num_hidden_layers": 2, "num_attention_heads": 4}),
+    "mistral-odd": ("Mistral", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50,
+                                                "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
+                                                "head_dim": 6, "sliding_window": None}),
+    "qwen2-odd": ("Qwen2", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33,
+                                            "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
+                                            "tie_word_embeddings": True}),
+    "gpt2-odd": ("GPT2", "LMHeadModel", {"vocab_size": 99, "n_embd": 48, "n_layer": 4, "n_head": 3, "n_positions": 40}),
+    "gpt2-inner": ("GPT2", "LMHeadModel", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64,
+                                            "n_inner": 100}),
+    "bert-labels": ("Bert", "ForSequenceClassification", {"vocab_size": 80, "hidden_size": 36, "num_hidden_layers": 4,
+                                                           "num_attention_heads": 3, "intermediate_size": 50,
+                                                           "max_position_embeddings": 30, "type_vocab_size": 1,
+                                                           "num_labels": 5}),
+    "bert-masked": ("Bert", "ForMaskedLM", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 7,
+                                             "num_attention_heads": 4, "intermediate_size": 11,
+                                             "max_position_embeddings": 33, "type_vocab_size": 3}),
+    "vit-odd": ("ViT", "ForImageClassification", {"hidden_size": 36, "num_hidden_layers": 4, "num_attention_heads": 3,
+                                                   "intermediate_size": 50, "image_size": 40, "patch_size": 8,
+                                                   "num_labels": 7}),
+    "vit-two-heads": ("ViT", "ForImageClassification", {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2,
+                                                        "intermediate_size": 90, "image_size": 33, "patch_size": 10}),
+    "t5-odd": ("T5", "ForConditionalGeneration", {"vocab_size": 90, "d_model": 40, "d_kv": 6, "d_ff": 33, "num_layers": 5,
+                                                  "num_decoder_layers": 3, "num_heads": 4, "decoder_start_token_id": 0,
+                                                  "relative_attention_num_buckets": 18}),
+    "t5-gated": ("T5", "ForConditionalGeneration", {"vocab_size": 61, "d_model": 24, "d_kv": 8, "d_ff": 50, "num_layers": 3,
+                                                    "num_decoder_layers": 6, "num_heads": 3, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 50, "d_model": 32, "d_kv": 10, "d_ff": 20, "num_layers": 4,
+                                                    "num_heads": 2, "decoder_start_token_id": 0, "dropout_rate": 0.0,
+                                                    "relative_attention_num_buckets": 15, "tie_word_embeddings": False}),
+    "t5-unscaled": ("T5", "ForConditionalGeneration", {"vocab_size": 70, "d_model": 20, "d_kv": 7, "d_ff": 31, "num_layers": 3,
+                                                    "num_decoder_layers": 4, "num_heads": 2, "decoder_start_token_id": 0,
+                                                    "tie_word_embeddings": False}),
+    "t5-scaled-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 45, "d_model": 28, "d_kv": 5, "d_ff": 60, "num_layers": 4,
+                                                    "num_decoder_layers": 3, "num_heads": 3, "decoder_start_token_id": 0,
+                                                    "dropout_rate": 0.0}),
+    "t5-gated-scaled": ("T5", "ForConditionalGeneration", {"vocab_size": 83, "d_model": 36, "d_kv": 9, "d_ff": 21, "num_layers": 4,
+                                                    "num_decoder_layers": 3, "num_heads": 4, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu"}),
+    "t5-gated-scaled-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 52, "d_model": 22, "d_kv": 6, "d_ff": 40, "num_layers": 3,
+                                                    "num_decoder_layers": 3, "num_heads": 5, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0}),
+    "t5-gated-no-dropout": ("T5", "ForConditionalGeneration", {"vocab_size": 66, "d_model": 30, "d_kv": 4, "d_ff": 26, "num_layers": 3,
+                                                    "num_decoder_layers": 5, "num_heads": 2, "decoder_start_token_id": 0,
+                                                    "feed_forward_proj": "gated-gelu", "dropout_rate": 0.0, "tie_word_embeddings": False}),
+}
+
+
+def main():
+    for name in sys.argv[1:] or CASES:
+        family, ending, arguments = CASES[name]
+        architecture = family + ending
+        config = {"model_type": family.lower(), "architectures": [architecture], **arguments}
+        (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
+        kind = "pairs" if family == "T5" else "images" if "Image" in ending else "labels" if "Sequence" in ending else "masked" if "Masked" in ending else "tokens"
+        templates.captured(architecture, f"{family}Config", arguments, kind, HERE / f"{name}.vramfit")
+        if family == "T5":
+            templates.pack(HERE, [name])
+            (HERE / f"{name}.vramfit").unlink()
+        print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+//! `torch.amp.GradScaler`, in whose steps no gradient is ever found infinite.
+
+use vramfit_graph::dtype::Dtype;
+
+use super::{Category, Optimizer, Parameter};
+use vramfit_eager::autograd::Context;
+use vramfit_eager::autograd::Tensor;
+
+/// The scaler's tensors.
+#[derive(Default)]
+pub struct GradScaler {
+    /// The scale and the growth tracker, made when a loss is first scaled.
+    scale: Option<[Tensor; 2]>,
+    /// What `unscale_` has found, kept until `update`.
+    found: Option<Tensor>,
+}
+
+impl GradScaler {
+    /// The scale, which `scale(loss)` makes if it is not there yet.
+    pub fn scale(&mut self, context: &mut Context) -> Tensor {
+        let [scale, _] = self.scale.get_or_insert_with(|| {
+            context.memory().borrow_mut().set_category(Category::Optimizer);
+            let scale = context.empty_contiguous(Dtype::Float32, &[]);
+            let tracker = context.empty_contiguous(Dtype::Int32, &[]);
+            [scale, tracker]
+        });
+        scale.clone()
+    }
+
+    /// As `scaler.unscale_(optimizer)`.
+    pub fn unscale(&mut self, context: &mut Context, parameters: &[Parameter]) {
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let double = context.empty_contiguous(Dtype::Float64, &[]);
+        let reciprocal = context.empty_contiguous(Dtype::Float64, &[]);
+        drop(double);
+        let inverse = context.empty_contiguous(Dtype::Float32, &[]);
+        drop(reciprocal);
+        self.check(context, parameters, inverse);
+    }
+
+    /// `_unscale_grads_`: both scalars are copied for the device, where there is a gradient at all.
+    fn check(&mut self, context: &mut Context, parameters: &[Parameter], inverse: Tensor) {
+        let found = context.empty_contiguous(Dtype::Float32, &[]);
+        if parameters.iter().any(|parameter| parameter.gradient.borrow().is_some()) {
+            let found_copy = context.empty_contiguous(Dtype::Float32, &[]);
+            let inverse_copy = context.empty_contiguous(Dtype::Float32, &[]);
+            drop(inverse_copy);
+            self.found = Some(found_copy);
+        }
+        drop(inverse);
+        drop(found);
+    }
+
+    /// As `scaler.step(optimizer)`.
+    pub fn step(&mut self, context: &mut Context, optimizer: &mut Optimizer, parameters: &[Parameter]) {
+        if !optimizer.scales_itself() {
+            if self.found.is_none() {
+                self.unscale(context, parameters);
+            }
+            optimizer.step(context, parameters);
+            return;
+        }
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let is_unscaled = self.found.is_some();
+        if !is_unscaled {
+            let one = context.empty_contiguous(Dtype::Float32, &[]);
+            self.check(context, parameters, one);
+        }
+        let found = context.empty_contiguous(Dtype::Float32, &[]);
+        let scale = (!is_unscaled).then(|| context.empty_contiguous(Dtype::Float32, &[]));
+        optimizer.step(context, parameters);
+        drop(scale);
+        drop(found);
+    }
+
+    /// What it keeps between steps.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Tensor>> {
+        let [scale, tracker] =
+            self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
+        [scale, tracker, self.found.as_ref()].into_iter()
+    }
+
+    /// As `scaler.update()`.
+    pub fn update(&mut self) {
+        self.found = None;
+    }
+}

@@ -1,0 +1,110 @@
+//! Moving weights, inputs and targets to the GPU.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use vramfit_allocator::SimulatedDriver;
+use vramfit_graph::bind::{Bound, BoundTensor};
+use vramfit_graph::model::{Input, TensorId};
+
+use crate::optimizer::Parameter;
+use vramfit_eager::autograd::Context;
+use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::engine;
+use vramfit_eager::memory::{Category, Happening};
+use vramfit_eager::ops::is_flattened;
+use vramfit_graph::layout::Layout;
+
+/// Tensors that exist before a pass, by number.
+pub(super) type Tensors = Vec<Option<Tensor>>;
+
+/// As `model.cuda()`; returns the weights as the optimizer takes them, frozen ones too.
+pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors) -> Vec<Parameter> {
+    let model = bound.model;
+    context.memory().borrow_mut().set_category(Category::Parameters);
+    let recurrent = recurrent_modules(bound);
+    for &id in model.move_order.iter().chain(&bound.variant.constants) {
+        let tensor = bound.tensor(id);
+        let moved = match tensor.is_on_host {
+            true => Tensor::on_host(layout(tensor)),
+            false => context.empty(layout(tensor)),
+        };
+        tell_host_frees(context, &moved);
+        tensors[id.0 as usize] = Some(moved);
+        if let Some(module) = recurrent.iter().find(|module| module.last() == Some(&id)) {
+            flatten(context, tensors, module);
+        }
+    }
+    let mut parameters = Vec::with_capacity(model.parameters.len());
+    for weight in &model.parameters {
+        let place = &mut tensors[weight.tensor.0 as usize];
+        let Some(mut tensor) = place.take() else { continue };
+        let gradient = Rc::new(RefCell::new(None));
+        if weight.requires_grad {
+            let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), 0);
+            tensor = tensor.with_edge(Some(edge));
+        }
+        *place = Some(tensor.clone());
+        parameters.push(Parameter { tensor, gradient });
+    }
+    parameters
+}
+
+/// The weights of each recurrent module, in the order they are moved in.
+fn recurrent_modules(bound: &Bound<'_>) -> Vec<Vec<TensorId>> {
+    let is_recurrent = |class: &str| matches!(class, "LSTM" | "GRU" | "RNN");
+    let model = bound.model;
+    let modules = model.modules.iter().filter(|module| is_recurrent(&module.class));
+    modules
+        .filter_map(|module| module.path.as_deref())
+        .map(|path| {
+            let belongs = |name: &String| match path {
+                "" => !name.contains('.'),
+                _ => name
+                    .strip_prefix(path)
+                    .and_then(|rest| rest.strip_prefix('.'))
+                    .is_some_and(|rest| !rest.contains('.')),
+            };
+            let weights = model.parameters.iter().filter(|weight| weight.names.iter().any(belongs));
+            weights.map(|weight| weight.tensor).collect()
+        })
+        .collect()
+}
+
+/// `flatten_parameters`: the weights of a recurrent module move into one piece of memory.
+fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
+    let moved: Vec<Tensor> = weights.iter().filter_map(|id| tensors[id.0 as usize].take()).collect();
+    let Some(dtype) = moved.first().map(Tensor::dtype) else { return };
+    if moved.len() == weights.len() && is_flattened(dtype) {
+        let whole = context.empty_contiguous(dtype, &[moved.iter().map(|weight| weight.layout().elements()).sum()]);
+        for (id, weight) in weights.iter().zip(moved) {
+            tensors[id.0 as usize] = Some(whole.unsafe_view(weight.shared_layout()));
+        }
+    } else {
+        for (id, weight) in weights.iter().zip(moved) {
+            tensors[id.0 as usize] = Some(weight);
+        }
+    }
+}
+
+/// Moves inputs or targets one after another; those that were there before go when all have been moved.
+pub(super) fn move_inputs(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors, inputs: &[Input]) {
+    context.memory().borrow_mut().set_category(Category::Inputs);
+    let moved: Vec<Tensor> = inputs.iter().map(|input| context.empty(layout(bound.tensor(input.tensor)))).collect();
+    for (input, tensor) in inputs.iter().zip(moved) {
+        tell_host_frees(context, &tensor);
+        tensors[input.tensor.0 as usize] = Some(tensor);
+    }
+}
+
+/// The host's copy of a tensor that has been moved goes.
+fn tell_host_frees(context: &Context, moved: &Tensor) {
+    let bytes = moved.storage().map_or_else(|| moved.layout().bytes(), |storage| storage.bytes());
+    if SimulatedDriver::minds_host_free(bytes) {
+        context.memory().borrow_mut().tell(Happening::HostFrees(bytes));
+    }
+}
+
+fn layout(tensor: &BoundTensor) -> Layout {
+    Layout { dtype: tensor.dtype, shape: tensor.shape.clone(), strides: tensor.strides.clone() }
+}
