@@ -34,6 +34,7 @@ FAMILIES = (
     "loss",
     "copy",
     "corners",
+    "uncommon",
 )
 DTYPES_ON_CPU = ("fp32",)
 
