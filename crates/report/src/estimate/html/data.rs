@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use vramfit_allocator::SegmentAction;
 use vramfit_graph::bind::Bound;
 use vramfit_step::memory::{Category, Entry};
 use vramfit_step::training::{Phase, Run};
-use vramfit_trace::snapshot::Action;
 
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};
@@ -90,12 +90,12 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     compress(&columns.finish(head(run, &tables)))
 }
 
-fn segment_kind(action: Action) -> u64 {
+fn segment_kind(action: SegmentAction) -> u64 {
     match action {
-        Action::SegmentFree => 1,
-        Action::SegmentMap => 2,
-        Action::SegmentUnmap => 3,
-        _ => 0,
+        SegmentAction::Allocate => 0,
+        SegmentAction::Free => 1,
+        SegmentAction::Map => 2,
+        SegmentAction::Unmap => 3,
     }
 }
 
