@@ -2,24 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use vramfit_trace::snapshot::{Action, PoolId};
-
 use crate::block::{Block, BlockId, Blocks, Use};
-use crate::cache::should_split;
 use crate::driver::Driver;
+use crate::mempool::MempoolId;
 use crate::pool::Pool;
 use crate::settings::Settings;
-use crate::size::{SMALL_REQUEST, block_size, segment_size, whole_pieces};
+use crate::size::{SMALL_REQUEST, block_size, segment_size, should_split, whole_pieces};
 use crate::statistics::Statistics;
 
 pub(crate) const SMALL_POOL: u32 = 0;
 pub(crate) const LARGE_POOL: u32 = 1;
 
-/// Memory taken from the driver or given back to it, as a recorded trace shows it.
+/// What happened between the allocator and the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SegmentAction {
+    /// `cudaMalloc` returned a segment.
+    Allocate,
+    /// A segment went back through `cudaFree`.
+    Free,
+    /// Pages of an expandable segment got memory.
+    Map,
+    /// Pages of an expandable segment gave their memory back.
+    Unmap,
+}
+
+/// Memory taken from the driver or given back to it: one segment event of a PyTorch memory trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentChange {
-    /// One of the four segment actions.
-    pub action: Action,
+    /// What happened.
+    pub action: SegmentAction,
     /// Where.
     pub address: u64,
     /// How many bytes.
@@ -61,10 +72,12 @@ pub struct Allocator<D> {
     pub(crate) blocks: Blocks,
     pub(crate) pools: Vec<Pool>,
     pub(crate) expandable: Vec<ExpandableSegment>,
-    pub(crate) freeable_pools: Vec<PoolId>,
+    pub(crate) freeable_pools: Vec<MempoolId>,
     pub(crate) pending: BTreeMap<u64, BlockId>,
     next_pending: u64,
     pub(crate) statistics: Statistics,
+    /// Whether of all that changes with each request only the sum of `allocated_bytes` is kept.
+    pub(crate) is_brief: bool,
     pub(crate) changes: Vec<SegmentChange>,
 }
 
@@ -92,12 +105,13 @@ impl<D: Driver> Allocator<D> {
             settings,
             driver,
             blocks: Blocks::default(),
-            pools: vec![Pool::new(true, PoolId::DEFAULT), Pool::new(false, PoolId::DEFAULT)],
+            pools: vec![Pool::new(true, MempoolId::DEFAULT), Pool::new(false, MempoolId::DEFAULT)],
             expandable: Vec::new(),
             freeable_pools: Vec::new(),
             pending: BTreeMap::new(),
             next_pending: 0,
             statistics: Statistics::default(),
+            is_brief: false,
             changes: Vec::new(),
         }
     }
@@ -106,7 +120,7 @@ impl<D: Driver> Allocator<D> {
     /// `allocated_bytes`, hold.
     pub fn brief(settings: Settings, driver: D) -> Allocator<D> {
         let mut allocator = Allocator::new(settings, driver);
-        allocator.statistics.is_brief = true;
+        allocator.is_brief = true;
         allocator
     }
 
@@ -160,7 +174,7 @@ impl<D: Driver> Allocator<D> {
     /// # Errors
     /// Out of memory, after the cache has been given back to the driver and the driver asked again.
     #[inline]
-    pub fn allocate(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
+    pub fn allocate(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Result<BlockId, OutOfMemory> {
         match self.allocate_cached(requested, stream, owner) {
             Some(id) => Ok(id),
             None => self.allocate_otherwise(requested, stream, owner),
@@ -168,7 +182,7 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// The same from the cache alone, where no segment is expandable; `None` where it has no block for the request.
-    pub fn allocate_cached(&mut self, requested: u64, stream: u64, owner: PoolId) -> Option<BlockId> {
+    pub fn allocate_cached(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Option<BlockId> {
         let size = self.block_size(requested);
         let pool = self.pool_for(size, owner);
         if self.collects_garbage() {
@@ -185,7 +199,7 @@ impl<D: Driver> Allocator<D> {
 
     /// From the cache where there are expandable segments, or from the driver.
     #[cold]
-    fn allocate_otherwise(&mut self, requested: u64, stream: u64, owner: PoolId) -> Result<BlockId, OutOfMemory> {
+    fn allocate_otherwise(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Result<BlockId, OutOfMemory> {
         let size = self.block_size(requested);
         let pool = self.pool_for(size, owner);
         let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
@@ -200,7 +214,7 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// The way to a block that the cache does not have.
-    fn obtain(&mut self, search: Search, owner: PoolId) -> Option<BlockId> {
+    fn obtain(&mut self, search: Search, owner: MempoolId) -> Option<BlockId> {
         if self.collects_garbage() {
             self.collect_garbage();
         }
@@ -213,7 +227,7 @@ impl<D: Driver> Allocator<D> {
             return Some(found);
         }
         // While a private pool is being filled a CUDA graph is being captured, and the cache must not be touched.
-        if owner != PoolId::DEFAULT {
+        if owner != MempoolId::DEFAULT {
             return None;
         }
         self.empty_cache();
@@ -221,7 +235,7 @@ impl<D: Driver> Allocator<D> {
     }
 
     fn out_of_memory(&self, requested: u64, search: Search) -> OutOfMemory {
-        let private = self.pools.iter().filter(|pool| pool.owner != PoolId::DEFAULT);
+        let private = self.pools.iter().filter(|pool| pool.owner != MempoolId::DEFAULT);
         OutOfMemory {
             requested,
             block: search.size,
@@ -262,7 +276,7 @@ impl<D: Driver> Allocator<D> {
     fn release_from_program(&mut self, id: BlockId) {
         let block = &self.blocks[id];
         let size = block.size;
-        if self.statistics.is_brief {
+        if self.is_brief {
             self.statistics.let_go_briefly(size);
             return;
         }
@@ -271,9 +285,13 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// The pool of `owner` that serves blocks of `size` bytes, made now if `owner` has none yet.
-    pub(crate) fn pool_for(&mut self, size: u64, owner: PoolId) -> u32 {
-        let is_small = size <= SMALL_REQUEST;
-        if owner == PoolId::DEFAULT {
+    pub(crate) fn pool_for(&mut self, size: u64, owner: MempoolId) -> u32 {
+        self.pool_of(size <= SMALL_REQUEST, owner)
+    }
+
+    /// The small or the large pool of `owner`, made now if `owner` has none yet.
+    pub(crate) fn pool_of(&mut self, is_small: bool, owner: MempoolId) -> u32 {
+        if owner == MempoolId::DEFAULT {
             return if is_small { SMALL_POOL } else { LARGE_POOL };
         }
         let known = self.pools.iter().position(|pool| pool.owner == owner && pool.is_small == is_small);
@@ -310,7 +328,7 @@ impl<D: Driver> Allocator<D> {
             self.statistics.oversize_segments.increase(1);
         }
         self.statistics.device_alloc += 1;
-        self.record(Action::SegmentAlloc, address, search.segment, search.stream);
+        self.record(SegmentAction::Allocate, address, search.segment, search.stream);
         self.blocks.insert(Block {
             address,
             size: search.segment,
@@ -325,7 +343,7 @@ impl<D: Driver> Allocator<D> {
         })
     }
 
-    pub(crate) fn record(&mut self, action: Action, address: u64, size: u64, stream: u64) {
+    pub(crate) fn record(&mut self, action: SegmentAction, address: u64, size: u64, stream: u64) {
         self.changes.push(SegmentChange { action, address, size, stream });
     }
 

@@ -4,8 +4,7 @@ use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
 use crate::block::{Block, BlockId, Use};
 use crate::driver::Driver;
 use crate::pool::Pool;
-use crate::settings::Settings;
-use crate::size::{MINIMUM_BLOCK, SMALL_REQUEST};
+use crate::size::{SMALL_REQUEST, should_split};
 
 impl<D: Driver> Allocator<D> {
     /// Best fit among the cached blocks, handed out at once, where no segment is expandable.
@@ -56,7 +55,7 @@ impl<D: Driver> Allocator<D> {
         requested: u64,
         was_split: Option<bool>,
     ) {
-        if self.statistics.is_brief {
+        if self.is_brief {
             self.statistics.hand_out_briefly(size);
             return;
         }
@@ -73,7 +72,7 @@ impl<D: Driver> Allocator<D> {
     /// would leave everything as it was: then it need not be done.
     #[inline]
     pub fn passing(&self, requested: u64) -> Option<u64> {
-        if !self.statistics.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
+        if !self.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
             return None;
         }
         let size = self.block_size(requested);
@@ -99,7 +98,7 @@ impl<D: Driver> Allocator<D> {
     pub(crate) fn return_to_cache(&mut self, id: BlockId) {
         self.blocks[id].usage = Use::Free;
         let neighbours = self.cached_neighbours(id);
-        if self.statistics.is_brief {
+        if self.is_brief {
             self.unite_in_cache(id, neighbours);
         } else {
             self.return_counted(id, neighbours);
@@ -252,16 +251,5 @@ impl<D: Driver> Allocator<D> {
             best = next;
         }
         Some(best)
-    }
-}
-
-/// Whether a block of `whole` bytes is cut for a request of `size`.
-#[inline]
-pub(crate) fn should_split(settings: &Settings, is_small: bool, whole: u64, size: u64) -> bool {
-    let rest = whole - size;
-    if is_small || settings.expandable_segments {
-        rest >= MINIMUM_BLOCK
-    } else {
-        size < settings.max_split_size && rest > SMALL_REQUEST
     }
 }

@@ -1,6 +1,6 @@
 //! What the allocator asks of CUDA: memory, and addresses for it.
 
-use crate::address_space::AddressSpace;
+use crate::address_space::{self, AddressSpace};
 
 /// CUDA, as far as the allocator sees it.
 pub trait Driver {
@@ -55,6 +55,9 @@ const KEPT_BLOCK: u64 = 4 << 20;
 const HIGHEST_HOST_ADDRESS: u64 = 1 << 61;
 
 impl SimulatedDriver {
+    /// CUDA takes address space from the operating system in multiples of this.
+    pub const CHUNK: u64 = address_space::CHUNK;
+
     /// A GPU of `capacity` bytes, and a process in which nothing else takes addresses.
     pub fn new(capacity: u64) -> SimulatedDriver {
         SimulatedDriver {

@@ -2,9 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use vramfit_trace::snapshot::Action;
-
-use crate::allocator::{Allocator, ExpandableSegment, Search};
+use crate::allocator::{Allocator, ExpandableSegment, Search, SegmentAction};
 use crate::block::{Block, BlockId, Use};
 use crate::driver::Driver;
 use crate::size::SMALL_SEGMENT;
@@ -101,7 +99,7 @@ impl<D: Driver> Allocator<D> {
         let is_small = self.pools[block.pool as usize].is_small;
         self.statistics.reserved_bytes.increase(is_small, mapped);
         self.statistics.device_alloc += 1;
-        self.record(Action::SegmentMap, block.address, mapped, block.stream);
+        self.record(SegmentAction::Map, block.address, mapped, block.stream);
         Some(())
     }
 
@@ -137,7 +135,7 @@ impl<D: Driver> Allocator<D> {
         let is_small = self.pools[block.pool as usize].is_small;
         self.statistics.reserved_bytes.decrease(is_small, end - begin);
         self.statistics.device_free += 1;
-        self.record(Action::SegmentUnmap, begin, end - begin, block.stream);
+        self.record(SegmentAction::Unmap, begin, end - begin, block.stream);
         true
     }
 

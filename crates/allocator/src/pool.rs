@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use vramfit_trace::snapshot::PoolId;
-
 use crate::block::{Block, BlockId};
 use crate::free_list::FreeList;
+use crate::mempool::MempoolId;
 
 pub(crate) use crate::free_list::SizeKey;
 
@@ -15,7 +14,7 @@ pub(crate) struct Pool {
     /// Whether it serves requests of at most 1 MiB.
     pub is_small: bool,
     /// The private pool it belongs to, or the default.
-    pub owner: PoolId,
+    pub owner: MempoolId,
     /// Cached blocks.
     pub free: FreeList,
     /// Unmapped address space of expandable segments, by stream and address.
@@ -25,7 +24,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub fn new(is_small: bool, owner: PoolId) -> Pool {
+    pub fn new(is_small: bool, owner: MempoolId) -> Pool {
         Pool { is_small, owner, free: FreeList::default(), unmapped: BTreeMap::new(), searches: 0 }
     }
 

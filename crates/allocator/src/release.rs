@@ -1,10 +1,9 @@
 //! Giving memory back: `empty_cache`, the steps before an out-of-memory error, and garbage collection.
 
-use vramfit_trace::snapshot::{Action, PoolId};
-
-use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
+use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search, SegmentAction};
 use crate::block::BlockId;
 use crate::driver::Driver;
+use crate::mempool::MempoolId;
 use crate::pool::{Pool, SizeKey};
 
 impl<D: Driver> Allocator<D> {
@@ -27,8 +26,8 @@ impl<D: Driver> Allocator<D> {
     }
 
     /// Nothing uses the private pool any more (its CUDA graph was destroyed): `empty_cache` may give it back.
-    pub fn make_freeable(&mut self, owner: PoolId) {
-        if owner != PoolId::DEFAULT && !self.freeable_pools.contains(&owner) {
+    pub fn make_freeable(&mut self, owner: MempoolId) {
+        if owner != MempoolId::DEFAULT && !self.freeable_pools.contains(&owner) {
             self.freeable_pools.push(owner);
         }
     }
@@ -60,7 +59,7 @@ impl<D: Driver> Allocator<D> {
     pub(crate) fn release_segment(&mut self, pool: u32, key: SizeKey, id: BlockId) {
         let (stream, size, address) = key;
         self.statistics.device_free += 1;
-        self.record(Action::SegmentFree, address, size, stream);
+        self.record(SegmentAction::Free, address, size, stream);
         self.driver.free(address, size);
         let is_small = self.pools[pool as usize].is_small;
         self.statistics.segment.decrease(is_small, 1);
@@ -143,22 +142,31 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
-    /// Whether the default pools hold a segment that is wholly free.
-    pub(crate) fn has_releasable_segment(&self) -> bool {
-        let default = [SMALL_POOL, LARGE_POOL].map(|pool| &self.pools[pool as usize].free);
-        default.into_iter().flat_map(|free| free.iter()).any(|(_, id)| {
-            let block = &self.blocks[id];
-            block.expandable.is_none() && !block.is_split()
-        })
-    }
-
-    /// Gives back the segment at `address`, because a recording says so. False where no wholly free segment lies there.
-    pub(crate) fn release_segment_at(&mut self, id: BlockId) -> bool {
+    /// Gives one segment back to the driver, as a recording shows it. False where no wholly free segment of this size
+    /// is at `address`.
+    pub fn release_segment_at(&mut self, address: u64, size: u64, stream: u64) -> bool {
+        let key = (stream, size, address);
+        let found = self.pools.iter().find_map(|pool| pool.free.get(key));
+        let Some(id) = found else { return false };
         let block = self.blocks[id];
-        if block.is_split() || block.usage != crate::block::Use::Free || block.expandable.is_some() {
+        if block.is_split() || block.expandable.is_some() {
             return false;
         }
-        self.release_segment(block.pool, Pool::size_key(&block), id);
+        self.release_segment(block.pool, key, id);
         true
+    }
+
+    /// Gives pages of an expandable segment back to the driver, as a recording shows it. False where these are not
+    /// exactly the whole pages of a free block.
+    pub fn unmap_at(&mut self, address: u64, size: u64, stream: u64) -> bool {
+        let end = address.saturating_add(size);
+        let large_enough = |pool: &Pool| pool.free.from((stream, size, 0)).map(|(_, id)| id).collect::<Vec<_>>();
+        let found = self.pools.iter().flat_map(large_enough).find(|&id| {
+            let block = &self.blocks[id];
+            block.expandable.is_some() && block.address <= address && block.address + block.size >= end
+        });
+        let Some(id) = found else { return false };
+        self.clear_changes();
+        self.unmap(id) && self.changes.last().is_some_and(|change| (change.address, change.size) == (address, size))
     }
 }

@@ -1,9 +1,8 @@
 //! The segments as they lie now, as a snapshot lists them.
 
-use vramfit_trace::snapshot::PoolId;
-
 use crate::allocator::Allocator;
 use crate::block::Block;
+use crate::mempool::MempoolId;
 
 /// A segment, or a mapped range of an expandable one.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ pub struct Segment {
     /// Whether it is part of an expandable segment.
     pub is_expandable: bool,
     /// The memory pool it belongs to.
-    pub pool: PoolId,
+    pub pool: MempoolId,
     /// Its blocks, by address.
     pub blocks: Vec<Block>,
 }

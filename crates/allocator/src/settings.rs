@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::size::{LARGE_SEGMENT, OWN_SEGMENT};
+use crate::constants::{LARGE_SEGMENT, OWN_SEGMENT};
 
 const MIB: u64 = 1 << 20;
 /// `roundup_power2_divisions` holds one number for each power of two from 1 MiB to 64 GiB.

@@ -1,19 +1,7 @@
-//! How sizes are rounded: the constants of `c10/core/AllocatorConfig.h` and what follows from them.
+//! How sizes are rounded, and when a block is split.
 
+pub use crate::constants::{LARGE_SEGMENT, MINIMUM_BLOCK, OWN_SEGMENT, SEGMENT_ROUNDING, SMALL_REQUEST, SMALL_SEGMENT};
 use crate::settings::Settings;
-
-/// Every block is a multiple of this, and at least this.
-pub const MINIMUM_BLOCK: u64 = 512;
-/// The largest request that the small pool serves.
-pub const SMALL_REQUEST: u64 = 1 << 20;
-/// What the small pool asks the driver for.
-pub const SMALL_SEGMENT: u64 = 2 << 20;
-/// Requests from here on get a segment of their own size instead of a shared large one.
-pub const OWN_SEGMENT: u64 = 10 << 20;
-/// Segments of their own are rounded up to this.
-pub const SEGMENT_ROUNDING: u64 = 2 << 20;
-/// What the large pool asks the driver for below [`OWN_SEGMENT`], unless set otherwise.
-pub const LARGE_SEGMENT: u64 = 20 << 20;
 
 /// The block size that serves a request of `requested` bytes.
 pub fn block_size(requested: u64, settings: &Settings) -> u64 {
@@ -56,6 +44,17 @@ pub fn segment_size(size: u64, settings: &Settings) -> u64 {
         settings.large_segment_size
     } else {
         size.div_ceil(SEGMENT_ROUNDING).saturating_mul(SEGMENT_ROUNDING)
+    }
+}
+
+/// Whether a block of `whole` bytes is cut for a request of `size`.
+#[inline]
+pub(crate) fn should_split(settings: &Settings, is_small: bool, whole: u64, size: u64) -> bool {
+    let rest = whole - size;
+    if is_small || settings.expandable_segments {
+        rest >= MINIMUM_BLOCK
+    } else {
+        size < settings.max_split_size && rest > SMALL_REQUEST
     }
 }
 

@@ -114,8 +114,6 @@ pub struct Statistics {
     pub device_alloc: u64,
     /// How often memory was given back to it.
     pub device_free: u64,
-    /// Whether of all that changes with each request only the sum of `allocated_bytes` is kept.
-    pub(crate) is_brief: bool,
 }
 
 impl Statistics {
@@ -172,6 +170,18 @@ impl Statistics {
         }
         self.oversize_allocations.reset_peak();
         self.oversize_segments.reset_peak();
+    }
+
+    /// The same current values with no history before them.
+    pub(crate) fn as_beginning(&self) -> Statistics {
+        let mut fresh = Statistics::default();
+        for ((_, fresh), (_, old)) in fresh.by_pool_mut().into_iter().zip(self.by_pool()) {
+            fresh.increase(true, old.small_pool.current);
+            fresh.increase(false, old.large_pool.current);
+        }
+        fresh.oversize_allocations.increase(self.oversize_allocations.current);
+        fresh.oversize_segments.increase(self.oversize_segments.current);
+        fresh
     }
 
     /// The statistics that are kept by pool, with PyTorch's names, in `memory_summary`'s order.

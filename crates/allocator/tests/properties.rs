@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use proptest::prelude::*;
-use vramfit_allocator::{Allocator, BlockId, Settings, SimulatedDriver, Use};
-use vramfit_trace::snapshot::PoolId;
+use vramfit_allocator::{Allocator, BlockId, MempoolId, Settings, SimulatedDriver, Use};
 
 /// One thing to do with an allocator.
 #[derive(Clone, Debug)]
@@ -88,7 +87,7 @@ fn run(
     for step in steps {
         match *step {
             Step::Allocate { size, stream, pool } => {
-                let got = allocator.allocate(size, stream, PoolId(0, pool));
+                let got = allocator.allocate(size, stream, MempoolId(0, pool));
                 addresses.push(got.ok().map(|id| allocator.block(id).address));
                 held.extend(got.ok());
             }
@@ -131,7 +130,7 @@ proptest! {
         prop_assert_eq!(allocator.statistics().active.all.current, 0);
         prop_assert_eq!(allocator.statistics().inactive_split.all.current, 0);
         prop_assert_eq!(allocator.statistics().inactive_split_bytes.all.current, 0);
-        allocator.make_freeable(PoolId(0, 7));
+        allocator.make_freeable(MempoolId(0, 7));
         allocator.empty_cache();
         prop_assert_eq!(allocator.reserved_bytes(), 0);
         prop_assert_eq!(allocator.segments().len(), 0);

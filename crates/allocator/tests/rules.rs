@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use vramfit_allocator::{Allocator, BlockId, Settings, SimulatedDriver};
-use vramfit_trace::snapshot::{Action, PoolId};
+use vramfit_allocator::{Allocator, BlockId, MempoolId, SegmentAction, Settings, SimulatedDriver};
 
 const MIB: u64 = 1 << 20;
 
@@ -13,10 +12,10 @@ fn allocator(conf: &str, cap: Option<u64>) -> Allocator<SimulatedDriver> {
 }
 
 fn take(allocator: &mut Allocator<SimulatedDriver>, size: u64) -> BlockId {
-    allocator.allocate(size, 0, PoolId::DEFAULT).unwrap()
+    allocator.allocate(size, 0, MempoolId::DEFAULT).unwrap()
 }
 
-fn actions(allocator: &mut Allocator<SimulatedDriver>) -> Vec<(Action, u64)> {
+fn actions(allocator: &mut Allocator<SimulatedDriver>) -> Vec<(SegmentAction, u64)> {
     allocator.take_changes().iter().map(|change| (change.action, change.size)).collect()
 }
 
@@ -25,7 +24,7 @@ fn small_blocks_share_a_segment_of_two_mebibytes_cut_at_512_bytes() {
     let mut allocator = allocator("", None);
     let first = take(&mut allocator, 1);
     let second = take(&mut allocator, 513);
-    assert_eq!(actions(&mut allocator), [(Action::SegmentAlloc, 2 * MIB)]);
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Allocate, 2 * MIB)]);
     let base = allocator.block(first).address;
     assert_eq!(allocator.block(first).size, 512);
     assert_eq!((allocator.block(second).address, allocator.block(second).size), (base + 512, 1024));
@@ -60,7 +59,7 @@ fn streams_do_not_share_cached_blocks() {
     let mut allocator = allocator("", None);
     let id = take(&mut allocator, 100);
     allocator.free(id);
-    allocator.allocate(100, 1, PoolId::DEFAULT).unwrap();
+    allocator.allocate(100, 1, MempoolId::DEFAULT).unwrap();
     assert_eq!(allocator.reserved_bytes(), 4 * MIB);
 }
 
@@ -91,10 +90,10 @@ fn a_refused_allocation_empties_the_cache_large_before_small_and_asks_again() {
     assert_eq!(
         actions(&mut allocator),
         [
-            (Action::SegmentFree, 20 * MIB),
-            (Action::SegmentFree, 30 * MIB),
-            (Action::SegmentFree, 2 * MIB),
-            (Action::SegmentAlloc, 50 * MIB)
+            (SegmentAction::Free, 20 * MIB),
+            (SegmentAction::Free, 30 * MIB),
+            (SegmentAction::Free, 2 * MIB),
+            (SegmentAction::Allocate, 50 * MIB)
         ]
     );
     assert_eq!(allocator.statistics().alloc_retries, 1);
@@ -107,7 +106,7 @@ fn a_segment_pinned_by_one_small_block_cannot_be_given_back() {
     allocator.free(big);
     let pin = take(&mut allocator, 2 * MIB);
     assert_eq!(allocator.block(pin).size, 2 * MIB, "it lies in the 40 MiB segment");
-    let error = allocator.allocate(50 * MIB, 0, PoolId::DEFAULT).unwrap_err();
+    let error = allocator.allocate(50 * MIB, 0, MempoolId::DEFAULT).unwrap_err();
     assert_eq!((error.segment, error.allocated, error.reserved), (50 * MIB, 2 * MIB, 40 * MIB));
     assert_eq!(allocator.statistics().ooms, 1);
 }
@@ -115,8 +114,8 @@ fn a_segment_pinned_by_one_small_block_cannot_be_given_back() {
 #[test]
 fn the_gpu_itself_may_refuse() {
     let mut allocator = Allocator::new(Settings::default(), SimulatedDriver::new(100 * MIB));
-    assert!(allocator.allocate(90 * MIB, 0, PoolId::DEFAULT).is_ok());
-    assert!(allocator.allocate(20 * MIB, 0, PoolId::DEFAULT).is_err());
+    assert!(allocator.allocate(90 * MIB, 0, MempoolId::DEFAULT).is_ok());
+    assert!(allocator.allocate(20 * MIB, 0, MempoolId::DEFAULT).is_err());
 }
 
 #[test]
@@ -145,7 +144,7 @@ fn oversize_blocks_are_given_back_just_enough() {
     take(&mut allocator, 100 * MIB);
     assert_eq!(
         actions(&mut allocator),
-        [(Action::SegmentFree, 70 * MIB), (Action::SegmentFree, 60 * MIB), (Action::SegmentAlloc, 100 * MIB)]
+        [(SegmentAction::Free, 70 * MIB), (SegmentAction::Free, 60 * MIB), (SegmentAction::Allocate, 100 * MIB)]
     );
     assert_eq!(allocator.statistics().alloc_retries, 0);
 }
@@ -164,7 +163,7 @@ fn garbage_collection_gives_back_what_has_been_idle_longest_and_only_under_a_cap
         allocator.free(young);
         allocator.take_changes();
         take(&mut allocator, 120 * MIB);
-        let freed = actions(&mut allocator).iter().filter(|change| change.0 == Action::SegmentFree).count();
+        let freed = actions(&mut allocator).iter().filter(|change| change.0 == SegmentAction::Free).count();
         assert_eq!(freed, expected);
     }
 }
@@ -173,12 +172,12 @@ fn garbage_collection_gives_back_what_has_been_idle_longest_and_only_under_a_cap
 fn an_expandable_segment_grows_by_pages_and_cuts_at_512_bytes_in_both_pools() {
     let mut allocator = allocator("expandable_segments:True", None);
     let first = take(&mut allocator, 11 * MIB);
-    assert_eq!(actions(&mut allocator), [(Action::SegmentMap, 20 * MIB)]);
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Map, 20 * MIB)]);
     assert_eq!(allocator.block(first).size, 11 * MIB, "no tail");
     take(&mut allocator, 30 * MIB);
-    assert_eq!(actions(&mut allocator), [(Action::SegmentMap, 40 * MIB)], "21 MiB more are needed, two pages");
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Map, 40 * MIB)], "21 MiB more are needed, two pages");
     take(&mut allocator, 100);
-    assert_eq!(actions(&mut allocator), [(Action::SegmentMap, 2 * MIB)], "the small pool has its own");
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Map, 2 * MIB)], "the small pool has its own");
     assert_eq!(allocator.statistics().segment.all.current, 0);
     assert_eq!(allocator.segments().len(), 2);
 }
@@ -191,16 +190,16 @@ fn emptying_the_cache_unmaps_whole_free_pages_only() {
     allocator.free(first);
     actions(&mut allocator);
     allocator.empty_cache();
-    assert_eq!(actions(&mut allocator), [(Action::SegmentUnmap, 20 * MIB)]);
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Unmap, 20 * MIB)]);
     take(&mut allocator, 15 * MIB);
-    assert_eq!(actions(&mut allocator), [(Action::SegmentMap, 20 * MIB)], "the gap is filled again");
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Map, 20 * MIB)], "the gap is filled again");
     allocator.free(second);
 }
 
 #[test]
 fn a_private_pool_is_separate_and_kept_until_nothing_uses_it() {
     let mut allocator = allocator("", None);
-    let pool = PoolId(0, 5);
+    let pool = MempoolId(0, 5);
     let id = allocator.allocate(20 * MIB, 0, pool).unwrap();
     allocator.free(id);
     take(&mut allocator, 20 * MIB);

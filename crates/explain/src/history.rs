@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use vramfit_allocator::replay::{FaithfulReplay, RecordedReplay};
 use vramfit_allocator::{Segment, Settings};
+use vramfit_replay::{FaithfulReplay, RecordedReplay};
 use vramfit_trace::snapshot::{Action, BlockState, Device, PoolId, StackId};
 use vramfit_trace::start::Start;
 

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use vramfit_allocator::replay::{RecordedReplay, Totals, WhatIf};
+use vramfit_replay::{RecordedReplay, Totals, WhatIf};
 use vramfit_trace::snapshot::{Action, Device};
 
 use crate::out_of_memory::{DeviceMemory, message};

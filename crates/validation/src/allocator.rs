@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use vramfit_allocator::Settings;
-use vramfit_allocator::replay::{RecordedReplay, WhatIf, recorded_settings, replay_recorded, replay_with};
+use vramfit_replay::{RecordedReplay, WhatIf, recorded_settings, replay_recorded, replay_with};
 use vramfit_trace::snapshot::Device;
 
 use crate::recordings::{Peaks, Recording, Result, Run, names, peaks};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vramfit_trace::snapshot::Action;
+use vramfit_allocator::SegmentAction;
 
 use crate::estimate::simulate;
 use crate::measured::{measured, trace};
@@ -24,7 +24,7 @@ pub fn page(name: &str) -> Result<String, String> {
     let taken = recorded.actions.chars().enumerate().filter(|(_, action)| *action == 'S');
     let real: Vec<Segment> = taken.map(|(index, _)| (recorded.addresses[index], recorded.sizes[index])).collect();
     let simulated: Vec<Segment> = simulate(case, |_, run| {
-        let taken = run.segments.iter().filter(|(_, change)| change.action == Action::SegmentAlloc);
+        let taken = run.segments.iter().filter(|(_, change)| change.action == SegmentAction::Allocate);
         taken.map(|(_, change)| (change.address / 512, change.size)).collect()
     })?;
     let mut text = String::from("        size MiB   recorded at  simulated at  (MiB from the first)\n");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use vramfit_allocator::Settings;
-use vramfit_allocator::replay::first_stray;
+use vramfit_replay::first_stray;
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::out_of_memory::{DeviceMemory, message};
 use vramfit_validation::allocator::{answers, device, faithful, what_if};

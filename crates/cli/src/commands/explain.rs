@@ -1,7 +1,7 @@
 //! `vramfit explain`: the verdict on a recorded run.
 
-use vramfit_allocator::replay::recorded_settings;
 use vramfit_explain::explain;
+use vramfit_replay::recorded_settings;
 use vramfit_report::explain::{ExplainReport, page, text};
 
 use crate::Verdict;

@@ -1,7 +1,7 @@
 //! `vramfit replay`: a recording through the allocator.
 
 use vramfit_allocator::Settings;
-use vramfit_allocator::replay::{recorded_settings, replay_recorded, replay_with};
+use vramfit_replay::{recorded_settings, replay_recorded, replay_with};
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::replay::ReplayReport;
 

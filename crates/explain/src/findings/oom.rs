@@ -1,8 +1,7 @@
 //! Out of memory: what was asked for, what there was, and what would have let it through.
 
-use vramfit_allocator::replay::WhatIf;
 use vramfit_allocator::size::segment_size;
-use vramfit_trace::request::BEFORE_FIRST_EVENT;
+use vramfit_replay::{BEFORE_FIRST_EVENT, WhatIf};
 use vramfit_trace::snapshot::{Action, Event};
 
 use super::pinned::Pinned;

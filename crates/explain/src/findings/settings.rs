@@ -1,7 +1,7 @@
 //! Other allocator settings, tried by replaying the recording under them.
 
 use vramfit_allocator::Settings;
-use vramfit_allocator::replay::{WhatIf, replay_with};
+use vramfit_replay::{WhatIf, replay_with};
 use vramfit_trace::snapshot::Device;
 
 const MIB: u64 = 1 << 20;

@@ -5,7 +5,9 @@ mod training;
 
 use std::collections::HashMap;
 
-use vramfit_allocator::{Allocator, Block, BlockId, Settings, SimulatedDriver, Use};
+use vramfit_allocator::{
+    Allocator, Block, BlockId, MempoolId, SegmentAction, SegmentChange, Settings, SimulatedDriver, Use,
+};
 use vramfit_trace::snapshot::{
     Action, Block as RecordedBlock, BlockState, Device, Event, Frame, PoolId, Segment, Snapshot, StackId, StringId,
 };
@@ -73,9 +75,9 @@ impl Program {
 
     /// Asks for memory; a refusal is recorded.
     pub fn try_allocate(&mut self, size: u64, stack: StackId) -> Option<Held> {
-        let served = self.allocator.allocate(size, 0, PoolId::DEFAULT);
+        let served = self.allocator.allocate(size, 0, MempoolId::DEFAULT);
         for change in self.allocator.take_changes() {
-            self.record(change.action, change.address, change.size, stack);
+            self.record_segment(change, stack);
         }
         match served {
             Ok(id) => {
@@ -113,13 +115,23 @@ impl Program {
     pub fn empty_cache(&mut self) {
         self.allocator.empty_cache();
         for change in self.allocator.take_changes() {
-            self.record(change.action, change.address, change.size, StackId::NONE);
+            self.record_segment(change, StackId::NONE);
         }
     }
 
     /// Forgets the events so far, as a recording that is switched on only now does.
     pub fn start_recording(&mut self) {
         self.events.clear();
+    }
+
+    fn record_segment(&mut self, change: SegmentChange, stack: StackId) {
+        let action = match change.action {
+            SegmentAction::Allocate => Action::SegmentAlloc,
+            SegmentAction::Free => Action::SegmentFree,
+            SegmentAction::Map => Action::SegmentMap,
+            SegmentAction::Unmap => Action::SegmentUnmap,
+        };
+        self.record(action, change.address, change.size, stack);
     }
 
     fn record(&mut self, action: Action, address: u64, size: u64, stack: StackId) {

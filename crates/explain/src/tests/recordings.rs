@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vramfit_allocator::replay::recorded_settings;
+use vramfit_replay::recorded_settings;
 use vramfit_trace::read::read_file;
 use vramfit_trace::snapshot::{Snapshot, StackId};
 

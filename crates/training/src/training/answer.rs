@@ -3,8 +3,7 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
-use vramfit_allocator::{Allocator, Block, BlockId, SegmentChange, Settings, SimulatedDriver};
-use vramfit_trace::snapshot::PoolId;
+use vramfit_allocator::{Allocator, Block, BlockId, MempoolId, SegmentChange, Settings, SimulatedDriver};
 
 use super::program::{Mark, Program, Round};
 use super::report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
@@ -341,7 +340,7 @@ impl<'p> Gpu<'p> {
                 self.place = place;
                 let block = match plan {
                     Some(plan) => self.allocate_workspace(bytes, plan),
-                    None => match self.allocator.allocate(bytes, 0, PoolId::DEFAULT) {
+                    None => match self.allocator.allocate(bytes, 0, MempoolId::DEFAULT) {
                         Ok(block) => Some(block),
                         Err(error) => {
                             self.failure = Some(Failure { error, place });
@@ -393,7 +392,7 @@ impl<'p> Gpu<'p> {
                 0 => bytes,
                 gone_on => *lesser.get(gone_on - 1)?,
             };
-            match if wanted > 0 { self.allocator.allocate(wanted, 0, PoolId::DEFAULT).ok() } else { None } {
+            match if wanted > 0 { self.allocator.allocate(wanted, 0, MempoolId::DEFAULT).ok() } else { None } {
                 Some(block) => return Some(block),
                 None => self.fallbacks[number] += 1,
             }

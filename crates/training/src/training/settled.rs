@@ -5,8 +5,8 @@
 //! the step before, and no segment has come or gone since, the step goes as that one did; what is left to see is that the
 //! small pool does without the driver again, unless all lies there as it did too. The same holds for micro-batches.
 
+use vramfit_allocator::MempoolId;
 use vramfit_allocator::size::SMALL_REQUEST;
-use vramfit_trace::snapshot::PoolId;
 
 use super::answer::{Course, Gpu, Held};
 use super::program::{Repeat, Round};
@@ -168,7 +168,7 @@ impl Gpu<'_> {
                         left = after;
                         continue;
                     }
-                    let Some(block) = self.allocator.allocate_cached(bytes, 0, PoolId::DEFAULT) else {
+                    let Some(block) = self.allocator.allocate_cached(bytes, 0, MempoolId::DEFAULT) else {
                         self.is_right = false;
                         return;
                     };

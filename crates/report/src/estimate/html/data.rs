@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use vramfit_allocator::SegmentAction;
 use vramfit_eager::memory::{Category, Entry};
 use vramfit_graph::bind::Bound;
-use vramfit_trace::snapshot::Action;
 use vramfit_training::training::{Phase, Run};
 
 use super::super::category_name;
@@ -90,12 +90,12 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     compress(&columns.finish(head(run, &tables)))
 }
 
-fn segment_kind(action: Action) -> u64 {
+fn segment_kind(action: SegmentAction) -> u64 {
     match action {
-        Action::SegmentFree => 1,
-        Action::SegmentMap => 2,
-        Action::SegmentUnmap => 3,
-        _ => 0,
+        SegmentAction::Allocate => 0,
+        SegmentAction::Free => 1,
+        SegmentAction::Map => 2,
+        SegmentAction::Unmap => 3,
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use vramfit_trace::request::judge_release;
-use vramfit_trace::snapshot::{Action, Device, Event};
+use vramfit_allocator::{Allocator, BlockId, PendingFree, SegmentChange, Settings};
+use vramfit_trace::snapshot::{Action, Device};
 
-use super::recorded_driver::{Gain, RecordedDriver};
-use crate::allocator::{Allocator, PendingFree, SegmentChange};
-use crate::block::BlockId;
-use crate::settings::Settings;
+use crate::convert::{mempool, segment_change};
+use crate::recorded_driver::{Gain, RecordedDriver};
+use crate::request::judge_release;
 
 /// Where a prediction first strayed from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
     for (index, event) in device.events.iter().enumerate() {
         match event.action {
             Action::Alloc | Action::Oom => {
-                let got = allocator.allocate(event.size, event.stream, event.pool);
+                let got = allocator.allocate(event.size, event.stream, mempool(event.pool));
                 let predicted = allocator.take_changes();
                 let is_as_recorded = match got {
                     Ok(id) => {
@@ -68,7 +67,7 @@ pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
                 }
             }
             Action::Snapshot => {}
-            Action::SegmentAlloc | Action::SegmentMap => recorded.push(change(event)),
+            Action::SegmentAlloc | Action::SegmentMap => recorded.extend(segment_change(event)),
             Action::SegmentFree | Action::SegmentUnmap => {
                 if index >= judged_until {
                     let (is_by_program, end) = judge_release(device, index);
@@ -77,13 +76,9 @@ pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
                         allocator.empty_cache();
                     }
                 }
-                recorded.push(change(event));
+                recorded.extend(segment_change(event));
             }
         }
     }
     None
-}
-
-fn change(event: &Event) -> SegmentChange {
-    SegmentChange { action: event.action, address: event.address, size: event.size, stream: event.stream }
 }

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
+use vramfit_allocator::{Allocator, Use};
 use vramfit_trace::snapshot::{BlockState, Device};
-
-use crate::allocator::Allocator;
-use crate::block::Use;
 
 /// One difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,11 @@
 //! The same requests under other settings: what would have happened instead.
 
-use vramfit_trace::request::{BEFORE_FIRST_EVENT, Request, Trace};
+use vramfit_allocator::{Allocator, BlockId, OutOfMemory, PendingFree, Settings, SimulatedDriver, Statistics};
 use vramfit_trace::snapshot::{Action, Device};
 use vramfit_trace::start::Start;
 
-use super::Totals;
-use crate::address_space::CHUNK;
-use crate::allocator::{Allocator, OutOfMemory, PendingFree};
-use crate::block::BlockId;
-use crate::driver::{Driver, SimulatedDriver};
-use crate::settings::Settings;
-use crate::statistics::Statistics;
+use crate::request::{BEFORE_FIRST_EVENT, Request, Trace};
+use crate::totals::Totals;
 
 /// What a what-if replay found.
 #[derive(Clone, Debug)]
@@ -55,7 +50,7 @@ pub fn replay_with(device: &Device, settings: Settings, capacity: u64) -> WhatIf
     let trace = Trace::of(device, &Start::of(device));
     let mut rooms = rooms(device).into_iter().peekable();
     let allocator = Allocator::new(settings, SimulatedDriver::new(capacity));
-    replay_telling(&trace, allocator, |driver, event| {
+    replay_requests(&trace, allocator, |driver, event| {
         while let Some(room) = rooms.next_if(|room| event != BEFORE_FIRST_EVENT && room.event <= event) {
             driver.reveal(room.begin, room.end);
         }
@@ -92,24 +87,24 @@ fn rooms(device: &Device) -> Vec<Room> {
         let row = rows.partition_point(|row| row.0 <= begin).checked_sub(1).map(|index| rows[index]);
         let end = row.map_or(end, |row| row.1);
         let next = rows.get(rows.partition_point(|row| row.0 <= begin)).map_or(u64::MAX, |row| row.0);
-        Room { event, begin, end: end.next_multiple_of(CHUNK).min(next) }
+        Room { event, begin, end: end.next_multiple_of(SimulatedDriver::CHUNK).min(next) }
     };
     gains.into_iter().map(room).collect()
 }
 
 /// Feeds `trace` to `allocator`, until the end or until an allocation fails that the recording shows as served.
-pub fn replay_under<D: Driver>(trace: &Trace, allocator: Allocator<D>) -> WhatIf {
-    replay_telling(trace, allocator, |_, _| {})
-}
-
-/// The same; before each request the driver is told of the event it comes from.
-fn replay_telling<D: Driver>(trace: &Trace, mut allocator: Allocator<D>, mut tell: impl FnMut(&mut D, u32)) -> WhatIf {
+/// `reveal` prepares the driver for each request, by the event that the request comes from.
+fn replay_requests(
+    trace: &Trace,
+    mut allocator: Allocator<SimulatedDriver>,
+    mut reveal: impl FnMut(&mut SimulatedDriver, u32),
+) -> WhatIf {
     let mut places = vec![Place::Nowhere; trace.allocations as usize];
     let mut failure = None;
     let mut refusals = Vec::new();
     let mut at_peak = allocator.statistics().clone();
     for (index, request) in trace.requests.iter().enumerate() {
-        tell(allocator.driver(), trace.events[index]);
+        reveal(allocator.driver(), trace.events[index]);
         match *request {
             Request::Allocate { id, size, stream, pool } => match allocator.allocate(size, stream, pool) {
                 Ok(block) => places[id.0 as usize] = Place::Held(block),

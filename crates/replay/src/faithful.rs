@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 
-use vramfit_trace::request::judge_release;
+use vramfit_allocator::size::SMALL_SEGMENT;
+use vramfit_allocator::{Allocator, Block, BlockId, MempoolId, PendingFree, Segment, Settings, Statistics, Use};
 use vramfit_trace::snapshot::{Action, Device, Event};
 use vramfit_trace::start::Start;
 
-use super::Totals;
-use super::compare::{Mismatch, MismatchKind, compare_layout};
-use super::recorded_driver::{Gain, RecordedDriver};
-use crate::allocator::{Allocator, PendingFree};
-use crate::block::BlockId;
-use crate::settings::Settings;
-use crate::size::SMALL_SEGMENT;
-use crate::statistics::Statistics;
+use crate::convert::mempool;
+use crate::initial_layout::{Restored, restore};
+use crate::mismatch::{Mismatch, MismatchKind, compare_layout};
+use crate::recorded_driver::{Gain, RecordedDriver};
+use crate::request::judge_release;
+use crate::totals::Totals;
 
 /// How many mismatches are kept with their details; all are counted.
 const KEPT_MISMATCHES: usize = 100;
@@ -81,6 +80,8 @@ pub struct FaithfulReplay<'a> {
     pending: HashMap<u64, PendingFree>,
     recorded_reserved: u64,
     recorded_peak_reserved: u64,
+    /// How often the recording shows that the whole cache was given back before the driver was asked again.
+    recorded_retries: u64,
     releases: Releases,
     result: RecordedReplay,
 }
@@ -90,8 +91,7 @@ impl<'a> FaithfulReplay<'a> {
     pub fn new(device: &'a Device, settings: &Settings, start: &Start) -> FaithfulReplay<'a> {
         // What the recording shows was decided by a cap that it does not tell; its releases are input here.
         let settings = Settings { cap: None, ..settings.clone() };
-        let mut allocator = Allocator::new(settings, RecordedDriver::new());
-        let (live, pending) = super::restore::restore(&mut allocator, device, start);
+        let Restored { allocator, live, pending } = restore(settings, device, start);
         let totals = Totals::default();
         let statistics = allocator.statistics().clone();
         let result = RecordedReplay {
@@ -114,6 +114,7 @@ impl<'a> FaithfulReplay<'a> {
             pending,
             recorded_reserved: reserved,
             recorded_peak_reserved: reserved,
+            recorded_retries: 0,
             releases: Releases::default(),
             result,
         }
@@ -130,18 +131,28 @@ impl<'a> FaithfulReplay<'a> {
         Some(index)
     }
 
-    /// The numbers as they are now.
-    pub fn statistics(&self) -> &Statistics {
-        self.allocator.statistics()
+    /// The allocator's statistics, with the retries and failures of the recording: the recorded driver refuses nothing,
+    /// so the allocator itself counts none.
+    fn statistics(&self) -> Statistics {
+        let ooms = self.result.ooms.len() as u64;
+        Statistics { ooms, alloc_retries: self.recorded_retries, ..self.allocator.statistics().clone() }
     }
 
-    /// The segments as they lie now.
-    pub fn segments(&self) -> Vec<crate::segments::Segment> {
+    /// Whether the default pools hold a segment that is wholly free.
+    fn has_releasable_segment(&self) -> bool {
+        self.allocator.segments().iter().any(|segment| {
+            let is_free = segment.blocks.iter().all(|block| block.usage == Use::Free);
+            is_free && segment.pool == MempoolId::DEFAULT && !segment.is_expandable
+        })
+    }
+
+    /// The segments as they are now.
+    pub fn segments(&self) -> Vec<Segment> {
         self.allocator.segments()
     }
 
     /// The block that the program holds at a recorded address now.
-    pub fn held_at(&self, address: u64) -> Option<&crate::block::Block> {
+    pub fn held_at(&self, address: u64) -> Option<&Block> {
         self.live.get(&address).map(|&id| self.allocator.block(id))
     }
 
@@ -151,19 +162,19 @@ impl<'a> FaithfulReplay<'a> {
             Action::SegmentAlloc | Action::SegmentMap => {
                 self.recorded_reserved = self.recorded_reserved.saturating_add(event.size);
                 self.recorded_peak_reserved = self.recorded_peak_reserved.max(self.recorded_reserved);
-                self.allocator.driver.gains.push_back(Gain { address: event.address, size: event.size });
+                self.allocator.driver().gains.push_back(Gain { address: event.address, size: event.size });
             }
             Action::SegmentFree => {
                 self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
                 self.releases.note(self.device, index);
-                if !self.allocator.release_recorded_segment(&event) {
+                if !self.allocator.release_segment_at(event.address, event.size, event.stream) {
                     self.report(index, MismatchKind::Release { address: event.address, size: event.size });
                 }
             }
             Action::SegmentUnmap => {
                 self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
                 self.releases.note(self.device, index);
-                if !self.allocator.unmap_recorded(&event) {
+                if !self.allocator.unmap_at(event.address, event.size, event.stream) {
                     self.report(index, MismatchKind::Release { address: event.address, size: event.size });
                 }
             }
@@ -175,8 +186,7 @@ impl<'a> FaithfulReplay<'a> {
                 }
             }
             Action::Oom => {
-                self.allocator.statistics.ooms += 1;
-                self.allocator.statistics.alloc_retries += 1;
+                self.recorded_retries += 1;
                 self.releases.are_by_allocation = false;
                 self.result.ooms.push(index);
             }
@@ -186,17 +196,17 @@ impl<'a> FaithfulReplay<'a> {
 
     fn allocate(&mut self, index: usize, event: &Event) {
         let releases = std::mem::take(&mut self.releases.are_by_allocation);
-        let may_be_garbage = self.allocator.settings.garbage_collection_threshold > 0.0 && !self.releases.have_small;
-        if releases && !may_be_garbage && !self.allocator.has_releasable_segment() {
-            self.allocator.statistics.alloc_retries += 1;
+        let may_be_garbage = self.allocator.settings().garbage_collection_threshold > 0.0 && !self.releases.have_small;
+        if releases && !may_be_garbage && !self.has_releasable_segment() {
+            self.recorded_retries += 1;
         }
-        let invented = self.allocator.driver.invented;
+        let invented = self.allocator.driver().invented;
         // A recorded driver refuses nothing and there is no cap, so an allocation always succeeds.
-        let Ok(id) = self.allocator.allocate(event.size, event.stream, event.pool) else { return };
-        if self.allocator.driver.invented > invented {
+        let Ok(id) = self.allocator.allocate(event.size, event.stream, mempool(event.pool)) else { return };
+        if self.allocator.driver().invented > invented {
             self.report(index, MismatchKind::ExtraSegment);
         }
-        while let Some(gain) = self.allocator.driver.gains.pop_front() {
+        while let Some(gain) = self.allocator.driver().gains.pop_front() {
             self.report(index, MismatchKind::MissingSegment { address: gain.address, size: gain.size });
         }
         let replayed = self.allocator.block(id).address;
@@ -204,11 +214,11 @@ impl<'a> FaithfulReplay<'a> {
             self.report(index, MismatchKind::Address { recorded: event.address, replayed });
         }
         self.live.insert(event.address, id);
-        let allocated = self.allocator.statistics.allocated_bytes.all;
+        let allocated = self.allocator.statistics().allocated_bytes.all;
         if allocated.current == allocated.peak
             && allocated.peak > self.result.statistics_at_peak.allocated_bytes.all.peak
         {
-            self.result.statistics_at_peak = self.allocator.statistics.clone();
+            self.result.statistics_at_peak = self.statistics();
             self.result.peak_event = Some(index);
         }
         self.allocator.clear_changes();
@@ -243,7 +253,7 @@ impl<'a> FaithfulReplay<'a> {
         for mismatch in compare_layout(self.device, &self.allocator) {
             self.keep(mismatch);
         }
-        let statistics = self.allocator.statistics().clone();
+        let statistics = self.statistics();
         self.result.replayed = Totals {
             peak_allocated: statistics.allocated_bytes.all.peak,
             peak_reserved: statistics.reserved_bytes.all.peak,

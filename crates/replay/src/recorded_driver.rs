@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::driver::Driver;
+use vramfit_allocator::Driver;
 
 /// Where segments are put that the recording does not have: no GPU's address space reaches there.
 const INVENTED_ADDRESSES: u64 = 1 << 60;

@@ -1,8 +1,7 @@
 //! The settings a recording was made under, as its `allocator_settings` tell them.
 
+use vramfit_allocator::{Settings, SettingsError};
 use vramfit_trace::snapshot::{Setting, Snapshot};
-
-use crate::settings::{Settings, SettingsError};
 
 /// Reads `allocator_settings`. The text of the environment variable is taken first, where the recording has it; the
 /// single values complete it.

@@ -5,8 +5,11 @@
 
 use std::collections::HashMap;
 
-use crate::snapshot::{Action, Device, PoolId};
-use crate::start::Start;
+use vramfit_allocator::MempoolId;
+use vramfit_trace::snapshot::{Action, Device};
+use vramfit_trace::start::Start;
+
+use crate::convert::mempool;
 
 /// The number of an allocation within a [`Trace`], counted from 0 in order of first appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,7 +27,7 @@ pub enum Request {
         /// The stream.
         stream: u64,
         /// The pool.
-        pool: PoolId,
+        pool: MempoolId,
     },
     /// Memory is let go of, and nothing else uses it.
     Free {
@@ -50,7 +53,7 @@ pub enum Request {
         /// The stream.
         stream: u64,
         /// The pool.
-        pool: PoolId,
+        pool: MempoolId,
     },
 }
 
@@ -74,7 +77,13 @@ impl Trace {
         let mut builder = Builder::default();
         for segment in &start.segments {
             for block in &segment.blocks {
-                builder.allocate(BEFORE_FIRST_EVENT, block.address, block.requested, segment.stream, segment.pool);
+                builder.allocate(
+                    BEFORE_FIRST_EVENT,
+                    block.address,
+                    block.requested,
+                    segment.stream,
+                    mempool(segment.pool),
+                );
                 if block.is_pending {
                     builder.free(BEFORE_FIRST_EVENT, block.address, false);
                 }
@@ -85,7 +94,7 @@ impl Trace {
             let number = u32::try_from(index).unwrap_or(BEFORE_FIRST_EVENT);
             match event.action {
                 Action::Alloc => {
-                    builder.allocate(number, event.address, event.size, event.stream, event.pool);
+                    builder.allocate(number, event.address, event.size, event.stream, mempool(event.pool));
                 }
                 Action::FreeRequested => {
                     let next = device.events.get(index + 1);
@@ -102,7 +111,8 @@ impl Trace {
                     }
                 }
                 Action::Oom => {
-                    let refused = Request::Refused { size: event.size, stream: event.stream, pool: event.pool };
+                    let refused =
+                        Request::Refused { size: event.size, stream: event.stream, pool: mempool(event.pool) };
                     builder.push(refused, number);
                 }
                 _ => {}
@@ -148,7 +158,7 @@ impl Builder {
         self.trace.events.push(event);
     }
 
-    fn allocate(&mut self, event: u32, address: u64, size: u64, stream: u64, pool: PoolId) {
+    fn allocate(&mut self, event: u32, address: u64, size: u64, stream: u64, pool: MempoolId) {
         let id = AllocationId(self.trace.allocations);
         self.trace.allocations += 1;
         self.live.insert(address, id);
