@@ -18,7 +18,7 @@ fn code(section: &str) -> String {
 
 #[test]
 fn pages_have_the_same_headings_in_the_same_order() {
-    for rule in &RULES {
+    for rule in RULES {
         assert!(rule.page.starts_with(&format!("# {}: {}\n", rule.code, rule.summary)), "{}", rule.code);
         let found: Vec<&str> = rule.page.lines().filter(|line| line.starts_with("## ")).collect();
         assert_eq!(found, HEADINGS, "{}", rule.code);
@@ -27,7 +27,7 @@ fn pages_have_the_same_headings_in_the_same_order() {
 
 #[test]
 fn examples_are_found_and_fixes_are_clean() {
-    for rule in &RULES {
+    for rule in RULES {
         let selection = Selection::new(Some(&[rule.code.to_string()]), &[]).unwrap();
         let example = check(&Document::script(code(section(rule.page, "## Example"))), &selection);
         assert_eq!(example.findings.len(), 1, "{}: the example", rule.code);
@@ -36,4 +36,18 @@ fn examples_are_found_and_fixes_are_clean() {
         assert!(check(&fixed, &selection).findings.is_empty(), "{}: the fix", rule.code);
         assert!(check(&fixed, &everything).findings.is_empty(), "{}: the fix has other findings", rule.code);
     }
+}
+
+#[test]
+fn the_overview_lists_every_rule_with_its_summary_and_default() {
+    let overview = include_str!("../../../docs/lint/README.md");
+    let rows: Vec<&str> = overview.lines().filter(|line| line.starts_with("| [VF")).collect();
+    let expected: Vec<String> = RULES
+        .iter()
+        .map(|rule| {
+            let default = if rule.is_default { "on" } else { "off" };
+            format!("| [{code}]({code}.md) | {} | {default} |", rule.summary, code = rule.code)
+        })
+        .collect();
+    assert_eq!(rows, expected);
 }
