@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use vramfit_monitor::feed::Feed;
+use vramfit_monitor::platform::NoDriver;
 use vramfit_monitor::recording::{self, Recorder, Recording};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::{Cpu, Limits, Sampler};
-use vramfit_monitor::source::NoDriver;
 
 use crate::arguments::monitor::Machine;
 use crate::failure::{Failure, warn};

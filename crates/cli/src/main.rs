@@ -11,6 +11,7 @@ mod interrupt;
 mod known_gpus;
 mod platform;
 mod snapshot_file;
+mod web_server;
 mod whole_file;
 
 use std::process::ExitCode;

@@ -73,7 +73,7 @@ fn every_rule_has_cases_that_are_found_and_cases_that_are_not() {
         let counts = counts.entry(file.clone()).or_default();
         if expected(source).iter().any(|(_, code)| *code == file) { counts.0 += 1 } else { counts.1 += 1 }
     }
-    for rule in &vramfit_lint::rules::RULES {
+    for rule in vramfit_lint::rules::RULES {
         let (found, clean) = counts.get(rule.code).copied().unwrap_or_default();
         assert!(found >= 2 && clean >= 2, "{}: {found} found, {clean} clean", rule.code);
     }

@@ -1,4 +1,4 @@
-//! Puts one GPU's answers together, checks them and gives each missing one its reason.
+//! Assembles one GPU's answers, checks them and gives each missing one its reason.
 
 use std::collections::HashMap;
 
@@ -8,36 +8,36 @@ use crate::question::{Answer, ListedProcess, Question};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, HostProcess, Identity, Memory, Process, Use, Vendor};
 
-/// One GPU's answers, processes taken out.
-pub struct Listed {
+/// One GPU's answers, its process lists taken out.
+pub struct AnsweredGpu {
     index: usize,
     vendor: Vendor,
-    /// Source and number there.
-    pub place: (usize, usize),
+    /// Its source, and its index there.
+    pub source_gpu: (usize, usize),
     answers: HashMap<Question, Reading<Answer>>,
     compute: Reading<Vec<ListedProcess>>,
     graphics: Reading<Vec<ListedProcess>>,
 }
 
-impl Listed {
-    /// From the answers to every question.
+impl AnsweredGpu {
+    /// From the answers to all questions.
     pub fn new(
         index: usize,
         vendor: Vendor,
-        place: (usize, usize),
+        source_gpu: (usize, usize),
         mut answers: HashMap<Question, Reading<Answer>>,
-    ) -> Listed {
+    ) -> AnsweredGpu {
         let compute = take(&mut answers, Question::ComputeProcesses).and_then(Answer::processes);
         let graphics = take(&mut answers, Question::GraphicsProcesses).and_then(Answer::processes);
-        Listed { index, vendor, place, answers, compute, graphics }
+        AnsweredGpu { index, vendor, source_gpu, answers, compute, graphics }
     }
 
-    /// All processes, some twice.
+    /// The PIDs of both process lists, some twice.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.compute.iter().chain(&self.graphics).flatten().map(|process| process.pid)
     }
 
-    /// Keeps the processes of one list that are to be kept.
+    /// Removes processes from one list.
     pub fn retain(&mut self, question: Question, keep: impl Fn(u32) -> bool) {
         let list = if question == Question::ComputeProcesses { &mut self.compute } else { &mut self.graphics };
         if let Ok(list) = list {
@@ -45,7 +45,7 @@ impl Listed {
         }
     }
 
-    /// Why the GPU as a whole cannot be read, if it cannot.
+    /// Why the GPU as a whole cannot be read.
     fn unavailable(&self) -> Option<Missing> {
         let lists = [self.compute.as_ref().err(), self.graphics.as_ref().err()];
         let mut errors = self.answers.values().map(|answer| answer.as_ref().err()).chain(lists);
@@ -59,17 +59,17 @@ impl Listed {
 
 /// One GPU of a sample.
 pub fn gpu(
-    mut listed: Listed,
+    mut answered: AnsweredGpu,
     hosts: &HashMap<u32, Reading<(HostProcess, Counters)>>,
     identities: &mut HashMap<usize, Identity>,
 ) -> Gpu {
-    let index = listed.index;
-    if let Some(reason) = listed.unavailable() {
-        let mut gpu = Gpu::without_readings(index, listed.vendor, &reason);
+    let index = answered.index;
+    if let Some(reason) = answered.unavailable() {
+        let mut gpu = Gpu::without_readings(index, answered.vendor, &reason);
         gpu.last_known = identities.get(&index).cloned();
         return gpu;
     }
-    let answers = &mut listed.answers;
+    let answers = &mut answered.answers;
     let mig = take(answers, Question::Mig);
     let (is_split, mig) = match mig {
         Ok(Answer::Mig(Some(devices))) => (true, devices),
@@ -101,14 +101,14 @@ pub fn gpu(
     if let (Ok(name), Ok(uuid)) = (&name, &uuid) {
         identities.insert(index, Identity { name: name.clone(), uuid: uuid.clone() });
     }
-    let processes = merge(listed.compute, listed.graphics).map_err(because_of_mig).map(|list| {
+    let processes = merge(answered.compute, answered.graphics).map_err(because_of_mig).map(|list| {
         let process =
             |(one, usage): (ListedProcess, Use)| process(one, usage, memory.as_ref().ok(), &shares, is_split, hosts);
         list.into_iter().map(process).collect()
     });
     Gpu {
         index,
-        vendor: listed.vendor,
+        vendor: answered.vendor,
         unavailable: None,
         last_known: identities.get(&index).cloned(),
         name,
@@ -126,7 +126,7 @@ pub fn gpu(
     }
 }
 
-/// Both lists by PID, in the order of the driver. A process in both counts once, with the larger of its two figures.
+/// Merges both lists by PID, in the driver's order. A process in both counts once, with the larger of its two figures.
 fn merge(
     compute: Reading<Vec<ListedProcess>>,
     graphics: Reading<Vec<ListedProcess>>,
@@ -135,23 +135,23 @@ fn merge(
         return Err(missing.clone());
     }
     let mut merged: Vec<(ListedProcess, Use)> = Vec::new();
-    let mut places: HashMap<u32, usize> = HashMap::new();
+    let mut positions: HashMap<u32, usize> = HashMap::new();
     let both = [(compute, Use::Compute), (graphics, Use::Graphics)];
     for (list, usage) in both {
         for process in list.unwrap_or_default() {
-            match places.get(&process.pid) {
-                Some(&place) => {
-                    let known = &mut merged[place];
+            match positions.get(&process.pid) {
+                Some(&position) => {
+                    let known = &mut merged[position];
                     if known.1 != usage {
                         known.1 = Use::ComputeAndGraphics;
                         known.0.memory = larger(known.0.memory.clone(), process.memory);
                     } else {
-                        // Under MIG a process stands in the list once for each device it uses.
+                        // Under MIG a process is listed once for each device it uses.
                         known.0.memory = sum(known.0.memory.clone(), process.memory);
                     }
                 }
                 None => {
-                    places.insert(process.pid, merged.len());
+                    positions.insert(process.pid, merged.len());
                     merged.push((process, usage));
                 }
             }
@@ -187,7 +187,7 @@ fn process(
     let gpu_memory = listed.memory.and_then(|bytes| plausible::process_memory(bytes, gpu));
     let gpu_memory =
         gpu_memory.map_err(|missing| if is_split && missing == Missing::NotSupported { Missing::Mig } else { missing });
-    // A process that has not used the GPU of late has no sample.
+    // A process that has not used the GPU lately has no entry.
     let gpu_utilization = match shares {
         Ok(shares) => {
             let share = shares.iter().find(|(owner, _)| *owner == pid).map_or(0, |(_, share)| *share);

@@ -1,4 +1,4 @@
-//! Samples from a machine or from a recording, the same to whoever shows them.
+//! Samples from this machine or from a recording.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use crate::sampler::Sampler;
 
 /// Where samples come from.
 pub enum Feed {
-    /// The machine, now.
+    /// This machine, now.
     Live(Box<Sampler>),
     /// A recording.
     Recorded(Recorded),
 }
 
-/// A recording that is played.
+/// A recording being played.
 pub struct Recorded {
     samples: Vec<Sample>,
     next: usize,
-    /// Begins again at its end.
+    /// Whether it starts again at its end.
     repeats: bool,
     chosen: Option<Vec<usize>>,
 }
 
 impl Feed {
-    /// A recording that is played once, or over and over. There must be a sample in it.
+    /// Plays a recording, which must not be empty.
     pub fn recorded(samples: Vec<Sample>, repeats: bool) -> Feed {
         Feed::Recorded(Recorded { samples, next: 0, repeats, chosen: None })
     }
 
-    /// The next sample; `None` at a recording's end.
+    /// The next sample; `None` at the end of a recording.
     pub fn next_sample(&mut self) -> Option<Sample> {
         match self {
             Feed::Live(sampler) => Some(sampler.sample()),
@@ -48,7 +48,7 @@ impl Feed {
         }
     }
 
-    /// Shows these GPUs only, or all.
+    /// Restricts samples to these GPUs, in this order; `None` is all.
     pub fn choose(&mut self, gpus: Option<Vec<usize>>) {
         match self {
             Feed::Live(sampler) => sampler.choose(gpus),
@@ -56,7 +56,7 @@ impl Feed {
         }
     }
 
-    /// Why no GPU is known, where that does not mean that there is none.
+    /// Why the GPUs could not be counted, if no driver has reported a number yet.
     pub fn uncounted(&self) -> Option<&Missing> {
         match self {
             Feed::Live(sampler) => sampler.uncounted(),
@@ -64,7 +64,7 @@ impl Feed {
         }
     }
 
-    /// Calls that have not come back.
+    /// The number of driver calls that hang.
     pub fn stuck_count(&self) -> usize {
         match self {
             Feed::Live(sampler) => sampler.stuck_count(),
@@ -72,12 +72,12 @@ impl Feed {
         }
     }
 
-    /// Whether it is the machine itself, so that processes can be acted upon.
+    /// Whether samples are of this machine, so that its processes can be signalled.
     pub fn is_live(&self) -> bool {
         matches!(self, Feed::Live(_))
     }
 
-    /// How long to wait before the next sample: as it was recorded, or as asked for.
+    /// How long to wait before the next sample: `interval`, or the recorded time between the two.
     pub fn pause(&self, interval: Duration) -> Duration {
         let Feed::Recorded(recorded) = self else { return interval };
         let at = |position: usize| recorded.samples.get(position).map(|sample| sample.taken_at);

@@ -4,18 +4,18 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::sample::Sample;
 
-/// What a graph shows of a GPU at an instant; `None` where it was missing.
+/// One point of a GPU's graph; `None` where the value was missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Microseconds since 1970.
     pub at: u64,
-    /// Percent of memory in use.
+    /// Memory in use, in percent.
     pub memory: Option<f32>,
-    /// Percent of time.
+    /// Utilisation in percent.
     pub utilization: Option<f32>,
 }
 
-/// The last points of every GPU; the oldest go first.
+/// The last points of every GPU.
 #[derive(Clone, Debug)]
 pub struct History {
     length: usize,
@@ -23,7 +23,7 @@ pub struct History {
 }
 
 impl History {
-    /// At most so many points a GPU.
+    /// A history of `length` points per GPU.
     pub fn new(length: usize) -> History {
         History { length: length.max(1), by_gpu: HashMap::new() }
     }
@@ -58,7 +58,7 @@ mod tests {
     use crate::sample::{Gpu, Vendor};
 
     #[test]
-    fn only_the_last_points_stay_and_missing_ones_stay_missing() {
+    fn only_the_last_points_are_kept_and_missing_values_stay_missing() {
         let mut history = History::new(3);
         for at in 0..5 {
             let mut gpu = Gpu::without_readings(0, Vendor::Nvidia, &Missing::Lost);

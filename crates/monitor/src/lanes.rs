@@ -1,9 +1,9 @@
-//! Calls that may hang, asked with deadlines.
+//! Runs calls that may hang, with deadlines.
 //!
-//! Jobs are grouped in lanes; each lane is worked off in order on a thread of its own. A job without an answer in time
-//! is given up: its thread is left behind (nothing can stop a call inside a driver), the rest of its lane goes on on
-//! another thread, and the same job is not asked again until the call has come back. So however often one samples, no
-//! more threads hang than there are different jobs.
+//! Jobs are grouped in lanes; each lane runs in order on its own thread. A job that misses its deadline is abandoned: its
+//! thread is left behind (nothing can stop a call inside a driver), the rest of its lane continues on another thread, and
+//! the same job is not started again until its call has returned. So however often one samples, there are never more
+//! hanging threads than different jobs.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -14,30 +14,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A question that can be asked on any thread, and asked anew on another.
+/// A call that can run on any thread, and again on another.
 pub type Job<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Threads that ask, and what is stuck.
+/// The threads, and the jobs that hang.
 pub struct Lanes<K> {
     workers: HashMap<usize, Worker>,
-    /// Jobs inside their call. Between two samples these are the ones that hang.
+    /// Jobs whose call has not returned. Between two samples these are the ones that hang.
     running: Arc<Mutex<HashSet<K>>>,
 }
 
 struct Worker {
     tasks: Sender<Task>,
-    /// Set when the worker is given up: what is still queued is dropped.
+    /// Set when the worker is abandoned; its queued tasks are then skipped.
     is_abandoned: Arc<AtomicBool>,
 }
 
-/// What came of one lane.
+/// How far one lane has got.
 struct Progress<K, A> {
     jobs: Vec<(K, Job<A>)>,
     /// The first job without an answer.
     next: usize,
-    /// When it was reached.
+    /// When that job was started.
     since: Instant,
 }
 
@@ -48,11 +48,11 @@ impl<K> Default for Lanes<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Lanes<K> {
-    /// Asks everything and gives the answers that came: each job within `patience`, all before `deadline`.
-    pub fn ask<A: Send + 'static>(
+    /// Runs all lanes and returns the answers that came in time: each job within `timeout`, all before `deadline`.
+    pub fn run<A: Send + 'static>(
         &mut self,
         lanes: Vec<Vec<(K, Job<A>)>>,
-        patience: Duration,
+        timeout: Duration,
         deadline: Instant,
     ) -> HashMap<K, A> {
         let (answers, received) = mpsc::channel::<(usize, usize, A)>();
@@ -63,11 +63,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Lanes<K> {
             all.push(Progress { jobs, next: 0, since: Instant::now() });
         }
         let mut results = HashMap::new();
-        while let Some(wake) = next_wake(&all, patience, deadline) {
+        while let Some(wake) = next_wake(&all, timeout, deadline) {
             match wait(&received, wake) {
                 Ok((lane, position, answer)) => {
                     let progress = &mut all[lane];
-                    // An answer that comes after it was given up is no answer to this sample.
+                    // The answer of an abandoned job is too late for this sample.
                     if position >= progress.next {
                         results.insert(progress.jobs[position].0.clone(), answer);
                         progress.next = position + 1;
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Lanes<K> {
                 Err(RecvTimeoutError::Timeout) => {
                     let now = Instant::now();
                     for (lane, progress) in all.iter_mut().enumerate() {
-                        let is_late = now >= deadline || now >= progress.since + patience;
+                        let is_late = now >= deadline || now >= progress.since + timeout;
                         if progress.next < progress.jobs.len() && is_late {
                             self.abandon(lane);
                             progress.next += 1;
@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Lanes<K> {
         results
     }
 
-    /// How many calls have not come back.
+    /// The number of calls that have not returned.
     pub fn stuck_count(&self) -> usize {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -124,11 +124,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Lanes<K> {
                     return;
                 }
                 running.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-                // A call that panics has no answer; its thread goes on with the next.
+                // A call that panics has no answer; its thread continues with the next.
                 let answer = panic::catch_unwind(AssertUnwindSafe(|| job()));
                 running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 if let Ok(answer) = answer {
-                    // Nobody waits any more where the sample has been given up.
+                    // Nobody receives it if the deadline has passed.
                     let _ = answers.send((lane, position, answer));
                 }
             });
@@ -157,10 +157,10 @@ impl Worker {
     }
 }
 
-/// When to look again; `None` when every lane is through.
-fn next_wake<K, A>(all: &[Progress<K, A>], patience: Duration, deadline: Instant) -> Option<Instant> {
+/// The next deadline; `None` when every lane is done.
+fn next_wake<K, A>(all: &[Progress<K, A>], timeout: Duration, deadline: Instant) -> Option<Instant> {
     let waiting = all.iter().filter(|progress| progress.next < progress.jobs.len());
-    waiting.map(|progress| (progress.since + patience).min(deadline)).min()
+    waiting.map(|progress| (progress.since + timeout).min(deadline)).min()
 }
 
 fn wait<T>(received: &Receiver<T>, until: Instant) -> Result<T, RecvTimeoutError> {
@@ -199,50 +199,50 @@ mod tests {
         });
         let jobs = (0..8).map(|lane| vec![(lane, Arc::clone(&slow)), (lane + 10, quick(2))]).collect();
         let start = Instant::now();
-        let answers = lanes.ask(jobs, Duration::from_secs(2), soon());
+        let answers = lanes.run(jobs, Duration::from_secs(2), soon());
         assert_eq!(answers.len(), 16);
         assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
     }
 
     #[test]
-    fn a_hanging_job_is_given_up_and_the_rest_of_its_lane_is_answered() {
+    fn a_hanging_job_is_abandoned_and_the_rest_of_its_lane_is_answered() {
         let gate = Arc::new(Mutex::new(()));
         let closed = gate.lock().unwrap();
         let mut lanes = Lanes::default();
         let jobs = || vec![vec![(1, quick(1)), (2, hanging(&gate)), (3, quick(3))], vec![(4, quick(4))]];
-        let answers = lanes.ask(jobs(), SHORT, soon());
+        let answers = lanes.run(jobs(), SHORT, soon());
         assert_eq!(answers, HashMap::from([(1, 1), (3, 3), (4, 4)]));
         assert_eq!(lanes.stuck_count(), 1);
 
         let start = Instant::now();
-        let again = lanes.ask(jobs(), SHORT, soon());
+        let again = lanes.run(jobs(), SHORT, soon());
         assert_eq!(again.len(), 3);
-        assert!(start.elapsed() < SHORT, "a job that hangs already is not waited for again");
+        assert!(start.elapsed() < SHORT, "a job that already hangs is not waited for again");
 
         drop(closed);
         while lanes.stuck_count() > 0 {
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(lanes.ask(jobs(), SHORT, soon()).len(), 4, "once it has come back it is asked again");
+        assert_eq!(lanes.run(jobs(), SHORT, soon()).len(), 4, "once its call has returned it runs again");
     }
 
     #[test]
-    fn nothing_is_waited_for_beyond_the_deadline() {
+    fn no_job_is_waited_for_beyond_the_deadline() {
         let gate = Arc::new(Mutex::new(()));
         let _closed = gate.lock().unwrap();
         let mut lanes = Lanes::default();
         let jobs = (0..10).map(|key| (key, hanging(&gate))).collect();
         let start = Instant::now();
-        let answers = lanes.ask(vec![jobs], SHORT, start + 2 * SHORT);
+        let answers = lanes.run(vec![jobs], SHORT, start + 2 * SHORT);
         assert!(answers.is_empty());
         assert!(start.elapsed() < 4 * SHORT, "{:?}", start.elapsed());
     }
 
     #[test]
-    fn a_job_that_panics_has_no_answer_and_harms_no_other() {
+    fn a_job_that_panics_has_no_answer_and_does_not_affect_others() {
         let mut lanes = Lanes::default();
         let panics: Job<u32> = Arc::new(|| panic!("on purpose"));
-        let answers = lanes.ask(vec![vec![(1, panics), (2, quick(2))]], Duration::from_secs(20), soon());
+        let answers = lanes.run(vec![vec![(1, panics), (2, quick(2))]], Duration::from_secs(20), soon());
         assert_eq!(answers, HashMap::from([(2, 2)]));
         assert_eq!(lanes.stuck_count(), 0);
     }

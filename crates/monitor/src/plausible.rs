@@ -1,22 +1,22 @@
-//! Values that cannot be true are missing, not shown.
+//! Checks of values a driver reports: one that cannot be right is missing.
 
 use crate::reading::{Missing, Reading};
 use crate::sample::Memory;
 
-/// No GPU has a pebibyte.
-const MOST_MEMORY: u64 = 1 << 50;
+/// One pebibyte: more than any GPU has.
+const MAX_MEMORY: u64 = 1 << 50;
 
 /// A share of time: 0 to 100.
 pub fn percent(value: u32) -> Reading<u32> {
     up_to(value, 100, "%")
 }
 
-/// A fan may be driven beyond what it is specified for.
+/// A fan may exceed its specified speed.
 pub fn fan(value: u32) -> Reading<u32> {
     up_to(value, 200, "%")
 }
 
-/// Degrees Celsius that silicon survives.
+/// Degrees Celsius, up to what silicon survives.
 pub fn temperature(value: u32) -> Reading<u32> {
     up_to(value, 200, "°C")
 }
@@ -26,9 +26,9 @@ pub fn power(value: u32) -> Reading<u32> {
     up_to(value, 10_000_000, "mW")
 }
 
-/// Parts that fit into the whole.
+/// Used and free memory, each at most the total.
 pub fn memory(value: Memory) -> Reading<Memory> {
-    if value.total == 0 || value.total > MOST_MEMORY {
+    if value.total == 0 || value.total > MAX_MEMORY {
         return Err(Missing::Implausible(format!("{} bytes in total", value.total)));
     }
     if value.used > value.total || value.free > value.total {
@@ -40,14 +40,14 @@ pub fn memory(value: Memory) -> Reading<Memory> {
     Ok(value)
 }
 
-/// A process cannot hold more than there is.
+/// Memory of a process, at most that of its GPU.
 pub fn process_memory(value: u64, gpu: Option<&Memory>) -> Reading<u64> {
-    let most = gpu.map_or(MOST_MEMORY, |memory| memory.total);
-    if value > most { Err(Missing::Implausible(format!("{value} bytes"))) } else { Ok(value) }
+    let limit = gpu.map_or(MAX_MEMORY, |memory| memory.total);
+    if value > limit { Err(Missing::Implausible(format!("{value} bytes"))) } else { Ok(value) }
 }
 
-fn up_to(value: u32, most: u32, unit: &str) -> Reading<u32> {
-    if value > most { Err(Missing::Implausible(format!("{value} {unit}"))) } else { Ok(value) }
+fn up_to(value: u32, limit: u32, unit: &str) -> Reading<u32> {
+    if value > limit { Err(Missing::Implausible(format!("{value} {unit}"))) } else { Ok(value) }
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_missing_with_the_value_as_reason() {
+    fn an_impossible_value_is_missing_with_the_value_as_reason() {
         assert_eq!(percent(100), Ok(100));
         assert_eq!(percent(u32::MAX).unwrap_err().to_string(), "implausible: 4294967295 %");
         assert_eq!(temperature(201).unwrap_err().to_string(), "implausible: 201 °C");

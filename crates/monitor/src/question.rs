@@ -1,14 +1,14 @@
-//! What a source can be asked about one GPU, and what it answers.
+//! The questions about one GPU that a source answers.
 
 use crate::reading::{Missing, Reading};
 use crate::sample::{Memory, MigDevice};
 
-/// One question about one GPU: one call that may fail or hang on its own.
+/// One question about one GPU: one driver call, which may fail or hang on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
     /// The product's name.
     Name,
-    /// The identifier.
+    /// The UUID.
     Uuid,
     /// Degrees Celsius.
     Temperature,
@@ -26,9 +26,9 @@ pub enum Question {
     Power,
     /// Milliwatts.
     PowerLimit,
-    /// Processes that compute.
+    /// Processes with a compute context.
     ComputeProcesses,
-    /// Processes that draw.
+    /// Processes with a graphics context.
     GraphicsProcesses,
     /// The share of the GPU's time by process.
     ProcessUtilization,
@@ -37,7 +37,7 @@ pub enum Question {
 }
 
 impl Question {
-    /// All of them, in the order they are asked.
+    /// All questions, in the order they are asked.
     pub const ALL: [Question; 14] = [
         Question::Name,
         Question::Uuid,
@@ -54,34 +54,14 @@ impl Question {
         Question::ProcessUtilization,
         Question::Mig,
     ];
-
-    /// What gpustat's `--debug` calls it.
-    pub fn column(self) -> &'static str {
-        match self {
-            Question::Name => "name",
-            Question::Uuid => "uuid",
-            Question::Temperature => "temperature",
-            Question::FanSpeed => "fan_speed",
-            Question::Memory => "memory",
-            Question::Utilization => "utilization",
-            Question::Encoder => "utilization_enc",
-            Question::Decoder => "utilization_dec",
-            Question::Power => "power",
-            Question::PowerLimit => "power_limit",
-            Question::ComputeProcesses => "compute_processes",
-            Question::GraphicsProcesses => "graphics_processes",
-            Question::ProcessUtilization => "process_utilization",
-            Question::Mig => "mig",
-        }
-    }
 }
 
-/// An answer.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To `Name`, `Uuid`.
     Text(String),
-    /// To everything counted.
+    /// To every question with a number as its answer.
     Number(u32),
     /// To `Memory`.
     Memory(Memory),
@@ -89,16 +69,16 @@ pub enum Answer {
     Processes(Vec<ListedProcess>),
     /// To `ProcessUtilization`: percent by process.
     Shares(Vec<(u32, u32)>),
-    /// To `Mig`: `None` where it is off.
+    /// To `Mig`: `None` if it is off.
     Mig(Option<Vec<MigDevice>>),
 }
 
 /// A process as the driver lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedProcess {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// Bytes.
+    /// Bytes of GPU memory.
     pub memory: Reading<u64>,
     /// The GPU instance under MIG.
     pub gpu_instance: Option<u32>,

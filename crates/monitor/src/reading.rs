@@ -3,34 +3,34 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A value that was read, or the reason why it is missing.
+/// A value, or the reason why it is missing.
 pub type Reading<T> = Result<T, Missing>;
 
 /// Why a value is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
-    /// The GPU does not tell this.
+    /// The GPU does not report this.
     NotSupported,
-    /// A GPU that is split into MIG devices does not tell this as a whole.
+    /// A GPU that is split into MIG devices does not report this for the whole.
     Mig,
-    /// The GPU has no memory of its own.
+    /// The GPU shares main memory and has none of its own.
     UnifiedMemory,
-    /// The user may not know.
+    /// This user has no permission to read it.
     NoPermission,
-    /// The process is not to be seen from here: another PID namespace, another user's with hidepid, or WSL.
+    /// The process is not visible: another PID namespace, another user's with hidepid, or WSL.
     HiddenProcess,
-    /// The process ended while it was looked at.
+    /// The process ended while it was read.
     Ended,
     /// The GPU has fallen off the bus.
     Lost,
     /// The driver did not answer in time.
     NoAnswer,
-    /// The driver is too old to know the question.
+    /// The driver is too old for this query.
     OldDriver,
-    /// What came cannot be true.
+    /// The value cannot be right.
     Implausible(String),
-    /// It was not asked for.
+    /// It was not queried.
     NotAsked,
     /// Any other failure, in the driver's words.
     Failed(String),

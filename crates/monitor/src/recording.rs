@@ -1,14 +1,14 @@
-//! Samples in a file: a line of JSON each, after a line that says what it is.
+//! Recordings: a header line, then one line of JSON per sample.
 
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 
 use crate::sample::Sample;
 
-/// The version this program writes and reads.
+/// The format version written and read.
 const VERSION: u32 = 1;
-/// A line longer than this is no sample.
-const LONGEST_LINE: u64 = 64 << 20;
+/// Bytes of the longest line that is read as a sample.
+const MAX_LINE: u64 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -21,24 +21,24 @@ pub enum RecordingError {
     /// The file cannot be read.
     #[error("line {line}: {error}")]
     Unreadable {
-        /// Where.
+        /// The line.
         line: usize,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// It is something else.
+    /// The first line is no header.
     #[error("line 1: not a recording of vramfit: {0}")]
     NotARecording(String),
-    /// It was written by a newer program.
+    /// Another version of the format.
     #[error("line 1: version {found} of the format; this program reads version {VERSION}")]
     Version {
-        /// What it says.
+        /// The version in the header.
         found: u32,
     },
-    /// No line is a sample; the first that is none.
+    /// No line is a sample; has the first that is not.
     #[error("no sample in it; {0}")]
     Malformed(Damage),
-    /// There is nothing in it.
+    /// There are no lines after the header.
     #[error("no samples in it")]
     Empty,
 }
@@ -49,14 +49,14 @@ pub struct Recorder<W: Write> {
 }
 
 impl<W: Write> Recorder<W> {
-    /// Begins a recording.
+    /// Writes the header.
     pub fn new(mut out: W) -> std::io::Result<Recorder<W>> {
         serde_json::to_writer(&mut out, &Header { vramfit_recording: VERSION })?;
         out.write_all(b"\n")?;
         Ok(Recorder { out })
     }
 
-    /// Adds a sample; it is in the file when this returns.
+    /// Adds a sample and flushes it.
     pub fn add(&mut self, sample: &Sample) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(sample)?;
         line.push(b'\n');
@@ -65,27 +65,27 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// A recording that was read.
+/// A recording read from a file.
 #[derive(Debug)]
 pub struct Recording {
-    /// Its samples; there is at least one.
+    /// Its samples, at least one.
     pub samples: Vec<Sample>,
-    /// What could not be read and was left out.
+    /// The lines that were skipped.
     pub damage: Vec<Damage>,
 }
 
-/// A line that was left out.
+/// A line that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct Damage {
-    /// Where.
+    /// The line.
     pub line: usize,
-    /// Why.
+    /// What is wrong with it.
     pub what: String,
 }
 
-/// Reads a whole recording. Samples do not need each other, so a line that is none is left out and named: the last one
-/// of a recorder that was killed, or one that a full disk has cut short. Only a file without any sample is refused.
+/// Reads a whole recording. Samples do not depend on each other, so a damaged line (of a recorder that was killed, or on a
+/// full disk) is skipped and reported. Only a file without any sample is an error.
 pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
     let mut recording = Recording { samples: Vec::new(), damage: Vec::new() };
     let mut text = Vec::new();
@@ -94,7 +94,7 @@ pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
         match read_line(&mut input, &mut text) {
             Ok(0) => break,
             Ok(_) => {}
-            // Beyond it nothing can be read: a compressed file that was cut off, most likely.
+            // Nothing can be read beyond it; most likely a truncated compressed file.
             Err(error) if !recording.samples.is_empty() => {
                 recording.damage.push(Damage { line, what: format!("{error}; what follows is left out") });
                 break;
@@ -111,7 +111,7 @@ pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
         }
         let is_whole = text.last() == Some(&b'\n');
         let content = text.trim_ascii();
-        // Recordings that were put one after the other are one; each brings its first line.
+        // Recordings may be concatenated; each then brings its header.
         let is_header = || {
             let header: Option<Header> = serde_json::from_slice(content).ok().filter(|_| content.starts_with(b"{"));
             header.is_some_and(|header| header.vramfit_recording == VERSION)
@@ -122,8 +122,8 @@ pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
         match serde_json::from_slice(content) {
             Ok(sample) => recording.samples.push(sample),
             Err(_) if is_header() => {}
-            Err(_) if text.len() as u64 >= LONGEST_LINE => {
-                recording.damage.push(Damage { line, what: format!("longer than {} MiB", LONGEST_LINE >> 20) });
+            Err(_) if text.len() as u64 >= MAX_LINE => {
+                recording.damage.push(Damage { line, what: format!("longer than {} MiB", MAX_LINE >> 20) });
             }
             Err(_) if !is_whole => {
                 recording.damage.push(Damage { line, what: "cut off, as by a recorder that was killed".to_owned() });
@@ -138,16 +138,16 @@ pub fn read(mut input: impl BufRead) -> Result<Recording, RecordingError> {
     }
 }
 
-/// Reads a line; of one that is too long the beginning only.
+/// Reads a line; of one that is too long only the beginning.
 fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> std::io::Result<usize> {
-    let length = std::io::Read::take(&mut *input, LONGEST_LINE).read_until(b'\n', text)?;
-    if length as u64 == LONGEST_LINE && text.last() != Some(&b'\n') {
+    let length = std::io::Read::take(&mut *input, MAX_LINE).read_until(b'\n', text)?;
+    if length as u64 == MAX_LINE && text.last() != Some(&b'\n') {
         input.skip_until(b'\n')?;
     }
     Ok(length)
 }
 
-/// The parser counts lines within the line it was given.
+/// The parser's message without its line, which is always 1 here.
 fn without_line(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_its_last_line_is_cut_off_the_others_are_played_and_it_is_named() {
+    fn a_truncated_last_line_is_reported_and_the_others_are_played() {
         let bytes = written(3);
         let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
         for end in last + 1..bytes.len() - 1 {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_in_the_middle_is_left_out_and_named() {
+    fn a_bad_line_in_the_middle_is_skipped_and_reported() {
         let text = String::from_utf8(written(3)).unwrap();
         let mut lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
         for bad in [&b"{\"taken_at\":"[..], b"nonsense", b"\xff\xfe", b"{}", b"[1]", b"{\"vramfit_recording\":2}"] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_one_after_the_other_and_empty_lines_are_one_recording() {
+    fn concatenated_recordings_with_empty_lines_are_one_recording() {
         let bytes = [written(2), b"\n \n".to_vec(), written(1)].concat();
         let recording = read(bytes.as_slice()).unwrap();
         assert_eq!((times(&recording), recording.damage), (vec![0, 1, 0], vec![]));

@@ -1,28 +1,28 @@
-//! What one look at the machine has found.
+//! A sample: the state of all GPUs and their processes at one moment.
 
 use serde::{Deserialize, Serialize};
 
-use crate::pytorch::Context;
+use crate::pytorch::CudaContext;
 use crate::reading::{Missing, Reading};
 
-/// One look at all GPUs.
+/// The state of all GPUs at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When it was taken, in microseconds since 1970, UTC.
     pub taken_at: u64,
-    /// How long it took, in microseconds.
+    /// How long sampling took, in microseconds.
     pub took: u64,
     /// The machine's name.
     pub hostname: String,
     /// The version of the (first) driver.
     pub driver_version: Reading<String>,
-    /// The machine's memory in bytes.
+    /// Bytes of main memory.
     pub host_memory: Reading<u64>,
     /// The GPUs, by index.
     pub gpus: Vec<Gpu>,
 }
 
-/// Whose GPU it is.
+/// The GPU's maker, and with it the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
@@ -35,17 +35,17 @@ pub enum Vendor {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// Its number on this machine.
+    /// Its index on this machine.
     pub index: usize,
-    /// Who made it.
+    /// Its maker.
     pub vendor: Vendor,
-    /// Set where the GPU as a whole cannot be read; then every reading has this reason.
+    /// Set if the GPU as a whole cannot be read; every reading then has this reason.
     pub unavailable: Option<Missing>,
-    /// Name and identifier when it could last be read; a lost GPU keeps them.
+    /// Name and UUID when they could last be read; a lost GPU keeps them.
     pub last_known: Option<Identity>,
     /// The product's name.
     pub name: Reading<String>,
-    /// An identifier that stays over reboots.
+    /// Stays the same across reboots.
     pub uuid: Reading<String>,
     /// Degrees Celsius.
     pub temperature: Reading<u32>,
@@ -59,46 +59,46 @@ pub struct Gpu {
     pub decoder: Reading<u32>,
     /// Milliwatts drawn.
     pub power: Reading<u32>,
-    /// Milliwatts allowed.
+    /// The power limit in milliwatts.
     pub power_limit: Reading<u32>,
     /// The GPU's memory.
     pub memory: Reading<Memory>,
-    /// The devices it is split into, where MIG is on.
+    /// Its MIG devices, if MIG is on.
     pub mig: Vec<MigDevice>,
-    /// Who is on it.
+    /// The processes that use it.
     pub processes: Reading<Vec<Process>>,
 }
 
-/// What a GPU is called.
+/// A GPU's name and UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The product's name.
     pub name: String,
-    /// An identifier that stays over reboots.
+    /// Stays the same across reboots.
     pub uuid: String,
 }
 
 /// Bytes of a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// All there is.
+    /// Installed.
     pub total: u64,
     /// In use by processes.
     pub used: u64,
-    /// Left.
+    /// Not in use.
     pub free: u64,
-    /// Kept by the driver for itself.
+    /// Reserved by the driver.
     pub reserved: u64,
 }
 
-/// A part of a GPU.
+/// A MIG device, one part of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigDevice {
-    /// Its number on the GPU.
+    /// Its index on the GPU.
     pub index: u32,
     /// Its profile's name.
     pub name: Reading<String>,
-    /// Its identifier.
+    /// Its UUID.
     pub uuid: Reading<String>,
     /// Its memory.
     pub memory: Reading<Memory>,
@@ -119,9 +119,9 @@ pub enum Use {
 /// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// What it does there.
+    /// What it uses the GPU for.
     pub usage: Use,
     /// Bytes of GPU memory.
     pub gpu_memory: Reading<u64>,
@@ -129,41 +129,41 @@ pub struct Process {
     pub gpu_utilization: Reading<u32>,
     /// The MIG device it runs on, by GPU instance.
     pub gpu_instance: Option<u32>,
-    /// What the operating system says of it.
+    /// The operating system's view of it.
     pub host: Reading<HostProcess>,
 }
 
 /// A process as the operating system sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostProcess {
-    /// The parent's number.
+    /// The parent's PID.
     pub parent: u32,
-    /// The user's number, where users have one.
+    /// The user ID, on systems that have one.
     pub uid: Option<u32>,
-    /// The user's name, or number where it has none.
+    /// The user's name, or the user ID if it has none.
     pub user: String,
-    /// The kernel's one-letter state: R, S, D, Z, T …; `-` where it has none.
+    /// The kernel's one-letter state: R, S, D, Z, T …; `-` on systems without one.
     pub state: char,
-    /// When it began, by a clock of the operating system's: with the PID, its identity.
+    /// When it started, by a clock of the operating system: together with the PID this identifies it.
     pub started: u64,
-    /// The arguments; empty for a zombie or where they may not be read.
+    /// The arguments; empty for a zombie, or without permission to read them.
     pub arguments: Vec<String>,
     /// Percent of one core.
     pub cpu_percent: Reading<f64>,
-    /// Seconds over which it was measured.
+    /// Seconds over which `cpu_percent` was measured.
     pub cpu_seconds: f64,
-    /// Bytes of the machine's memory.
+    /// Bytes of main memory it uses.
     pub memory: u64,
-    /// Seconds since it began.
+    /// Seconds since it started.
     pub age: f64,
     /// The container it runs in, such as `docker:0123456789ab`.
     pub container: Option<String>,
-    /// Set where the process uses PyTorch: what of its memory is not PyTorch's.
-    pub context: Option<Context>,
+    /// Set if the process uses PyTorch: the part of its GPU memory that is CUDA context.
+    pub context: Option<CudaContext>,
 }
 
 impl Gpu {
-    /// A GPU that cannot be read: every reading has the same reason.
+    /// A GPU that cannot be read: every reading is missing for the same reason.
     pub fn without_readings(index: usize, vendor: Vendor, reason: &Missing) -> Gpu {
         Gpu {
             index,
@@ -185,25 +185,25 @@ impl Gpu {
         }
     }
 
-    /// Its name, as far as it was ever known.
+    /// Its name, or its last known one.
     pub fn known_name(&self) -> Option<&str> {
         self.name.as_deref().ok().or(self.last_known.as_ref().map(|known| known.name.as_str()))
     }
 
-    /// Its identifier, as far as it was ever known.
+    /// Its UUID, or its last known one.
     pub fn known_uuid(&self) -> Option<&str> {
         self.uuid.as_deref().ok().or(self.last_known.as_ref().map(|known| known.uuid.as_str()))
     }
 }
 
 impl Process {
-    /// The command's name without its folder; `None` for a hidden process, `?` where it has no arguments.
+    /// The program's file name; `None` for a hidden process, `?` without arguments.
     pub fn command(&self) -> Option<&str> {
         let host = self.host.as_ref().ok()?;
         Some(host.arguments.first().map_or("?", |first| first.rsplit(['/', '\\']).next().unwrap_or(first)))
     }
 
-    /// Whether the operating system does not show it from here.
+    /// Whether the operating system hides it from this user.
     pub fn is_hidden(&self) -> bool {
         self.host.is_err()
     }

@@ -1,25 +1,25 @@
-//! Takes samples: asks every source everything about every GPU, side by side and within limits.
+//! Takes samples: queries every source about every GPU, in parallel and within time limits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::assemble::{self, Listed};
+use crate::assemble::{self, AnsweredGpu};
 use crate::lanes::{Job, Lanes};
-use crate::platform;
-use crate::process::{Counters, ProcessReader};
+use crate::platform::{self, NoDriver, ProcessReader};
+use crate::process::Counters;
 use crate::question::{Answer, Question};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, HostProcess, Identity, Sample};
-use crate::source::{NoDriver, Source};
+use crate::source::{self, Source};
 
-/// How long is waited.
+/// How long to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// For one call.
     pub call: Duration,
-    /// For the drivers' part of a sample.
+    /// For all driver calls of a sample.
     pub drivers: Duration,
     /// For the whole sample.
     pub sample: Duration,
@@ -35,58 +35,58 @@ impl Default for Limits {
     }
 }
 
-/// How processor time is measured.
+/// How the CPU use of processes is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpu {
-    /// Over the time since the last sample; in the first one over the process's life.
+    /// Over the time since the last sample; in the first sample over the process's life.
     SinceLastSample,
-    /// By looking twice, this far apart.
+    /// By reading twice, this far apart.
     Twice(Duration),
 }
 
-/// Takes samples of a machine.
+/// Takes samples of this machine.
 pub struct Sampler {
     shared: Arc<Shared>,
     limits: Limits,
     cpu: Cpu,
     hostname: String,
-    drivers: Lanes<Asked>,
+    drivers: Lanes<DriverCall>,
     processes: Lanes<u32>,
     counters: HashMap<u32, Counters>,
     identities: HashMap<usize, Identity>,
     counts: Vec<usize>,
-    /// Why a driver has never told how many GPUs it has.
+    /// Why a driver did not report its number of GPUs in the last sample.
     uncounted: Option<Missing>,
     chosen: Option<Vec<usize>>,
 }
 
-/// What a driver is asked: a source about itself, or about a GPU.
-type Asked = (usize, Option<(usize, Question)>);
-/// A process as the operating system told it, or why not.
+/// A driver call: of a source about itself, or about a GPU.
+type DriverCall = (usize, Option<(usize, Question)>);
+/// The operating system's view of each process.
 type Hosts = HashMap<u32, Reading<(HostProcess, Counters)>>;
 
-/// What threads that may be left behind use too.
+/// What abandoned threads may still use.
 struct Shared {
     sources: Vec<Arc<dyn Source>>,
     reader: ProcessReader,
 }
 
-/// What the lanes answer.
+/// The answer to a driver call.
 #[derive(Clone, Debug)]
-enum Told {
-    About(Reading<Answer>),
+enum DriverAnswer {
+    Gpu(Reading<Answer>),
     Source { count: Reading<usize>, version: Reading<String> },
 }
 
 impl Sampler {
-    /// A sampler of the drivers this machine has.
+    /// Opens this machine's drivers.
     pub fn open(limits: Limits, cpu: Cpu) -> Result<Sampler, NoDriver> {
         let mut opening: Lanes<&'static str> = Lanes::default();
-        let open: Job<Result<Arc<dyn Source>, NoDriver>> = Arc::new(platform::nvidia);
+        let open: Job<Result<Arc<dyn Source>, NoDriver>> = Arc::new(source::open_nvidia);
         let deadline = Instant::now() + limits.call;
-        let mut opened = opening.ask(vec![vec![("nvml", open)]], limits.call, deadline);
+        let mut opened = opening.run(vec![vec![("nvml", open)]], limits.call, deadline);
         let nvidia = opened.remove("nvml").unwrap_or(Err(NoDriver::NoAnswer(limits.call.as_secs())));
-        let sources = match (nvidia, platform::amd()) {
+        let sources = match (nvidia, source::open_amd()) {
             (Ok(nvidia), amd) => std::iter::once(nvidia).chain(amd).collect(),
             (Err(NoDriver::NoLibrary), Some(amd)) => vec![amd],
             (Err(reason), _) => return Err(reason.with_versions()),
@@ -94,7 +94,7 @@ impl Sampler {
         Ok(Sampler::new(sources, ProcessReader::default(), limits, cpu))
     }
 
-    /// A sampler of given sources.
+    /// Samples the given sources.
     pub fn new(sources: Vec<Arc<dyn Source>>, reader: ProcessReader, limits: Limits, cpu: Cpu) -> Sampler {
         let hostname = platform::host_name();
         Sampler {
@@ -112,38 +112,38 @@ impl Sampler {
         }
     }
 
-    /// Asks these GPUs only, in this order, or all.
+    /// Restricts samples to these GPUs, in this order; `None` is all.
     pub fn choose(&mut self, gpus: Option<Vec<usize>>) {
         self.chosen = gpus;
     }
 
-    /// Why no GPU is known, where that does not mean that there is none.
+    /// Why the GPUs could not be counted, if no driver has reported a number yet.
     pub fn uncounted(&self) -> Option<&Missing> {
         self.uncounted.as_ref().filter(|_| self.counts.iter().all(|count| *count == 0))
     }
 
-    /// Threads left behind in calls that have not come back.
+    /// The number of driver calls that hang.
     pub fn stuck_count(&self) -> usize {
         self.drivers.stuck_count() + self.processes.stuck_count()
     }
 
-    /// One look at the machine.
+    /// Takes one sample.
     pub fn sample(&mut self) -> Sample {
         let start = Instant::now();
         let taken_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let drivers_deadline = start + self.limits.drivers;
         let deadline = start + self.limits.sample;
 
-        let (driver_version, places) = self.ask_sources(drivers_deadline);
-        let mut listed = self.ask_gpus(&places, drivers_deadline);
-        let mut hosts = self.ask_processes(&listed, deadline);
-        self.drop_ended(&mut listed, &mut hosts, drivers_deadline);
+        let (driver_version, gpus) = self.ask_sources(drivers_deadline);
+        let mut answered = self.ask_gpus(&gpus, drivers_deadline);
+        let mut hosts = self.ask_processes(&answered, deadline);
+        self.drop_ended(&mut answered, &mut hosts, drivers_deadline);
         if let Cpu::Twice(pause) = self.cpu {
             self.measure_twice(&mut hosts, pause);
         } else {
             self.measure_since_last(&mut hosts);
         }
-        let gpus: Vec<Gpu> = listed.into_iter().map(|gpu| assemble::gpu(gpu, &hosts, &mut self.identities)).collect();
+        let gpus: Vec<Gpu> = answered.into_iter().map(|gpu| assemble::gpu(gpu, &hosts, &mut self.identities)).collect();
         Sample {
             taken_at: u64::try_from(taken_at.as_micros()).unwrap_or(u64::MAX),
             took: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -154,31 +154,31 @@ impl Sampler {
         }
     }
 
-    /// The driver's version, and for each GPU its source and its number there.
+    /// The driver's version, and for each GPU its index, its source and its index there.
     fn ask_sources(&mut self, deadline: Instant) -> (Reading<String>, Vec<(usize, usize, usize)>) {
         let lanes = (0..self.shared.sources.len()).map(|source| {
             let shared = Arc::clone(&self.shared);
-            let job: Job<Told> = Arc::new(move || {
+            let job: Job<DriverAnswer> = Arc::new(move || {
                 let source = &shared.sources[source];
-                Told::Source { count: source.gpu_count(), version: source.driver_version() }
+                DriverAnswer::Source { count: source.gpu_count(), version: source.driver_version() }
             });
             vec![((source, None), job)]
         });
-        let mut told = self.drivers.ask(lanes.collect(), self.limits.call, deadline);
+        let mut answers = self.drivers.run(lanes.collect(), self.limits.call, deadline);
         let mut version = None;
         self.counts.resize(self.shared.sources.len(), 0);
         self.uncounted = None;
         for source in 0..self.shared.sources.len() {
-            let Some(Told::Source { count, version: said }) = told.remove(&(source, None)) else {
+            let Some(DriverAnswer::Source { count, version: reported }) = answers.remove(&(source, None)) else {
                 self.uncounted.get_or_insert(Missing::NoAnswer);
                 continue;
             };
             match count {
                 Ok(count) => self.counts[source] = count,
-                // A driver that has just lost its count keeps its rows.
+                // A driver that fails to count keeps its last number of GPUs.
                 Err(reason) => _ = self.uncounted.get_or_insert(reason),
             }
-            version.get_or_insert(said);
+            version.get_or_insert(reported);
         }
         let all: Vec<(usize, usize)> = self
             .counts
@@ -187,44 +187,44 @@ impl Sampler {
             .flat_map(|(source, count)| (0..*count).map(move |gpu| (source, gpu)))
             .collect();
         let numbered = all.into_iter().enumerate().map(|(index, (source, gpu))| (index, source, gpu));
-        let places: Vec<(usize, usize, usize)> = match &self.chosen {
+        let gpus: Vec<(usize, usize, usize)> = match &self.chosen {
             None => numbered.collect(),
             Some(chosen) => {
                 let all: Vec<_> = numbered.collect();
                 chosen.iter().filter_map(|index| all.get(*index).copied()).collect()
             }
         };
-        (version.unwrap_or(Err(Missing::NoAnswer)), places)
+        (version.unwrap_or(Err(Missing::NoAnswer)), gpus)
     }
 
-    fn ask_gpus(&mut self, places: &[(usize, usize, usize)], deadline: Instant) -> Vec<Listed> {
-        let lanes = places
+    fn ask_gpus(&mut self, gpus: &[(usize, usize, usize)], deadline: Instant) -> Vec<AnsweredGpu> {
+        let lanes = gpus
             .iter()
             .map(|&(_, source, gpu)| Question::ALL.iter().map(|question| self.job(source, gpu, *question)).collect());
         let lanes: Vec<_> = lanes.collect();
-        let mut told = self.drivers.ask(lanes, self.limits.call, deadline);
-        let gpus = places.iter().map(|&(index, source, gpu)| {
+        let mut received = self.drivers.run(lanes, self.limits.call, deadline);
+        let answered = gpus.iter().map(|&(index, source, gpu)| {
             let mut answers = HashMap::new();
             for question in Question::ALL {
-                let answer = match told.remove(&(source, Some((gpu, question)))) {
-                    Some(Told::About(answer)) => answer,
+                let answer = match received.remove(&(source, Some((gpu, question)))) {
+                    Some(DriverAnswer::Gpu(answer)) => answer,
                     _ => Err(Missing::NoAnswer),
                 };
                 answers.insert(question, answer);
             }
-            Listed::new(index, self.shared.sources[source].vendor(), (source, gpu), answers)
+            AnsweredGpu::new(index, self.shared.sources[source].vendor(), (source, gpu), answers)
         });
-        gpus.collect()
+        answered.collect()
     }
 
-    fn job(&self, source: usize, gpu: usize, question: Question) -> (Asked, Job<Told>) {
+    fn job(&self, source: usize, gpu: usize, question: Question) -> (DriverCall, Job<DriverAnswer>) {
         let shared = Arc::clone(&self.shared);
-        let job: Job<Told> = Arc::new(move || Told::About(shared.sources[source].ask(gpu, question)));
+        let job: Job<DriverAnswer> = Arc::new(move || DriverAnswer::Gpu(shared.sources[source].ask(gpu, question)));
         ((source, Some((gpu, question))), job)
     }
 
-    fn ask_processes(&mut self, listed: &[Listed], deadline: Instant) -> Hosts {
-        let pids: HashSet<u32> = listed.iter().flat_map(Listed::pids).collect();
+    fn ask_processes(&mut self, answered: &[AnsweredGpu], deadline: Instant) -> Hosts {
+        let pids: HashSet<u32> = answered.iter().flat_map(AnsweredGpu::pids).collect();
         self.shared.reader.forget_all_but(&pids);
         let mut ordered: Vec<u32> = pids.iter().copied().collect();
         ordered.sort_unstable();
@@ -233,34 +233,37 @@ impl Sampler {
             let job: Job<Reading<(HostProcess, Counters)>> = Arc::new(move || shared.reader.read(pid));
             (pid, job)
         });
-        let mut hosts = self.processes.ask(vec![jobs.collect()], self.limits.call, deadline);
+        let mut hosts = self.processes.run(vec![jobs.collect()], self.limits.call, deadline);
         for pid in pids {
             hosts.entry(pid).or_insert(Err(Missing::NoAnswer));
         }
         hosts
     }
 
-    /// A process that the operating system does not show has ended, or is hidden. Asked again, the driver still lists
-    /// a hidden one.
-    fn drop_ended(&mut self, listed: &mut [Listed], hosts: &mut Hosts, deadline: Instant) {
+    /// A process that the operating system does not show has ended or is hidden. Queried again, the driver still lists a
+    /// hidden one.
+    fn drop_ended(&mut self, answered: &mut [AnsweredGpu], hosts: &mut Hosts, deadline: Instant) {
         let is_unseen = |pid: &u32| matches!(hosts.get(pid), Some(Err(Missing::HiddenProcess)));
         let doubtful: Vec<usize> =
-            (0..listed.len()).filter(|position| listed[*position].pids().any(|pid| is_unseen(&pid))).collect();
+            (0..answered.len()).filter(|position| answered[*position].pids().any(|pid| is_unseen(&pid))).collect();
         if doubtful.is_empty() {
             return;
         }
         let questions = [Question::ComputeProcesses, Question::GraphicsProcesses];
         let lanes = doubtful.iter().map(|position| {
-            let (source, gpu) = listed[*position].place;
+            let (source, gpu) = answered[*position].source_gpu;
             questions.iter().map(|question| self.job(source, gpu, *question)).collect()
         });
         let lanes: Vec<_> = lanes.collect();
-        let mut told = self.drivers.ask(lanes, self.limits.call, deadline);
+        let mut answers = self.drivers.run(lanes, self.limits.call, deadline);
         for position in doubtful {
-            let (source, gpu) = listed[position].place;
+            let (source, gpu) = answered[position].source_gpu;
             for question in questions {
-                if let Some(Told::About(Ok(Answer::Processes(again)))) = told.remove(&(source, Some((gpu, question)))) {
-                    listed[position].retain(question, |pid| !is_unseen(&pid) || again.iter().any(|one| one.pid == pid));
+                if let Some(DriverAnswer::Gpu(Ok(Answer::Processes(again)))) =
+                    answers.remove(&(source, Some((gpu, question))))
+                {
+                    answered[position]
+                        .retain(question, |pid| !is_unseen(&pid) || again.iter().any(|one| one.pid == pid));
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use vramfit_monitor::process::ProcessReader;
+use vramfit_monitor::platform::ProcessReader;
 use vramfit_monitor::reading::Missing;
 use vramfit_monitor::sample::{Process, Use, Vendor};
 use vramfit_monitor::sampler::{Cpu, Limits, Sampler};

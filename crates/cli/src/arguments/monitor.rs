@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::serve::Listen;
+use crate::web_server::Listen;
 
 /// More than any terminal shows.
 const WIDEST_NAME: i64 = 4096;

@@ -152,3 +152,9 @@ fn is_freed(facts: &Facts<'_>, events: &[Event<'_>], tensor: &Tensor, number: Lo
 pub fn takes_method(expression: &Expr) -> bool {
     matches!(expression, Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) | Expr::Call(_))
 }
+
+/// An expression on one line, cut to 40 characters.
+pub fn shorten(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() > 40 { format!("{}…", line.chars().take(39).collect::<String>()) } else { line }
+}

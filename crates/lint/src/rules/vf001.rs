@@ -1,12 +1,21 @@
 //! VF001: a loss is kept with its graph.
 
-use super::kept::{What, kept, takes_method};
+use super::kept::{What, kept, shorten, takes_method};
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::Keeping;
 use crate::finding::{Edit, Finding, Severity};
 use ruff_text_size::{Ranged, TextRange};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF001",
+    summary: "a loss is kept with its graph",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF001.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Loss) {
         let value = facts.text(kept.expression);
         let how = match kept.how {
@@ -14,7 +23,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             _ => "kept in",
         };
         let message = format!("loss `{}` is {how} `{}` with its graph", shorten(value), kept.container);
-        let finding = Finding::new("VF001", kept.statement, message);
+        let finding = Finding::new(RULE.code, kept.statement, message);
         let finding = if kept.is_freed {
             finding
                 .costs(match kept.how {
@@ -38,10 +47,4 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         }
         findings.push(finding);
     }
-}
-
-/// An expression in a line.
-pub(super) fn shorten(text: &str) -> String {
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() > 40 { format!("{}…", line.chars().take(39).collect::<String>()) } else { line }
 }

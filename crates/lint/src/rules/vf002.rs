@@ -1,19 +1,27 @@
 //! VF002: a tensor other than a loss is kept across iterations with its graph.
 
-use super::kept::{What, kept, takes_method};
-use super::vf001::shorten;
+use super::kept::{What, kept, shorten, takes_method};
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::finding::{Edit, Finding, Severity};
 use ruff_text_size::{Ranged, TextRange};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF002",
+    summary: "a tensor with its graph is kept across iterations",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF002.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Graph) {
         let message = format!(
             "`{}` is kept in `{}` with the graph that made it",
             shorten(facts.text(kept.expression)),
             kept.container
         );
-        let finding = Finding::new("VF002", kept.statement, message);
+        let finding = Finding::new(RULE.code, kept.statement, message);
         let finding = if kept.is_freed {
             finding
                 .costs("each iteration: the tensor itself on the GPU, and its graph's nodes in main memory")

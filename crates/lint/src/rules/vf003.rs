@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Gradients, Iterates, Kind, LoopId, ScopeId};
 use crate::analysis::index::{ClassKind, FunctionId};
@@ -9,7 +10,15 @@ use crate::analysis::names::{self, Role};
 use crate::finding::{Edit, Finding, Severity};
 use ruff_text_size::{TextRange, TextSize};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF003",
+    summary: "evaluation without no_grad or inference_mode",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF003.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         check_root(facts, events, findings);
     }
@@ -157,7 +166,7 @@ fn finding(facts: &Facts<'_>, event: &Event<'_>, is_teacher: bool) -> Finding {
             "`{module}` is evaluated with autograd on: every activation is kept for a backward pass that never comes"
         )
     };
-    let finding = Finding::new("VF003", event.range, message)
+    let finding = Finding::new(RULE.code, event.range, message)
         .costs("each batch: the activations of the whole forward pass, often several times the model's outputs")
         .advises("put `with torch.no_grad():` or `torch.inference_mode()` around it")
         .rated(Severity::Error);

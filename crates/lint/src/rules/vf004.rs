@@ -3,16 +3,25 @@
 use ruff_python_ast::{Expr, ExprCall, Operator};
 use ruff_text_size::Ranged;
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::Kind;
 use crate::analysis::index::number;
 use crate::analysis::names::{self, Role};
 use crate::finding::Finding;
 
+pub(super) const RULE: Rule = Rule {
+    code: "VF004",
+    summary: "an evaluation loader with a huge batch",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF004.md"),
+    check,
+};
+
 /// So many times the training batch is too much.
 const TIMES: f64 = 16.0;
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     let mut built: Vec<(&ExprCall, Role)> = Vec::new();
     for event in facts.roots.iter().flatten() {
         if let Kind::LoaderBuilt { call, role } = &event.kind
@@ -34,7 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         let evaluated = value(facts, size);
         if is_whole(facts, call, size) {
             findings.push(
-                Finding::new("VF004", call.range(), "the evaluation's batch is the whole data set")
+                Finding::new(RULE.code, call.range(), "the evaluation's batch is the whole data set")
                     .costs("the activations of every example at once; they grow with the set")
                     .advises("use the training batch, or twice it: without gradients that fits"),
             );
@@ -48,7 +57,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         if times.is_finite() && times >= TIMES {
             findings.push(
                 Finding::new(
-                    "VF004",
+                    RULE.code,
                     call.range(),
                     format!("the evaluation's batch is {times} times the training one"),
                 )

@@ -3,15 +3,24 @@
 use ruff_python_ast::Stmt;
 use ruff_text_size::Ranged;
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Kind, LoopId};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 
+pub(super) const RULE: Rule = Rule {
+    code: "VF005",
+    summary: "gradients are zeroed in place, or never",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF005.md"),
+    check,
+};
+
 /// What an optimizer is called whose name is not to be seen.
 const UNNAMED: &str = "the optimizer";
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             match &event.kind {
@@ -35,7 +44,7 @@ fn fills_gradients(source: &str) -> bool {
 fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
     let text = &facts.source[event.range];
     let finding = Finding::new(
-        "VF005",
+        RULE.code,
         event.range,
         format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"),
     )
@@ -77,7 +86,7 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
         return;
     }
     findings.push(
-        Finding::new("VF005", event.range, format!("`{optimizer}.step()` in a loop that never zeroes gradients"))
+        Finding::new(RULE.code, event.range, format!("`{optimizer}.step()` in a loop that never zeroes gradients"))
             .costs("no memory is let go between steps, and each step adds the gradients of all steps before it")
             .advises(format!("call `{optimizer}.zero_grad()` at the top of the loop"))
             .rated(Severity::Error),

@@ -1,17 +1,26 @@
 //! VF006: `zero_grad` after the forward pass.
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Kind, ScopeId};
 use crate::finding::Finding;
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF006",
+    summary: "zero_grad after the forward pass",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF006.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for (position, event) in events.iter().enumerate() {
             if let Kind::ZeroGrad { owner, .. } = &event.kind
                 && is_late(facts, events, position, owner)
             {
                 findings.push(
-                    Finding::new("VF006", event.range, format!("`{owner}.zero_grad()` after the forward pass: the last step's gradients are held through it"))
+                    Finding::new(RULE.code, event.range, format!("`{owner}.zero_grad()` after the forward pass: the last step's gradients are held through it"))
                         .costs("as much as the parameters, at the moment activations are at their peak")
                         .advises("call it at the top of the loop, or right after `step()`"),
                 );

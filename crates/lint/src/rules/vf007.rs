@@ -2,13 +2,22 @@
 
 use std::collections::HashSet;
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Kind, LoopId};
 use crate::analysis::value::TraceRef;
 use crate::finding::{Finding, Severity};
 use ruff_text_size::Ranged;
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF007",
+    summary: "a graph is retained for no second backward pass",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF007.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for (position, event) in events.iter().enumerate() {
             let (trace, retain, create) = match &event.kind {
@@ -32,7 +41,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             let argument = if create { "create_graph=True" } else { "retain_graph=True" };
             findings.push(
                 Finding::new(
-                    "VF007",
+                    RULE.code,
                     event.range,
                     format!("`{argument}` in a loop, and no second backward pass through this graph is to be seen"),
                 )

@@ -2,11 +2,20 @@
 
 use std::collections::HashSet;
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Gradients, Kind};
 use crate::finding::{Finding, Severity};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF008",
+    summary: "the last step's outputs live through the next forward pass",
+    is_default: false,
+    page: include_str!("../../../../docs/lint/VF008.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         let mut told: HashSet<usize> = HashSet::new();
         for event in events {
@@ -26,7 +35,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
                 .any(|other| matches!(other.kind, Kind::Delete { .. }) && facts.is_in(other.scope, number));
             if is_assigned && !lets_go && told.insert(number) {
                 findings.push(
-                    Finding::new("VF008", event.range, format!("what `{module}` returned is held until the next forward pass has replaced it"))
+                    Finding::new(RULE.code, event.range, format!("what `{module}` returned is held until the next forward pass has replaced it"))
                         .costs("one step's outputs during the next forward pass; the peak, in the backward pass, was the same in three measured models")
                         .advises("`del` outputs and loss at the end of the loop, or put the step into a function")
                         .rated(Severity::Note),

@@ -1,10 +1,19 @@
 //! VF009: `torch.cuda.empty_cache()` in the training loop.
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::Kind;
 use crate::finding::{Edit, Finding};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF009",
+    summary: "empty_cache in the training loop",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF009.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             if !matches!(event.kind, Kind::EmptyCache) || facts.is_in_handler(event.scope) {
@@ -27,7 +36,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             if is_asked_for || probes {
                 continue;
             }
-            let mut finding = Finding::new("VF009", event.range, "`torch.cuda.empty_cache()` in the training loop")
+            let mut finding = Finding::new(RULE.code, event.range, "`torch.cuda.empty_cache()` in the training loop")
                 .costs("each call waits for the GPU and gives back blocks that the next step asks the driver for again; it lowers no peak")
                 .advises("take it out; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
             if event.statement == event.range && stands_among_others(facts, event.statement.start().into()) {

@@ -1,12 +1,21 @@
 //! VF010: a checkpoint is loaded onto the GPU beside the model.
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::Kind;
 use crate::analysis::value::Device;
 use crate::finding::{Edit, Finding};
 use ruff_text_size::{Ranged, TextRange};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF010",
+    summary: "a checkpoint is loaded onto the GPU beside the model",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF010.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for event in facts.roots.iter().flatten() {
         let Kind::Load { call, onto, has_location } = &event.kind else { continue };
         let at = call.range().start().to_u32();
@@ -36,7 +45,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         } else {
             "a checkpoint is loaded without `map_location`: tensors saved on a GPU go there, beside the model's own"
         };
-        let mut finding = Finding::new("VF010", event.range, message)
+        let mut finding = Finding::new(RULE.code, event.range, message)
             .costs("a second copy of all weights (and of the optimizer's state, if saved) on the GPU while it lives")
             .advises("`map_location=\"cpu\"`: load_state_dict copies to where the parameters are");
         let text = facts.text(*call);

@@ -6,11 +6,20 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{ExceptHandler, ExceptHandlerExceptHandler, Expr, ExprCall, Stmt, StmtTry};
 use ruff_text_size::{Ranged, TextRange};
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::names;
 use crate::finding::{Finding, Severity};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF011",
+    summary: "a retry inside the handler of an out-of-memory error",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF011.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     if !facts.index.has_torch {
         return;
     }
@@ -62,7 +71,7 @@ impl<'a> Search<'_, 'a, '_> {
             if let Some(call) = retried {
                 let range: TextRange = call.range();
                 self.findings.push(
-                    Finding::new("VF011", range, format!("`{}` is tried again inside the `except` block", self.facts.text(&*call.func)))
+                    Finding::new(RULE.code, range, format!("`{}` is tried again inside the `except` block", self.facts.text(&*call.func)))
                         .costs("the exception's traceback holds the failed call's frames and all their tensors: the retry has that much less memory")
                         .advises("note the failure, leave the `except` block, then free and retry")
                         .rated(Severity::Error),

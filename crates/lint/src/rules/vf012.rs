@@ -6,10 +6,19 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Gradients, Kind};
 use crate::analysis::names;
 use crate::finding::{Finding, Severity};
+
+pub(super) const RULE: Rule = Rule {
+    code: "VF012",
+    summary: "full-precision training, or half precision without a scaler",
+    is_default: false,
+    page: include_str!("../../../../docs/lint/VF012.md"),
+    check,
+};
 
 /// What says that precision has been thought of.
 const THOUGHT_OF: [&str; 11] = [
@@ -26,7 +35,7 @@ const THOUGHT_OF: [&str; 11] = [
     "deepspeed",
 ];
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     let trains = facts.roots.iter().flatten().any(|event| matches!(event.kind, Kind::Backward { .. }));
     if !trains || !facts.index.has_gpu {
         return;
@@ -55,7 +64,7 @@ fn full_precision(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
                 && told.insert(number)
             {
                 findings.push(
-                    Finding::new("VF012", event.range, format!("`{module}` is trained in full precision"))
+                    Finding::new(RULE.code, event.range, format!("`{module}` is trained in full precision"))
                         .costs("activations of matrix products and convolutions take 4 B a number where bfloat16 takes 2")
                         .advises("run forward and loss under `torch.autocast(\"cuda\", dtype=torch.bfloat16)`; results round differently")
                         .rated(Severity::Note),
@@ -75,7 +84,7 @@ impl<'a> Visitor<'a> for Halves<'_> {
             && is_half_model(call)
         {
             self.findings.push(
-                Finding::new("VF012", call.range(), "the model is trained in float16 without a gradient scaler")
+                Finding::new(RULE.code, call.range(), "the model is trained in float16 without a gradient scaler")
                     .costs("saves memory, but small gradients become zero: float16 ends at 6e-8")
                     .advises("use bfloat16, or autocast with a GradScaler")
                     .rated(Severity::Note),

@@ -4,9 +4,18 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
+
+pub(super) const RULE: Rule = Rule {
+    code: "VF013",
+    summary: "an activation that could work in place",
+    is_default: false,
+    page: include_str!("../../../../docs/lint/VF013.md"),
+    check,
+};
 
 const ACTIVATIONS: [&str; 12] = [
     "ReLU",
@@ -24,7 +33,7 @@ const ACTIVATIONS: [&str; 12] = [
 ];
 const FUNCTIONS: [&str; 9] = ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "hardswish", "mish"];
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     if facts.index.has_torch {
         let mut search = Search { facts, findings };
         search.visit_body(facts.body);
@@ -46,7 +55,7 @@ impl<'a> Visitor<'a> for Search<'_, 'a, '_> {
             let separator = if call.arguments.is_empty() { "" } else { ", " };
             let edit = Edit { range: TextRange::empty(end), text: format!("{separator}inplace=True") };
             self.findings.push(
-                Finding::new("VF013", call.range(), format!("`{name}` could work in place"))
+                Finding::new(RULE.code, call.range(), format!("`{name}` could work in place"))
                     .costs("saves a buffer the size of its output for a moment in training (what backward needs is kept either way), and in inference")
                     .advises("`inplace=True`, unless its input is used again")
                     .rated(Severity::Note)

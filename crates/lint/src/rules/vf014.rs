@@ -3,12 +3,21 @@
 use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Iterates, Kind, LoopId, ScopeKind};
 use crate::analysis::names;
 use crate::finding::{Finding, Severity};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF014",
+    summary: "gradient accumulation done wrong",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF014.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             if let Kind::Step { optimizer, is_engine: false } = &event.kind {
@@ -155,7 +164,7 @@ fn micro_batches(
         {
             findings.push(
                 Finding::new(
-                    "VF014",
+                    RULE.code,
                     backward.range,
                     "gradients of all parts of the batch are summed, and the loss is not divided by their number",
                 )
@@ -207,7 +216,7 @@ fn grouped(
     {
         findings.push(
             Finding::new(
-                "VF014",
+                RULE.code,
                 backward.range,
                 format!("gradients of {size} batches are summed, and the loss is not divided by {size}"),
             )
@@ -218,7 +227,7 @@ fn grouped(
     }
     if loses_the_rest(facts, events, number, group.test) {
         findings.push(
-            Finding::new("VF014", step.range, format!("the last group is lost where the batches are no multiple of {size}: its gradients are zeroed before any step"))
+            Finding::new(RULE.code, step.range, format!("the last group is lost where the batches are no multiple of {size}: its gradients are zeroed before any step"))
                 .costs("no memory: forward and backward passes whose gradients are thrown away, every epoch")
                 .advises("step on the last batch too: `or (i + 1) == len(loader)`, or once after the loop")
                 .rated(Severity::Warning),
@@ -308,7 +317,7 @@ fn every_time(
     if is_stepwise && (is_accumulated && divides_by_group || zero_in_group) {
         findings.push(
             Finding::new(
-                "VF014",
+                RULE.code,
                 step.range,
                 format!("`{optimizer}.step()` on every micro-batch: nothing is accumulated"),
             )

@@ -4,12 +4,21 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::kept::{What, kept};
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::analysis::facts::{Event, Kind};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF015",
+    summary: "a whole data set on the GPU, or tensors made on the CPU and moved in the loop",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF015.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Batch) {
         findings
             .push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
@@ -34,7 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn whole(range: TextRange, message: String) -> Finding {
-    Finding::new("VF015", range, message)
+    Finding::new(RULE.code, range, message)
         .costs("the size of the set, for the whole training; a batch at a time needs the size of a batch")
         .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
 }
@@ -81,7 +90,7 @@ fn made_on_cpu(facts: &Facts<'_>, call: &ExprCall, factory: &ExprCall, name: Str
     };
     let is_random = name.starts_with("rand") || name == "normal";
     let finding = Finding::new(
-        "VF015",
+        RULE.code,
         call.range(),
         format!("`torch.{name}` makes a tensor on the CPU and copies it to the GPU in every step"),
     )

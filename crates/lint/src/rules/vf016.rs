@@ -1,19 +1,27 @@
 //! VF016: a growing list of GPU tensors.
 
-use super::kept::{What, kept, takes_method};
-use super::vf001::shorten;
+use super::kept::{What, kept, shorten, takes_method};
+use super::rule::Rule;
 use crate::analysis::Facts;
 use crate::finding::{Edit, Finding};
 use ruff_text_size::{Ranged, TextRange};
 
-pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+pub(super) const RULE: Rule = Rule {
+    code: "VF016",
+    summary: "a growing list of GPU tensors",
+    is_default: true,
+    page: include_str!("../../../../docs/lint/VF016.md"),
+    check,
+};
+
+fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Detached) {
         let message = format!(
             "`{}` grows by a GPU tensor each iteration: `{}`",
             kept.container,
             shorten(facts.text(kept.expression))
         );
-        let mut finding = Finding::new("VF016", kept.statement, message)
+        let mut finding = Finding::new(RULE.code, kept.statement, message)
             .costs("each iteration: the tensor, 512 B on the GPU at least, until the list is let go")
             .advises("move it: `.cpu()`, or `.item()` for a number; or add it up in one tensor");
         if takes_method(kept.expression) {

@@ -1,4 +1,4 @@
-//! AMD's GPUs through sysfs and `/proc`: no library needed.
+//! AMD's GPUs through sysfs and `/proc`, without a library.
 //!
 //! Memory and utilisation come from `/sys/class/drm/card*/device`, sensors from its `hwmon`, processes from the DRM
 //! clients in `/proc/*/fdinfo` and, for ROCm, from `/sys/class/kfd/kfd/proc`.
@@ -14,13 +14,13 @@ use crate::sample::{Memory, Vendor};
 
 const AMD: &str = "0x1002";
 
-/// The AMD GPUs of this machine.
+/// AMD's GPUs on this machine.
 pub struct AmdSource {
     roots: Roots,
     cards: Vec<Card>,
 }
 
-/// Where the kernel's files are; tests have their own.
+/// The roots of the files read; tests have their own.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/sys`.
@@ -41,17 +41,17 @@ struct Card {
     device: PathBuf,
     /// The PCI address, such as `0000:03:00.0`.
     address: String,
-    /// The number by which ROCm's driver knows it.
+    /// The GPU's ID in ROCm's driver.
     kfd: Option<String>,
 }
 
 impl AmdSource {
-    /// The AMD GPUs there are; `None` without any.
+    /// Finds AMD's GPUs; `None` without any.
     pub fn open(roots: Roots) -> Option<AmdSource> {
         let mut cards = Vec::new();
         for entry in fs::read_dir(roots.sys.join("class/drm")).ok()?.flatten() {
             let name = entry.file_name();
-            // `card0` is a GPU, `card0-HDMI-A-1` one of its outputs.
+            // `card0` is a GPU; `card0-HDMI-A-1` is one of its outputs.
             let Some(number) = name.to_str().and_then(|name| name.strip_prefix("card")) else { continue };
             let Ok(number) = number.parse::<u32>() else { continue };
             let device = entry.path().join("device");
@@ -60,7 +60,7 @@ impl AmdSource {
             {
                 let real = fs::canonicalize(&device).unwrap_or_else(|_| device.clone());
                 let address = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                let kfd = kfd_number(&roots.sys, &address);
+                let kfd = kfd_id(&roots.sys, &address);
                 cards.push((number, Card { device, address, kfd }));
             }
         }
@@ -93,7 +93,7 @@ impl AmdSource {
         Ok(Memory { total, used, free: total.saturating_sub(used), reserved: 0 })
     }
 
-    /// ROCm's processes: the compute driver counts their memory itself.
+    /// ROCm's processes, with their memory as the compute driver counts it.
     fn compute_processes(&self, card: &Card) -> Reading<Vec<ListedProcess>> {
         let Some(kfd) = &card.kfd else { return Ok(Vec::new()) };
         let Ok(folder) = fs::read_dir(self.roots.sys.join("class/kfd/kfd/proc")) else { return Ok(Vec::new()) };
@@ -108,8 +108,8 @@ impl AmdSource {
         Ok(processes)
     }
 
-    /// DRM clients: each open file of a GPU says in `fdinfo` what it holds. Clients are shared between files, so each
-    /// counts once.
+    /// DRM clients: the `fdinfo` of each open file of a GPU has the client's memory. Several files may share a client,
+    /// which counts once.
     fn drm_processes(&self, card: &Card) -> Reading<Vec<ListedProcess>> {
         let mut by_pid: BTreeMap<u32, u64> = BTreeMap::new();
         let mut seen: HashSet<String> = HashSet::new();
@@ -179,7 +179,7 @@ impl Source for AmdSource {
     }
 }
 
-/// The client's number and its bytes of video memory, where the text is of an AMD GPU at this address.
+/// The client's ID and its bytes of GPU memory, if `info` is of an AMD GPU at this address.
 fn drm_client(info: &str, address: &str) -> Option<(String, u64)> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim));
     if field("drm-driver")? != "amdgpu" || field("drm-pdev")? != address {
@@ -204,8 +204,8 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// ROCm's number for the GPU at a PCI address.
-fn kfd_number(sys: &Path, address: &str) -> Option<String> {
+/// ROCm's ID of the GPU at a PCI address.
+fn kfd_id(sys: &Path, address: &str) -> Option<String> {
     let location = {
         let (rest, function) = address.rsplit_once('.')?;
         let mut parts = rest.split(':');

@@ -8,21 +8,22 @@ use nvml_wrapper::{Device, Nvml};
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{NoDriver, Source};
+use super::Source;
+use crate::platform::NoDriver;
 use crate::question::{Answer, ListedProcess, Question};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Memory, MigDevice, Vendor};
 
-/// Only the first few GPUs' counters are kept apart; no machine has more.
-const MOST_GPUS: usize = 64;
-/// Process utilisation is asked of the last second.
+/// More GPUs than any machine has.
+const MAX_GPUS: usize = 64;
+/// Process utilisation is queried for the last second.
 const SHARE_WINDOW_MICROSECONDS: u64 = 1_000_000;
 
-/// NVML, once it is initialised. It stays so until the process ends: a call that hangs may still be inside.
+/// NVML, initialised. It is never shut down, because a hanging call may still be inside it.
 pub struct NvmlSource {
     nvml: &'static Nvml,
     /// The newest process-utilisation sample seen on each GPU, by NVML's clock.
-    newest_share: [AtomicU64; MOST_GPUS],
+    newest_share: [AtomicU64; MAX_GPUS],
 }
 
 impl NvmlSource {
@@ -31,7 +32,7 @@ impl NvmlSource {
         match Nvml::builder().lib_path(library).init() {
             Ok(nvml) => Ok(NvmlSource {
                 nvml: Box::leak(Box::new(nvml)),
-                newest_share: [const { AtomicU64::new(0) }; MOST_GPUS],
+                newest_share: [const { AtomicU64::new(0) }; MAX_GPUS],
             }),
             Err(error) => Err(no_driver(&error)),
         }
@@ -47,7 +48,7 @@ impl NvmlSource {
         let since = newest.load(Ordering::Relaxed).saturating_sub(SHARE_WINDOW_MICROSECONDS);
         let samples = match device.process_utilization_stats(since) {
             Ok(samples) => samples,
-            // No process has used the GPU since.
+            // NVML's answer if no process has used the GPU since.
             Err(NvmlError::NotFound) => return Ok(Answer::Shares(Vec::new())),
             Err(error) => return Err(missing(error)),
         };
@@ -87,7 +88,7 @@ impl Source for NvmlSource {
             Question::FanSpeed => {
                 return match device.fan_speed(0) {
                     Ok(percent) => Ok(Answer::Number(percent)),
-                    // A GPU without fans has no first one.
+                    // NVML's answer for a GPU without fans.
                     Err(NvmlError::InvalidArg) => Err(Missing::NotSupported),
                     Err(error) => Err(missing(error)),
                 };
@@ -95,7 +96,7 @@ impl Source for NvmlSource {
             Question::Memory => {
                 return match device.memory_info() {
                     Ok(info) => Ok(Answer::Memory(memory(info))),
-                    // Every GPU with memory of its own tells this; those that share the machine's (GB10, Thor) do not.
+                    // Every GPU with its own memory reports this; those that share main memory (GB10, Thor) do not.
                     Err(NvmlError::NotSupported) => Err(Missing::UnifiedMemory),
                     Err(error) => Err(missing(error)),
                 };
@@ -139,7 +140,7 @@ fn mig(device: &Device<'_>) -> Reading<Answer> {
     let count = device.mig_device_count().map_err(missing)?;
     let mut devices = Vec::new();
     for index in 0..count {
-        // Numbers without a device are not found; there may be devices after them.
+        // An index without a device is an error; higher ones may have devices.
         let Ok(part) = device.mig_device_by_index(index) else { continue };
         devices.push(MigDevice {
             index,

@@ -1,13 +1,7 @@
 //! `vramfit serve`: metrics, a page and JSON over HTTP. There is nothing to write to.
 
-mod connection;
-mod listen;
-mod request;
 mod routes;
 mod state;
-mod token;
-
-pub use listen::Listen;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -17,16 +11,16 @@ use vramfit_monitor::sampler::Cpu;
 
 use self::routes::Site;
 use self::state::State;
-use self::token::Token;
 use crate::Verdict;
 use crate::arguments::monitor::Serve;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt::{Asked, Interrupt};
+use crate::web_server::{self, KnownHosts, Token};
 
 /// Listens until it is told to stop.
 pub fn run(options: &Serve) -> Result<Verdict, Failure> {
-    let token = token::find(options.token_file.as_deref())?;
+    let token = Token::find(options.token_file.as_deref())?;
     let addresses = options.listen.addresses(options.port)?;
     refuse_open_address(&addresses, token.as_ref(), options.insecure)?;
     let pause = interval(options.interval)?;
@@ -42,20 +36,20 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::install()?;
     let state = Arc::new(State::default());
     state::keep_sampling(first, samples, pause, &state);
-    let site = Arc::new(Site {
+    let is_loopback = address.ip().to_canonical().is_loopback();
+    let site = Site {
         state,
         token,
-        checks_host: address.ip().to_canonical().is_loopback(),
-        own_name: options.listen.name().map(str::to_owned),
+        hosts: is_loopback.then(|| KnownHosts { listen_name: options.listen.name().map(str::to_owned) }),
         per_process: options.per_process,
         interval: pause,
-    });
+    };
     // A closed standard error is no reason not to serve.
     let _ = writeln!(
         anstream::stderr(),
         "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
     );
-    std::thread::spawn(move || connection::accept(&listener, &site));
+    std::thread::spawn(move || web_server::accept(&listener, move |request| site.answer(request)));
     while interrupt.wait(std::time::Duration::from_secs(3600)) != Some(Asked::End) {}
     Ok(Verdict::Good)
 }

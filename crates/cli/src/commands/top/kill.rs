@@ -1,6 +1,6 @@
 //! Signals to processes: only after a confirmation, only to the process that was meant.
 
-use vramfit_monitor::process::ProcessReader;
+use vramfit_monitor::platform::ProcessReader;
 
 use super::rows::Row;
 use crate::platform::{HeldProcess, Order};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use vramfit_monitor::process::is_own;
+use vramfit_monitor::platform::is_own;
 use vramfit_monitor::sample::{Process, Sample};
 
 use super::state::State;

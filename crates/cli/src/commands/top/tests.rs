@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use vramfit_monitor::process::ProcessReader;
+use vramfit_monitor::platform::ProcessReader;
 use vramfit_monitor::reading::Missing;
 use vramfit_monitor::sample::{Gpu, Memory, Process, Sample, Use, Vendor};
 

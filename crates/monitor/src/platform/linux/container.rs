@@ -1,6 +1,6 @@
 //! The container of a process, from its control group.
 
-/// The container that `/proc/PID/cgroup` tells of, such as `docker:0123456789ab`; `None` outside of any.
+/// The container in the text of `/proc/PID/cgroup`, such as `docker:0123456789ab`; `None` outside of any.
 pub fn container_of(cgroup: &str) -> Option<String> {
     cgroup.lines().find_map(|line| in_path(line.splitn(3, ':').nth(2)?))
 }
@@ -29,7 +29,7 @@ fn in_path(path: &str) -> Option<String> {
         if let Some(name) = name.strip_prefix("lxc.payload.").or((parent == "lxc").then_some(name)) {
             return Some(format!("lxc:{name}"));
         }
-        // Slurm's jobs are not containers, but they tell the same: whose work it is.
+        // A Slurm job is no container, but it too says whose work the process is.
         if let Some(job) = name.strip_prefix("job_").filter(|job| job.parse::<u64>().is_ok()) {
             return Some(format!("slurm:{job}"));
         }
@@ -53,7 +53,7 @@ mod tests {
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn each_runtime_is_known_by_its_control_group() {
+    fn each_container_runtime_is_recognised_by_its_control_group() {
         let cases = [
             (format!("0::/system.slice/docker-{ID}.scope"), Some("docker:0123456789ab")),
             (format!("12:memory:/docker/{ID}\n11:cpu:/docker/{ID}"), Some("docker:0123456789ab")),

@@ -1,4 +1,4 @@
-//! What a process has mapped into its memory.
+//! The files a process has mapped into its memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 const PYTORCH: &[u8] = b"libtorch_cuda";
 
-/// Whether PyTorch's CUDA library is mapped into the process; `false` too where that may not be read.
+/// Whether the process has PyTorch's CUDA library mapped; `false` also without permission to read its mappings.
 pub fn has_pytorch(folder: &Path) -> bool {
     let Ok(file) = File::open(folder.join("maps")) else { return false };
     let mut reader = BufReader::new(file);
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pytorch_is_known_by_the_library_it_maps() {
+    fn a_process_uses_pytorch_if_it_maps_libtorch_cuda() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!has_pytorch(folder.path()));
         let maps = folder.path().join("maps");

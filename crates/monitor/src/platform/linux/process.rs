@@ -1,4 +1,4 @@
-//! One process: its user, arguments, memory, processor time, age and container.
+//! One process from `/proc`: its user, arguments, memory, CPU time, age and container.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,34 +10,34 @@ use std::time::{Duration, Instant};
 use super::container::container_of;
 use super::mappings;
 use crate::process::{Counters, rounded};
-use crate::pytorch::Context;
+use crate::pytorch::CudaContext;
 use crate::reading::{Missing, Reading};
 use crate::sample::HostProcess;
 
-/// Seconds after which a process has loaded its libraries.
-const SETTLED_AFTER: f64 = 120.0;
+/// Seconds after which a process is taken to have loaded its libraries.
+const LIBRARIES_LOADED_AFTER: f64 = 120.0;
 
-/// Reads processes and remembers what does not change over a process's life.
+/// Reads processes and caches what does not change over a process's life.
 pub struct ProcessReader {
     root: PathBuf,
     ticks_per_second: f64,
     page: u64,
-    known: Mutex<Known>,
+    cache: Mutex<Cache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     users: HashMap<u32, String>,
-    by_pid: HashMap<u32, Remembered>,
+    by_pid: HashMap<u32, CachedProcess>,
 }
 
 #[derive(Clone)]
-struct Remembered {
+struct CachedProcess {
     started: u64,
     container: Option<String>,
     uses_pytorch: bool,
-    /// A young process may still be importing PyTorch; an old one is not looked at again.
-    is_settled: bool,
+    /// A young process may still be importing PyTorch, so its mappings are read again.
+    has_loaded_libraries: bool,
 }
 
 impl Default for ProcessReader {
@@ -47,23 +47,23 @@ impl Default for ProcessReader {
 }
 
 impl ProcessReader {
-    /// A reader of `/proc`, wherever it is.
+    /// A reader of `root` in place of `/proc`.
     pub fn new(root: impl Into<PathBuf>) -> ProcessReader {
         ProcessReader {
             root: root.into(),
             ticks_per_second: rustix::param::clock_ticks_per_second() as f64,
             page: rustix::param::page_size() as u64,
-            known: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
-    /// Forgets processes that no GPU has any more.
+    /// Drops the cache of processes that are on no GPU any more.
     pub fn forget_all_but(&self, pids: &std::collections::HashSet<u32>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.by_pid.retain(|pid, _| pids.contains(pid));
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.by_pid.retain(|pid, _| pids.contains(pid));
     }
 
-    /// Everything about one process. Its processor time is the average over its life, as `ps` shows it.
+    /// Reads one process. Its CPU use is the average over its life, as `ps` shows it.
     pub fn read(&self, pid: u32) -> Reading<(HostProcess, Counters)> {
         let folder = self.folder(pid);
         let stat = Stat::read(&folder)?;
@@ -79,7 +79,7 @@ impl ProcessReader {
             .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
             .unwrap_or(0.0);
         let age = (uptime - stat.started as f64 / self.ticks_per_second).max(0.0);
-        let remembered = self.remembered(pid, &stat, age, &folder);
+        let cached = self.cached(pid, &stat, age, &folder);
         let lifetime = stat.ticks as f64 / self.ticks_per_second * 100.0 / age.max(0.01);
         let process = HostProcess {
             parent: stat.parent,
@@ -92,13 +92,13 @@ impl ProcessReader {
             cpu_seconds: age,
             memory,
             age,
-            container: remembered.container,
-            context: remembered.uses_pytorch.then(Context::measured),
+            container: cached.container,
+            context: cached.uses_pytorch.then(CudaContext::measured),
         };
         Ok((process, self.counted(&stat, at)))
     }
 
-    /// Processor time only.
+    /// Reads the CPU time only.
     pub fn counters(&self, pid: u32) -> Reading<Counters> {
         let stat = Stat::read(&self.folder(pid))?;
         Ok(self.counted(&stat, Instant::now()))
@@ -113,40 +113,40 @@ impl ProcessReader {
         self.root.join(pid.to_string())
     }
 
-    fn remembered(&self, pid: u32, stat: &Stat, age: f64, folder: &Path) -> Remembered {
+    fn cached(&self, pid: u32, stat: &Stat, age: f64, folder: &Path) -> CachedProcess {
         {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(found) = known.by_pid.get(&pid)
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = cache.by_pid.get(&pid)
                 && found.started == stat.started
-                && (found.uses_pytorch || found.is_settled)
+                && (found.uses_pytorch || found.has_loaded_libraries)
             {
                 return found.clone();
             }
         }
         // Not under the lock: reading the mappings of a process in trouble may hang.
-        let found = Remembered {
+        let found = CachedProcess {
             started: stat.started,
             container: fs::read_to_string(folder.join("cgroup")).ok().and_then(|text| container_of(&text)),
             uses_pytorch: mappings::has_pytorch(folder),
-            is_settled: age > SETTLED_AFTER,
+            has_loaded_libraries: age > LIBRARIES_LOADED_AFTER,
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.by_pid.insert(pid, found.clone());
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.by_pid.insert(pid, found.clone());
         found
     }
 
     fn user(&self, uid: u32) -> String {
         {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(name) = known.users.get(&uid) {
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(name) = cache.users.get(&uid) {
                 return name.clone();
             }
         }
-        // Not under the lock: names may come over the network.
+        // Not under the lock: a name service may be on the network.
         let user = uzers::get_user_by_uid(uid);
         let name = user.map_or_else(|| uid.to_string(), |user| user.name().to_string_lossy().into_owned());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.users.insert(uid, name.clone());
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.users.insert(uid, name.clone());
         name
     }
 }
@@ -181,7 +181,7 @@ impl Stat {
     }
 }
 
-/// The real user's number.
+/// The real user ID.
 fn owner(folder: &Path) -> Reading<u32> {
     let status = fs::read_to_string(folder.join("status")).map_err(|_| Missing::HiddenProcess)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));

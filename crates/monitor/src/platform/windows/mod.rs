@@ -3,15 +3,15 @@
 mod driver;
 mod process;
 
-use std::sync::Arc;
-
 use sysinfo::System;
 
-pub(crate) use driver::{NO_LIBRARY, NOT_LOADED, advice, nvidia, versions};
+pub(crate) use driver::{
+    FAILED_ADVICE, MISMATCH_ADVICE, NO_ANSWER_ADVICE, NO_LIBRARY, NO_PERMISSION_ADVICE, NOT_LOADED, NOT_LOADED_ADVICE,
+    no_library_advice, nvml_libraries, versions,
+};
 pub use process::{ProcessReader, is_own};
 
 use crate::reading::{Missing, Reading};
-use crate::source::Source;
 
 /// This machine's name.
 pub fn host_name() -> String {
@@ -19,14 +19,9 @@ pub fn host_name() -> String {
     System::host_name().ok().filter(|name| !name.is_empty()).or_else(named).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// Bytes of memory that this machine has.
+/// Bytes of main memory.
 pub(crate) fn host_memory() -> Reading<u64> {
     let mut system = System::new().map_err(|error| Missing::Failed(error.to_string()))?;
     system.refresh_memory();
     Some(system.total_memory()).filter(|bytes| *bytes > 0).ok_or(Missing::NotSupported)
-}
-
-/// None: AMD's driver for Windows has no files to read.
-pub(crate) fn amd() -> Option<Arc<dyn Source>> {
-    None
 }

@@ -1,5 +1,5 @@
-//! One process: whose it is, its arguments, memory, processor time and age. Containers are not told apart, and whether
-//! a process uses PyTorch is not known.
+//! One process from the Windows API: its user, arguments, memory, CPU time and age. Its container, and whether it uses
+//! PyTorch, are not known.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -16,10 +16,10 @@ use crate::sample::HostProcess;
 pub struct ProcessReader;
 
 impl ProcessReader {
-    /// Nothing is remembered of a process.
+    /// Does nothing: no process is cached.
     pub fn forget_all_but(&self, _pids: &HashSet<u32>) {}
 
-    /// Everything about one process. Its processor time is the average over its life.
+    /// Reads one process. Its CPU use is the average over its life.
     pub fn read(&self, pid: u32) -> Reading<(HostProcess, Counters)> {
         let kind = ProcessRefreshKind::nothing()
             .with_cpu()
@@ -30,7 +30,7 @@ impl ProcessReader {
         with_process(pid, kind, |process| {
             let counters = counted(process)?;
             let age = process.run_time() as f64;
-            // Whole seconds are told; a process of this second is not of no age.
+            // Windows reports whole seconds; a process started within this one must not have age zero.
             let seconds = age.max(1.0);
             let host = HostProcess {
                 parent: process.parent().map_or(0, Pid::as_u32),
@@ -50,14 +50,14 @@ impl ProcessReader {
         })
     }
 
-    /// Processor time only.
+    /// Reads the CPU time only.
     pub fn counters(&self, pid: u32) -> Reading<Counters> {
         with_process(pid, ProcessRefreshKind::nothing().with_cpu(), counted)
     }
 }
 
-/// This user's name; another's identifier. The library's list of users must not be asked for: it aborts the program where
-/// Windows lists no session, as Wine does.
+/// This user's name; for another user the identifier. Do not use sysinfo's list of users: it aborts the program where
+/// Windows lists no session, as under Wine.
 fn name_of(user: &Uid) -> String {
     static OWN: OnceLock<Option<Uid>> = OnceLock::new();
     let own = OWN.get_or_init(|| {
@@ -78,7 +78,7 @@ pub fn is_own(process: &HostProcess) -> bool {
     own.as_ref() == Some(&process.user)
 }
 
-/// Looks at one process, with no memory of it from before: so nothing is held open in between.
+/// Reads one process afresh each time, so that no handle stays open in between.
 fn with_process<T>(pid: u32, kind: ProcessRefreshKind, look: impl FnOnce(&Process) -> Reading<T>) -> Reading<T> {
     let mut system = System::new().map_err(|error| Missing::Failed(error.to_string()))?;
     let pid = Pid::from_u32(pid);
@@ -87,13 +87,13 @@ fn with_process<T>(pid: u32, kind: ProcessRefreshKind, look: impl FnOnce(&Proces
 }
 
 fn counted(process: &Process) -> Reading<Counters> {
-    // A process that may not be opened has a name only.
+    // Of a process that may not be opened only the name is known.
     let started = Some(process.start_time()).filter(|seconds| *seconds > 0).ok_or(Missing::NoPermission)?;
     let processor = Duration::from_millis(process.accumulated_cpu_time());
     Ok(Counters { started, processor, at: Instant::now() })
 }
 
-/// The arguments, or where they may not be read the program.
+/// The arguments, or the program's path without permission to read them.
 fn arguments(process: &Process) -> Vec<String> {
     let arguments: Vec<String> = process.cmd().iter().map(|part| part.to_string_lossy().into_owned()).collect();
     if !arguments.is_empty() {

@@ -1,15 +1,15 @@
-//! Why there is no driver to ask, and what to check.
+//! Why no driver can be queried, and what to check.
 
-use crate::platform;
+use super::system;
 
-/// Why GPUs cannot be asked for at all.
+/// Why no driver can be queried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoDriver {
-    /// There is no driver that could be asked.
-    #[error("no GPU driver found: {}", platform::NO_LIBRARY)]
+    /// Neither vendor's driver is installed.
+    #[error("no GPU driver found: {}", system::NO_LIBRARY)]
     NoLibrary,
-    /// NVIDIA's library is there, its kernel module is not.
-    #[error("NVIDIA's driver is not loaded: {}", platform::NOT_LOADED)]
+    /// NVIDIA's library is installed, its kernel module is not loaded.
+    #[error("NVIDIA's driver is not loaded: {}", system::NOT_LOADED)]
     NotLoaded,
     /// Kernel module and library are of different versions.
     #[error(
@@ -34,12 +34,12 @@ pub enum NoDriver {
 }
 
 impl NoDriver {
-    /// The same with what the machine knows about versions.
+    /// Fills in the versions of a mismatch.
     #[must_use]
-    pub fn with_versions(self) -> NoDriver {
+    pub(crate) fn with_versions(self) -> NoDriver {
         match self {
             NoDriver::Mismatch { .. } => {
-                let (loaded, library) = platform::versions();
+                let (loaded, library) = system::versions();
                 NoDriver::Mismatch { loaded, library }
             }
             other => other,
@@ -48,6 +48,14 @@ impl NoDriver {
 
     /// What to check on this machine.
     pub fn hint(&self) -> String {
-        format!("{}; `--demo` shows a recorded machine without a GPU", platform::advice(self))
+        let advice = match self {
+            NoDriver::NoLibrary => system::no_library_advice(),
+            NoDriver::NotLoaded => system::NOT_LOADED_ADVICE,
+            NoDriver::Mismatch { .. } => system::MISMATCH_ADVICE,
+            NoDriver::NoPermission => system::NO_PERMISSION_ADVICE,
+            NoDriver::NoAnswer(_) => system::NO_ANSWER_ADVICE,
+            NoDriver::Failed(_) => system::FAILED_ADVICE,
+        };
+        format!("{advice}; `--demo` shows a recorded machine without a GPU")
     }
 }

@@ -1,15 +1,18 @@
 //! The bearer token.
 
 use std::fmt;
-use std::hint::black_box;
 use std::path::Path;
 
+use http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+use super::request::Request;
 use crate::failure::Failure;
 
 /// Shorter ones can be guessed.
-const SHORTEST: usize = 16;
+const MIN_LENGTH: usize = 16;
 
-/// A secret that clients must know.
+/// A secret that clients must send.
 pub struct Token(Vec<u8>);
 
 impl fmt::Debug for Token {
@@ -21,44 +24,51 @@ impl fmt::Debug for Token {
 impl Token {
     fn new(text: &str, origin: &str) -> Result<Token, Failure> {
         let text = text.trim();
-        if text.len() < SHORTEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if text.len() < MIN_LENGTH || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let hint = "make one with `head -c 24 /dev/urandom | base64`";
             let found = text.len();
             return Err(Failure::new(format!(
-                "{origin}: a token of {found} bytes; it must have at least {SHORTEST} printable ASCII characters without spaces"
+                "{origin}: a token of {found} bytes; it must have at least {MIN_LENGTH} printable ASCII characters without spaces"
             ))
             .with_hint(Some(hint)));
         }
         Ok(Token(text.as_bytes().to_vec()))
     }
 
-    /// Whether they are the same. It takes the same time whatever was sent, so that no prefix can be found out.
-    pub fn matches(&self, sent: &[u8]) -> bool {
-        let mut difference = u8::from(self.0.len() != sent.len());
-        for (position, byte) in self.0.iter().enumerate() {
-            difference |= byte ^ black_box(sent.get(position).copied().unwrap_or(0));
+    /// The token in the file, else in `VRAMFIT_TOKEN`.
+    pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+        if let Some(path) = file {
+            let text =
+                std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            return Token::new(text.lines().next().unwrap_or_default(), &path.display().to_string()).map(Some);
         }
-        black_box(difference) == 0
+        match std::env::var("VRAMFIT_TOKEN") {
+            Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            // Taking this for no token would open what was meant to be closed.
+            Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new("VRAMFIT_TOKEN: not text")),
+        }
     }
-}
 
-/// The token of the file, or of the environment.
-pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
-    if let Some(path) = file {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        return Token::new(text.lines().next().unwrap_or_default(), &path.display().to_string()).map(Some);
+    /// Whether a request carries the token as `Authorization: Bearer TOKEN`.
+    pub fn allows(&self, request: &Request) -> bool {
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let sent = header.and_then(|value| {
+            let (scheme, rest) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
+        });
+        self.matches(sent.unwrap_or_default().as_bytes())
     }
-    match std::env::var("VRAMFIT_TOKEN") {
-        Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        // Not to be taken for no token: it would open what was meant to be closed.
-        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new("VRAMFIT_TOKEN: not text")),
+
+    /// Takes the same time wherever the first difference is, so that no prefix can be found out.
+    fn matches(&self, sent: &[u8]) -> bool {
+        self.0.ct_eq(sent).into()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
     use std::time::Instant;
 
     use super::*;

@@ -1,0 +1,129 @@
+//! Connections: a bounded number at a time, each with one request and a deadline.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+
+use super::request::{self, Refusal, Request};
+use super::response::Response;
+
+const MAX_CONNECTIONS: usize = 64;
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Serves until the process ends: `answer` runs on the connection's own thread.
+pub fn accept(listener: &TcpListener, answer: impl Fn(&Request) -> Response + Send + Sync + 'static) {
+    let answer = Arc::new(answer);
+    let open = Arc::new(AtomicUsize::new(0));
+    let (surplus, refused) = mpsc::sync_channel(MAX_CONNECTIONS);
+    thread::spawn(move || refused.iter().for_each(refuse));
+    for stream in listener.incoming() {
+        let Ok(mut stream) = stream else {
+            // Most likely out of file descriptors: wait until others are closed.
+            thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let slot = Slot::take(&open);
+        if open.load(Ordering::Acquire) > MAX_CONNECTIONS {
+            // In a flood some connections are closed without a 503.
+            let _ = surplus.try_send(stream);
+            continue;
+        }
+        let answer = Arc::clone(&answer);
+        let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            let _slot = slot;
+            serve(&mut stream, answer.as_ref());
+        });
+        // If no thread could be started, the closure is dropped: connection and slot with it.
+        drop(spawned);
+    }
+}
+
+fn refuse(mut stream: TcpStream) {
+    // Closing a socket with unread input resets the connection, and the client would not see the response.
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(20)));
+    let _ = stream.read(&mut [0; 4096]);
+    // The response fits into the socket's buffer; a client whose buffer is full does without.
+    let _ = stream.set_nonblocking(true);
+    let _ = stream.write(&Response::plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").bytes(false));
+}
+
+/// One of the open connections; dropping it frees the slot.
+struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    fn take(open: &Arc<AtomicUsize>) -> Slot {
+        open.fetch_add(1, Ordering::AcqRel);
+        Slot(Arc::clone(open))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn serve(stream: &mut TcpStream, answer: &impl Fn(&Request) -> Response) {
+    let (response, without_body) = match request::read(stream, READ_TIMEOUT) {
+        Ok(request) => (answer(&request), request.method() == Method::HEAD),
+        Err(refusal) => match refused(refusal) {
+            Some(response) => (response, false),
+            None => return,
+        },
+    };
+    send(stream, &response.bytes(without_body));
+    drain(stream);
+}
+
+/// The response to what is no request; `None` where nobody waits for one.
+fn refused(refusal: Refusal) -> Option<Response> {
+    let (status, text) = match refusal {
+        Refusal::Gone => return None,
+        Refusal::Timeout => (StatusCode::REQUEST_TIMEOUT, "the request took too long\n"),
+        Refusal::LargeHead => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large\n"),
+        Refusal::LongTarget => (StatusCode::URI_TOO_LONG, "the request's first line is too long\n"),
+        Refusal::Version => (StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 and HTTP/1.0 are spoken here\n"),
+        Refusal::NoHost => (StatusCode::BAD_REQUEST, "HTTP/1.1 needs a Host header\n"),
+        Refusal::Malformed => (StatusCode::BAD_REQUEST, "this is not an HTTP request\n"),
+    };
+    Some(Response::plain(status, text))
+}
+
+fn send(stream: &mut TcpStream, mut rest: &[u8]) {
+    let deadline = Instant::now() + WRITE_TIMEOUT;
+    while !rest.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_write_timeout(Some(left)).is_err() {
+            return;
+        }
+        match stream.write(rest) {
+            Ok(0) => return,
+            Ok(length) => rest = &rest[length..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Reads what the client still sends: closing a socket with unread input resets the connection, and the client might
+/// lose the response.
+fn drain(stream: &mut TcpStream) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
+    let mut rest = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() || !matches!(stream.read(&mut rest), Ok(1..))
+        {
+            return;
+        }
+    }
+}
