@@ -1,6 +1,7 @@
 //! The model of the command line, at its sizes.
 
-use vramfit_graph::bind::{Bound, bind, check_reach};
+use vramfit_eager::reach::check_reach;
+use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
-use vramfit_graph::bind::{bind, check_reach};
+use vramfit_eager::reach::check_reach;
+use vramfit_graph::bind::bind;
 use vramfit_graph::select::Sizes;
 use vramfit_readers::read_file;
 

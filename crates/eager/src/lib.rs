@@ -1,6 +1,6 @@
 //! Eager PyTorch on a simulated GPU: what each operator allocates, saves and frees.
 //!
-//! The forward pass is a list of ATen calls ([`vramfit_graph`]). For each, a rule in [`ops`] says what CUDA's kernels
+//! The forward pass is a list of ATen calls ([`vramfit_graph`]). For each, a rule in [`operators`] says what CUDA's kernels
 //! allocate and free and what autograd saves; [`autograd`] holds tensors, the graph they build and the engine that runs it
 //! backward. Every request is written to a journal ([`memory`]) for an allocator to answer.
 
@@ -11,4 +11,5 @@ pub mod kernels;
 pub mod launch;
 pub mod machine;
 pub mod memory;
-pub mod ops;
+pub mod operators;
+pub mod reach;

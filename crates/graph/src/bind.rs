@@ -6,17 +6,15 @@
 mod argument;
 mod error;
 mod naming;
-mod reach;
 mod tensor;
 
 use crate::dims::Dims;
 use crate::dtype::Dtype;
-use crate::model::{Cast, Model, Step, TensorId, Variant};
+use crate::model::{Cast, Model, OperatorId, Step, TensorId, Variant};
 use crate::select::{SIZE_LIMIT, Sizes};
 use argument::Binder;
 
 pub use error::BindError;
-pub use reach::{OutOfReach, check_reach};
 pub use tensor::{BYTES_LIMIT, contiguous_strides};
 
 /// A tensor with numbers for sizes.
@@ -173,7 +171,12 @@ impl Bound<'_> {
         &self.tensors[tensor.0 as usize]
     }
 
-    /// The name of a call's operator.
+    /// The operator of a call.
+    pub fn operator(&self, call: &BoundCall<'_>) -> OperatorId {
+        self.model.operators[call.operator as usize].id
+    }
+
+    /// The name of a call's operator, for people.
     pub fn operator_name(&self, call: &BoundCall<'_>) -> &str {
         &self.model.operators[call.operator as usize].name
     }

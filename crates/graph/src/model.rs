@@ -107,11 +107,29 @@ pub struct Source {
     pub function: String,
 }
 
+/// An entry of the table of operators, which is in `vramfit_eager::operators`: readers look it up by the operator's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperatorId(u16);
+
+impl OperatorId {
+    /// The entry at this index of the table.
+    pub const fn new(index: u16) -> OperatorId {
+        OperatorId(index)
+    }
+
+    /// Its index in the table.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// An operator: its full name and its arguments' names, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     /// Such as `aten.linear.default`.
     pub name: String,
+    /// Where what is known of it is found.
+    pub id: OperatorId,
     /// Such as `input`, `weight`, `bias`.
     pub arguments: Vec<String>,
 }

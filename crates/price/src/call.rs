@@ -1,11 +1,11 @@
 //! What a captured call costs, forward and backward.
 
+use vramfit_eager::operators::{Extent, Facts, Work};
 use vramfit_graph::bind::{Bound, BoundCall, BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Cast, Precision, TensorId};
 
 use crate::compute;
-use crate::operator::{Extent, Operator, Work, view_dispatch};
 use crate::queues::Cost;
 use crate::scale::Scale;
 use crate::tables::{Both, Kernel, TABLES, Tables};
@@ -21,7 +21,7 @@ pub(crate) struct CallCost {
 /// An operator of the model with its measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    pub operator: Operator,
+    pub facts: &'static Facts,
     /// The kernel that stands for it, and those that a call may ask for instead.
     kernels: [Option<&'static Kernel>; 3],
     /// What the CPU does, without a bias and with one.
@@ -31,10 +31,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub fn named(name: &str) -> Known {
+    pub fn new(facts: &'static Facts) -> Known {
         let tables: &'static Tables = &TABLES;
-        let operator = Operator::named(name);
-        let others: [&str; 2] = match operator.kernel {
+        let kernel = kernel_of(facts.time.work).0;
+        let others: [&str; 2] = match kernel {
             "add" => ["add_row", "mul_scalar"],
             "mul" | "div" => ["mul_row", "mul_scalar"],
             "to_half" => ["to_single", "contiguous"],
@@ -45,21 +45,35 @@ impl Known {
             _ => ["", ""],
         };
         Known {
-            operator,
-            kernels: [operator.kernel, others[0], others[1]].map(|name| tables.kernel(name)),
-            dispatch: match operator.dispatch {
+            facts,
+            kernels: [kernel, others[0], others[1]].map(|name| tables.kernel(name)),
+            dispatch: match facts.time.dispatch {
                 "linear" => ["linear_no_bias", "linear"],
                 "conv2d" => ["conv2d", "conv2d_bias"],
                 other => [other; 2],
             }
             .map(|name| tables.dispatch(name).unwrap_or_default()),
-            view: tables.dispatch(view_dispatch(name)).unwrap_or_default(),
+            view: tables.dispatch(facts.view_dispatch).unwrap_or_default(),
         }
     }
 
     fn kernel(&self, which: usize) -> Option<&'static Kernel> {
         self.kernels[which].or(self.kernels[0])
     }
+}
+
+/// The measured kernel that stands for an operator, and for how many elements. Where nobody measured one it is an addition;
+/// what computes rather than moves memory has measurements of its own, and never gets to this one.
+fn kernel_of(work: Work) -> (&'static str, Extent) {
+    match work {
+        Work::Moves(kernel, extent) => (kernel, extent),
+        _ => ("add", Extent::Larger),
+    }
+}
+
+/// Whether an operator moves memory, or is taken to.
+fn moves_memory(work: Work) -> bool {
+    matches!(work, Work::Moves(..) | Work::Assumed)
 }
 
 /// Prices the calls of one bound graph.
@@ -125,37 +139,39 @@ impl<'a> Pricer<'a> {
     pub fn cost(&self, call: &BoundCall<'_>, known: &Known) -> CallCost {
         let result = call.results.iter().flatten().next().map(|&id| self.bound.tensor(id));
         let parts = Parts { bound: self.bound, call, result };
-        let operator = &known.operator;
+        let work = known.facts.time.work;
         let requires_grad = call.results.iter().flatten().any(|&id| self.bound.tensor(id).requires_grad);
         let cpu = |[forward, backward]: Both<f64>, gpu: Both<f64>| CallCost {
             forward: Cost { cpu: forward, gpu: gpu[0] },
             backward: if requires_grad { Cost { cpu: backward, gpu: gpu[1] } } else { Cost::default() },
         };
-        if operator.work == Work::Wait {
+        if work == Work::Wait {
             return cpu([TABLES.constant("read_number"), 0.0], [0.0; 2]);
         }
-        if result.is_none_or(|result| result.is_on_host) || self.launches_nothing(&parts, operator) {
+        if result.is_none_or(|result| result.is_on_host) || self.launches_nothing(&parts, known.facts) {
             return cpu(known.view, [0.0; 2]);
         }
         let mut dispatch = known.dispatch[usize::from(parts.tensor(2).is_some())];
         if call.cast != Cast::No {
             dispatch = self.cast;
-        } else if self.is_autocast && operator.work != Work::Memory {
+        } else if self.is_autocast && !moves_memory(work) {
             dispatch[0] += self.autocast;
         }
-        let gpu = match operator.work {
-            Work::Memory | Work::Wait => self.memory(&parts, known),
-            Work::Product(first, second) => compute::product(&parts, (first, second), self.scale),
+        let gpu = match work {
+            Work::Moves(..) | Work::Assumed | Work::Wait => self.memory(&parts, known),
+            Work::Product { factors, bias, is_transposed } => {
+                compute::product(&parts, factors, bias, is_transposed, self.scale)
+            }
             Work::Attention => compute::attention(&parts, self.scale),
             Work::Convolution { is_transposed } => compute::convolution(&parts, is_transposed, self.scale),
-            Work::Recurrent => compute::recurrent(&parts, self.bound.operator_name(call), self.scale),
+            Work::Recurrent(family) => compute::recurrent(&parts, family, self.scale),
         };
         cpu(dispatch, gpu)
     }
 
     /// Whether all results are views of what the call was given, or are those tensors themselves.
-    fn launches_nothing(&self, parts: &Parts<'_>, operator: &Operator) -> bool {
-        if operator.is_in_place || operator.work != Work::Memory {
+    fn launches_nothing(&self, parts: &Parts<'_>, facts: &Facts) -> bool {
+        if facts.effect.is_in_place() || !moves_memory(facts.time.work) {
             return false;
         }
         let mut results = parts.call.results.iter().flatten().map(|&id| self.bound.tensor(id));
@@ -169,13 +185,14 @@ impl<'a> Pricer<'a> {
     fn memory(&self, parts: &Parts<'_>, known: &Known) -> Both<f64> {
         let Some(result) = parts.result else { return [0.0; 2] };
         let first = parts.tensor(0).unwrap_or(result);
-        let elements = match known.operator.extent {
+        let (name, extent) = kernel_of(known.facts.time.work);
+        let elements = match extent {
             Extent::Larger => first.elements.max(result.elements) as f64,
             Extent::Input => first.elements as f64,
             Extent::Result => result.elements as f64,
             Extent::HalfResult => result.elements as f64 / 2.0,
         };
-        let (which, share) = choose(parts, known, first, result);
+        let (which, share) = choose(parts, name, first, result);
         let Some(kernel) = known.kernel(which) else { return [0.0; 2] };
         let [forward, backward] = &kernel.0[usize::from(is_half(first.dtype))];
         // What was measured in one precision only stands for both.
@@ -190,7 +207,7 @@ impl<'a> Pricer<'a> {
         if result.requires_grad && share > 0.0 {
             costs[1] = share * self.scale.moving(backward, elements);
         }
-        if known.operator.kernel == "embedding" && result.requires_grad {
+        if name == "embedding" && result.requires_grad {
             costs[1] += self.zeros(first.elements as f64, is_half(first.dtype));
         }
         costs
@@ -215,9 +232,9 @@ impl<'a> Pricer<'a> {
 }
 
 /// Which of an operator's kernels a call runs, and what share of the measured backward pass it needs.
-fn choose(parts: &Parts<'_>, known: &Known, first: &BoundTensor, result: &BoundTensor) -> (usize, f64) {
-    match known.operator.kernel {
-        kernel @ ("add" | "mul" | "div") => {
+fn choose(parts: &Parts<'_>, kernel: &str, first: &BoundTensor, result: &BoundTensor) -> (usize, f64) {
+    match kernel {
+        "add" | "mul" | "div" => {
             let other = parts.tensor(1);
             let wanted = f64::from(u8::from(parts.wants(0)) + u8::from(parts.wants(1)));
             match other {

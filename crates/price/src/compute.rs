@@ -35,17 +35,23 @@ fn matrices(which: Product, sizes: [f64; 3], is_half: bool, scale: Scale) -> f64
     scale.computing(time * factor, grid.least(), is_half)
 }
 
-pub(crate) fn product(parts: &Parts<'_>, (first, second): (usize, usize), scale: Scale) -> Both<f64> {
+/// A product of two arguments, the second of which may have its columns as rows, with something added or not.
+pub(crate) fn product(
+    parts: &Parts<'_>,
+    (first, second): (usize, usize),
+    bias: Option<usize>,
+    is_transposed: bool,
+    scale: Scale,
+) -> Both<f64> {
     let (Some(one), Some(other)) = (parts.tensor(first), parts.tensor(second)) else { return [0.0; 2] };
-    let is_linear = parts.bound.operator_name(parts.call).starts_with("aten.linear");
     let (Some((&inner, outer_dims)), Some(&last)) = (one.shape.split_last(), other.shape.last()) else {
         return [0.0; 2];
     };
     let half = is_half(one.dtype);
-    if !is_linear && other.shape.len() > 2 {
+    if !is_transposed && other.shape.len() > 2 {
         return batched(one, other, scale);
     }
-    let outer = if is_linear { other.shape[0] } else { last };
+    let outer = if is_transposed { other.shape[0] } else { last };
     let sizes = [count(outer_dims), inner as f64, outer as f64];
     let mut backward = 0.0;
     if one.requires_grad {
@@ -54,8 +60,7 @@ pub(crate) fn product(parts: &Parts<'_>, (first, second): (usize, usize), scale:
     if other.requires_grad {
         backward += matrices(Product::ForWeight, sizes, half, scale);
     }
-    let bias = if is_linear { parts.tensor(2) } else { parts.tensor(0).filter(|_| first > 0) };
-    if bias.is_some_and(|bias| bias.requires_grad)
+    if bias.is_some_and(|bias| parts.wants(bias))
         && let Some(kernel) = TABLES.kernel("sum_rows")
     {
         let curve = &kernel.0[usize::from(half)][0];
@@ -155,14 +160,9 @@ pub(crate) fn convolution(parts: &Parts<'_>, is_transposed: bool, scale: Scale) 
     [forward, backward]
 }
 
-pub(crate) fn recurrent(parts: &Parts<'_>, name: &str, scale: Scale) -> Both<f64> {
+pub(crate) fn recurrent(parts: &Parts<'_>, family: &str, scale: Scale) -> Both<f64> {
     let (Some(input), Some(result)) = (parts.tensor(0), parts.result) else { return [0.0; 2] };
     let half = is_half(input.dtype);
-    let family = match name.split('.').nth(1) {
-        Some("lstm") => "recurrent_LSTM",
-        Some("gru") => "recurrent_GRU",
-        _ => "recurrent_RNN",
-    };
     let layers = match parts.call.arguments.get(4) {
         Some(Value::Int(layers)) => *layers as f64,
         _ => 1.0,

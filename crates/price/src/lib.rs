@@ -13,7 +13,6 @@ mod clock;
 mod compute;
 mod curve;
 mod grid;
-mod operator;
 mod optimizer;
 mod points;
 mod queues;

@@ -1,6 +1,7 @@
 //! The calls of a bound graph, each with its times, and the step that a loop makes of them.
 
 use vramfit_eager::forward::{Choice, Region, UnknownModule, regions};
+use vramfit_eager::operators::{Keeps, Work, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
 use vramfit_training::optimizer::Recipe;
@@ -8,7 +9,6 @@ use vramfit_training::training::Loop;
 
 use crate::call::{CallCost, Known, Pricer, each_tensor};
 use crate::clock::{Clock, StepTime};
-use crate::operator::{Keeps, Work};
 use crate::optimizer::Weights;
 use crate::queues::{Cost, Lanes};
 use crate::scale::Scale;
@@ -51,7 +51,7 @@ pub struct Timetable {
 
 impl Timetable {
     pub(crate) fn new(clock: &Clock, bound: &Bound<'_>) -> Timetable {
-        let known: Vec<Known> = bound.model.operators.iter().map(|operator| Known::named(&operator.name)).collect();
+        let known: Vec<Known> = bound.model.operators.iter().map(|operator| Known::new(facts(operator.id))).collect();
         let pricer = Pricer::new(bound, clock.scale);
         let module = TABLES.constant("module");
         let sink = TABLES.constant("gradient_sink");
@@ -72,7 +72,7 @@ impl Timetable {
                 _ => continue,
             };
             let known = &known[call.operator as usize];
-            is_assumed[call.operator as usize] |= known.operator.is_assumed;
+            is_assumed[call.operator as usize] |= known.facts.time.work == Work::Assumed;
             let mut cost = pricer.cost(call, known);
             cost.forward.cpu += std::mem::take(&mut python);
             let mut added = Cost::default();
@@ -96,9 +96,8 @@ impl Timetable {
             cost.forward.cpu *= factors[0];
             cost.backward.cpu *= factors[1];
             added.cpu *= factors[1];
-            let operator = &known.operator;
-            let keeps = if is_differentiated { operator.keeps } else { Keeps::Nothing };
-            entries.push(Entry { place, keeps, waits: operator.work == Work::Wait, cost, added });
+            let keeps = if is_differentiated { known.facts.keeps } else { Keeps::Nothing };
+            entries.push(Entry { place, keeps, waits: known.facts.time.work == Work::Wait, cost, added });
         }
         let given = bound.model.inputs.iter().chain(&bound.model.targets);
         let names = bound.model.operators.iter().zip(is_assumed).filter(|(_, is_assumed)| *is_assumed);

@@ -289,7 +289,7 @@ impl Context {
 
     /// An operator's kernels have been launched.
     pub fn launched(&mut self, launch: Launch) {
-        if launch != Launch::Quiet && !self.memory.borrow().is_muted() {
+        if launch != Launch::Nothing && !self.memory.borrow().is_muted() {
             self.workspaces.launched.add(launch, &mut self.memory.borrow_mut());
         }
     }

@@ -19,7 +19,7 @@ use crate::autograd::Tensor;
 use crate::autograd::{Context, Thread};
 use crate::launch::Launch;
 use crate::memory::Category;
-use crate::ops::{Call, Unmodelled};
+use crate::operators::{Call, Library, MemoryRule, Unmodelled};
 use vramfit_graph::layout::Layout;
 
 pub use passes::Passes;
@@ -253,14 +253,15 @@ impl<'a> Forward<'a> {
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
         let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
-        let known = self.passes.rules.of(call);
-        if !known.is_in_place && call.results.iter().flatten().all(is_same) {
+        let facts = self.passes.facts(call);
+        let is_in_place = facts.effect.is_in_place();
+        if !is_in_place && call.results.iter().flatten().all(is_same) {
             return;
         }
-        let launch = if !known.is_in_place && is_only_view(&view) { Launch::Quiet } else { known.launch };
-        let outcome = match known.rule {
-            Some(rule) => rule(context, &view),
-            None => Err(Unmodelled),
+        let launch = if !is_in_place && is_only_view(&view) { Launch::Nothing } else { facts.launch };
+        let outcome = match facts.memory {
+            MemoryRule::Modelled(rule) => rule(context, &view),
+            MemoryRule::NotModelled => Err(Unmodelled),
         };
         let results = match outcome {
             Ok(results) => results,
@@ -271,7 +272,7 @@ impl<'a> Forward<'a> {
             }
         };
         drop(view);
-        if known.uses_dnn {
+        if facts.library == Library::Cudnn {
             context.use_dnn();
             if results.iter().any(Tensor::requires_grad) {
                 context.use_dnn_on(Thread::Backward);
@@ -281,7 +282,7 @@ impl<'a> Forward<'a> {
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
-                let is_into_view = known.is_in_place && self.bound.tensor(*id).is_view;
+                let is_into_view = is_in_place && self.bound.tensor(*id).is_view;
                 let written =
                     before.as_ref().filter(|before| is_into_view && !is_same_edge(before.edge(), result.edge()));
                 let written = written.map(|before| before.edge().cloned());

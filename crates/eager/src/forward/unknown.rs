@@ -9,7 +9,7 @@ use super::{Forward, tensors_of};
 use crate::autograd::Context;
 use crate::autograd::Tensor;
 use crate::autograd::{Backward, Edge, Gradients, Node, Saved};
-use crate::ops::Call;
+use crate::operators::Call;
 
 /// How much scratch an operator is taken to need at most, in all it reads and writes. Nothing bounds what an unknown
 /// operator does; this covers fused layers, which keep a few activations of their own.

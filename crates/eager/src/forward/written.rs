@@ -8,7 +8,7 @@ use vramfit_graph::model::TensorId;
 use super::{Forward, tensors_of};
 use crate::autograd::Context;
 use crate::autograd::Edge;
-use crate::ops::{copied_slices, seen_again};
+use crate::operators::{copied_slices, seen_again};
 
 impl Forward<'_> {
     /// A view has been written into, whose gradient went to `before`: its base has a new place in the graph, and so has the
@@ -23,7 +23,7 @@ impl Forward<'_> {
         let base = live.unwrap_or_else(|| {
             let known = self.written_bases.get(&storage).cloned();
             let edge = known.or_else(|| (0..links).try_fold(before?, |edge, _| edge.node.next.first()?.clone()));
-            view.unsafe_view(crate::ops::layout_of(&self.bound.tensors[root])).with_edge(edge)
+            view.unsafe_view(crate::operators::layout_of(&self.bound.tensors[root])).with_edge(edge)
         });
         let base = {
             let edge = copied_slices(context, &base, view.layout(), edge);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use vramfit_eager::forward::{Choice, regions};
+use vramfit_eager::operators::{Effect, facts};
 use vramfit_graph::bind::{Bound, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
@@ -177,7 +178,7 @@ impl Lives {
                         }
                         saves |= bound.tensor(*id).requires_grad;
                         // Written in place: what was there before is gone when the module runs again.
-                        if !is_inside && id.0 as usize >= given && is_in_place(bound.operator_name(call)) {
+                        if !is_inside && id.0 as usize >= given && facts(bound.operator(call)).effect.is_in_place() {
                             return Some(
                                 "modules write into what they are given: running them again would start from that",
                             );
@@ -202,20 +203,12 @@ fn each_tensor(value: &Value, look: &mut impl FnMut(TensorId)) {
     }
 }
 
-/// Whether an operator writes into its first argument; others may return it where there is nothing to do.
-fn is_in_place(name: &str) -> bool {
-    name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
-}
-
-/// Whether an operator is a batch norm.
-fn is_batch_norm(name: &str) -> bool {
-    name.starts_with("aten.batch_norm") || name.starts_with("aten.instance_norm")
-}
-
 /// How many batch norms a pass runs.
 pub fn batch_norms(bound: &Bound<'_>) -> usize {
-    let is_norm =
-        |step: &&BoundStep<'_>| matches!(step, BoundStep::Call(call) if is_batch_norm(bound.operator_name(call)));
+    let is_norm = |step: &&BoundStep<'_>| match step {
+        BoundStep::Call(call) => facts(bound.operator(call)).effect == Effect::UpdatesStatistics,
+        _ => false,
+    };
     bound.steps.iter().filter(is_norm).count()
 }
 
@@ -226,9 +219,10 @@ pub fn updates_buffers(bound: &Bound<'_>, choice: &Choice) -> bool {
     let buffers = parameters..parameters + bound.model.buffers.len();
     let updates = |step: &BoundStep<'_>| match step {
         BoundStep::Call(call) => {
-            let name = bound.operator_name(call);
+            let effect = facts(bound.operator(call)).effect;
             let is_buffer = |id: &TensorId| buffers.contains(&(id.0 as usize));
-            is_batch_norm(name) || (is_in_place(name) && call.results.iter().flatten().any(is_buffer))
+            effect == Effect::UpdatesStatistics
+                || (effect.is_in_place() && call.results.iter().flatten().any(is_buffer))
         }
         _ => false,
     };

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vramfit_eager::forward::Choice;
-use vramfit_graph::model::{Argument, Call, Model, Operator, Size, Step, Tensor, TensorId, Variant};
+use vramfit_eager::operators::{Overwrite, activations, facts, named};
+use vramfit_graph::model::{Argument, Call, Model, Size, Step, Tensor, TensorId, Variant};
 
 use super::Trick;
 use crate::effect::Effect;
@@ -16,33 +17,6 @@ use crate::workbench::Workbench;
 
 /// See the module.
 pub struct InPlace;
-
-/// Classes with an `inplace` attribute, their operator, and what it is in place.
-const ACTIVATIONS: [(&str, &str, &str); 5] = [
-    ("ReLU", "aten.relu.default", "aten.relu_.default"),
-    ("LeakyReLU", "aten.leaky_relu.default", "aten.leaky_relu_.default"),
-    ("ELU", "aten.elu.default", "aten.elu_.default"),
-    ("CELU", "aten.celu.default", "aten.celu_.default"),
-    ("SELU", "aten.selu.default", "aten.selu_.default"),
-];
-
-/// Operators that do not need their result for their gradient.
-const MAKERS: [&str; 14] = [
-    "aten.linear.default",
-    "aten.conv1d.default",
-    "aten.conv2d.default",
-    "aten.conv3d.default",
-    "aten.conv2d.padding",
-    "aten.conv_transpose2d.input",
-    "aten.batch_norm.default",
-    "aten.layer_norm.default",
-    "aten.group_norm.default",
-    "aten.add.Tensor",
-    "aten.sub.Tensor",
-    "aten.matmul.default",
-    "aten.addmm.default",
-    "aten.cat.default",
-];
 
 impl Trick for InPlace {
     fn name(&self) -> &'static str {
@@ -92,7 +66,7 @@ fn is_checkpointed(setup: &Setup) -> bool {
 }
 
 fn why_not(model: &Model) -> String {
-    let is_activation = |class: &str| ACTIVATIONS.iter().any(|(known, ..)| *known == class);
+    let is_activation = |class: &str| activations().any(|activation| activation.module == class);
     let count = model.modules.iter().filter(|module| is_activation(&module.class)).count();
     match count {
         0 => "no module of a kind that may write into its input (ReLU, LeakyReLU, ELU, CELU, SELU)".to_owned(),
@@ -153,7 +127,7 @@ pub fn rewrite(model: &Model) -> Option<Model> {
 /// Each module with an activation that may be in place, with the step that calls it.
 fn legal(model: &Model, variant: &Variant) -> BTreeMap<u32, usize> {
     let (steps, tensors) = (&model.steps[variant.steps], &model.tensors[variant.tensors]);
-    let facts = Facts::of(model, variant, steps, tensors);
+    let uses = Uses::of(model, variant, steps, tensors);
     let mut open: Vec<u32> = Vec::new();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();
     let mut found = BTreeMap::new();
@@ -169,10 +143,9 @@ fn legal(model: &Model, variant: &Variant) -> BTreeMap<u32, usize> {
             Step::Call(call) => {
                 let Some(&module) = open.last() else { continue };
                 let class = &model.modules[module as usize].class;
-                let is_known = ACTIVATIONS
-                    .iter()
-                    .any(|(known, name, _)| known == class && *name == model.operators[call.operator as usize].name);
-                let may = is_known && is_one_to_one(call) && facts.may_overwrite(place, call);
+                let activation = facts(model.operators[call.operator as usize].id).activation;
+                let is_known = activation.is_some_and(|activation| activation.module == class);
+                let may = is_known && is_one_to_one(call) && uses.may_overwrite(place, call);
                 if may && model.modules[module as usize].path.is_some() {
                     found.insert(module, place);
                 }
@@ -194,8 +167,8 @@ fn is_one_to_one(call: &Call) -> bool {
     })
 }
 
-/// What is known of a variant's tensors.
-struct Facts<'a> {
+/// Who makes, reads and shares a variant's tensors.
+struct Uses<'a> {
     model: &'a Model,
     variant: &'a Variant,
     tensors: &'a [Tensor],
@@ -208,8 +181,8 @@ struct Facts<'a> {
     sharers: BTreeMap<u32, u32>,
 }
 
-impl<'a> Facts<'a> {
-    fn of(model: &'a Model, variant: &'a Variant, steps: &'a [Step], tensors: &'a [Tensor]) -> Facts<'a> {
+impl<'a> Uses<'a> {
+    fn of(model: &'a Model, variant: &'a Variant, steps: &'a [Step], tensors: &'a [Tensor]) -> Uses<'a> {
         let (mut readers, mut makers) = (BTreeMap::<TensorId, Vec<usize>>::new(), BTreeMap::new());
         for (place, step) in steps.iter().enumerate() {
             let read: Vec<TensorId> = match step {
@@ -233,7 +206,7 @@ impl<'a> Facts<'a> {
         for tensor in tensors {
             *sharers.entry(tensor.storage).or_default() += 1;
         }
-        Facts { model, variant, tensors, steps, readers, makers, sharers }
+        Uses { model, variant, tensors, steps, readers, makers, sharers }
     }
 
     /// Whether the call may write its result over its input.
@@ -244,7 +217,7 @@ impl<'a> Facts<'a> {
         let (input, result) = (*input, *result);
         let (given, after) = (&self.tensors[input.0 as usize], &self.tensors[result.0 as usize]);
         let is_made_here = self.makers.get(&input).is_some_and(|&maker| match &self.steps[maker] {
-            Step::Call(call) => MAKERS.contains(&self.model.operators[call.operator as usize].name.as_str()),
+            Step::Call(call) => facts(self.model.operators[call.operator as usize].id).overwrite == Overwrite::Allowed,
             _ => false,
         });
         let variant = self.variant;
@@ -274,11 +247,11 @@ fn rewrite_section(model: &mut Model, section: usize, places: &[usize]) -> BTree
         };
         merged.insert(*result, *input);
         let operator = &model.operators[call.operator as usize];
-        let Some((_, _, name)) = ACTIVATIONS.iter().find(|(_, known, _)| *known == operator.name) else { continue };
+        let Some(activation) = facts(operator.id).activation else { continue };
         let arguments = operator.arguments.clone();
-        let known = model.operators.iter().position(|operator| operator.name == *name);
+        let known = model.operators.iter().position(|operator| operator.name == activation.in_place);
         let at = known.unwrap_or_else(|| {
-            model.operators.push(Operator { name: (*name).to_owned(), arguments });
+            model.operators.push(named(activation.in_place.to_owned(), arguments));
             model.operators.len() - 1
         });
         call.operator = at as u32;

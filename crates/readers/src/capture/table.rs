@@ -5,6 +5,7 @@ use serde::de::{self, MapAccess, SeqAccess};
 use crate::ReadError;
 use crate::json::context::Context;
 use crate::json::{List, Object, Read, fields, out_of_range};
+use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Example, Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
 
@@ -55,7 +56,7 @@ impl<'de> Read<'de> for Operator {
     const NEEDED: &'static str = "an operator's name and its arguments' names";
 
     fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
-        Ok(Operator { name: list.required("an operator's name")?, arguments: list.required("its arguments' names")? })
+        Ok(operators::named(list.required("an operator's name")?, list.required("its arguments' names")?))
     }
 }
 

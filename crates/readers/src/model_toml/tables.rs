@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::dimension::Dimension;
 use crate::pt2::signature;
+use vramfit_eager::operators;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{Argument, ExpressionId, Operator, Size};
 
@@ -30,7 +31,7 @@ impl Tables {
         let unlisted = || (UNLISTED.map(str::to_owned).to_vec(), vec![Argument::None; UNLISTED.len()]);
         let (names, defaults) = signature.map_or_else(unlisted, |found| (found.names, found.defaults));
         let number = self.operators.len() as u32;
-        self.operators.push(Operator { name: name.to_owned(), arguments: names });
+        self.operators.push(operators::named(name.to_owned(), names));
         self.defaults.push(defaults);
         self.numbers.insert(name.to_owned(), number);
         number

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::dimension::{Dimension, row_major, shape_text};
 use super::tables::Tables;
-use crate::pt2::autocast::{Policy, policy};
+use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{self, Argument, Call, Cast, MemoryFormat, Mode, Precision, Step, TensorId, Type};
 
@@ -342,13 +342,13 @@ impl Tape {
         result
     }
 
-    /// Makes the casts that autocast makes for a call; those to be let go of after it, in order.
+    /// Makes the casts that autocast makes for a call; returns those to free after it, in order.
     fn cast(&self, operator: &str, given: &mut [Given]) -> Vec<Tensor> {
-        let (Some(lower), Some(policy)) = (self.lower(), policy(operator)) else { return Vec::new() };
-        let target = match policy {
-            Policy::Lower => lower,
-            Policy::Single => Dtype::Float32,
-            Policy::SingleByDtype | Policy::Widest => return Vec::new(),
+        let Some(lower) = self.lower() else { return Vec::new() };
+        let target = match operators::facts(operators::find(operator)).autocast {
+            Autocast::Lower => lower,
+            Autocast::Single => Dtype::Float32,
+            Autocast::SingleByDtype | Autocast::Widest | Autocast::Unchanged => return Vec::new(),
         };
         let mut casts = Vec::new();
         for argument in given.iter_mut().rev() {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::bytes::{Packed, Reader, Writer, packed_struct};
 use super::{UnpackError, list};
+use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{
@@ -13,10 +14,20 @@ use vramfit_graph::model::{
 
 packed_struct!(SymbolRange { least, most });
 packed_struct!(Symbol { name, example, recorded, dims, range });
-packed_struct!(Operator { name, arguments });
 packed_struct!(Source { file, line, function });
 packed_struct!(Input { name, tensor, dtype, example, shape });
 packed_struct!(Type { dtype, shape, strides });
+
+impl Packed for Operator {
+    fn write(&self, writer: &mut Writer) {
+        self.name.write(writer);
+        self.arguments.write(writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, UnpackError> {
+        Ok(operators::named(Packed::read(reader)?, Packed::read(reader)?))
+    }
+}
 
 /// No size is 0: that says that the file does not tell it.
 impl Packed for Example {

@@ -7,14 +7,13 @@ use hashbrown::HashMap;
 use super::argument::{RawArgument, RawInt};
 use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
 use super::error::ArchiveError;
-use super::node::{
-    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_place, renamed,
-};
+use super::node::{PAD, argument_tensors, is_by_method, is_for_python, largest_branch, node_place, renamed};
 use super::operators::Operators;
 use super::place::Places;
 use super::signature::Alias;
 use super::sizes::Sizes;
 use crate::{CheckError, ReadError};
+use vramfit_eager::operators::Effect;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
@@ -317,6 +316,7 @@ impl Flat<'_> {
             return Ok(());
         }
         let operator = self.operators.number(name);
+        let effect = self.operators.facts(operator).effect;
         let arguments = self.arguments(node, operator, scope, at)?;
         let mut results = Vec::with_capacity(names.len());
         for (number, result) in names.iter().enumerate() {
@@ -333,7 +333,7 @@ impl Flat<'_> {
             };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
-                Some((Alias::Written(_), source)) if !changes_shape(name) => source,
+                Some((Alias::Written(_), source)) if effect != Effect::ReshapesFirst => source,
                 Some((_, source)) => {
                     let tensor = self.add_value(meta, &where_)?;
                     let storage = self.values[source.0 as usize].storage;
@@ -352,10 +352,10 @@ impl Flat<'_> {
 
     /// The argument that a result is, or is a view of.
     fn alias_of(&self, operator: u32, result: usize, arguments: &[Argument]) -> Option<(Alias, TensorId)> {
-        let name = self.operators.name(operator);
+        let effect = self.operators.facts(operator).effect;
         let alias = match self.operators.aliases[operator as usize].get(result) {
             Some(alias) => *alias,
-            None if makes_views(name) => Alias::View(0),
+            None if effect == Effect::ListsViews => Alias::View(0),
             None => Alias::New,
         };
         match (alias, arguments) {

@@ -8,7 +8,6 @@
 mod agreement;
 mod argument;
 mod assemble;
-pub(super) mod autocast;
 mod document;
 mod error;
 mod fast_path;

@@ -83,37 +83,3 @@ pub(super) fn is_for_python(name: &str) -> bool {
     let base = name.strip_prefix("aten.").unwrap_or(name);
     ["sym_", "_assert", "_operator.", "math.", "torch.sym_"].iter().any(|start| base.starts_with(start))
 }
-
-/// Whether an operator's results, several or in a list, are views of its first argument.
-pub(super) fn makes_views(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "split"
-            | "chunk"
-            | "unbind"
-            | "split_with_sizes"
-            | "tensor_split"
-            | "hsplit"
-            | "vsplit"
-            | "unsafe_split"
-            | "unsafe_chunk"
-    )
-}
-
-/// Whether an operator gives its first argument another shape in place.
-pub(super) fn changes_shape(name: &str) -> bool {
-    let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base,
-        "squeeze_"
-            | "unsqueeze_"
-            | "t_"
-            | "transpose_"
-            | "swapaxes_"
-            | "swapdims_"
-            | "resize_"
-            | "as_strided_"
-            | "set_"
-    )
-}

@@ -5,10 +5,10 @@ mod loss;
 mod pad;
 mod small;
 
-use super::autocast::{Policy, policy};
 use super::flatten::FlatCall;
 use super::lifetime::for_each_tensor;
 use super::precision::{is_real, wider};
+use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
@@ -99,13 +99,13 @@ impl<'a, W: Workshop> Inside<'a, W> {
             }
         });
         let own = named.or(wide).or(scalar).unwrap_or(Dtype::Float32);
-        match (self.workshop.autocast(), policy(name)) {
-            (None, _) | (_, None) => own,
+        match (self.workshop.autocast(), operators::facts(operators::find(name)).autocast) {
+            (None, _) | (_, Autocast::Unchanged) => own,
             _ if own == Dtype::Float64 => own,
-            (Some(lower), Some(Policy::Lower)) => lower,
-            (Some(lower), Some(Policy::Widest)) => wider(own, lower),
-            (Some(_), Some(Policy::SingleByDtype)) => named.unwrap_or(Dtype::Float32),
-            (Some(_), Some(Policy::Single)) => Dtype::Float32,
+            (Some(lower), Autocast::Lower) => lower,
+            (Some(lower), Autocast::Widest) => wider(own, lower),
+            (Some(_), Autocast::SingleByDtype) => named.unwrap_or(Dtype::Float32),
+            (Some(_), Autocast::Single) => Dtype::Float32,
         }
     }
 

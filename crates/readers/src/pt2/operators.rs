@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::signature::{self, Alias};
+use vramfit_eager::operators::{self, Facts};
 use vramfit_graph::model::{Argument, Operator};
 
 /// The operators of a model, each once.
@@ -26,12 +27,17 @@ impl Operators {
             Some(found) => (found.names, found.defaults, found.aliases),
             None => (Vec::new(), Vec::new(), Vec::new()),
         };
-        self.rows.push(Operator { name: name.to_owned(), arguments });
+        self.rows.push(operators::named(name.to_owned(), arguments));
         self.defaults.push(defaults);
         self.aliases.push(aliases);
         let number = self.rows.len() as u32 - 1;
         self.numbers.insert(name.to_owned(), number);
         number
+    }
+
+    /// What is known of an operator.
+    pub(super) fn facts(&self, number: u32) -> &'static Facts {
+        operators::facts(self.rows[number as usize].id)
     }
 
     pub(super) fn name(&self, number: u32) -> &str {

@@ -1,6 +1,7 @@
 //! What type a result has once the model is cast, given its arguments' types.
 
 use super::flatten::{FlatCall, Value};
+use vramfit_eager::operators::Promotion;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
@@ -27,44 +28,8 @@ pub(super) struct Types<'a> {
     pub(super) dtypes: &'a [Dtype],
     /// As cast for this call alone.
     pub(super) replaced: &'a [(TensorId, Dtype)],
-    /// The operator that is called.
-    pub(super) operator: &'a str,
-}
-
-/// Whether an operator gives its result the widest of its arguments' types, rather than the first one's.
-fn promotes(operator: &str) -> bool {
-    let base = operator.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-    matches!(
-        base.trim_end_matches('_'),
-        "add"
-            | "sub"
-            | "rsub"
-            | "mul"
-            | "div"
-            | "true_divide"
-            | "pow"
-            | "where"
-            | "cat"
-            | "stack"
-            | "concat"
-            | "maximum"
-            | "minimum"
-            | "lerp"
-            | "addcmul"
-            | "addcdiv"
-            | "atan2"
-            | "fmod"
-            | "remainder"
-            | "mse_loss"
-            | "l1_loss"
-            | "smooth_l1_loss"
-            | "huber_loss"
-            | "min"
-            | "max"
-            | "hypot"
-            | "xlogy"
-            | "baddbmm"
-    )
+    /// Which arguments of the operator give its result its type.
+    pub(super) promotion: Promotion,
 }
 
 impl Types<'_> {
@@ -86,14 +51,13 @@ impl Types<'_> {
             };
             ranked(false).or_else(|| ranked(true))
         };
-        let promotes = promotes(self.operator);
         let was = |tensor: TensorId| self.values[tensor.0 as usize].dtype;
         let is = |tensor: TensorId| match self.replaced.iter().find(|(replaced, _)| *replaced == tensor) {
             Some((_, dtype)) => *dtype,
             None => self.dtypes[tensor.0 as usize],
         };
         match (promoted(&was), promoted(&is)) {
-            (Some(old), Some(new)) if old == before && promotes => new,
+            (Some(old), Some(new)) if old == before && self.promotion == Promotion::Widest => new,
             _ => match tensors.first() {
                 Some(first) if was(*first) == before => is(*first),
                 _ => before,

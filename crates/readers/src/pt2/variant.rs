@@ -9,7 +9,6 @@ mod effect;
 
 use hashbrown::HashMap;
 
-use super::autocast::policy;
 use super::fast_path::fused_layer;
 use super::flatten::{Flat, FlatCall, Item};
 use super::lifetime::{Event, for_each_tensor};
@@ -17,6 +16,7 @@ use super::open;
 use super::operators::Operators;
 use super::precision::{Types, is_real};
 use super::products::Products;
+use vramfit_eager::operators::Autocast;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
 
@@ -191,7 +191,7 @@ impl<'a> Builder<'a> {
         let lower = self.autocast.last().copied().flatten();
         let name = self.operators.name(call.operator);
         let opener = open::opener::<Builder<'_>>(name);
-        let is_listed = policy(name).is_some();
+        let is_listed = self.operators.facts(call.operator).autocast != Autocast::Unchanged;
         match (opener, lower) {
             // Autocast is off inside an operator that it has cast the arguments of.
             (Some(opener), Some(lower)) if is_listed => {
@@ -247,9 +247,9 @@ impl<'a> Builder<'a> {
 
     /// The type that a call, its arguments as they are now, gives to this result.
     fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
-        let operator = self.operators.name(call.operator);
+        let promotion = self.operators.facts(call.operator).promotion;
         let (values, dtypes) = (&self.flat.values, &self.calls.dtypes);
-        let types = Types { values, dtypes, replaced: &[], operator };
+        let types = Types { values, dtypes, replaced: &[], promotion };
         let named = match self.operators.name(call.operator) {
             "aten.type_as.default" | "aten.to.other" => match call.arguments.get(1) {
                 Some(Argument::Tensor(other)) => Some(self.calls.dtypes[other.0 as usize]),
@@ -283,8 +283,8 @@ impl<'a> Builder<'a> {
                 (now, before) => pair(now, before),
             }
         }
-        let operator = self.operators.name(call.operator);
-        let types = Types { values: &self.flat.values, dtypes: &self.calls.dtypes, replaced: &replaced, operator };
+        let promotion = self.operators.facts(call.operator).promotion;
+        let types = Types { values: &self.flat.values, dtypes: &self.calls.dtypes, replaced: &replaced, promotion };
         let at = self.operators.argument(call.operator, "dtype");
         let named = match at.and_then(|at| call.arguments.get(at)) {
             Some(Argument::Dtype(dtype)) => Some(*dtype),

@@ -12,7 +12,7 @@ use vramfit_eager::autograd::Context;
 use vramfit_eager::autograd::Tensor;
 use vramfit_eager::autograd::engine;
 use vramfit_eager::memory::{Category, Happening};
-use vramfit_eager::ops::is_flattened;
+use vramfit_eager::operators::is_flattened;
 use vramfit_graph::layout::Layout;
 
 /// Tensors that exist before a pass, by number.

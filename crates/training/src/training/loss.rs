@@ -8,7 +8,7 @@ use vramfit_graph::model::TensorId;
 use vramfit_eager::autograd::Context;
 use vramfit_eager::autograd::Tensor;
 use vramfit_eager::memory::Category;
-use vramfit_eager::ops::{Call, Unmodelled, rule};
+use vramfit_eager::operators::{Call, MemoryRule, facts, find};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::{Layout, contiguous_strides};
 
@@ -92,6 +92,6 @@ fn call(
         is_view: false,
     };
     let view = Call { arguments: &arguments, tensors, captured: smallvec![Some(&result)] };
-    let outcome = rule(name).ok_or(Unmodelled).and_then(|rule| rule(context, &view));
-    outcome.ok().and_then(|mut results| results.pop()).ok_or(name)
+    let MemoryRule::Modelled(rule) = facts(find(name)).memory else { return Err(name) };
+    rule(context, &view).ok().and_then(|mut results| results.pop()).ok_or(name)
 }

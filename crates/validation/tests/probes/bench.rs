@@ -9,7 +9,7 @@ use vramfit_eager::autograd::engine;
 use vramfit_eager::autograd::{Backward, Context, Gradients, Node, Tensor, Thread};
 use vramfit_eager::machine::H200;
 use vramfit_eager::memory::{Entry, Memory, SharedMemory};
-use vramfit_eager::ops::{Call, rule};
+use vramfit_eager::operators::{Call, MemoryRule, facts, find};
 use vramfit_graph::bind::{BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
@@ -168,9 +168,9 @@ impl Bench {
         let results = {
             let call =
                 Call { arguments: &arguments, tensors: &self.tensors, captured: captured.iter().map(Some).collect() };
-            match rule(name) {
-                Some(rule) => rule(&mut self.context, &call).map_err(|_| format!("{name}: unmodelled")),
-                None => Err(format!("{name}: no rule")),
+            match facts(find(name)).memory {
+                MemoryRule::Modelled(rule) => rule(&mut self.context, &call).map_err(|_| format!("{name}: unmodelled")),
+                MemoryRule::NotModelled => Err(format!("{name}: no rule")),
             }
         };
         match results {

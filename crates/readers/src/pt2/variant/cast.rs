@@ -1,10 +1,10 @@
 //! Casts: those that autocast makes before calls, and what casting the whole model does to the types that calls name.
 
-use super::super::autocast::{Policy, policy};
 use super::super::flatten::FlatCall;
 use super::super::lifetime::for_each_tensor;
 use super::super::precision::{is_named_by_code, is_only_moved, is_real, wider};
 use super::Builder;
+use vramfit_eager::operators::Autocast;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Cast, TensorId};
 
@@ -49,11 +49,10 @@ impl Builder<'_> {
 
     /// Makes the casts that autocast makes for a call.
     pub(super) fn cast_call(&mut self, lower: Dtype, call: &mut FlatCall) {
-        let name = self.operators.name(call.operator).to_owned();
-        match policy(&name) {
-            Some(Policy::Lower) => self.cast_arguments(call, lower, lower),
-            Some(Policy::Single) => self.cast_arguments(call, Dtype::Float32, lower),
-            Some(Policy::Widest) => {
+        match self.operators.facts(call.operator).autocast {
+            Autocast::Lower => self.cast_arguments(call, lower, lower),
+            Autocast::Single => self.cast_arguments(call, Dtype::Float32, lower),
+            Autocast::Widest => {
                 let mut widest = lower;
                 for_each_tensor(&call.arguments, &mut |tensor| {
                     let dtype = self.calls.dtypes[tensor.0 as usize];
@@ -63,7 +62,7 @@ impl Builder<'_> {
                 });
                 self.cast_arguments(call, widest, lower);
             }
-            Some(Policy::SingleByDtype) => {
+            Autocast::SingleByDtype => {
                 let is_castable = match call.arguments.first() {
                     Some(Argument::Tensor(tensor)) => self.is_castable(*tensor),
                     _ => false,
@@ -76,7 +75,7 @@ impl Builder<'_> {
                     *argument = Argument::Dtype(Dtype::Float32);
                 }
             }
-            None => {}
+            Autocast::Unchanged => {}
         }
     }
 

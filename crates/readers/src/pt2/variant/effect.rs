@@ -3,29 +3,18 @@
 
 use super::super::flatten::FlatCall;
 use super::Builder;
+use vramfit_eager::operators::Evaluation;
 use vramfit_graph::model::{Argument, TensorId};
 
 impl Builder<'_> {
     /// Turns off what training alone does.
     pub(super) fn turn_off(&mut self, call: &mut FlatCall) {
-        let name = self.operators.name(call.operator);
-        let base = name.strip_prefix("aten.").and_then(|name| name.split('.').next()).unwrap_or("");
-        let flag = match base {
-            "dropout"
-            | "feature_dropout"
-            | "alpha_dropout"
-            | "feature_alpha_dropout"
-            | "native_dropout"
-            | "lstm"
-            | "gru"
-            | "rnn_tanh"
-            | "rnn_relu" => "train",
-            "batch_norm" | "native_batch_norm" | "rrelu" => "training",
-            "scaled_dot_product_attention" => "dropout_p",
-            _ => return,
+        let (flag, off) = match self.operators.facts(call.operator).evaluation {
+            Evaluation::Unchanged => return,
+            Evaluation::Unsets(flag) => (flag, Argument::Bool(false)),
+            Evaluation::Zeroes(probability) => (probability, Argument::Float(0.0)),
         };
         let Some(at) = self.operators.argument(call.operator, flag) else { return };
-        let off = if flag == "dropout_p" { Argument::Float(0.0) } else { Argument::Bool(false) };
         if call.arguments[at] != off {
             self.calls.has_turned_off = true;
             call.arguments[at] = off;

@@ -1,0 +1,61 @@
+//! Scaled dot product attention: four CUDA backends, chosen as PyTorch chooses them.
+//!
+//! [`select`] says which backend runs; each backend has a file with what it allocates forward and backward and what it
+//! saves. [`steps`] are the small operators that attention itself calls around a backend, or instead of one.
+
+mod cudnn;
+mod efficient;
+mod flash;
+mod flops;
+mod inputs;
+mod mask;
+mod math;
+mod native;
+mod scaled;
+mod select;
+mod steps;
+
+use super::facts::*;
+
+/// What the family's operators have in common.
+const FAMILY: Facts = Facts {
+    memory: NotModelled,
+    launch: Launch::LocalMemory,
+    library: Library::Own,
+    flops: FlopFormula::Zero,
+    time: Time::ASSUMED,
+    view_dispatch: "view",
+    keeps: Keeps::Nothing,
+    autocast: Autocast::Unchanged,
+    effect: Effect::ReadsOnly,
+    activation: None,
+    overwrite: Overwrite::NotShown,
+    greatest: Greatest::Unknown,
+    reads: Reads::Nothing,
+    promotion: Promotion::First,
+    evaluation: Evaluation::Unchanged,
+};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &["aten.scaled_dot_product_attention.default"],
+        Facts {
+            memory: Modelled(scaled::attention),
+            launch: Launch::Nothing,
+            flops: FlopFormula::Counted(flops::attention),
+            time: Time { work: Work::Attention, dispatch: "attention" },
+            keeps: Keeps::Results,
+            autocast: Autocast::Lower,
+            evaluation: Evaluation::Zeroes("dropout_p"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten._native_multi_head_attention.default"],
+        Facts { memory: Modelled(native::multi_head_attention), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._transformer_encoder_layer_fwd.default"],
+        Facts { memory: Modelled(native::encoder_layer), ..FAMILY },
+    ),
+];

@@ -1,0 +1,238 @@
+//! Embedding: rows of a table; their gradient is sorted by row where there are many.
+
+use smallvec::smallvec;
+use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
+
+use super::call::{Call, Outcome, Unmodelled};
+use super::facts::*;
+use super::indexing::sorted;
+use super::view::reshaped;
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::kernels::accumulator::accumulator_dtype;
+use crate::kernels::cub;
+use crate::kernels::embedding as kernel;
+
+/// What the family's operators have in common.
+const FAMILY: Facts = Facts {
+    memory: NotModelled,
+    launch: Launch::LocalMemoryAndStack,
+    library: Library::Own,
+    flops: FlopFormula::Zero,
+    time: Time::ASSUMED,
+    view_dispatch: "view",
+    keeps: Keeps::Nothing,
+    autocast: Autocast::Unchanged,
+    effect: Effect::ReadsOnly,
+    activation: None,
+    overwrite: Overwrite::NotShown,
+    greatest: Greatest::Unknown,
+    reads: Reads::Nothing,
+    promotion: Promotion::First,
+    evaluation: Evaluation::Unchanged,
+};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &["aten.embedding.default"],
+        Facts {
+            memory: Modelled(embedding),
+            time: Time::moves("embedding", Extent::Result),
+            keeps: Keeps::Inputs,
+            reads: Reads::Rows,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.embedding_renorm_.default"],
+        Facts { memory: Modelled(renorm), launch: Launch::LocalMemory, effect: Effect::WritesFirst, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"],
+        Facts { memory: Modelled(bag), launch: Launch::LocalMemory, ..FAMILY },
+    ),
+    Operator::new(&["aten.embedding_bag.default", "aten.embedding_bag.padding_idx"], FAMILY),
+];
+
+/// The most indices for which the scratch of counting by row has been recorded.
+const LONGEST_COUNTED: i64 = 4800;
+
+/// Saved: the indices.
+#[derive(Debug)]
+struct Embedded {
+    rows: i64,
+    scales_by_frequency: bool,
+}
+
+impl Backward for Embedded {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        let saved = node.saved(0);
+        let indices = context.contiguous(&saved);
+        let gradient = context.contiguous(&gradient);
+        let width = gradient.shape().last().copied().unwrap_or(1);
+        let kind = if self.scales_by_frequency { Kind::ByFrequency } else { Kind::Plain };
+        let result = if indices.layout().elements() <= kernel::MOST_UNSORTED && !self.scales_by_frequency {
+            context.empty_contiguous(gradient.dtype(), &[self.rows, width])
+        } else {
+            sorted_gradient(context, &indices, &gradient, [self.rows, width], kind)
+        };
+        drop(gradient);
+        drop(indices);
+        smallvec![Some(result)]
+    }
+}
+
+/// What the indices are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    ByFrequency,
+    Bag,
+}
+
+/// The gradient of the table from many indices: sorted, split into parts, summed.
+fn sorted_gradient(
+    context: &mut Context,
+    indices: &Tensor,
+    gradient: &Tensor,
+    [rows, width]: [i64; 2],
+    kind: Kind,
+) -> Tensor {
+    let count = indices.layout().elements();
+    let integers = |context: &mut Context, count: i64| context.empty_contiguous(indices.dtype(), &[count]);
+    let sorted = integers(context, count);
+    let original = integers(context, count);
+    let range = integers(context, count);
+    drop(context.scratch(cub::radix_sort_pairs(count)));
+    drop(range);
+    // How often each row is named: a running count within its run, forwards and backwards.
+    let frequencies = (kind == Kind::ByFrequency).then(|| {
+        let counts = integers(context, count);
+        drop(context.scratch(cub::unique_by_key(count)));
+        drop(context.scratch(cub::unique_by_key(count)));
+        counts
+    });
+
+    let result = context.empty_contiguous(gradient.dtype(), &[rows, width]);
+    let segment_offsets = integers(context, count);
+    let segment_count = context.empty_contiguous(Dtype::Int64, &[]);
+    let keys = integers(context, count);
+    drop(context.scratch(cub::unique_by_key(count)));
+    drop(keys);
+
+    let parts = kernel::parts(count, rows, width, context.gpu());
+    let parts_of_segment = integers(context, parts.segments);
+    let offset_of_segment = integers(context, parts.segments);
+    drop(context.scratch(cub::exclusive_sum(parts.segments)));
+    let part_count = context.empty_contiguous(Dtype::Int64, &[]);
+    let part_offsets = integers(context, parts.parts);
+    let accumulator = accumulator_dtype(gradient.dtype());
+    if parts.is_fused && kind != Kind::Bag {
+        let segment_of_part = integers(context, parts.parts);
+        if accumulator != gradient.dtype() {
+            drop(context.empty_contiguous(accumulator, &[rows, width]));
+        }
+        drop(segment_of_part);
+    } else {
+        drop(context.empty_contiguous(accumulator, &[parts.parts, width]));
+    }
+    drop(part_offsets);
+    drop(part_count);
+    drop(offset_of_segment);
+    drop(parts_of_segment);
+    drop(segment_count);
+    drop(segment_offsets);
+    drop(frequencies);
+    drop(original);
+    drop(sorted);
+    result
+}
+
+fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (table, indices) = (call.tensor(0)?, call.tensor(1)?);
+    let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(4).unwrap_or(false));
+    let &[rows, width] = table.shape() else { return Err(Unmodelled) };
+    let wants_gradient = context.is_grad_on() && table.requires_grad();
+    let is_sorted = indices.layout().elements() > kernel::MOST_UNSORTED || scales_by_frequency;
+    let is_long = scales_by_frequency && indices.layout().elements() > LONGEST_COUNTED;
+    if wants_gradient && (is_long || is_sparse || (is_sorted && indices.dtype() != Dtype::Int64)) {
+        return Err(Unmodelled);
+    }
+    let mut shape: Dims = indices.shape().into();
+    shape.push(width);
+    // Indices that cannot be seen as one row are copied into one.
+    let flat = reshaped(context, indices, &[indices.layout().elements()]);
+    let result = context.empty_contiguous(table.dtype(), &shape);
+    drop(flat);
+    let edge =
+        context.record(&[Some(table)], 1, |_| smallvec![Some(indices.clone())], Embedded { rows, scales_by_frequency });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Rows that are too long are scaled, in place: each that is named, once.
+fn renorm(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (table, indices) = (call.tensor(0)?, call.tensor(1)?);
+    let flat = context.contiguous(indices);
+    let (values, places) = sorted(context, &flat, flat.shape().len().saturating_sub(1))?;
+    drop(places);
+    let count = flat.layout().elements();
+    let unique = context.empty_contiguous(indices.dtype(), &[count]);
+    let found = context.empty_contiguous(Dtype::Int64, &[]);
+    drop(context.scratch(cub::select(count)));
+    drop(found);
+    drop(unique);
+    drop(values);
+    Ok(smallvec![table.clone()])
+}
+
+/// How a bag's rows become one.
+const BY_MAXIMUM: i64 = 2;
+
+/// Saved: the indices, where bags begin, which bag each index is in, how long bags are, and which rows were largest.
+#[derive(Debug)]
+struct Bag {
+    rows: i64,
+    mode: i64,
+}
+
+impl Backward for Bag {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        let width = gradient.shape().last().copied().unwrap_or(1);
+        let gradient = context.contiguous(&gradient);
+        let result = if self.mode == BY_MAXIMUM {
+            context.empty_contiguous(gradient.dtype(), &[self.rows, width])
+        } else {
+            sorted_gradient(context, &node.saved(0), &gradient, [self.rows, width], Kind::Bag)
+        };
+        smallvec![Some(result)]
+    }
+}
+
+/// Sums, means or maxima of rows, bag by bag.
+fn bag(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (table, indices, offsets) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let mode = call.int(4)?;
+    let &[rows, width] = table.shape() else { return Err(Unmodelled) };
+    let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(5).unwrap_or(false));
+    if scales_by_frequency || is_sparse || call.optional_tensor(6).is_some() || indices.dtype() != Dtype::Int64 {
+        return Err(Unmodelled);
+    }
+    let bags = offsets.layout().elements() - i64::from(call.bool(7).unwrap_or(false));
+    let lengths = context.empty_contiguous(Dtype::Int64, offsets.shape());
+    let bag_of_index = context.empty_contiguous(Dtype::Int64, indices.shape());
+    let result = context.empty_contiguous(table.dtype(), &[bags, width]);
+    let largest = context.empty_contiguous(Dtype::Int64, &[if mode == BY_MAXIMUM { bags } else { 0 }, width]);
+    let saved = |_: &dyn Fn(usize) -> bool| {
+        smallvec![
+            Some(indices.clone()),
+            Some(offsets.clone()),
+            Some(bag_of_index.detach()),
+            Some(lengths.detach()),
+            Some(largest.detach())
+        ]
+    };
+    let edge = context.record(&[Some(table)], 4, saved, Bag { rows, mode });
+    Ok(smallvec![result.with_edge(edge), bag_of_index, lengths, largest])
+}

@@ -1,0 +1,93 @@
+//! What is known of an operator: one field for each question that the simulation, the clock, the planner or a reader asks.
+//!
+//! There is no `Default`. A family of operators answers every question once, in a literal of all fields, and each entry
+//! names where it differs; so a new field does not compile until every family has answered it.
+
+mod autocast;
+mod effect;
+mod flops;
+mod reach;
+mod time;
+
+use super::call::{Call, Outcome};
+use crate::autograd::Context;
+
+pub use crate::launch::Launch;
+pub(super) use MemoryRule::{Modelled, NotModelled};
+pub use autocast::{Autocast, Evaluation, Promotion};
+pub use effect::{Activation, Effect, Overwrite};
+pub use flops::{FlopFormula, Flops};
+pub(super) use flops::{argument, elements};
+pub use reach::{Greatest, Reads};
+pub use time::{Extent, Keeps, Time, Work};
+
+/// A memory rule: does to memory what the operator does on CUDA, and returns its results.
+pub type Rule = fn(&mut Context, &Call<'_>) -> Outcome;
+
+/// What an operator allocates, saves and frees.
+#[derive(Clone, Copy, Debug)]
+pub enum MemoryRule {
+    /// By this rule.
+    Modelled(Rule),
+    /// Nobody has written that down: the operator is named in the answer, which becomes a range.
+    NotModelled,
+}
+
+/// The library that computes an operator, where using it costs memory of its own. A memory rule itself says where cuBLAS is
+/// used, because that depends on the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// PyTorch's own kernels, or what the memory rule says.
+    Own,
+    /// cuDNN, forward and backward: each thread that runs it makes a handle.
+    Cudnn,
+}
+
+/// An entry of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operator {
+    /// The operators it is for, name and overload, such as `aten.relu.default`.
+    pub names: &'static [&'static str],
+    pub facts: Facts,
+}
+
+impl Operator {
+    pub const fn new(names: &'static [&'static str], facts: Facts) -> Operator {
+        Operator { names, facts }
+    }
+}
+
+/// Everything that is known of an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// What it allocates, saves and frees.
+    pub memory: MemoryRule,
+    /// What launching its kernels does to the process's address space.
+    pub launch: Launch,
+    /// The library that computes it.
+    pub library: Library,
+    /// Its floating-point operations.
+    pub flops: FlopFormula,
+    /// Which measurement stands for its time.
+    pub time: Time,
+    /// The measurement of the CPU's work for a call that launches nothing, because all its results are views.
+    pub view_dispatch: &'static str,
+    /// What autograd keeps of a call.
+    pub keeps: Keeps,
+    /// What autocast does with its arguments.
+    pub autocast: Autocast,
+    /// What it does to its arguments.
+    pub effect: Effect,
+    /// The module whose `inplace` attribute turns it into its in-place form.
+    pub activation: Option<Activation>,
+    /// Whether its result may be overwritten by an activation in place.
+    pub overwrite: Overwrite,
+    /// How the greatest number in its result follows from its arguments.
+    pub greatest: Greatest,
+    /// What it reads by index.
+    pub reads: Reads,
+    /// Which of its arguments give its result its type.
+    pub promotion: Promotion,
+    /// What `model.eval()` changes in a call.
+    pub evaluation: Evaluation,
+}

@@ -1,0 +1,75 @@
+//! Which measurement stands for an operator's time. `price` holds the measurements; rows are named as there.
+
+/// How many elements a measurement of a kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those of the first argument or of the result, whichever has more.
+    Larger,
+    /// Those of the first argument.
+    Input,
+    /// Those of the result.
+    Result,
+    /// Half of those of the result: two equal inputs were measured.
+    HalfResult,
+}
+
+/// What decides how long a call takes on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It moves memory, as this kernel does for so many elements. The call itself decides between variants of some kernels.
+    Moves(&'static str, Extent),
+    /// A product of matrices.
+    Product {
+        /// The indices of its factors among the arguments.
+        factors: (usize, usize),
+        /// The index of what is added to the product, if anything may be.
+        bias: Option<usize>,
+        /// Whether the second factor has its columns as rows, as the weight of a linear layer.
+        is_transposed: bool,
+    },
+    /// Attention.
+    Attention,
+    /// A convolution.
+    Convolution {
+        /// Whether it is a transposed one.
+        is_transposed: bool,
+    },
+    /// A recurrent network, by the family that was measured.
+    Recurrent(&'static str),
+    /// Nothing, but Python waits for its result.
+    Wait,
+    /// Nobody measured anything like it: an addition stands for it, and the answer names the operator.
+    Assumed,
+}
+
+/// What stands for an operator's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    /// The GPU's part.
+    pub work: Work,
+    /// The row of the CPU's part.
+    pub dispatch: &'static str,
+}
+
+impl Time {
+    /// Not measured: see [`Work::Assumed`].
+    pub const ASSUMED: Time = Time { work: Work::Assumed, dispatch: "add" };
+    /// Python waits for the GPU; what that costs the CPU does not depend on the operator.
+    pub const WAIT: Time = Time { work: Work::Wait, dispatch: "view" };
+
+    /// A kernel that moves memory, measured on CPU and GPU under one name.
+    pub const fn moves(kernel: &'static str, extent: Extent) -> Time {
+        Time { work: Work::Moves(kernel, extent), dispatch: kernel }
+    }
+}
+
+/// What autograd keeps of a call, from `derivatives.yaml`. It decides how far a checkpointed region runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing but shapes.
+    Nothing,
+    /// Only its arguments: a region that is run again stops before the last such call.
+    Inputs,
+    /// What it computes.
+    Results,
+}

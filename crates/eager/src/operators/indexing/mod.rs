@@ -1,0 +1,123 @@
+//! Reading and writing by index.
+
+mod advanced;
+mod order;
+mod pieces;
+mod plain;
+mod selected;
+
+use super::facts::*;
+
+pub(super) use order::sorted;
+pub(super) use selected::nonzero;
+
+/// What the family's operators have in common.
+const FAMILY: Facts = Facts {
+    memory: NotModelled,
+    launch: Launch::LocalMemory,
+    library: Library::Own,
+    flops: FlopFormula::Zero,
+    time: Time::ASSUMED,
+    view_dispatch: "view",
+    keeps: Keeps::Nothing,
+    autocast: Autocast::Unchanged,
+    effect: Effect::ReadsOnly,
+    activation: None,
+    overwrite: Overwrite::NotShown,
+    greatest: Greatest::Unknown,
+    reads: Reads::Nothing,
+    promotion: Promotion::First,
+    evaluation: Evaluation::Unchanged,
+};
+
+/// What those have in common that write into their first argument.
+const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &["aten.gather.default"],
+        Facts {
+            memory: Modelled(plain::gather),
+            launch: Launch::LocalMemoryAndStack,
+            time: Time::moves("embedding", Extent::Result),
+            keeps: Keeps::Inputs,
+            reads: Reads::Along,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.index_select.default"],
+        Facts {
+            memory: Modelled(plain::index_select),
+            launch: Launch::LocalMemoryAndStack,
+            time: Time::moves("embedding", Extent::Result),
+            reads: Reads::Along,
+            ..FAMILY
+        },
+    ),
+    Operator::new(&["aten.scatter.src", "aten.scatter.value"], Facts { memory: Modelled(plain::scatter), ..FAMILY }),
+    Operator::new(
+        &["aten.scatter_add.default"],
+        Facts { memory: Modelled(plain::scatter_add), autocast: Autocast::Widest, ..FAMILY },
+    ),
+    Operator::new(&["aten.index_add.default"], Facts { memory: Modelled(plain::index_add), ..FAMILY }),
+    Operator::new(&["aten.index_fill.int_Scalar"], Facts { memory: Modelled(plain::index_fill), ..FAMILY }),
+    Operator::new(
+        &["aten.scatter_.src", "aten.scatter_.value"],
+        Facts { memory: Modelled(plain::scatter_in_place), ..IN_PLACE },
+    ),
+    Operator::new(&["aten.scatter_add_.default"], Facts { memory: Modelled(plain::scatter_add_in_place), ..IN_PLACE }),
+    Operator::new(&["aten.index_add_.default"], Facts { memory: Modelled(plain::index_add_in_place), ..IN_PLACE }),
+    Operator::new(&["aten.index_copy.default"], Facts { memory: Modelled(plain::index_copy), ..FAMILY }),
+    Operator::new(
+        &["aten.take.default"],
+        Facts { memory: Modelled(plain::take), time: Time::moves("embedding", Extent::Result), ..FAMILY },
+    ),
+    Operator::new(&["aten.take_along_dim.default"], Facts { memory: Modelled(plain::take_along), ..FAMILY }),
+    Operator::new(&["aten.scatter_reduce.two"], Facts { memory: Modelled(plain::scatter_reduce), ..FAMILY }),
+    Operator::new(
+        &["aten.index.Tensor"],
+        Facts {
+            memory: Modelled(advanced::index),
+            launch: Launch::LocalMemoryAndStack,
+            time: Time::moves("embedding", Extent::Result),
+            keeps: Keeps::Inputs,
+            reads: Reads::Indexed,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.index.Tensor_hacked_twin", "aten.index.list_Tensor"],
+        Facts {
+            launch: Launch::LocalMemoryAndStack,
+            time: Time::moves("embedding", Extent::Result),
+            keeps: Keeps::Inputs,
+            reads: Reads::Indexed,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.index_put.default"],
+        Facts { memory: Modelled(advanced::index_put), autocast: Autocast::Widest, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.index_put_.default", "aten._index_put_impl_.default"],
+        Facts { memory: Modelled(advanced::index_put_in_place), ..IN_PLACE },
+    ),
+    Operator::new(
+        &["aten.nonzero.default"],
+        Facts { memory: Modelled(selected::nonzero_call), time: Time::WAIT, ..FAMILY },
+    ),
+    Operator::new(&["aten.masked_select.default"], Facts { memory: Modelled(selected::masked_select), ..FAMILY }),
+    Operator::new(
+        &["aten.sort.default"],
+        Facts { memory: Modelled(|context, call| order::sort(context, call, 1)), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.sort.stable"],
+        Facts { memory: Modelled(|context, call| order::sort(context, call, 2)), ..FAMILY },
+    ),
+    Operator::new(&["aten.topk.default"], Facts { memory: Modelled(order::topk), ..FAMILY }),
+    Operator::new(&["aten.kthvalue.default"], Facts { memory: Modelled(order::kthvalue), ..FAMILY }),
+    Operator::new(&["aten.cummax.default", "aten.cummin.default"], Facts { memory: Modelled(order::cummax), ..FAMILY }),
+];

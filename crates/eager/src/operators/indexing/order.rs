@@ -1,0 +1,147 @@
+//! Sorting and picking by order: sort, topk, kthvalue, cummax.
+
+use smallvec::smallvec;
+use vramfit_graph::dims::Dims;
+
+use super::pieces::{Picked, indices};
+use crate::autograd::{Context, Saved, Tensor};
+use crate::kernels::cub;
+use crate::operators::call::{Call, Outcome, Unmodelled};
+
+/// The longest rows that are sorted within a block of threads.
+const LONGEST_IN_BLOCK: i64 = 4096;
+/// From so many rows on, long ones are sorted row by row.
+const MOST_SORTED_AT_ONCE: i64 = 128;
+
+/// Values and places in order along a dimension.
+pub(in crate::operators) fn sorted(
+    context: &Context,
+    source: &Tensor,
+    dim: usize,
+) -> Result<(Tensor, Tensor), Unmodelled> {
+    let elements = source.layout().elements();
+    let length = source.shape().get(dim).copied().unwrap_or(1);
+    let values = context.empty(source.like(source.dtype()));
+    let places = context.empty(source.like(vramfit_graph::dtype::Dtype::Int64));
+    let key = source.dtype().bytes();
+    if elements <= 1 {
+        return Ok((values, places));
+    }
+    if length <= LONGEST_IN_BLOCK {
+        drop(indices(context, &[length]));
+    } else if dim + 1 != source.shape().len() {
+        return Err(Unmodelled);
+    } else if elements == length {
+        let range = indices(context, &[elements]);
+        drop(context.scratch(cub::radix_sort(elements, key, 8, 8 * key).ok_or(Unmodelled)?));
+        drop(range);
+    } else if elements / length < MOST_SORTED_AT_ONCE {
+        // Everything by value, then by row.
+        let unsorted = indices(context, &[elements]);
+        let by_value = indices(context, &[elements]);
+        let keys = context.empty_contiguous(source.dtype(), &[elements]);
+        drop(context.scratch(cub::radix_sort(elements, key, 8, 8 * key).ok_or(Unmodelled)?));
+        drop(keys);
+        drop(context.scratch(cub::radix_sort_rows(elements, elements / length)));
+        drop(by_value);
+        drop(unsorted);
+    } else {
+        let unsorted = indices(context, &[elements]);
+        drop(context.scratch(cub::segmented_sort(elements, key)));
+        drop(unsorted);
+    }
+    Ok((values, places))
+}
+
+/// Puts values that stand at `places` into the graph.
+fn placed(context: &mut Context, source: &Tensor, values: Tensor, places: Tensor) -> Outcome {
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(places.detach())];
+    let edge = context.record(&[Some(source)], 1, saved, Picked(source.shape().into()));
+    Ok(smallvec![values.with_edge(edge), places])
+}
+
+pub(super) fn sort(context: &mut Context, call: &Call<'_>, dim: usize) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    if !source.layout().is_contiguous() {
+        return Err(Unmodelled);
+    }
+    let (values, places) = sorted(context, source, call.dim(dim, rank)?)?;
+    placed(context, source, values, places)
+}
+
+/// Rows so long or so many that several blocks of threads work on one (`should_use_multiblock`).
+fn is_multiblock(rows: i64, length: i64) -> bool {
+    let shortest = match rows {
+        ..=20 => 20_000,
+        21..=40 => 10_000,
+        41..=80 => 8000,
+        81..200 => 5000,
+        200..800 => 3000,
+        800..=4000 => 800,
+        _ => 400,
+    };
+    length >= shortest
+}
+
+/// What several blocks of threads for each row share: digits are counted block by block, then a row's elements that are
+/// larger than the last one wanted (`mbtopk`).
+fn multiblock_scratch(context: &Context, source: &Tensor, rows: i64, length: i64) -> Result<(), Unmodelled> {
+    const THREADS: i64 = 256;
+    const BLOCKS_A_MULTIPROCESSOR: i64 = 6;
+    const LONGEST_SCANNED: i64 = 5003;
+    let at_once = context.gpu().multiprocessors * BLOCKS_A_MULTIPROCESSOR * THREADS;
+    let items = ((rows * length + at_once - 1) / at_once).clamp(4, 64) * THREADS;
+    let blocks = rows * ((length + items - 1) / items);
+    if blocks > LONGEST_SCANNED {
+        return Err(Unmodelled);
+    }
+    let bytes = |count: i64, each: i64| (count * each).unsigned_abs();
+    let sizes = [
+        bytes(rows, source.dtype().bytes().cast_signed()),
+        bytes(rows, 8),
+        bytes(rows, 8),
+        bytes(blocks, 512),
+        bytes(rows, 1024),
+        bytes(blocks, 4),
+        bytes(blocks, 4),
+    ];
+    let mut held: Vec<_> = sizes.into_iter().map(|bytes| context.scratch(bytes)).collect();
+    drop(context.scratch(cub::exclusive_sum(blocks)));
+    drop(context.scratch(cub::exclusive_sum(blocks)));
+    while held.pop().is_some() {}
+    Ok(())
+}
+
+/// The largest elements along a dimension.
+pub(super) fn topk(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let dim = call.dim(2, source.shape().len())?;
+    let length = source.shape().get(dim).copied().unwrap_or(1);
+    let rows = source.layout().elements() / length.max(1);
+    let shape = call.result(0)?.shape;
+    let values = context.empty_contiguous(source.dtype(), &shape);
+    let places = indices(context, &shape);
+    if is_multiblock(rows, length) {
+        multiblock_scratch(context, source, rows, length)?;
+    }
+    placed(context, source, values, places)
+}
+
+pub(super) fn kthvalue(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = call.result(0)?.shape;
+    let values = context.empty_contiguous(source.dtype(), &shape);
+    let places = indices(context, &shape);
+    placed(context, source, values, places)
+}
+
+pub(super) fn cummax(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape: Dims = source.shape().into();
+    let values = context.empty_contiguous(source.dtype(), &shape);
+    let places = indices(context, &shape);
+    let saved = |_: &dyn Fn(usize) -> bool| -> Saved { smallvec![Some(source.clone()), Some(places.detach())] };
+    let edge = context.record(&[Some(source)], 1, saved, Picked(shape));
+    Ok(smallvec![values.with_edge(edge), places])
+}

@@ -1,0 +1,430 @@
+//! Joining and cutting: cat, stack, split, chunk, unbind, pad, repeat, flip, roll.
+
+use smallvec::{SmallVec, smallvec};
+use vramfit_graph::dims::Dims;
+use vramfit_graph::format::Format;
+use vramfit_graph::layout::Layout;
+
+use super::call::{Call, Outcome, Unmodelled, wrap};
+use super::facts::*;
+use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
+
+/// What the family's operators have in common.
+const FAMILY: Facts = Facts {
+    memory: NotModelled,
+    launch: Launch::LocalMemory,
+    library: Library::Own,
+    flops: FlopFormula::Zero,
+    time: Time::ASSUMED,
+    view_dispatch: "view",
+    keeps: Keeps::Nothing,
+    autocast: Autocast::Unchanged,
+    effect: Effect::ReadsOnly,
+    activation: None,
+    overwrite: Overwrite::NotShown,
+    greatest: Greatest::Unknown,
+    reads: Reads::Nothing,
+    promotion: Promotion::First,
+    evaluation: Evaluation::Unchanged,
+};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &["aten.cat.default"],
+        Facts {
+            memory: Modelled(cat),
+            time: Time::moves("cat", Extent::HalfResult),
+            overwrite: Overwrite::Allowed,
+            promotion: Promotion::Widest,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.cat.names", "aten.concat.names"],
+        Facts { time: Time::moves("cat", Extent::HalfResult), promotion: Promotion::Widest, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.concat.default"],
+        Facts {
+            memory: Modelled(cat),
+            time: Time::moves("cat", Extent::HalfResult),
+            promotion: Promotion::Widest,
+            ..FAMILY
+        },
+    ),
+    Operator::new(&["aten.concatenate.default"], Facts { memory: Modelled(cat), ..FAMILY }),
+    Operator::new(
+        &["aten.stack.default"],
+        Facts {
+            memory: Modelled(stack),
+            time: Time::moves("cat", Extent::HalfResult),
+            promotion: Promotion::Widest,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.split.Tensor", "aten.split.sizes", "aten.chunk.default"],
+        Facts {
+            memory: Modelled(split),
+            time: Time::moves("contiguous", Extent::Result),
+            view_dispatch: "slice",
+            effect: Effect::ListsViews,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.split.default"],
+        Facts {
+            time: Time::moves("contiguous", Extent::Result),
+            view_dispatch: "slice",
+            effect: Effect::ListsViews,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.split_with_sizes.default"],
+        Facts { memory: Modelled(split), effect: Effect::ListsViews, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.unbind.int"],
+        Facts {
+            memory: Modelled(unbind),
+            time: Time::moves("contiguous", Extent::Result),
+            view_dispatch: "slice",
+            effect: Effect::ListsViews,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.constant_pad_nd.default"],
+        Facts { memory: Modelled(pad), time: Time::moves("pad", Extent::Input), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.repeat.default"],
+        Facts {
+            memory: Modelled(repeat),
+            time: Time::moves("contiguous", Extent::Result),
+            greatest: Greatest::Same,
+            ..FAMILY
+        },
+    ),
+    Operator::new(&["aten.tile.default"], Facts { memory: Modelled(repeat), ..FAMILY }),
+    Operator::new(
+        &["aten.repeat_interleave.self_int"],
+        Facts { memory: Modelled(repeat_interleave), time: Time::moves("contiguous", Extent::Result), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor", "aten.im2col.default"],
+        Facts { time: Time::moves("contiguous", Extent::Result), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.flip.default"],
+        Facts { memory: Modelled(flip), time: Time::moves("roll", Extent::Larger), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.roll.default"],
+        Facts { memory: Modelled(roll), time: Time::moves("roll", Extent::Larger), ..FAMILY },
+    ),
+    Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
+    Operator::new(
+        &[
+            "aten.hsplit.array",
+            "aten.hsplit.int",
+            "aten.unsafe_chunk.default",
+            "aten.unsafe_split.Tensor",
+            "aten.vsplit.array",
+            "aten.vsplit.int",
+        ],
+        Facts { effect: Effect::ListsViews, ..FAMILY },
+    ),
+    Operator::new(&["aten.pad.default"], Facts { time: Time::moves("pad", Extent::Input), ..FAMILY }),
+];
+
+/// Parts put one after another: each part's gradient is a part of the gradient.
+#[derive(Debug)]
+struct Joined {
+    dim: usize,
+    sizes: Dims,
+}
+
+impl Backward for Joined {
+    fn apply(&self, _context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].as_ref() else { return smallvec![None; self.sizes.len()] };
+        let part = |index: usize| {
+            let mut layout = gradient.layout().clone();
+            layout.shape[self.dim] = self.sizes[index];
+            gradient.view(layout)
+        };
+        (0..self.sizes.len()).map(|index| node.wants(index).then(|| part(index))).collect()
+    }
+}
+
+fn cat(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let tensors = call.tensor_list(0)?;
+    let wanted = call.result(0)?;
+    let dim = call.dim(1, wanted.shape.len())?;
+    // The parts' format, where all have the same.
+    let mut formats = tensors.iter().map(|tensor| Format::suggested(tensor.layout()));
+    let format = formats.next().filter(|first| formats.all(|next| next == *first)).unwrap_or(Format::Contiguous);
+    let result = context.empty(format.layout(wanted.dtype, &wanted.shape));
+    let size = |tensor: &&Tensor| tensor.shape().get(dim).copied().unwrap_or(0);
+    let sizes = tensors.iter().map(size).collect();
+    let inputs: SmallVec<[Option<&Tensor>; 4]> = tensors.iter().copied().map(Some).collect();
+    let edge = context.record(&inputs, 1, |_| smallvec![], Joined { dim, sizes });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Tensors put side by side in a new dimension: each one's gradient is a slice of the gradient.
+#[derive(Debug)]
+struct Stacked {
+    dim: usize,
+    count: usize,
+}
+
+impl Backward for Stacked {
+    fn apply(&self, _context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].as_ref() else { return smallvec![None; self.count] };
+        let layout = without(gradient.layout(), self.dim);
+        (0..self.count).map(|index| node.wants(index).then(|| gradient.view(layout.clone()))).collect()
+    }
+}
+
+fn without(layout: &Layout, dim: usize) -> Layout {
+    let keep =
+        |dims: &Dims| dims.iter().enumerate().filter(|(place, _)| *place != dim).map(|(_, &size)| size).collect();
+    Layout { dtype: layout.dtype, shape: keep(&layout.shape), strides: keep(&layout.strides) }
+}
+
+fn stack(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let tensors = call.tensor_list(0)?;
+    let wanted = call.result(0)?;
+    let dim = wrap(call.int(1).unwrap_or(0), wanted.shape.len())?;
+    let result = context.empty_contiguous(wanted.dtype, &wanted.shape);
+    let inputs: SmallVec<[Option<&Tensor>; 4]> = tensors.iter().copied().map(Some).collect();
+    let edge = context.record(&inputs, 1, |_| smallvec![], Stacked { dim, count: tensors.len() });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Parts of a tensor, all from one call: their gradients are joined again, zeros standing in for those that did not
+/// come.
+#[derive(Debug)]
+struct Cut {
+    shape: Dims,
+    parts: SmallVec<[Dims; 3]>,
+}
+
+impl Backward for Cut {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(dtype) = gradients.iter().flatten().map(Tensor::dtype).next() else { return smallvec![None] };
+        let zeros: SmallVec<[Option<Tensor>; 3]> = self
+            .parts
+            .iter()
+            .zip(gradients.iter())
+            .map(|(shape, gradient)| gradient.is_none().then(|| context.empty_contiguous(dtype, shape)))
+            .collect();
+        let result = context.empty_contiguous(dtype, &self.shape);
+        drop(zeros);
+        smallvec![Some(result)]
+    }
+}
+
+fn cut(context: &mut Context, source: &Tensor, parts: SmallVec<[Layout; 3]>) -> Outcome {
+    let shapes = parts.iter().map(|part| part.shape.clone()).collect();
+    let backward = Cut { shape: source.shape().into(), parts: shapes };
+    let edge = context.record(&[Some(source)], parts.len(), |_| smallvec![], backward);
+    Ok(parts
+        .into_iter()
+        .enumerate()
+        .map(|(output, layout)| source.view(layout).with_edge(edge.clone().map(|edge| Edge { output, ..edge })))
+        .collect())
+}
+
+fn split(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let parts = (0..call.captured.len())
+        .map(|index| {
+            let shape = call.result(index)?.shape;
+            Ok(Layout { dtype: source.dtype(), shape, strides: source.layout().strides.clone() })
+        })
+        .collect::<Result<SmallVec<[Layout; 3]>, Unmodelled>>()?;
+    cut(context, source, parts)
+}
+
+fn unbind(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let dim = call.dim(1, source.shape().len())?;
+    let layout = without(source.layout(), dim);
+    let count = source.shape()[dim];
+    cut(context, source, (0..count).map(|_| layout.clone()).collect())
+}
+
+/// Its gradient is a new tensor of the input's shape.
+#[derive(Debug)]
+struct Moved(Dims);
+
+impl Backward for Moved {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        smallvec![gradients[0].as_ref().map(|gradient| context.empty_contiguous(gradient.dtype(), &self.0))]
+    }
+}
+
+fn pad(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let shape = call.result(0)?.shape;
+    let result = context.empty_contiguous(source.dtype(), &shape);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Copies side by side: the gradient is summed over them.
+#[derive(Debug)]
+struct Repeated {
+    source: Dims,
+    times: Dims,
+}
+
+impl Backward for Repeated {
+    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].take() else { return smallvec![None] };
+        let leading = self.times.len() - self.source.len();
+        let (mut shape, mut summed) = (Dims::default(), Dims::default());
+        for (place, &times) in self.times.iter().enumerate() {
+            if place < leading {
+                summed.push(shape.len() as i64);
+                shape.push(times);
+                continue;
+            }
+            if times != 1 {
+                summed.push(shape.len() as i64);
+                shape.push(times);
+            }
+            shape.push(self.source[place - leading]);
+        }
+        let parted = reshaped(context, &gradient, &shape);
+        if summed.is_empty() {
+            return smallvec![Some(parted)];
+        }
+        smallvec![Some(context.sum(&parted, &summed, false, gradient.dtype()))]
+    }
+}
+
+fn repeat(context: &mut Context, call: &Call<'_>) -> Outcome {
+    Ok(smallvec![repeated(context, call.tensor(0)?, &call.ints(1)?)])
+}
+
+/// A tensor several times over, in the graph.
+pub(super) fn repeated(context: &mut Context, source: &Tensor, times: &[i64]) -> Tensor {
+    let mut times: Dims = times.into();
+    while times.len() < source.shape().len() {
+        times = std::iter::once(1).chain(times.iter().copied()).collect();
+    }
+    let leading = times.len() - source.shape().len();
+    let size = |place: usize| if place < leading { 1 } else { source.shape()[place - leading] };
+    let shape: Dims = times.iter().enumerate().map(|(place, &times)| times * size(place)).collect();
+    let result = context.empty_contiguous(source.dtype(), &shape);
+    let backward = Repeated { source: source.shape().into(), times };
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], backward);
+    result.with_edge(edge)
+}
+
+/// Every element a number of times in place: a view that repeats, a copy, and one dimension out of two.
+fn repeat_interleave(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let times = call.int(1)?;
+    let rank = source.shape().len();
+    if call.is_none(2) {
+        return Err(Unmodelled);
+    }
+    let dim = call.dim(2, rank)?;
+    let mut shape: Dims = source.shape()[..=dim].into();
+    shape.push(1);
+    for &size in &source.shape()[dim + 1..] {
+        shape.push(size);
+    }
+    let only = |outcome: Outcome| outcome.and_then(|mut results| results.pop().ok_or(Unmodelled));
+    let apart = only(reshaped_by_view(context, source, &shape))?;
+    shape[dim + 1] = times;
+    let wide = only(expanded(context, &apart, &shape))?;
+    drop(apart);
+    let copy = super::copy::clone_contiguous(context, &wide);
+    drop(wide);
+    let mut shape: Dims = source.shape().into();
+    shape[dim] *= times;
+    reshape_to(context, &copy, &shape)
+}
+
+fn flip(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Flipped;
+    impl Backward for Flipped {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            smallvec![gradients[0].as_ref().map(|gradient| { context.empty(gradient.like(gradient.dtype())) })]
+        }
+    }
+    let source = call.tensor(0)?;
+    let result = context.empty(source.like(source.dtype()));
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Flipped);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// One dimension after another, each into new memory; a source that is not contiguous is copied first.
+fn rolled(context: &mut Context, source: &Tensor, dims: usize) -> Tensor {
+    let mut result = source.clone();
+    for _ in 0..dims {
+        let read = context.contiguous(&result);
+        let next = context.empty_contiguous(source.dtype(), source.shape());
+        drop(read);
+        result = next;
+    }
+    result
+}
+
+fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Rolled(usize);
+    impl Backward for Rolled {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            let gradient = gradients[0].clone();
+            smallvec![gradient.map(|gradient| rolled(context, &gradient, self.0))]
+        }
+    }
+    let source = call.tensor(0)?;
+    let dims = call.ints(1)?.len();
+    if dims == 0 {
+        return Err(Unmodelled);
+    }
+    let result = rolled(context, source, dims);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Rolled(dims));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// A quarter turn, or several: what is flipped is then seen the other way round.
+fn rot90(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Turned {
+        dims: Option<(usize, usize)>,
+    }
+    fn turned(context: &Context, tensor: &Tensor, dims: Option<(usize, usize)>) -> Tensor {
+        let flipped = context.empty(tensor.like(tensor.dtype()));
+        let Some((one, other)) = dims else { return flipped };
+        let mut layout = flipped.layout().clone();
+        layout.shape.swap(one, other);
+        layout.strides.swap(one, other);
+        flipped.unsafe_view(layout)
+    }
+    impl Backward for Turned {
+        fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+            smallvec![gradients[0].as_ref().map(|gradient| turned(context, gradient, self.dims))]
+        }
+    }
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let dims = call.ints(2)?;
+    let &[one, other] = dims.as_slice() else { return Err(Unmodelled) };
+    let is_quarter = call.int(1)?.rem_euclid(2) == 1;
+    let dims = if is_quarter { Some((wrap(one, rank)?, wrap(other, rank)?)) } else { None };
+    let result = turned(context, source, dims);
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Turned { dims });
+    Ok(smallvec![result.with_edge(edge)])
+}

@@ -1,0 +1,50 @@
+//! The table of operators: one entry for each ATen operator, next to the rules of its family.
+//!
+//! An entry carries everything that is known of the operator ([`Facts`]): its memory rule, what its kernels launch, its
+//! floating-point operations, its time, what autocast does with it, what it does to its arguments, how positions pass
+//! through it. Readers look an operator up by name once ([`find`]); everybody else asks by [`OperatorId`] ([`facts`]) and
+//! never compares names.
+//!
+//! A memory rule mirrors what the operator does on CUDA: it allocates what the kernels allocate, in their order, and frees
+//! it where C++ does. An operator without one is named in the answer, which becomes a range.
+//!
+//! [`OperatorId`]: vramfit_graph::model::OperatorId
+
+mod activation;
+mod attention;
+mod batch_norm;
+mod call;
+mod convolution;
+mod copy;
+mod dropout;
+mod embedding;
+mod factory;
+mod facts;
+mod group_norm;
+mod indexing;
+mod joining;
+mod loss;
+mod normalization;
+mod padding;
+mod pointwise;
+mod pooling;
+mod product;
+mod recurrent;
+mod reduction;
+mod resize;
+mod slices;
+mod softmax;
+mod table;
+mod unknown;
+mod view;
+mod weight_norm;
+
+pub(crate) use call::layout_of;
+pub use call::{Call, Outcome, Unmodelled};
+pub use facts::{
+    Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
+    MemoryRule, Overwrite, Promotion, Reads, Rule, Time, Work,
+};
+pub use recurrent::is_flattened;
+pub(crate) use slices::{copied_slices, seen_again};
+pub use table::{activations, facts, find, named};

@@ -1,0 +1,412 @@
+//! Functions of two and three tensors.
+
+use smallvec::smallvec;
+use vramfit_graph::layout::Layout;
+
+use super::formula::Formula::{Pass, Steps};
+use super::formula::Operand::Gradient as G;
+use super::formula::Operand::{Made, Saved};
+use super::formula::Step::{Drop, Like, Number, Truth};
+use super::formula::{Elementwise, Formula, Save, Step, elementwise, rebased, record};
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::operators::call::{Call, Outcome, Unmodelled};
+
+const OTHER: super::formula::Operand = Saved(0);
+const SELF: super::formula::Operand = Saved(1);
+const FOR_EACH_OTHER: &[Save] = &[Save::InputFor(1, 0), Save::InputFor(0, 1)];
+const BOTH: &[Save] = &[Save::Input(1), Save::Input(0)];
+
+/// `self * other`.
+pub static MUL: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: FOR_EACH_OTHER,
+    gradients: &[(1, Steps(&[Like(&[G, SELF])])), (0, Steps(&[Like(&[G, OTHER])]))],
+};
+/// `self / other`.
+pub static DIV: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::Input(1), Save::InputFor(0, 1)],
+    gradients: &[
+        (1, Steps(&[Like(&[G]), Like(&[SELF, OTHER]), Like(&[Made(1), OTHER]), Like(&[Made(0), Made(2)])])),
+        (0, Steps(&[Like(&[G, OTHER])])),
+    ],
+};
+/// `maximum`, `minimum`: half of the gradient where both are equal.
+pub static MAXIMUM: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(LARGER)), (0, Steps(LARGER))] };
+const LARGER: &[Step] = &[
+    Like(&[G]),
+    Truth(&[SELF, OTHER]),
+    Like(&[Made(1), Made(0), G]),
+    Truth(&[SELF, OTHER]),
+    Drop(&[3, 1, 0]),
+    // The chosen gradient is filled in place: it is the result.
+];
+/// `fmod`, `remainder` by a tensor.
+pub static FMOD: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::InputFor(1, 1), Save::InputFor(0, 1)],
+    gradients: &[(1, Steps(&[Like(&[G]), Like(&[SELF, OTHER]), Like(&[Made(0), Made(1)])])), (0, Pass)],
+};
+/// `hypot`.
+pub static HYPOT: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::InputFor(1, 1), Save::InputFor(0, 0), Save::Result],
+    gradients: &[
+        (1, Steps(&[Like(&[G, OTHER]), Like(&[Made(0), Saved(2)])])),
+        (0, Steps(&[Like(&[G, SELF]), Like(&[Made(0), Saved(2)])])),
+    ],
+};
+/// `atan2`: one function finds both gradients.
+pub static POW_TENSOR: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::Input(1), Save::Input(0), Save::InputFor(3, 1)],
+    gradients: &[(1, Steps(EXPONENT)), (0, Steps(BASE))],
+};
+const EXPONENT: &[Step] = &[
+    Truth(&[OTHER]),
+    Truth(&[SELF]),
+    Truth(&[Made(0), Made(1)]),
+    Drop(&[1, 0]),
+    Like(&[SELF]),
+    Like(&[Saved(2), Made(3)]),
+    Number,
+    Like(&[Made(2), Made(5), Made(4)]),
+    Like(&[G, Made(6)]),
+];
+const BASE: &[Step] = &[
+    Like(&[OTHER]),
+    Like(&[SELF, Made(0)]),
+    Like(&[OTHER, Made(1)]),
+    Like(&[G, Made(2)]),
+    Number,
+    Truth(&[OTHER]),
+    Like(&[Made(5), Made(4), Made(3)]),
+];
+/// `lerp` with a number.
+pub static LERP: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: &[], gradients: &[(1, Steps(&[Like(&[G])])), (0, Steps(&[Like(&[G])]))] };
+/// `lerp` with a tensor.
+pub static LERP_TENSOR: Elementwise = Elementwise {
+    inputs: &[0, 1, 2],
+    saves: &[Save::InputFor(1, 2), Save::InputFor(0, 2), Save::Input(2)],
+    gradients: &[
+        (1, Steps(&[Like(&[G, Saved(2)])])),
+        (0, Steps(&[Like(&[Saved(2)]), Like(&[G, Made(0)])])),
+        (2, Steps(&[Like(&[Saved(0), Saved(1)]), Like(&[G, Made(0)])])),
+    ],
+};
+/// `logaddexp`: the gradient divided by one and the exponential of the difference.
+pub static LOGADDEXP: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(APART)), (0, Steps(APART))] };
+const APART: &[Step] = &[Like(&[SELF, OTHER]), Like(&[Made(0)]), Like(&[Made(1)]), Like(&[G, Made(2)])];
+/// `xlogy`: `self * log(other)`.
+pub static XLOGY: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: BOTH,
+    gradients: &[
+        (1, Steps(&[Like(&[G, SELF]), Like(&[Made(0), OTHER])])),
+        (
+            0,
+            Steps(&[
+                Like(&[G, OTHER]),
+                Truth(&[SELF]),
+                Truth(&[OTHER]),
+                Truth(&[Made(1), Made(2)]),
+                Like(&[Made(0), Made(3)]),
+            ]),
+        ),
+    ],
+};
+/// `fmax`, `fmin`: where both are numbers the larger, else the one that is.
+pub static FMAX: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(NUMBER)), (0, Steps(NUMBER))] };
+const NUMBER: &[Step] = &[Truth(&[SELF, OTHER]), Truth(&[OTHER]), Like(&[G, Made(0)])];
+/// A quotient that is rounded: its gradients are zeros.
+pub static DIV_ROUNDED: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(&[Like(&[G])])), (0, Steps(&[Like(&[G])]))] };
+/// A product of complex numbers: the other factor's conjugate is a copy.
+pub static MUL_COMPLEX: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: FOR_EACH_OTHER,
+    gradients: &[(1, Steps(&[Like(&[SELF]), Like(&[G, Made(0)])])), (0, Steps(&[Like(&[OTHER]), Like(&[G, Made(0)])]))],
+};
+/// `addcmul`.
+pub static ADDCMUL: Elementwise = Elementwise {
+    inputs: &[0, 1, 2],
+    saves: &[Save::InputFor(1, 2), Save::InputFor(2, 1)],
+    gradients: &[
+        (0, Pass),
+        (1, Steps(&[Like(&[Saved(1)]), Like(&[G, Made(0)])])),
+        (2, Steps(&[Like(&[Saved(0)]), Like(&[G, Made(0)])])),
+    ],
+};
+/// `addcdiv`.
+pub static ADDCDIV: Elementwise = Elementwise {
+    inputs: &[0, 1, 2],
+    saves: &[Save::InputFor(1, 2), Save::Input(2)],
+    gradients: &[
+        (0, Pass),
+        (1, Steps(&[Like(&[Saved(1)]), Like(&[G, Made(0)])])),
+        (
+            2,
+            Steps(&[
+                Like(&[G]),
+                Like(&[Saved(0)]),
+                Like(&[Saved(1)]),
+                Like(&[Made(1), Made(2)]),
+                Like(&[Made(0), Made(3)]),
+            ]),
+        ),
+    ],
+};
+/// `where` with gradients for both choices.
+pub static WHERE: Elementwise =
+    Elementwise { inputs: &[1, 2, 0], saves: &[Save::Input(2)], gradients: &[(1, Steps(CHOSEN)), (0, Steps(CHOSEN))] };
+const CHOSEN: &[Step] = &[Number, Like(&[Saved(0), G, Made(0)])];
+/// `masked_fill` with a number.
+pub static MASKED_FILL: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: &[Save::Input(1)], gradients: &[(0, MASKED)] };
+const MASKED: Formula = Steps(&[Like(&[G, Saved(0)])]);
+
+/// Addition and subtraction: the other's gradient is multiplied by `alpha`, and turned round for a difference.
+#[derive(Debug)]
+struct Added {
+    is_difference: bool,
+    is_scaled: bool,
+}
+
+impl Backward for Added {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let other = node.wants(1).then(|| {
+            let turned = if self.is_difference {
+                elementwise(context, &[&gradient], gradient.dtype())
+            } else {
+                gradient.clone()
+            };
+            if self.is_scaled { elementwise(context, &[&turned], gradient.dtype()) } else { turned }
+        });
+        smallvec![node.wants(0).then_some(gradient), other]
+    }
+}
+
+fn added(call: &Call<'_>, is_difference: bool) -> Added {
+    let is_scaled = call.float(2).is_ok_and(|alpha| (alpha - 1.0).abs() > 0.0);
+    Added { is_difference, is_scaled }
+}
+
+fn add_or_sub(context: &mut Context, call: &Call<'_>, is_difference: bool) -> Outcome {
+    let (first, second) = (call.optional_tensor(0), call.optional_tensor(1));
+    let operands: smallvec::SmallVec<[&Tensor; 2]> =
+        [first, second].into_iter().flatten().filter(|tensor| !tensor.is_on_host()).collect();
+    if operands.is_empty() {
+        return Err(Unmodelled);
+    }
+    let result = elementwise(context, &operands, call.result(0)?.dtype);
+    let edge = context.record(&[first, second], 1, |_| smallvec![], added(call, is_difference));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+fn add_or_sub_in_place(context: &mut Context, call: &Call<'_>, is_difference: bool) -> Outcome {
+    let target = call.tensor(0)?;
+    let other = call.optional_tensor(1);
+    let edge = context.record(&[Some(target), other], 1, |_| smallvec![], added(call, is_difference));
+    if edge.is_none() { Ok(smallvec![target.clone()]) } else { rebased(target, edge) }
+}
+
+/// `self + alpha * other`.
+pub fn add(context: &mut Context, call: &Call<'_>) -> Outcome {
+    add_or_sub(context, call, false)
+}
+
+/// `self - alpha * other`.
+pub fn sub(context: &mut Context, call: &Call<'_>) -> Outcome {
+    add_or_sub(context, call, true)
+}
+
+/// `self += alpha * other`.
+pub fn add_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    add_or_sub_in_place(context, call, false)
+}
+
+/// `self -= alpha * other`.
+pub fn sub_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    add_or_sub_in_place(context, call, true)
+}
+
+/// `other - alpha * self`.
+pub fn rsub(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (first, second) = (call.tensor(0)?, call.optional_tensor(1));
+    let operands: smallvec::SmallVec<[&Tensor; 2]> =
+        [Some(first), second].into_iter().flatten().filter(|tensor| !tensor.is_on_host()).collect();
+    let result = elementwise(context, &operands, call.result(0)?.dtype);
+    // The roles are swapped: the first argument's gradient is the one turned round.
+    #[derive(Debug)]
+    struct Swapped(Added);
+    impl Backward for Swapped {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let first = node.wants(0).then(|| {
+                let turned = elementwise(context, &[&gradient], gradient.dtype());
+                if self.0.is_scaled { elementwise(context, &[&turned], gradient.dtype()) } else { turned }
+            });
+            smallvec![first, node.wants(1).then_some(gradient)]
+        }
+    }
+    let edge = context.record(&[Some(first), second], 1, |_| smallvec![], Swapped(added(call, true)));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `self ** number`.
+pub fn pow_number(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let result = elementwise(context, &[source], call.result(0)?.dtype);
+    let edge = record(context, &[Some(source)], &[Some(source)], &result, pow_operator(call));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `self **= number`.
+pub fn pow_number_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    super::formula::run_in_place(context, call, pow_operator(call))
+}
+
+fn pow_operator(call: &Call<'_>) -> &'static Elementwise {
+    static POW: Elementwise =
+        super::unary::of_input(&[(0, Steps(&[Like(&[Saved(0)]), Like(&[Made(0)]), Like(&[G, Made(1)])]))]);
+    static POW_ZERO: Elementwise = super::unary::of_input(&[(0, Steps(&[Like(&[Saved(0)])]))]);
+    if call.float(1).is_ok_and(|exponent| exponent == 0.0) { &POW_ZERO } else { &POW }
+}
+
+/// `self ** other`, both tensors.
+pub fn pow_tensor(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (base, exponent) = (call.tensor(0)?, call.tensor(1)?);
+    let result = elementwise(context, &[base, exponent], call.result(0)?.dtype);
+    let kept = result.detach();
+    let inputs = [Some(base), Some(exponent)];
+    let saved = [Some(base), Some(exponent), None, Some(&kept)];
+    let edge = record(context, &inputs, &saved, &result, &POW_TENSOR);
+    drop(kept);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `where`, with numbers made into tensors of one element on the GPU.
+pub fn choose(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let condition = call.tensor(0)?;
+    let (first, second) = (call.optional_tensor(1), call.optional_tensor(2));
+    let dtype = call.result(0)?.dtype;
+    let as_tensor = |context: &Context, given: Option<&Tensor>| match given {
+        Some(tensor) if tensor.dtype() != dtype && !tensor.is_on_host() => context.empty(tensor.like(dtype)),
+        Some(tensor) => tensor.clone(),
+        None => context.empty_contiguous(dtype, &[]),
+    };
+    let one = as_tensor(context, first);
+    let other = as_tensor(context, second);
+    let operands: smallvec::SmallVec<[&Tensor; 3]> =
+        [condition, &one, &other].into_iter().filter(|tensor| !tensor.is_on_host()).collect();
+    let result = elementwise(context, &operands, dtype);
+    let inputs = [first, second, Some(condition)];
+    let edge = record(context, &inputs, &inputs, &result, &WHERE);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `masked_fill`: a contiguous copy, filled.
+pub fn masked_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (source, mask) = (call.tensor(0)?, call.tensor(1)?);
+    if call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
+        return Err(Unmodelled);
+    }
+    let layout = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype());
+    let result = context.empty_contiguous(source.dtype(), &layout.shape);
+    let inputs = [Some(source), Some(mask)];
+    let edge = record(context, &inputs, &inputs, &result, &MASKED_FILL);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `clamp` between tensors.
+pub fn clamp_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
+    static BETWEEN: Elementwise = Elementwise {
+        inputs: &[0, 1, 2],
+        saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
+        gradients: &[(
+            0,
+            Steps(&[Number, Truth(&[Saved(2), Saved(1)]), Truth(&[Saved(2), Saved(0)]), Like(&[Made(2), G, Made(0)])]),
+        )],
+    };
+    static ONE_SIDE: Elementwise = Elementwise {
+        inputs: &[0, 1, 2],
+        saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
+        gradients: &[(0, Steps(&[Number, Truth(&[Saved(2), Saved(1), Saved(0)]), Like(&[Made(1), G, Made(0)])]))],
+    };
+    let (low, high) = (call.optional_tensor(1), call.optional_tensor(2));
+    if [low, high].into_iter().flatten().any(Tensor::requires_grad) {
+        return Err(Unmodelled);
+    }
+    let operator = if low.is_some() && high.is_some() { &BETWEEN } else { &ONE_SIDE };
+    super::formula::run(context, call, operator)
+}
+
+/// `target += other` on a temporary that nothing else knows.
+pub fn add_into(context: &mut Context, target: &Tensor, other: &Tensor) -> Outcome {
+    let kind = Added { is_difference: false, is_scaled: false };
+    let edge = context.record(&[Some(target), Some(other)], 1, |_| smallvec![], kind);
+    Ok(smallvec![target.detach().with_edge(edge)])
+}
+
+/// `number ** self`: the number goes to the GPU.
+pub fn number_pow(context: &mut Context, call: &Call<'_>) -> Outcome {
+    static POWER: Elementwise = Elementwise {
+        inputs: &[1],
+        saves: &[Save::Input(0), Save::Result],
+        gradients: &[(0, Steps(&[Like(&[Saved(1)]), Like(&[G, Made(0)])]))],
+    };
+    let exponent = call.tensor(1)?;
+    let result = elementwise(context, &[exponent], call.result(0)?.dtype);
+    drop(context.scratch(8));
+    let edge = record(context, &[Some(exponent)], &[Some(exponent)], &result, &POWER);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// The angle of two coordinates: both gradients are found by one function.
+pub fn atan2(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Angle;
+    impl Backward for Angle {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let (other, source) = (node.saved(0), node.saved(1));
+            let dtype = gradient.dtype();
+            let one = elementwise(context, &[&source], dtype);
+            let two = elementwise(context, &[&other], dtype);
+            let squares = elementwise(context, &[&one, &two], dtype);
+            drop(two);
+            drop(one);
+            let inverse = elementwise(context, &[&squares], dtype);
+            drop(elementwise(context, &[&squares], vramfit_graph::dtype::Dtype::Bool));
+            let mut first = None;
+            let mut left = smallvec::SmallVec::<[Tensor; 4]>::new();
+            if node.wants(0) {
+                let product = elementwise(context, &[&gradient, &other], dtype);
+                first = Some(elementwise(context, &[&product, &inverse], dtype));
+                left.push(product);
+            }
+            let mut second = None;
+            if node.wants(1) {
+                let turned = elementwise(context, &[&source], dtype);
+                let product = elementwise(context, &[&gradient, &turned], dtype);
+                second = Some(elementwise(context, &[&product, &inverse], dtype));
+                left.push(turned);
+                left.push(product);
+            }
+            while left.pop().is_some() {}
+            drop(inverse);
+            drop(squares);
+            smallvec![first, second]
+        }
+    }
+    let (source, other) = (call.tensor(0)?, call.tensor(1)?);
+    let result = elementwise(context, &[source, other], call.result(0)?.dtype);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(other.clone()), Some(source.clone())];
+    let edge = context.record(&[Some(source), Some(other)], 1, saved, Angle);
+    Ok(smallvec![result.with_edge(edge)])
+}

@@ -1,0 +1,327 @@
+//! Recurrent layers through cuDNN: weights in one piece, a reserve that training keeps, a workspace a pass.
+
+mod cell;
+
+use smallvec::{SmallVec, smallvec};
+use vramfit_cudnn::recurrent::{Kind, Pass, Problem};
+use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
+
+use super::call::{Call, Outcome, Unmodelled, only};
+use super::copy::cast_to;
+use super::facts::*;
+use super::view::permuted_in_graph;
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
+use crate::memory::Category;
+
+/// What the family's operators have in common.
+const FAMILY: Facts = Facts {
+    memory: NotModelled,
+    launch: Launch::LocalMemory,
+    library: Library::Cudnn,
+    flops: FlopFormula::Zero,
+    time: Time::ASSUMED,
+    view_dispatch: "view",
+    keeps: Keeps::Results,
+    autocast: Autocast::Unchanged,
+    effect: Effect::ReadsOnly,
+    activation: None,
+    overwrite: Overwrite::NotShown,
+    greatest: Greatest::Unknown,
+    reads: Reads::Nothing,
+    promotion: Promotion::First,
+    evaluation: Evaluation::Unchanged,
+};
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &["aten.lstm.input"],
+        Facts {
+            memory: Modelled(|context, call| recurrent(context, call, Kind::Lstm)),
+            time: Time { work: Work::Recurrent("recurrent_LSTM"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.lstm.data"],
+        Facts {
+            time: Time { work: Work::Recurrent("recurrent_LSTM"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.gru.input"],
+        Facts {
+            memory: Modelled(|context, call| recurrent(context, call, Kind::Gru)),
+            time: Time { work: Work::Recurrent("recurrent_GRU"), dispatch: "gru" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.gru.data"],
+        Facts {
+            time: Time { work: Work::Recurrent("recurrent_GRU"), dispatch: "gru" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_tanh.input"],
+        Facts {
+            memory: Modelled(|context, call| recurrent(context, call, Kind::Tanh)),
+            time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_tanh.data", "aten.rnn_relu.data"],
+        Facts {
+            time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_relu.input"],
+        Facts {
+            memory: Modelled(|context, call| recurrent(context, call, Kind::Relu)),
+            time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.gru_cell.default"],
+        Facts {
+            memory: Modelled(cell::gru_cell),
+            library: Library::Own,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Lower,
+            ..FAMILY
+        },
+    ),
+    Operator::new(&["aten._cudnn_rnn.default"], Facts { keeps: Keeps::Nothing, ..FAMILY }),
+    Operator::new(
+        &[
+            "aten._thnn_fused_gru_cell.default",
+            "aten._thnn_fused_lstm_cell.default",
+            "aten.lstm_cell.default",
+            "aten.rnn_relu_cell.default",
+            "aten.rnn_tanh_cell.default",
+        ],
+        Facts { library: Library::Own, keeps: Keeps::Nothing, autocast: Autocast::Lower, ..FAMILY },
+    ),
+];
+
+/// Bytes of the random numbers' state that dropout between layers keeps, as recorded on an H200.
+const DROPOUT_STATE: u64 = 6_488_064;
+
+/// Whether a module's weights lie in one piece on the GPU: `flatten_parameters` leaves bfloat16 alone.
+pub fn is_flattened(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
+}
+
+fn take_workspace(context: &mut Context, problem: &Problem, pass: Pass) {
+    let workspace = context.scratch(problem.workspace(pass));
+    workspace.become_category(Category::Workspace);
+    context.hold_scratch(workspace);
+}
+
+/// Inputs are the sequence, the first states, then the weights. Saved: the states (an LSTM's cells first), the sequence,
+/// the result, the reserve, the weights in one piece where they were put together for this call.
+#[derive(Debug)]
+struct Recurrent {
+    problem: Problem,
+    states: usize,
+    weights: SmallVec<[Layout; 8]>,
+}
+
+impl Backward for Recurrent {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None; 1 + self.states + self.weights.len()] };
+        let input = node.saved(self.states);
+        // Saved from the last state on; an LSTM's hidden states are narrower than its cells where they are projected.
+        let layout_of = |output: usize| node.saved(self.states - output).layout().clone();
+        let made: SmallVec<[Tensor; 2]> = (1..=self.states)
+            .filter(|&output| gradients.get(output).is_none_or(Option::is_none))
+            .map(|output| context.empty(layout_of(output)))
+            .collect();
+        let read = context.contiguous(&input);
+        let incoming = context.contiguous(&gradient);
+        let result = context.empty_contiguous(input.dtype(), input.shape());
+        let states: SmallVec<[Tensor; 2]> = (1..=self.states).map(|output| context.empty(layout_of(output))).collect();
+        take_workspace(context, &self.problem, Pass::Backward);
+        context.release_scratch();
+        drop(incoming);
+        drop(read);
+        let mut answer: Gradients = smallvec![node.wants(0).then_some(result)];
+        let weights = (0..self.weights.len()).any(|index| node.wants(1 + self.states + index)).then(|| {
+            let read = context.contiguous(&input);
+            let whole: i64 = self.weights.iter().map(Layout::elements).sum();
+            let whole = context.empty_contiguous(input.dtype(), &[whole]);
+            take_workspace(context, &self.problem, Pass::Backward);
+            context.release_scratch();
+            drop(read);
+            whole
+        });
+        for gradient in made.into_iter().rev() {
+            drop(gradient);
+        }
+        for (index, state) in states.into_iter().enumerate() {
+            answer.push(node.wants(1 + index).then_some(state));
+        }
+        for (index, layout) in self.weights.iter().enumerate() {
+            let is_wanted = node.wants(1 + self.states + index);
+            answer.push(weights.as_ref().filter(|_| is_wanted).map(|whole| whole.unsafe_view(layout.clone())));
+        }
+        answer
+    }
+}
+
+/// A call's tensors, cast as autocast casts them.
+struct Tensors {
+    input: Tensor,
+    /// Hidden, then cells.
+    states: SmallVec<[Tensor; 2]>,
+    weights: Vec<Tensor>,
+    /// The weights in one piece, where this call made it.
+    whole: Option<Tensor>,
+}
+
+impl Tensors {
+    /// Under autocast: all weights into one piece, the states from the last on, the sequence.
+    fn cast(context: &mut Context, given: Tensors, dtype: Dtype) -> Tensors {
+        if given.input.dtype() == dtype && given.weights.iter().all(|weight| weight.dtype() == dtype) {
+            return given;
+        }
+        let whole: i64 = given.weights.iter().map(|weight| weight.layout().elements()).sum();
+        let whole = context.empty_contiguous(dtype, &[whole]);
+        let weights =
+            given.weights.iter().map(|weight| super::copy::cast_into(context, weight, &whole, dtype)).collect();
+        let mut states: SmallVec<[Tensor; 2]> =
+            given.states.iter().rev().map(|state| cast_to(context, state, dtype)).collect();
+        states.reverse();
+        let input = cast_to(context, &given.input, dtype);
+        Tensors { input, states, weights, whole: Some(whole) }
+    }
+}
+
+fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
+    let states = match kind {
+        Kind::Lstm => call.tensor_list(1)?,
+        _ => vec![call.tensor(1)?],
+    };
+    let weights = call.tensor_list(2)?;
+    let (has_biases, layers, dropout) = (call.bool(3)?, call.int(4)?, call.float(5)?);
+    let (is_training, is_both_ways, is_batch_first) = (call.bool(6)?, call.bool(7)?, call.bool(8)?);
+    let directions = 1 + i64::from(is_both_ways);
+    let of_a_layer = if has_biases { 4 } else { 2 };
+    let is_projected = weights.len() as i64 == (of_a_layer + 1) * layers * directions;
+    let is_plain = weights.len() as i64 == of_a_layer * layers * directions;
+    if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != 3 {
+        return Err(Unmodelled);
+    }
+    let has_dropout = dropout > 0.0 && is_training;
+    if has_dropout {
+        context.use_dropout_state(DROPOUT_STATE);
+    }
+    let given = Tensors {
+        input: call.tensor(0)?.clone(),
+        states: states.into_iter().cloned().collect(),
+        weights: weights.into_iter().cloned().collect(),
+        whole: None,
+    };
+    // Autocast runs them in float16, whatever its own type is (`AutocastRNN.cpp`).
+    let tensors = match context.autocast() {
+        Some(_) => Tensors::cast(context, given, Dtype::Float16),
+        None => given,
+    };
+    let input = match is_batch_first {
+        true => only(permuted_in_graph(context, &tensors.input, &[1, 0, 2]))?,
+        false => tensors.input.clone(),
+    };
+    let last_width = |state: Option<&Tensor>| state.and_then(|state| state.shape().last().copied());
+    let (Some(outputs), Some(hidden)) = (last_width(tensors.states.first()), last_width(tensors.states.last())) else {
+        return Err(Unmodelled);
+    };
+    let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
+    let projection = if is_projected { outputs } else { 0 };
+    let dtype = input.dtype();
+    let problem = Problem {
+        kind,
+        dtype,
+        is_training,
+        has_dropout,
+        layers,
+        directions,
+        length,
+        batch,
+        inputs,
+        hidden,
+        projection,
+    };
+    let mut outcome = run(context, &problem, &input, &tensors)?;
+    drop(input);
+    drop(tensors);
+    if is_batch_first {
+        let result = only(permuted_in_graph(context, &outcome[0], &[1, 0, 2]))?;
+        outcome[0] = result;
+    }
+    Ok(outcome)
+}
+
+/// `_cudnn_rnn`.
+fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tensors) -> Outcome {
+    let (dtype, states) = (problem.dtype, tensors.states.len());
+    let read = context.contiguous(input);
+    let shape: Dims = Dims::from([problem.length, problem.batch, problem.outputs() * problem.directions]);
+    let result = context.empty_contiguous(dtype, &shape);
+    let last: SmallVec<[Tensor; 2]> =
+        tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();
+    let whole = match &tensors.whole {
+        Some(whole) => Some(whole.clone()),
+        None if is_flattened(dtype) => None,
+        None => {
+            let elements: i64 = tensors.weights.iter().map(|weight| weight.layout().elements()).sum();
+            Some(context.empty_contiguous(dtype, &[elements]))
+        }
+    };
+    take_workspace(context, problem, Pass::Forward);
+    let reserve =
+        problem.is_training.then(|| context.empty_contiguous(Dtype::Uint8, &[problem.reserve().cast_signed()]));
+    context.release_scratch();
+    drop(read);
+    let backward = Recurrent {
+        problem: *problem,
+        states,
+        weights: tensors.weights.iter().map(|weight| weight.layout().clone()).collect(),
+    };
+    let inputs: Vec<Option<&Tensor>> =
+        std::iter::once(input).chain(&tensors.states).chain(&tensors.weights).map(Some).collect();
+    let kept = result.detach();
+    let edge = context.record(
+        &inputs,
+        1 + states,
+        |_| {
+            let mut saved: crate::autograd::Saved = tensors.states.iter().rev().cloned().map(Some).collect();
+            saved.push(Some(input.clone()));
+            saved.push(Some(kept));
+            saved.push(reserve.clone());
+            saved.push(whole.clone());
+            saved
+        },
+        backward,
+    );
+    drop(reserve);
+    drop(whole);
+    let mut results: SmallVec<[Tensor; 1]> = smallvec![result.with_edge(edge.clone())];
+    for (index, state) in last.into_iter().enumerate() {
+        results.push(state.with_edge(edge.clone().map(|edge| Edge { output: 1 + index, ..edge })));
+    }
+    Ok(results)
+}
