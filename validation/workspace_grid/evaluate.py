@@ -12,11 +12,11 @@ import argparse
 
 import numpy as np
 from growing import asked, forest
-from pack import reads_of
+from pack import forms_of
 from pack_series import last_batches, name_of
-from readings import applied
+from forms import applied
 from shapes import load
-from traits import Columns, traits
+from features import Columns, features
 
 LARGE = 20e6
 FAMILIES = {
@@ -51,12 +51,12 @@ def main():
         known = {name: row for name, row in known.items() if not FAMILIES[arguments.held](row)}
     known = list(known.values())
     print(len(known), "shapes are known,", len(held), "asked")
-    columns, shapes = traits(Columns([row[0] for row in known])), Columns([row[0] for row in held])
-    asked_columns = traits(shapes)
+    columns, shapes = features(Columns([row[0] for row in known])), Columns([row[0] for row in held])
+    asked_columns = features(shapes)
     print("| pass | tensors | shapes | to the byte | within 1 % of the tensors | within 10 % | in range | certain | right |")
     print("| --- | --- " + "| ---: " * 7 + "|")
     for index, name in enumerate(("forward", "input gradient", "weight gradient")):
-        answers = [applied(shapes, asked(tree, asked_columns), index) for tree in forest(columns, reads_of(known, index))]
+        answers = [applied(shapes, asked(tree, asked_columns), index) for tree in forest(columns, forms_of(known, index))]
         said, tensors = np.array([bytes for bytes, _ in answers]), answers[0][1]
         truth = np.array([row[1 + index] for row in held])
         far, least, most = np.abs(likeliest(said) - truth) / tensors, said.min(0), said.max(0)

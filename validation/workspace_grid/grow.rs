@@ -1,7 +1,7 @@
-//! Grows one tree (`growing.py` says of what): `rustc -O grow.rs`, then `grow IN OUT SEED COARSE_WEIGHT TRAITS_A_SPLIT SMALLEST_LEAF`.
+//! Grows one tree (`growing.py` says of what): `rustc -O grow.rs`, then `grow IN OUT SEED COARSE_WEIGHT FEATURES_PER_SPLIT SMALLEST_LEAF`.
 //!
-//! IN has five numbers (traits, shapes, classes, coarse readings, exact readings), then the traits, one after another, of all shapes in 16 bits each,
-//! then each shape's class, coarse and exact reading; OUT gets trait (-1 for a leaf), threshold, node for what is above and reading of each node.
+//! IN has five numbers (features, shapes, classes, coarse forms, exact forms), then the features, one after another, of all shapes in 16 bits each,
+//! then each shape's class, coarse and exact form; OUT gets feature (-1 for a leaf), threshold, node for what is above and form of each node.
 
 /// Numbers that look like chance.
 struct Chance(u64);
@@ -19,7 +19,7 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
 }
 
-/// The members in the order of a trait, into `room`; false where they all have the same.
+/// The members in the order of a feature, into `room`; false where they all have the same.
 fn sorted(column: &[u16], members: &[u32], room: &mut [u32], counts: &mut [u32]) -> bool {
     let value = |member: u32| usize::from(column[member as usize]);
     let (mut least, mut most) = (usize::MAX, 0);
@@ -54,12 +54,12 @@ fn sorted(column: &[u16], members: &[u32], room: &mut [u32], counts: &mut [u32])
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |place: usize| arguments[place].parse::<f64>().expect("a number");
-    let (coarse_weight, traits_a_split, smallest_leaf) = (number(3), number(4) as usize, number(5) as usize);
+    let (coarse_weight, features_per_split, smallest_leaf) = (number(3), number(4) as usize, number(5) as usize);
     let bytes = std::fs::read(&arguments[0]).expect("the file of shapes");
     let head = words(&bytes[..20]);
-    let (trait_count, count) = (head[0] as usize, head[1] as usize);
-    let traits: Vec<u16> = bytes[20..20 + 2 * trait_count * count].chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]])).collect();
-    let rest = words(&bytes[20 + 2 * trait_count * count..]);
+    let (feature_count, count) = (head[0] as usize, head[1] as usize);
+    let features: Vec<u16> = bytes[20..20 + 2 * feature_count * count].chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]])).collect();
+    let rest = words(&bytes[20 + 2 * feature_count * count..]);
     let (name, coarse, exact) = (&rest[..count], &rest[count..2 * count], &rest[2 * count..3 * count]);
     let mut chance = Chance(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(number(2) as u64 + 1));
 
@@ -68,7 +68,7 @@ fn main() {
     let (mut left, mut right) = (vec![0i64; head[2] as usize], vec![0i64; head[2] as usize]);
     let (mut left_coarse, mut right_coarse) = (vec![0i64; head[3] as usize], vec![0i64; head[3] as usize]);
     let (mut votes, mut counts) = (vec![0i64; head[4] as usize], vec![0u32; 65537]);
-    let mut order: Vec<usize> = (0..trait_count).collect();
+    let mut order: Vec<usize> = (0..feature_count).collect();
     let mut waiting = vec![(0, count, None::<usize>)];
     while let Some((low, high, parent)) = waiting.pop() {
         let node = nodes.len();
@@ -91,13 +91,13 @@ fn main() {
                 coarse_squares += right_coarse[coarse[member as usize] as usize] as f64;
             }
             let mut best = (squares + coarse_weight * coarse_squares) / size as f64 + 1e-9 * size as f64;
-            for place in 0..trait_count {
-                let other = place + chance.below(trait_count - place);
+            for place in 0..feature_count {
+                let other = place + chance.below(feature_count - place);
                 order.swap(place, other);
             }
             let mut tried = 0;
             for &one in &order {
-                let column = &traits[one * count..(one + 1) * count];
+                let column = &features[one * count..(one + 1) * count];
                 if !sorted(column, all, &mut room[low..high], &mut counts) {
                     continue;
                 }
@@ -105,15 +105,15 @@ fn main() {
                 let ordered = &room[low..high];
                 let (mut here, mut coarse_here, mut there, mut coarse_there) = (0.0, 0.0, squares, coarse_squares);
                 for (place, &member) in ordered[..size - 1].iter().enumerate() {
-                    let (class, reading) = (name[member as usize] as usize, coarse[member as usize] as usize);
+                    let (class, form) = (name[member as usize] as usize, coarse[member as usize] as usize);
                     here += (2 * left[class] + 1) as f64;
                     there -= (2 * right[class] - 1) as f64;
-                    coarse_here += (2 * left_coarse[reading] + 1) as f64;
-                    coarse_there -= (2 * right_coarse[reading] - 1) as f64;
+                    coarse_here += (2 * left_coarse[form] + 1) as f64;
+                    coarse_there -= (2 * right_coarse[form] - 1) as f64;
                     left[class] += 1;
                     right[class] -= 1;
-                    left_coarse[reading] += 1;
-                    right_coarse[reading] -= 1;
+                    left_coarse[form] += 1;
+                    right_coarse[form] -= 1;
                     let before = place + 1;
                     let (value, next) = (column[member as usize], column[ordered[before] as usize]);
                     if value != next && before >= smallest_leaf && size - before >= smallest_leaf {
@@ -126,13 +126,13 @@ fn main() {
                     }
                 }
                 for &member in &ordered[..size - 1] {
-                    let (class, reading) = (name[member as usize] as usize, coarse[member as usize] as usize);
+                    let (class, form) = (name[member as usize] as usize, coarse[member as usize] as usize);
                     right[class] += 1;
                     left[class] = 0;
-                    right_coarse[reading] += 1;
-                    left_coarse[reading] = 0;
+                    right_coarse[form] += 1;
+                    left_coarse[form] = 0;
                 }
-                if tried >= traits_a_split && found.is_some() {
+                if tried >= features_per_split && found.is_some() {
                     break;
                 }
             }
@@ -144,11 +144,11 @@ fn main() {
         let Some((one, threshold)) = found else {
             let mut most = 0;
             for &member in all {
-                let reading = exact[member as usize] as usize;
-                votes[reading] += 1;
-                if votes[reading] > most {
-                    most = votes[reading];
-                    nodes[node][3] = reading as i32;
+                let form = exact[member as usize] as usize;
+                votes[form] += 1;
+                if votes[form] > most {
+                    most = votes[form];
+                    nodes[node][3] = form as i32;
                 }
             }
             for &member in all {
@@ -159,7 +159,7 @@ fn main() {
         let (mut first, mut last) = (low, high);
         for place in low..high {
             let member = members[place];
-            if i32::from(traits[one * count + member as usize]) <= threshold {
+            if i32::from(features[one * count + member as usize]) <= threshold {
                 room[first] = member;
                 first += 1;
             } else {

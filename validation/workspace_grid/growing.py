@@ -1,7 +1,7 @@
-"""Grows trees that name a reading from a shape's traits. Needs numpy and rustc (`grow.rs` does the work).
+"""Grows trees that name a form from a shape's features. Needs numpy and rustc (`grow.rs` does the work).
 
-A node is split where the two sides are most of one class (copies and kind) and, with less weight, of one coarse reading (numbers alike to a few
-hundredths); it is left alone once all of it is of one coarse reading. A leaf names the exact reading that most of it has.
+A node is split where the two sides are most of one class (copies and kind) and, with less weight, of one coarse form (numbers alike to a few
+hundredths); it is left alone once all of it is of one coarse form. A leaf names the exact form that most of it has.
 """
 
 import os
@@ -10,31 +10,31 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from readings import BY_IMAGE, DEPTHWISE, GROUPED, MORE, RELATIVE, TILES, UNREAD
+from forms import BY_IMAGE, DEPTHWISE, GROUPED, MORE, RELATIVE, TILES, UNEXPLAINED
 
 COARSE_WEIGHT = 0.3
-FINE = 64  # steps of a doubling that are told apart where a reading's number is bytes
+FINE = 64  # steps of a doubling that are told apart where a form's number is bytes
 BLOCK = 512
 SMALLEST_LEAF = 3
-TRAITS_A_SPLIT = 0.4
+FEATURES_PER_SPLIT = 0.4
 TREES = 4
 SOURCE = Path(__file__).resolve().parent / "grow.rs"
 
 
-def classes(reads):
-    """Of readings (rows of copies, kind, rest, value): class, coarse reading, exact reading, as numbers."""
-    copies, kind, rest, value = reads.T
+def classes(forms):
+    """Of forms (rows of copies, kind, rest, value): class, coarse form, exact form, as numbers."""
+    copies, kind, rest, value = forms.T
     name = copies + 36 * kind
     doublings = np.log2(np.maximum(value, 1))
     is_count = (kind > 0) & (kind < DEPTHWISE) & (kind != BY_IMAGE)
-    is_bytes = (kind == TILES) | (kind == MORE) | (kind == UNREAD) | (kind == RELATIVE) | ((kind == GROUPED) & (value > 1500))
+    is_bytes = (kind == TILES) | (kind == MORE) | (kind == UNEXPLAINED) | (kind == RELATIVE) | ((kind == GROUPED) & (value > 1500))
     coarse = np.where(is_count & (value > 8), 1000 + np.round(16 * doublings), np.where(is_bytes, 2000 + np.round(FINE * doublings), value))
     # The allocator gives out 512 bytes at least: what is in one such block is alike.
     coarse = np.where(name == 0, -(-value // BLOCK), np.where(kind == BY_IMAGE, rest, coarse))
     return name, name + (coarse.astype(np.int64) << 26), name + (rest << 10) + (value << 26)
 
 
-def reading_of(exact):
+def form_of(exact):
     name = exact & 1023
     return np.stack([name % 36, name // 36, exact >> 10 & 65535, exact >> 26], -1)
 
@@ -48,34 +48,34 @@ def program():
     return given or found
 
 
-def leaves(traits, trait, threshold, above, leaf):
-    """The leaf's reading for each column of traits."""
-    node = np.zeros(traits.shape[1], np.int64)
+def leaves(features, feature, threshold, above, leaf):
+    """The leaf's form for each column of features."""
+    node = np.zeros(features.shape[1], np.int64)
     while True:
-        going = np.flatnonzero(trait[node] >= 0)
+        going = np.flatnonzero(feature[node] >= 0)
         if not len(going):
             return leaf[node]
         at = node[going]
-        node[going] = np.where(traits[trait[at], going] > threshold[at], above[at], at + 1)
+        node[going] = np.where(features[feature[at], going] > threshold[at], above[at], at + 1)
 
 
-def forest(traits, reads, trees=TREES):
-    """Trees as (trait, threshold, above, exact reading)."""
-    columns = [np.unique(numbers, return_inverse=True) for numbers in classes(reads)]
-    head = np.array([*traits.shape, *(len(unique) for unique, _ in columns)], dtype="<u4")
+def forest(features, forms, trees=TREES):
+    """Trees as (feature, threshold, above, exact form)."""
+    columns = [np.unique(numbers, return_inverse=True) for numbers in classes(forms)]
+    head = np.array([*features.shape, *(len(unique) for unique, _ in columns)], dtype="<u4")
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "shapes"
         with given.open("wb") as file:
-            for part in (head, traits.astype("<u2"), *(inverse.astype("<u4") for _, inverse in columns)):
+            for part in (head, features.astype("<u2"), *(inverse.astype("<u4") for _, inverse in columns)):
                 file.write(part.tobytes())
-        options = [str(number) for number in (COARSE_WEIGHT, int(TRAITS_A_SPLIT * len(traits)), SMALLEST_LEAF)]
+        options = [str(number) for number in (COARSE_WEIGHT, int(FEATURES_PER_SPLIT * len(features)), SMALLEST_LEAF)]
         running = [subprocess.Popen([program(), given, Path(folder) / str(seed), str(seed), *options]) for seed in range(1, trees + 1)]
         if any(one.wait() for one in running):
             raise SystemExit("a tree could not be grown")
         grown = [np.fromfile(Path(folder) / str(seed), dtype="<i4").reshape(4, -1) for seed in range(1, trees + 1)]
-    return [(trait, threshold, above, columns[2][0][leaf]) for trait, threshold, above, leaf in grown]
+    return [(feature, threshold, above, columns[2][0][leaf]) for feature, threshold, above, leaf in grown]
 
 
-def asked(tree, traits):
-    """The readings that a tree names."""
-    return reading_of(leaves(traits, *tree))
+def asked(tree, features):
+    """The forms that a tree names."""
+    return form_of(leaves(features, *tree))

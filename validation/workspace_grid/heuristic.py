@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 import draw
-from readings import reading
+from forms import form
 from shapes import Shape
 
 CHAR, CHILD, INT64, FLOAT, BOOLEAN, DATA_TYPE, MODE, HEURISTIC, NOTE, HANDLE, KNOB = 24, 15, 3, 4, 2, 1, 7, 8, 11, 0, 9
@@ -251,7 +251,7 @@ def rows_of(path):
 
 def choices(row, answer):
     """What the workspace of the first plan of each pass is made of."""
-    return [reading(Shape(row), plans[0][0], index) if plans else None for index, plans in enumerate(answer)]
+    return [form(Shape(row), plans[0][0], index) if plans else None for index, plans in enumerate(answer)]
 
 
 def thresholds(cudnn, row, most):

@@ -2,48 +2,48 @@
 
     python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
 
-Trees that name a reading, which is the choice cuDNN makes, from a shape's traits (`trees.rs` reads them). Needs numpy and rustc; a few minutes
+Trees that name a form, which is the choice cuDNN makes, from a shape's features (`trees.rs` forms them). Needs numpy and rustc; a few minutes
 and 6 GB.
 """
 
 import multiprocessing
 import struct
 import sys
-from pathlib import Path
 
 import numpy as np
-from growing import forest, reading_of
-from readings import packed, reading
+import table as tables
+from growing import forest, form_of
+from forms import packed, form
 from shapes import Shape, key, load
-from traits import Columns, traits
+from features import Columns, features
 
-TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-plans.bin"
+TARGET = tables.DATA / "cudnn-plans.bin"
 HEAD, BELOW, NEAR = 3, 64, 32768
 MOST_BYTES = (1 << 32) - 1
 
 
-def reads_of(rows, index):
+def forms_of(rows, index):
     """A row of four numbers for each shape: what its workspace in this pass is made of."""
-    return np.array([packed(reading(Shape(row[0]), row[1 + index], index)) for row in rows], dtype=np.int64)
+    return np.array([packed(form(Shape(row[0]), row[1 + index], index)) for row in rows], dtype=np.int64)
 
 
 def nodes_of(tree, numbers):
-    """A tree's bytes (`trees.rs` says what a node has); `numbers` says which reading an exact one is."""
-    trait, threshold, above, exact = (column.tolist() for column in tree)
-    is_leaf = [number < 0 for number in trait]
-    sizes = [0] * len(trait)  # of a node and all below it; a leaf is within its parent
-    for node in reversed(range(len(trait))):
+    """A tree's bytes (`trees.rs` says what a node has); `numbers` says which form an exact one is."""
+    feature, threshold, above, exact = (column.tolist() for column in tree)
+    is_leaf = [number < 0 for number in feature]
+    sizes = [0] * len(feature)  # of a node and all below it; a leaf is within its parent
+    for node in reversed(range(len(feature))):
         if not is_leaf[node]:
             leaves = is_leaf[node + 1] + is_leaf[above[node]]
             head = HEAD + 2 * leaves if leaves else HEAD + 2 + (HEAD + 2 + sizes[node + 1] >= NEAR)
             sizes[node] = head + sizes[node + 1] + sizes[above[node]]
     body = bytearray()
-    for node in range(len(trait)):
+    for node in range(len(feature)):
         if is_leaf[node]:
             continue
         ends = [node + 1, above[node]]
         flags = sum(BELOW << place for place, end in enumerate(ends) if is_leaf[end])
-        body += struct.pack("<BH", trait[node] | flags, threshold[node])
+        body += struct.pack("<BH", feature[node] | flags, threshold[node])
         if flags:
             body += b"".join(struct.pack("<H", numbers[exact[end]]) for end in ends if is_leaf[end])
             continue
@@ -59,28 +59,29 @@ def nodes_of(tree, numbers):
 
 def write(forests, keys, path):
     """The table of these trees by pass."""
-    heads, readings, bodies, place = b"", b"", b"", 0
+    heads, forms, bodies, place = b"", b"", b"", 0
     counts = []
     for index, trees in enumerate(forests):
         used = sorted({int(exact) for tree in trees for exact in np.unique(tree[3][tree[0] < 0])})
         numbers = {exact: number for number, exact in enumerate(used)}
-        for copies, kind, rest, value in reading_of(np.array(used, dtype=np.int64)).tolist():
-            readings += struct.pack("<BBHI", copies, kind, rest, min(value, MOST_BYTES))
+        for copies, kind, rest, value in form_of(np.array(used, dtype=np.int64)).tolist():
+            forms += struct.pack("<BBHI", copies, kind, rest, min(value, MOST_BYTES))
         counts.append(len(used))
         for tree in trees:
             body = nodes_of(tree, numbers)
             heads += struct.pack("<II", index, place)
             bodies += body
             place += len(body)
-        print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} readings")
+        print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} forms")
     head = struct.pack("<II3I", len(keys), sum(map(len, forests)), *counts)
-    path.write_bytes(b"VFPLAN2\0" + head + heads + b"".join(bytes(key) for key in sorted(keys)) + readings + bodies)
+    payload = head + heads + b"".join(bytes(key) for key in sorted(keys)) + forms + bodies
+    path.write_bytes(tables.with_header(tables.TREES, payload))
     print(path.stat().st_size, "bytes")
 
 
 def trees_of(index):
     rows = list(load(sys.argv[1:]).values())
-    return list(forest(traits(Columns([row[0] for row in rows])), reads_of(rows, index))), {key(row[0]) for row in rows}
+    return list(forest(features(Columns([row[0] for row in rows])), forms_of(rows, index))), {key(row[0]) for row in rows}
 
 
 def main():

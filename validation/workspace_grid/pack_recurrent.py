@@ -1,22 +1,24 @@
-"""Gathers the recorded recurrent layers that the formula is held against: python3 pack_recurrent.py recurrent.jsonl.gz…
+"""Packs the recorded recurrent layers that a test compares the formulas with into crates/cudnn/data/cudnn-recurrent.bin:
 
-An entry is the settings and the workspaces of the forward and of the backward pass, 0 where there was none
-(docs/cudnn-workspaces.md). Writes crates/cudnn/data/cudnn-recurrent.bin.
+    python3 pack_recurrent.py ../measured/recurrent.jsonl.gz ../measured/recurrent-sweeps.jsonl.gz
+
+An entry holds the settings of a layer and the workspaces of its forward and backward pass, 0 for none (docs/cudnn-workspaces.md).
 """
 
 import gzip
 import json
 import struct
 import sys
-from pathlib import Path
 
-TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-recurrent.bin"
+import table as tables
+
+TARGET = tables.DATA / "cudnn-recurrent.bin"
 KINDS = {"LSTM": 0, "GRU": 1, "RNN_TANH": 2, "RNN_RELU": 3}
 DTYPES = {"fp32": 0, "bf16": 1, "fp16": 2}
 
 
 def backward_workspace(events):
-    """Asked for twice in a row, for the gradients of the sequence and of the weights: the largest that is."""
+    """The largest workspace that is requested twice: once for the gradients of the sequence, once for those of the weights."""
     asked = [event[1] for event in events if event[0] == "+"]
     return max((bytes for bytes in asked if bytes >= 8 << 20 and asked.count(bytes) >= 2), default=0)
 
@@ -33,7 +35,8 @@ def main():
             struct.pack("<6B5HII", KINDS[kind], DTYPES[dtype], training, layers, both + 1, bool(dropout and training),
                         length, batch, inputs, hidden, projection, workspace, backward_workspace(backward) if training else 0)
         )  # fmt: skip
-    TARGET.write_bytes(b"VFRNN3\0\0" + struct.pack("<I", len(entries)) + b"".join(sorted(entries)))
+    payload = struct.pack("<I", len(entries)) + b"".join(sorted(entries))
+    TARGET.write_bytes(tables.with_header(tables.RECURRENT, payload))
     print(len(entries), "entries,", TARGET.stat().st_size, "bytes")
 
 

@@ -1,8 +1,17 @@
-"""Makes crates/cudnn/data/cudnn-series.bin of what `dense.py` was answered: the workspaces of layers at every batch from 1 on.
+"""Packs the answers of `dense.py` into crates/cudnn/data/cudnn-series.bin: the workspaces of layers at every batch from 1 on.
 
     python3 pack_series.py dense-1.gz dense-2.gz …
+    python3 pack_series.py --check dense-1.gz …    compares the table with the answers
+    python3 pack_series.py --check                 packs what the table holds again and compares the bytes
 
-Nothing is lost: `python3 pack_series.py --check dense-1.gz …` reads the table back and compares. `series.rs` says what is where in it.
+The packing is lossless. The payload (`series.rs` reads it) is:
+
+    number of layers, 32 bits
+    offset of each layer's record, 32 bits each, counted from the end of this list; records are sorted by key
+    records: key, number of batches, lengths of the first two series, one series for each pass
+
+A key is the full description of a layer, see `key_of`. A series is the logarithm of a stride, lines (bytes per batch, bytes at batch 0), and runs of
+batches that are a stride apart, see `series`.
 """
 
 import collections
@@ -11,14 +20,12 @@ import json
 import multiprocessing
 import struct
 import sys
-from pathlib import Path
 
+import table as tables
 from shapes import TYPES
 
-TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-series.bin"
-MAGIC = b"VFSERIE1"
+TARGET = tables.DATA / "cudnn-series.bin"
 STRIDES = (1, 2, 4, 8)
-FIRST, PRIME, WORD = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
 def as_two(row):
@@ -29,14 +36,14 @@ def as_two(row):
     return [dtype, "first", batch, [1, *spatial], inputs, outputs, [1, *kernel], [1, *stride], [0, *padding], [1, *dilation], groups]
 
 
-def name_of(row):
-    """The hash (FNV-1a, by number) of what a layer is but its batch."""
+def key_of(row):
+    """The full description of a layer without its batch, as bytes: type, layout and rank, then channels, groups and the sizes of each dimension.
+
+    Equal keys mean equal layers. The sides of the result follow from what is in the key.
+    """
     dtype, layout, _, spatial, inputs, outputs, kernel, stride, padding, dilation, groups = as_two(row)
-    after = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(spatial, kernel, stride, padding, dilation)]
-    found = FIRST
-    for number in (TYPES.index(dtype), int(layout == "last"), inputs, outputs, groups, *spatial, *after, *kernel, *stride, *dilation):
-        found = (found ^ number) * PRIME & WORD
-    return found
+    head = TYPES.index(dtype) | (layout == "last") << 2 | len(spatial) << 3
+    return b"".join(map(number, (head, inputs, outputs, groups, *spatial, *kernel, *stride, *padding, *dilation)))
 
 
 def expanded(runs):
@@ -63,10 +70,10 @@ def answers_of(paths):
 
 
 def layers_of(paths):
-    """{hash: workspaces by pass, by batch from 1 on}. Two layers that differ in nothing but what padding is cut off share a hash; the first has it."""
+    """{key: workspaces by pass, by batch from 1 on}. One-dimensional layers have one layout, whatever was asked; the first answer is kept."""
     layers = {}
     for row, passes in answers_of(paths):
-        layers.setdefault(name_of(row), passes)
+        layers.setdefault(key_of(row), passes)
     return layers
 
 
@@ -140,17 +147,27 @@ def body(passes):
     return number(count) + number(len(found[0])) + number(len(found[1])) + b"".join(found)
 
 
-def write(layers):
-    names = sorted(name for name, passes in layers.items() if all(passes))
+def payload(records):
+    """The payload of a table with these records, {key: the rest of the record}."""
+    ordered = sorted(records.items())
+    offsets, offset = [], 0
+    for key, rest in ordered:
+        offsets.append(offset)
+        offset += len(key) + len(rest)
+    return struct.pack(f"<{1 + len(offsets)}I", len(offsets), *offsets) + b"".join(key + rest for key, rest in ordered)
+
+
+def bodies_of(layers):
+    """{key: the rest of the record}; layers without a plan at batch 1 are left out."""
+    kept = {key: passes for key, passes in layers.items() if all(passes)}
     with multiprocessing.Pool() as pool:
-        bodies = pool.map(body, [layers[name] for name in names], 64)
-    places, place = [], 0
-    for one in bodies:
-        places.append(place)
-        place += len(one)
-    head = MAGIC + struct.pack("<I", len(names)) + struct.pack(f"<{len(names)}Q", *names) + struct.pack(f"<{len(names)}I", *places)
-    TARGET.write_bytes(head + b"".join(bodies))
-    print(len(names), "layers,", sum(min(map(len, layers[name])) for name in names), "shapes,", TARGET.stat().st_size, "bytes")
+        return dict(zip(kept, pool.map(body, kept.values(), 64)))
+
+
+def write(layers):
+    records = bodies_of(layers)
+    TARGET.write_bytes(tables.with_header(tables.SERIES, payload(records)))
+    print(len(records), "layers,", sum(Reader(rest, 0).number() for rest in records.values()), "shapes,", TARGET.stat().st_size, "bytes")
 
 
 class Reader:
@@ -186,29 +203,57 @@ def read_series(reader, count):
     return found
 
 
-def table():
-    """{hash: a reader of the layer}."""
-    data = TARGET.read_bytes()
-    (count,) = struct.unpack_from("<I", data, 8)
-    names = struct.unpack_from(f"<{count}Q", data, 12)
-    places = struct.unpack_from(f"<{count}I", data, 12 + 8 * count)
-    return {name: Reader(data, 12 + 12 * count + place) for name, place in zip(names, places)}
+def skip_key(reader):
+    rank = reader.number() >> 3
+    for _ in range(3 + 5 * rank):
+        reader.number()
+
+
+def records():
+    """{key: a reader of the rest of the record} of the shipped table."""
+    data = tables.payload_of(TARGET.read_bytes(), tables.SERIES)
+    (count,) = struct.unpack_from("<I", data)
+    found, first = {}, 4 + 4 * count
+    for offset in struct.unpack_from(f"<{count}I", data, 4):
+        reader = Reader(data, first + offset)
+        skip_key(reader)
+        found[data[first + offset : reader.place]] = reader
+    return found
 
 
 def last_batches():
-    """{hash: up to which batch the table has a layer}."""
-    return {name: reader.number() for name, reader in table().items()}
+    """{key: up to which batch the table has a layer}."""
+    return {key: reader.number() for key, reader in records().items()}
+
+
+def unpacked():
+    """{key: workspaces by pass, by batch from 1 on} of the shipped table."""
+    found = {}
+    for key, reader in records().items():
+        batches, _, _ = reader.number(), reader.number(), reader.number()
+        found[key] = [read_series(reader, batches) for _ in range(3)]
+    return found
 
 
 def check(layers):
-    found = table()
-    for name, reader in found.items():
-        batches, _, _ = reader.number(), reader.number(), reader.number()
-        for workspaces in layers[name]:
-            assert read_series(reader, batches) == workspaces[:batches], name
+    found = unpacked()
+    for key, passes in found.items():
+        assert passes == [workspaces[: len(passes[0])] for workspaces in layers[key]], key
     print(len(found), "layers are as answered")
+
+
+def check_packing():
+    packed = tables.with_header(tables.SERIES, payload(bodies_of(unpacked())))
+    if packed != TARGET.read_bytes():
+        raise SystemExit("packing the table's own numbers again gives other bytes")
+    print("packing the table's own numbers again gives the same bytes")
 
 
 if __name__ == "__main__":
     paths = [path for path in sys.argv[1:] if path != "--check"]
-    (check if "--check" in sys.argv else write)(layers_of(paths))
+    if "--check" not in sys.argv:
+        write(layers_of(paths))
+    elif paths:
+        check(layers_of(paths))
+    else:
+        check_packing()

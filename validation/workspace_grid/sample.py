@@ -1,4 +1,4 @@
-"""Writes crates/cudnn/data/cudnn-sample.txt, which a test of recorded.rs asks about: shapes of a draw that was held back.
+"""Writes crates/cudnn/data/cudnn-sample.txt, which a test of the trees uses: every thirtieth shape of a random sample that was held back.
 
     python3 sample.py validation/measured/plans-blind.jsonl.xz
 
@@ -7,11 +7,11 @@ the workspaces of the three passes.
 """
 
 import sys
-from pathlib import Path
 
+import table as tables
 from shapes import Shape, load
 
-TARGET = Path(__file__).resolve().parents[2] / "crates" / "step" / "data" / "cudnn-sample.txt"
+TARGET = tables.DATA / "cudnn-sample.txt"
 EVERY = 30
 
 

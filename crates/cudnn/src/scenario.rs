@@ -1,13 +1,13 @@
-//! Which end of what is possible a simulation assumes.
+//! Which value a simulation assumes where only a range is known.
 
-/// What a simulation assumes where something is not known for certain, such as an unrecorded workspace.
+/// What a simulation assumes where a size is not certain, such as a workspace that was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Scenario {
     /// The likeliest value.
     #[default]
     Expected,
-    /// The least that is possible.
+    /// The smallest possible value.
     Lower,
-    /// The most that is possible.
+    /// The largest possible value.
     Upper,
 }

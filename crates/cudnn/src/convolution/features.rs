@@ -1,25 +1,22 @@
-//! What trees decide by: the numbers of a convolution that cuDNN's heuristic may look at.
+//! The features that the trees decide by: numbers of a convolution that cuDNN's heuristic may look at.
 //!
-//! `validation/workspace_grid/traits.py` has the same list, in the same order.
+//! `validation/workspace_grid/features.py` has the same list, in the same order.
 
 use vramfit_graph::dtype::Dtype;
-
-use super::problem::Problem;
 use vramfit_graph::format::Format;
 
-/// Of a doubling, in numbers that may be large.
-const UNIT: f64 = 1024.0;
-/// Of the GPU that was asked about.
-const MULTIPROCESSORS: i64 = 132;
+use super::problem::ConvolutionProblem;
 
-/// How many there are.
-pub(super) const TRAITS: usize = 56;
+/// Steps of a doubling that large numbers are rounded to.
+const STEPS_PER_DOUBLING: f64 = 1024.0;
+
+pub(super) const FEATURES: usize = 56;
 
 fn doublings(number: i64) -> i64 {
-    ((number.max(1) as f64).log2() * UNIT).round() as i64
+    ((number.max(1) as f64).log2() * STEPS_PER_DOUBLING).round() as i64
 }
 
-/// How often a number can be halved, at most five times.
+/// How often a number can be halved, up to five times.
 fn evenness(number: i64) -> i64 {
     i64::from(number.trailing_zeros().min(5))
 }
@@ -28,17 +25,18 @@ fn up(number: i64, by: i64) -> i64 {
     (number + by - 1) / by
 }
 
-/// Tiles of a matrix.
+/// How many tiles cover a matrix.
 fn tiles((high, wide): (i64, i64), (tile_high, tile_wide): (i64, i64)) -> i64 {
     up(high, tile_high) * up(wide, tile_wide)
 }
 
-/// The `place`-th from the end of a list of sizes, the first two of which are no sides.
-fn side(dims: &[i64], place: usize) -> i64 {
-    if dims.len() >= place + 2 { dims[dims.len() - place] } else { 1 }
+/// The side at this position from the end of a shape; 1 if there are fewer sides.
+fn side(shape: &[i64], position: usize) -> i64 {
+    if shape.len() >= position + 2 { shape[shape.len() - position] } else { 1 }
 }
 
-pub(super) fn of(problem: &Problem) -> [u16; TRAITS] {
+/// The features of a convolution on a GPU with so many multiprocessors.
+pub(super) fn of(problem: &ConvolutionProblem, multiprocessors: i64) -> [u16; FEATURES] {
     let (image, result, weight) = (&problem.image, &problem.result, &problem.weight);
     let (batch, inputs, outputs, groups) = (image[0], image[1], result[1], problem.groups.max(1));
     let (of_group, outputs_of_group) = (weight[1], outputs / groups);
@@ -48,16 +46,16 @@ pub(super) fn of(problem: &Problem) -> [u16; TRAITS] {
     let last = |dims: &[i64]| dims.last().copied().unwrap_or(1);
     let (stride, dilation) = (last(&problem.stride).max(1), last(&problem.dilation));
     let unpadded = (last(image) - dilation * (last(weight) - 1) - 1).div_euclid(stride) + 1;
-    // As matrix products: of the forward pass, of the image's gradient, of the weight's.
+    // The matrix products that the three passes amount to: rows and columns of their results.
     let (forward, backward, of_weight) = ((rows, outputs_of_group), (pixels, of_group), (outputs_of_group, inner));
-    let wave = |matrix, tile| tiles(matrix, tile) % MULTIPROCESSORS;
+    let wave = |matrix, tile| tiles(matrix, tile) % multiprocessors.max(1);
     let products = |matrix, tile| doublings(tiles(matrix, tile));
     let all = (rows as i128 * outputs as i128 * inner as i128).min(i64::MAX as i128) as i64;
-    let numbers: [i64; TRAITS] = [
+    let numbers: [i64; FEATURES] = [
         i64::from(problem.dtype != Dtype::Float32),
         i64::from(problem.dtype == Dtype::Float16),
         i64::from(problem.format == Format::ChannelsLast),
-        i64::from(problem.rank_seen()),
+        i64::from(problem.recorded_rank()),
         i64::from(problem.grouping()),
         kernel,
         last(weight),

@@ -1,15 +1,21 @@
 //! Workspaces of convolutions.
 
-mod alternatives;
+mod answers;
+mod fallback;
 mod features;
 mod form;
+mod layer_key;
 mod plan_cache;
 mod problem;
-mod recorded;
+mod problem_map;
+mod range;
 mod series;
+mod shipped;
+mod table;
 mod trees;
 
-pub use alternatives::elsewhere;
+pub use answers::{Answers, workspace};
 pub use plan_cache::{Assumption, PlanCache, PlanId, PlanTable, Planned};
-pub use problem::{Pass, Problem};
-pub use recorded::{Spread, workspace};
+pub use problem::{ConvolutionPass, ConvolutionProblem};
+pub use range::WorkspaceRange;
+pub use table::ConvolutionTable;

@@ -1,45 +1,40 @@
-//! PyTorch's own caches of cuDNN's plans: each thread has one, and equal convolutions share a plan.
+//! PyTorch's cache of cuDNN's plans: each thread has its own, and equal convolutions share a plan.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::alternatives::lesser_plans;
-use super::problem::{Problem, ProblemMap};
-use super::recorded::Spread;
+use super::fallback::{self, FALLBACKS};
+use super::problem::ConvolutionProblem;
+use super::problem_map::ProblemMap;
+use super::range::WorkspaceRange;
 use crate::Scenario;
 
-/// A plan of cuDNN's by its number. Without room for its workspace PyTorch goes on to plans that need less, and keeps to what
-/// it has found from then on.
+/// The number of a plan. Without room for its workspace PyTorch tries plans that need less, and keeps the one that it found.
 pub type PlanId = NonZeroU32;
 
 /// How many threads run convolutions.
 const THREADS: u32 = 2;
-/// A plan that needs hardly less is no help.
-const MUCH: u64 = 4096;
+/// A fallback must save at least so many bytes.
+const WORTHWHILE: u64 = 4096;
+/// Plans that a cache has room for at first: a typical convolutional network has as many.
+const CAPACITY: usize = 128;
 
-/// Room for so many plans is made at first: a model of some size has as many.
-const PLANS: usize = 128;
-
-/// The plans that have been asked for.
+/// The plans that have been requested.
 #[derive(Debug, Default)]
 pub struct PlanCache {
-    known: ProblemMap<Known>,
+    plans: ProblemMap<CachedPlan>,
     workspaces: Vec<Workspaces>,
 }
 
-/// How many plans are tried after the first, before one that needs no workspace.
-pub(super) const LESSER: usize = 2;
-
-/// What is known of the workspaces of a plan and of those that come after it.
+/// The workspaces of a plan and of its fallbacks.
 #[derive(Clone, Copy, Debug)]
 struct Workspaces {
-    /// Of its own.
-    own: Spread,
-    /// Bytes of those that come after it, 0 where there is none.
-    lesser: [u64; LESSER],
+    own: WorkspaceRange,
+    /// Bytes, 0 for none.
+    fallbacks: [u64; FALLBACKS],
 }
 
-/// The workspaces of all plans that were asked for.
+/// The workspaces of all requested plans.
 #[derive(Clone, Debug, Default)]
 pub struct PlanTable(Arc<[Workspaces]>);
 
@@ -48,42 +43,42 @@ impl PlanTable {
         self.0.get(((plan.get() - 1) / THREADS) as usize)
     }
 
-    /// Bytes of a plan's own workspace, as assumed; 0 for none.
+    /// Bytes of a plan's own workspace under an assumption, 0 for none.
     pub fn own(&self, plan: PlanId, assumption: Assumption) -> u64 {
         self.of(plan).map_or(0, |workspaces| match assumption {
             Assumption::All(scenario) => workspaces.own.assuming(scenario),
-            Assumption::Drawn(series) => workspaces.own.drawn(lot(series, (plan.get() - 1) / THREADS)),
+            Assumption::Sampled(seed) => workspaces.own.sampled(random(seed, (plan.get() - 1) / THREADS)),
         })
     }
 
-    /// What is left to try once there is no room for a plan's own workspace, of `bytes`; 0 for nothing.
-    pub fn instead_of(&self, plan: PlanId, bytes: u64) -> [u64; LESSER] {
-        let lesser = self.of(plan).map_or([0; LESSER], |workspaces| workspaces.lesser);
-        lesser.map(|lesser| if lesser + MUCH <= bytes { lesser } else { 0 })
+    /// Bytes of the workspaces to try when there is no room for a plan's own of `bytes`; 0 for none.
+    pub fn fallbacks(&self, plan: PlanId, bytes: u64) -> [u64; FALLBACKS] {
+        let fallbacks = self.of(plan).map_or([0; FALLBACKS], |workspaces| workspaces.fallbacks);
+        fallbacks.map(|fallback| if fallback + WORTHWHILE <= bytes { fallback } else { 0 })
     }
 }
 
-/// What workspaces are assumed to be that are not certain.
+/// What is assumed about workspaces that are not certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assumption {
-    /// The same for all.
+    /// The same scenario for all.
     All(Scenario),
-    /// For each plan drawn by lot, in this series of lots.
-    Drawn(u32),
+    /// A size sampled at random for each plan, with this seed.
+    Sampled(u32),
 }
 
-/// A number by chance, the same each time it is asked for.
-fn lot(series: u32, number: u32) -> u64 {
-    // The steps of SplitMix64: every bit of the result depends on every bit that is given.
-    let mut bits = (u64::from(series) << 32 | u64::from(number)).wrapping_add(0x9E37_79B9_7F4A_7C15);
+/// A random number, the same for the same seed and plan.
+fn random(seed: u32, plan: u32) -> u64 {
+    // SplitMix64.
+    let mut bits = (u64::from(seed) << 32 | u64::from(plan)).wrapping_add(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ bits >> 31
 }
 
 #[derive(Debug)]
-struct Known {
-    spread: Spread,
+struct CachedPlan {
+    workspace: WorkspaceRange,
     number: u32,
     is_used: [bool; THREADS as usize],
 }
@@ -91,42 +86,47 @@ struct Known {
 /// The plan for a convolution on a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
-    /// Its number.
+    /// The plan's number.
     pub plan: PlanId,
-    /// Its workspace.
-    pub spread: Spread,
-    /// Whether it is asked for the first time.
+    /// The plan's workspace.
+    pub workspace: WorkspaceRange,
+    /// Whether the thread requests it for the first time.
     pub is_first: bool,
 }
 
-impl Known {
+impl CachedPlan {
     fn used_on(&mut self, thread: usize) -> Planned {
         let is_first = !std::mem::replace(&mut self.is_used[thread], true);
         let plan = PlanId::MIN.saturating_add(self.number * THREADS + thread as u32);
-        Planned { plan, spread: self.spread, is_first }
+        Planned { plan, workspace: self.workspace, is_first }
     }
 }
 
 impl PlanCache {
-    /// The workspaces of the plans that were asked for.
+    /// The workspaces of the plans requested so far.
     pub fn table(&self) -> PlanTable {
         PlanTable(self.workspaces.as_slice().into())
     }
 
-    /// The plan for `problem` on `thread`; `find` says what it needs where it has not been asked for on either.
-    pub fn get(&mut self, problem: &Problem, thread: usize, find: impl FnOnce(&Problem) -> Spread) -> Planned {
-        if let Some(known) = self.known.get_mut(problem) {
-            return known.used_on(thread);
+    /// The plan for `problem` on `thread`. `find` is called for its workspace if no thread has requested it before.
+    pub fn get(
+        &mut self,
+        problem: &ConvolutionProblem,
+        thread: usize,
+        find: impl FnOnce(&ConvolutionProblem) -> WorkspaceRange,
+    ) -> Planned {
+        if let Some(plan) = self.plans.get_mut(problem) {
+            return plan.used_on(thread);
         }
-        let number = self.known.len() as u32;
+        let number = self.plans.len() as u32;
         if number == 0 {
-            self.known.reserve(PLANS);
+            self.plans.reserve(CAPACITY);
         }
         let own = find(problem);
-        let mut known = Known { spread: own, number, is_used: [false; THREADS as usize] };
-        let planned = known.used_on(thread);
-        self.known.insert(problem.clone(), known);
-        self.workspaces.push(Workspaces { own, lesser: lesser_plans(problem) });
+        let mut plan = CachedPlan { workspace: own, number, is_used: [false; THREADS as usize] };
+        let planned = plan.used_on(thread);
+        self.plans.insert(problem.clone(), plan);
+        self.workspaces.push(Workspaces { own, fallbacks: fallback::workspaces(problem) });
         planned
     }
 }

@@ -1,7 +1,7 @@
-//! Memory of recurrent layers: the workspace of a call, and the reserve that training keeps.
+//! Memory of recurrent layers: the workspace of a call, and the reserve space that training keeps until the backward pass.
 
 mod problem;
 mod workspace;
 
-pub use problem::{Kind, Problem};
-pub use workspace::Pass;
+pub use problem::{Kind, RecurrentProblem};
+pub use workspace::RecurrentPass;

@@ -1,8 +1,8 @@
-//! A recurrent layer as cuDNN sees it, and the reserve it keeps.
+//! A recurrent layer as cuDNN sees it, and its reserve space.
 
 use vramfit_graph::dtype::Dtype;
 
-/// A recurrent layer's kind.
+/// Which cell a recurrent layer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `nn.LSTM`.
@@ -17,14 +17,14 @@ pub enum Kind {
 
 /// A call of a recurrent layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// LSTM, GRU or RNN.
+pub struct RecurrentProblem {
+    /// The layer's cell.
     pub kind: Kind,
     /// Element type of inputs and weights.
     pub dtype: Dtype,
-    /// Whether the call keeps a reserve for a backward pass.
+    /// Whether the call keeps a reserve space for a backward pass.
     pub is_training: bool,
-    /// Whether there is dropout between layers.
+    /// Whether the layer drops out between stacked layers.
     pub has_dropout: bool,
     /// Stacked layers.
     pub layers: i64,
@@ -38,12 +38,12 @@ pub struct Problem {
     pub inputs: i64,
     /// Features of a hidden state.
     pub hidden: i64,
-    /// Width of an LSTM's projected states, 0 where they are not.
+    /// Width of an LSTM's projected states, 0 without a projection.
     pub projection: i64,
 }
 
-impl Problem {
-    /// Matrices of a layer and direction.
+impl RecurrentProblem {
+    /// Gates of a cell: matrices per layer and direction.
     pub fn gates(&self) -> i64 {
         match self.kind {
             Kind::Lstm => 4,
@@ -52,7 +52,7 @@ impl Problem {
         }
     }
 
-    /// Width of a layer's result.
+    /// Features of a layer's result in one direction.
     pub fn outputs(&self) -> i64 {
         if self.projection > 0 { self.projection } else { self.hidden }
     }
@@ -71,13 +71,13 @@ impl Problem {
         self.dtype.bytes().cast_signed()
     }
 
-    /// Bytes of one result of every step.
+    /// Bytes of a hidden state for every step of the sequence.
     fn states(&self) -> i64 {
         self.length * self.batch * self.hidden * self.size()
     }
 
-    /// The reserve that training keeps for the backward pass: gates and states of every layer, the last one's result
-    /// apart, and the bits of dropout.
+    /// Bytes of the reserve space that training keeps for the backward pass: gates and states of every layer except the last one's result,
+    /// and dropout's bit masks.
     pub fn reserve(&self) -> u64 {
         let kept = match self.kind {
             Kind::Lstm => 6,
@@ -95,8 +95,8 @@ impl Problem {
     }
 }
 
-/// The next multiple.
-pub fn up(number: i64, multiple: i64) -> i64 {
+/// Rounds up to a multiple.
+pub(super) fn up(number: i64, multiple: i64) -> i64 {
     (number + multiple - 1) / multiple * multiple
 }
 
@@ -104,7 +104,7 @@ pub fn up(number: i64, multiple: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const TWO_LAYERS: Problem = Problem {
+    const TWO_LAYERS: RecurrentProblem = RecurrentProblem {
         kind: Kind::Lstm,
         dtype: Dtype::Float32,
         is_training: true,
@@ -121,14 +121,14 @@ mod tests {
     #[test]
     fn the_reserve_holds_gates_and_states_of_every_layer_and_dropouts_bits() {
         assert_eq!(TWO_LAYERS.reserve(), 9_266_528);
-        assert_eq!(Problem { has_dropout: false, ..TWO_LAYERS }.reserve(), 9_240_256);
-        let gru = Problem { kind: Kind::Gru, has_dropout: false, ..TWO_LAYERS };
+        assert_eq!(RecurrentProblem { has_dropout: false, ..TWO_LAYERS }.reserve(), 9_240_256);
+        let gru = RecurrentProblem { kind: Kind::Gru, has_dropout: false, ..TWO_LAYERS };
         assert_eq!(gru.reserve(), 10_920_256);
     }
 
     #[test]
     fn a_projected_layer_reserves_its_projected_states_too() {
-        let projected = Problem {
+        let projected = RecurrentProblem {
             dtype: Dtype::Bfloat16,
             has_dropout: false,
             layers: 1,
@@ -140,7 +140,7 @@ mod tests {
         };
         assert_eq!(projected.reserve(), 5_325_056);
         assert_eq!(
-            Problem { layers: 4, batch: 4, length: 512, hidden: 256, projection: 128, ..projected }.reserve(),
+            RecurrentProblem { layers: 4, batch: 4, length: 512, hidden: 256, projection: 128, ..projected }.reserve(),
             30_408_960
         );
     }

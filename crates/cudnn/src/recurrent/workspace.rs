@@ -1,47 +1,47 @@
-//! The memory cuDNN's recurrent layers work in, as a formula.
+//! The workspace of cuDNN's recurrent layers, as a formula.
 //!
-//! Found from recorded layers (`docs/cudnn-workspaces.md`): 8 MiB a layer and direction, a copy of the matrices, and what the
-//! steps of the sequence need. Training asks for the larger of what its two passes need.
+//! Derived from recorded layers (`docs/cudnn-workspaces.md`): 8 MiB per layer and direction, a copy of the matrices, and what the steps of the
+//! sequence need. Training requests the larger of what its two passes need.
 
 use vramfit_graph::dtype::Dtype;
 
-use super::problem::{Kind, Problem, up};
+use super::problem::{Kind, RecurrentProblem, up};
 
-/// Bytes a layer and direction, whatever its size.
-const OF_A_LAYER: i64 = 8 << 20;
-/// Bytes of every workspace, beside eight an image of the batch.
+/// Bytes per layer and direction, whatever their size.
+const PER_LAYER: i64 = 8 << 20;
+/// Bytes of every workspace, beside eight per sequence of the batch.
 const ALWAYS: i64 = 256;
-/// In one direction the gates of so many steps are found at once.
+/// In one direction cuDNN computes the gates of so many steps at once.
 const STEPS_AT_ONCE: i64 = 256;
 
-/// Which pass asks. PyTorch chooses the algorithm anew for the backward pass.
+/// Which pass requests the workspace. PyTorch chooses the algorithm again for the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
+pub enum RecurrentPass {
     /// The forward call.
     Forward,
     /// The backward calls, for data and weights.
     Backward,
 }
 
-impl Problem {
+impl RecurrentProblem {
     fn is_plain(&self) -> bool {
         matches!(self.kind, Kind::Tanh | Kind::Relu)
     }
 
-    /// Whether PyTorch asks for kernels that keep the matrices on the multiprocessors (`get_algo`). For bfloat16 it does too,
-    /// but cuDNN has none.
-    fn is_persistent(&self, pass: Pass) -> bool {
+    /// Whether PyTorch requests persistent kernels, which keep the matrices on the multiprocessors (`get_algo`). It does so for bfloat16 too,
+    /// but there cuDNN has none.
+    fn is_persistent(&self, pass: RecurrentPass) -> bool {
         let widest = match (self.is_plain(), pass) {
-            (true, Pass::Forward) => 384,
-            (true, Pass::Backward) => 256,
-            (false, Pass::Forward) => 192,
-            (false, Pass::Backward) => 128,
+            (true, RecurrentPass::Forward) => 384,
+            (true, RecurrentPass::Backward) => 256,
+            (false, RecurrentPass::Forward) => 192,
+            (false, RecurrentPass::Backward) => 128,
         };
         let is_small = matches!(self.dtype, Dtype::Float32 | Dtype::Float16) && self.hidden <= widest;
         self.projection == 0 && (is_small || self.is_static())
     }
 
-    /// The kernels for wider layers in half precision, on GPUs with 98 multiprocessors or more.
+    /// Whether PyTorch requests the static persistent kernels: for wider layers in half precision, on GPUs with 98 multiprocessors or more.
     fn is_static(&self) -> bool {
         let fits = self.layers == 1 && self.directions == 1 && self.hidden <= 1024;
         let is_even = self.hidden % 128 == 0 && self.inputs % 128 == 0 && self.batch % 8 == 0 && self.batch <= 128;
@@ -57,9 +57,9 @@ impl Problem {
         self.directions == 2
     }
 
-    /// Elements an image of the batch that the forward pass needs.
+    /// Elements per sequence of the batch that the forward pass needs.
     fn of_forward(&self, is_persistent: bool) -> i64 {
-        let Problem { length, inputs, hidden, layers, directions, .. } = *self;
+        let RecurrentProblem { length, inputs, hidden, layers, directions, .. } = *self;
         let at_once = if is_persistent || self.has_both_directions() { length } else { length.min(STEPS_AT_ONCE) };
         let mut steps = length * ((hidden + self.projection) * directions + inputs);
         steps += at_once * self.gates() * hidden * directions;
@@ -82,22 +82,22 @@ impl Problem {
         steps + of_a_layer * layers * hidden + self.projected(2, -2) * layers
     }
 
-    /// What a projection changes of a layer: so many of its own widths more, so many hidden ones.
+    /// Elements that a projection adds to a layer: so many times its own width, so many times the hidden width.
     fn projected(&self, own: i64, hidden: i64) -> i64 {
         let is_projected = i64::from(self.projection > 0);
         self.directions * (own * self.projection + hidden * self.hidden * is_projected)
     }
 
-    /// Elements an image of the batch that the backward pass needs.
+    /// Elements per sequence of the batch that the backward pass needs.
     fn of_backward(&self, is_persistent: bool) -> i64 {
-        let Problem { length, inputs, hidden, layers, directions, .. } = *self;
+        let RecurrentProblem { length, inputs, hidden, layers, directions, .. } = *self;
         let is_both = self.has_both_directions();
         let mut steps = length * (3 * hidden * directions + 2 * inputs + self.projected(2, -1));
         let wider = inputs.max(hidden);
         steps += if is_both || is_persistent || layers == 1 {
             length * wider * directions * directions
         } else {
-            // Gradients between layers live for as many steps as are under way at once.
+            // Gradients between layers live only while their steps are in flight.
             let together = self.steps_together();
             (length * wider).min(length * (wider - hidden) + (together * layers + together.max(8)) * hidden)
         };
@@ -119,7 +119,7 @@ impl Problem {
         steps + of_a_layer * layers * hidden + self.projected(4, -4) * layers
     }
 
-    /// Steps of a layer before the layer below begins with them.
+    /// Steps that a layer runs before the layer below starts on them.
     fn steps_together(&self) -> i64 {
         let by_batch = match self.batch {
             ..=1 => 32,
@@ -132,12 +132,12 @@ impl Problem {
     }
 
     /// Bytes of the workspace.
-    pub fn workspace(&self, pass: Pass) -> u64 {
+    pub fn workspace(&self, pass: RecurrentPass) -> u64 {
         let is_persistent = self.is_persistent(pass);
         let forward = self.of_forward(is_persistent);
         let steps = if self.is_training { forward.max(self.of_backward(is_persistent)) } else { forward };
         let elements = self.matrices() + self.batch * steps;
-        let fixed = OF_A_LAYER * self.layers * self.directions + ALWAYS + up(8 * self.batch, 32);
+        let fixed = PER_LAYER * self.layers * self.directions + ALWAYS + up(8 * self.batch, 32);
         (fixed + elements * self.size()).unsigned_abs()
     }
 }
@@ -145,18 +145,27 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::{Table, TableKind, word};
 
-    /// Made by `validation/workspace_grid/pack_recurrent.py`: recorded layers with the workspaces of both passes.
+    /// Recorded layers with the workspaces of both passes, from `validation/workspace_grid/pack_recurrent.py`.
     static RECORDED: &[u8] = include_bytes!("../../data/cudnn-recurrent.bin");
-    const HEADER: usize = 12;
+    const COUNT: usize = 4;
     const ENTRY: usize = 24;
 
-    fn recorded() -> impl Iterator<Item = (Problem, u64, u64)> {
-        RECORDED[HEADER..].chunks_exact(ENTRY).map(|entry| {
+    #[test]
+    fn the_recorded_layers_are_intact() {
+        let table = Table::read(RECORDED, TableKind::Recurrent).unwrap();
+        assert!(table.is_intact());
+        assert_eq!(table.payload.len(), COUNT + ENTRY * word(table.payload, 0).unwrap() as usize);
+    }
+
+    fn recorded() -> impl Iterator<Item = (RecurrentProblem, u64, u64)> {
+        let payload = Table::read(RECORDED, TableKind::Recurrent).unwrap().payload;
+        payload[COUNT..].chunks_exact(ENTRY).map(|entry| {
             let half = |at: usize| i64::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
             let word =
                 |at: usize| u64::from(u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]));
-            let problem = Problem {
+            let problem = RecurrentProblem {
                 kind: [Kind::Lstm, Kind::Gru, Kind::Tanh, Kind::Relu][usize::from(entry[0])],
                 dtype: [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16][usize::from(entry[1])],
                 is_training: entry[2] != 0,
@@ -177,7 +186,7 @@ mod tests {
     fn recorded_workspaces_are_the_formulas_to_the_block() {
         let (mut all, mut near, mut same) = (0, 0, 0);
         for (problem, forward, backward) in recorded() {
-            for (pass, bytes) in [(Pass::Forward, forward), (Pass::Backward, backward)] {
+            for (pass, bytes) in [(RecurrentPass::Forward, forward), (RecurrentPass::Backward, backward)] {
                 if bytes > 0 {
                     let found = problem.workspace(pass);
                     all += 1;
@@ -194,6 +203,9 @@ mod tests {
     fn a_plain_layer_of_300_persists_on_the_way_forward_only() {
         let found = recorded().find(|(problem, ..)| problem.is_plain() && problem.hidden == 300 && problem.is_training);
         let (problem, forward, backward) = found.unwrap();
-        assert!(problem.workspace(Pass::Forward) > problem.workspace(Pass::Backward) && forward > backward);
+        assert!(
+            problem.workspace(RecurrentPass::Forward) > problem.workspace(RecurrentPass::Backward)
+                && forward > backward
+        );
     }
 }

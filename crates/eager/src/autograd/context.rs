@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
-use vramfit_cudnn::convolution::{PlanCache, PlanTable, Planned, Problem, Spread};
+use vramfit_cudnn::GpuIdentity;
+use vramfit_cudnn::convolution::{ConvolutionProblem, PlanCache, PlanTable, Planned, WorkspaceRange};
 
 use super::plans::Plans;
 use crate::autograd::Checkpointing;
@@ -171,7 +172,11 @@ impl Context {
     }
 
     /// The plan for a convolution and its workspace, found once.
-    pub(crate) fn planned(&mut self, problem: &Problem, find: impl FnOnce(&Problem) -> Spread) -> Planned {
+    pub(crate) fn planned(
+        &mut self,
+        problem: &ConvolutionProblem,
+        find: impl FnOnce(&ConvolutionProblem) -> WorkspaceRange,
+    ) -> Planned {
         self.plan_cache.get(problem, self.thread as usize, find)
     }
 
@@ -228,6 +233,16 @@ impl Context {
     /// The GPU's size.
     pub fn gpu(&self) -> Gpu {
         self.machine.gpu
+    }
+
+    /// The GPU whose answers cuDNN gives.
+    pub(crate) fn gpu_identity(&self) -> GpuIdentity {
+        let Machine { gpu, compute, .. } = self.machine;
+        GpuIdentity {
+            compute_capability: (compute.major, compute.minor),
+            multiprocessors: gpu.multiprocessors,
+            threads_per_multiprocessor: gpu.threads_per_multiprocessor,
+        }
     }
 
     /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.

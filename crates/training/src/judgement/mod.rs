@@ -45,7 +45,7 @@ pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<
             let least = usual.assuming(Assumption::All(Scenario::Lower));
             let most =
                 if has_late { program(Scenario::Upper)? } else { usual.assuming(Assumption::All(Scenario::Upper)) };
-            let drawn: Vec<Program> = (0..DRAWN).map(|series| usual.assuming(Assumption::Drawn(series))).collect();
+            let drawn: Vec<Program> = (0..DRAWN).map(|seed| usual.assuming(Assumption::Sampled(seed))).collect();
             [usual, least, most].into_iter().chain(drawn).collect()
         }
     })

@@ -386,11 +386,11 @@ impl<'p> Gpu<'p> {
         if self.fallbacks.len() <= number {
             self.fallbacks.resize(number + 1, 0);
         }
-        let lesser = self.plans.instead_of(plan, bytes);
+        let fallbacks = self.plans.fallbacks(plan, bytes);
         loop {
             let wanted = match usize::from(self.fallbacks[number]) {
                 0 => bytes,
-                gone_on => *lesser.get(gone_on - 1)?,
+                gone_on => *fallbacks.get(gone_on - 1)?,
             };
             match if wanted > 0 { self.allocator.allocate(wanted, 0, MempoolId::DEFAULT).ok() } else { None } {
                 Some(block) => return Some(block),

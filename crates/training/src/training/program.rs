@@ -122,7 +122,7 @@ impl Program {
     pub(crate) fn orders(&self) -> Vec<SimulatedDriver> {
         let all = address_orders();
         match self.assumption {
-            Some(Assumption::Drawn(series)) => vec![all[series as usize % all.len()].clone()],
+            Some(Assumption::Sampled(seed)) => vec![all[seed as usize % all.len()].clone()],
             _ => all.into(),
         }
     }

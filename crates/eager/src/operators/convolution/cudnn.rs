@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use vramfit_cudnn::convolution::{Pass, Problem};
+use vramfit_cudnn::convolution::{ConvolutionPass, ConvolutionProblem};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::format::Format;
 use vramfit_graph::layout::Layout;
@@ -14,14 +14,14 @@ use crate::autograd::{Context, Node, Tensor};
 /// Runs one of them: `image` and `result` are the two ends of the convolution, whichever is given.
 fn run(
     context: &mut Context,
-    pass: Pass,
+    pass: ConvolutionPass,
     image: &Tensor,
     result: &Tensor,
     weight: &Dims,
     geometry: &Geometry,
     format: Format,
 ) {
-    let problem = Problem {
+    let problem = ConvolutionProblem {
         pass,
         dtype: image.dtype(),
         format,
@@ -29,6 +29,7 @@ fn run(
         result: result.layout().shape.clone(),
         weight: weight.clone(),
         stride: geometry.stride.clone(),
+        padding: geometry.padding.clone(),
         dilation: geometry.dilation.clone(),
         groups: geometry.groups,
     };
@@ -49,7 +50,7 @@ pub(super) fn forward(
     let format = Format::suggested(result.layout());
     let kernel = context.contiguous_in(weight, format);
     let image = context.contiguous_in(input, format);
-    run(context, Pass::Forward, &image, &result, &weight.layout().shape, geometry, format);
+    run(context, ConvolutionPass::Forward, &image, &result, &weight.layout().shape, geometry, format);
     drop(image);
     drop(kernel);
     result
@@ -67,7 +68,7 @@ pub(super) fn input_gradient(
     let result = context.empty(format.layout_like(gradient.dtype(), like));
     let kernel = context.contiguous_in(weight, format);
     let incoming = context.contiguous_in(gradient, format);
-    run(context, Pass::InputGradient, &result, &incoming, &weight.layout().shape, geometry, format);
+    run(context, ConvolutionPass::InputGradient, &result, &incoming, &weight.layout().shape, geometry, format);
     drop(incoming);
     drop(kernel);
     result
@@ -85,7 +86,7 @@ pub(super) fn weight_gradient(
     let incoming = context.contiguous_in(gradient, format);
     let image = context.contiguous_in(input, format);
     let result = context.empty(format.layout_like(gradient.dtype(), &weight.shared_layout()));
-    run(context, Pass::WeightGradient, &image, &incoming, &weight.layout().shape, geometry, format);
+    run(context, ConvolutionPass::WeightGradient, &image, &incoming, &weight.layout().shape, geometry, format);
     drop(image);
     drop(incoming);
     result
@@ -148,7 +149,8 @@ mod tests {
         let last = |shape: &[i64]| Format::ChannelsLast.layout(Dtype::Float32, shape);
         let (input, weight) = (context.empty(last(&[10, 1024, 4, 4])), context.empty(last(&[1, 1024, 4, 4])));
         let ones = || Dims::from([1, 1]);
-        let geometry = Geometry { stride: ones(), dilation: ones(), groups: 1, is_transposed: false };
+        let padding = Dims::from([0, 0]);
+        let geometry = Geometry { stride: ones(), padding, dilation: ones(), groups: 1, is_transposed: false };
         let before = memory.borrow().journal().len();
         let result = forward(&mut context, &Rc::new(last(&[10, 1, 1, 1])), &input, &weight, &geometry);
         let bytes: u64 = memory.borrow().journal()[before..]

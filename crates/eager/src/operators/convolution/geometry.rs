@@ -8,10 +8,11 @@ use vramfit_graph::layout::Layout;
 
 use crate::operators::call::{Call, Unmodelled};
 
-/// Strides and dilations by dimension of the image, groups, direction. The padding shows in the result's shape.
+/// Strides, paddings and dilations by dimension of the image, groups, direction.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub stride: Dims,
+    pub padding: Dims,
     pub dilation: Dims,
     pub groups: i64,
     pub is_transposed: bool,
@@ -48,6 +49,7 @@ impl Geometry {
         let count = spatial(call)?;
         Ok(Geometry {
             stride: listed(call, 3, count, 1)?,
+            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 5, count, 1)?,
             groups: call.int(6).unwrap_or(1),
             is_transposed: false,
@@ -59,14 +61,19 @@ impl Geometry {
         let count = spatial(call)?;
         let Some(Value::Text(word)) = call.arguments.get(4) else { return Err(Unmodelled) };
         let dilation = listed(call, 5, count, 1)?;
+        let mut padding = Dims::filled(0, count);
         if word == "same" {
             let kernel = call.tensor(1)?.shape();
-            if (0..count).any(|dim| dilation[dim] * (kernel[dim + 2] - 1) % 2 != 0) {
-                return Err(Unmodelled);
+            for dim in 0..count {
+                let total = dilation[dim] * (kernel[dim + 2] - 1);
+                if total % 2 != 0 {
+                    return Err(Unmodelled);
+                }
+                padding[dim] = total / 2;
             }
         }
         let groups = call.int(6).unwrap_or(1);
-        Ok(Geometry { stride: listed(call, 3, count, 1)?, dilation, groups, is_transposed: false })
+        Ok(Geometry { stride: listed(call, 3, count, 1)?, padding, dilation, groups, is_transposed: false })
     }
 
     /// `conv_transposeNd(input, weight, bias, stride, padding, output_padding, groups, dilation)`.
@@ -74,6 +81,7 @@ impl Geometry {
         let count = spatial(call)?;
         let geometry = Geometry {
             stride: listed(call, 3, count, 1)?,
+            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 7, count, 1)?,
             groups: call.int(6).unwrap_or(1),
             is_transposed: true,
@@ -86,6 +94,7 @@ impl Geometry {
         let count = spatial(call)?;
         let geometry = Geometry {
             stride: listed(call, 3, count, 1)?,
+            padding: listed(call, 4, count, 0)?,
             dilation: listed(call, 5, count, 1)?,
             groups: call.int(8)?,
             is_transposed: call.bool(6)?,
@@ -103,7 +112,12 @@ impl Geometry {
     #[must_use]
     pub fn into_image(self) -> Geometry {
         let before = |first: i64, numbers: &Dims| Dims::from([first, numbers[0]]);
-        Geometry { stride: before(1, &self.stride), dilation: before(1, &self.dilation), ..self }
+        Geometry {
+            stride: before(1, &self.stride),
+            padding: before(0, &self.padding),
+            dilation: before(1, &self.dilation),
+            ..self
+        }
     }
 
     /// Who runs it.

@@ -1,26 +1,20 @@
 //! The memory cuDNN's convolutions work in.
 
 use vramfit_cudnn::Scenario;
-use vramfit_cudnn::convolution::{Pass, PlanId, Planned, Problem, elsewhere, workspace};
+use vramfit_cudnn::convolution::{self, ConvolutionPass, ConvolutionProblem, PlanId, Planned};
 
 use crate::autograd::Context;
-use crate::kernels::reduce::Gpu;
-
-/// The GPU whose plans were recorded.
-const RECORDED_ON: Gpu = Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 };
 
 /// Takes the workspace for as long as the kernels are launched. Without room for it PyTorch goes on to the next plan, of which the
 /// last ones need none, and keeps the one that ran for all convolutions that are alike.
-pub(super) fn take(context: &mut Context, problem: &Problem) {
+pub(super) fn take(context: &mut Context, problem: &ConvolutionProblem) {
     if context.memory().borrow().is_muted() {
         return;
     }
     let plans = context.plans();
-    let is_recorded = context.gpu() == RECORDED_ON;
-    let Planned { plan, spread, is_first } = context.planned(problem, |problem| {
-        let spread = workspace(problem);
-        if is_recorded { spread } else { elsewhere(problem, spread) }
-    });
+    let gpu = context.gpu_identity();
+    let Planned { plan, workspace, is_first } =
+        context.planned(problem, |problem| convolution::workspace(problem, gpu));
     if plans.are_benchmarked {
         context.note_guess("workspace of a convolution with cudnn.benchmark");
         if is_first {
@@ -29,28 +23,28 @@ pub(super) fn take(context: &mut Context, problem: &Problem) {
         let all = problem.all_copies().unsigned_abs();
         let kept = match plans.assumption {
             Scenario::Lower => 0,
-            Scenario::Expected => spread.expected.min(all),
+            Scenario::Expected => workspace.expected.min(all),
             Scenario::Upper => all * 3,
         };
         context.memory().borrow_mut().pass_through(kept, plan);
         return;
     }
-    if !spread.is_certain() {
+    if !workspace.is_certain() {
         context.note_guess("workspace of a convolution");
     }
     // What is not certain is asked for even where it is nothing: under another assumption it is something.
-    if spread.most > 0 {
-        context.memory().borrow_mut().pass_through(spread.assuming(plans.assumption), plan);
+    if workspace.upper > 0 {
+        context.memory().borrow_mut().pass_through(workspace.assuming(plans.assumption), plan);
     }
 }
 
 /// All plans are tried in the largest of their workspaces; where there is no room for it, in less, which is not modelled. Of 249 recorded searches a pass, half
 /// took at most the first number of tenths of the tensors' bytes, nineteen in twenty at most the second.
-fn search(context: &mut Context, problem: &Problem, plan: PlanId, assumption: Scenario) {
+fn search(context: &mut Context, problem: &ConvolutionProblem, plan: PlanId, assumption: Scenario) {
     let (median, high) = match problem.pass {
-        Pass::Forward => (13, 4483),
-        Pass::InputGradient => (10, 144),
-        Pass::WeightGradient => (27, 4320),
+        ConvolutionPass::Forward => (13, 4483),
+        ConvolutionPass::InputGradient => (10, 144),
+        ConvolutionPass::WeightGradient => (27, 4320),
     };
     let tenths = match assumption {
         Scenario::Lower => 0,

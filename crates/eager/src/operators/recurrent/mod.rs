@@ -3,7 +3,7 @@
 mod cell;
 
 use smallvec::{SmallVec, smallvec};
-use vramfit_cudnn::recurrent::{Kind, Pass, Problem};
+use vramfit_cudnn::recurrent::{Kind, RecurrentPass, RecurrentProblem};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
@@ -126,7 +126,7 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
-fn take_workspace(context: &mut Context, problem: &Problem, pass: Pass) {
+fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
     let workspace = context.scratch(problem.workspace(pass));
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);
@@ -136,7 +136,7 @@ fn take_workspace(context: &mut Context, problem: &Problem, pass: Pass) {
 /// the result, the reserve, the weights in one piece where they were put together for this call.
 #[derive(Debug)]
 struct Recurrent {
-    problem: Problem,
+    problem: RecurrentProblem,
     states: usize,
     weights: SmallVec<[Layout; 8]>,
 }
@@ -155,7 +155,7 @@ impl Backward for Recurrent {
         let incoming = context.contiguous(&gradient);
         let result = context.empty_contiguous(input.dtype(), input.shape());
         let states: SmallVec<[Tensor; 2]> = (1..=self.states).map(|output| context.empty(layout_of(output))).collect();
-        take_workspace(context, &self.problem, Pass::Backward);
+        take_workspace(context, &self.problem, RecurrentPass::Backward);
         context.release_scratch();
         drop(incoming);
         drop(read);
@@ -164,7 +164,7 @@ impl Backward for Recurrent {
             let read = context.contiguous(&input);
             let whole: i64 = self.weights.iter().map(Layout::elements).sum();
             let whole = context.empty_contiguous(input.dtype(), &[whole]);
-            take_workspace(context, &self.problem, Pass::Backward);
+            take_workspace(context, &self.problem, RecurrentPass::Backward);
             context.release_scratch();
             drop(read);
             whole
@@ -252,7 +252,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
     let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
     let projection = if is_projected { outputs } else { 0 };
     let dtype = input.dtype();
-    let problem = Problem {
+    let problem = RecurrentProblem {
         kind,
         dtype,
         is_training,
@@ -276,7 +276,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
 }
 
 /// `_cudnn_rnn`.
-fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tensors) -> Outcome {
+fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensors: &Tensors) -> Outcome {
     let (dtype, states) = (problem.dtype, tensors.states.len());
     let read = context.contiguous(input);
     let shape: Dims = Dims::from([problem.length, problem.batch, problem.outputs() * problem.directions]);
@@ -291,7 +291,7 @@ fn run(context: &mut Context, problem: &Problem, input: &Tensor, tensors: &Tenso
             Some(context.empty_contiguous(dtype, &[elements]))
         }
     };
-    take_workspace(context, problem, Pass::Forward);
+    take_workspace(context, problem, RecurrentPass::Forward);
     let reserve =
         problem.is_training.then(|| context.empty_contiguous(Dtype::Uint8, &[problem.reserve().cast_signed()]));
     context.release_scratch();

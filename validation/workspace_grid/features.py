@@ -1,4 +1,4 @@
-"""Convolutions as columns of numbers, and what trees decide by; `traits.rs` has the same list, in the same order. Needs numpy."""
+"""Convolutions as columns of numbers, and what trees decide by; `features.rs` has the same list, in the same order. Needs numpy."""
 
 import numpy as np
 from shapes import TYPES, three
@@ -35,8 +35,8 @@ def tiles(matrix, tile):
     return -(-matrix[0] // tile[0]) * -(-matrix[1] // tile[1])
 
 
-def traits(shapes):
-    """One row a trait, one column a shape."""
+def features(shapes):
+    """One row a feature, one column a shape."""
     batch, inputs, outputs, groups, of_group = shapes.batch, shapes.inputs, shapes.outputs, shapes.groups, shapes.of_group
     area, after, kernel = shapes.sides.prod(1), shapes.after.prod(1), shapes.kernel.prod(1)
     rows, pixels, inner, outputs_of_group = batch * after, batch * area, of_group * kernel, outputs // groups

@@ -1,6 +1,6 @@
 """A recorded workspace read as copies of tensors and something within: what it is made of, so that it can be said of another shape.
 
-A reading is (copies, kind, value, rest): how often image, weight and result are copied (0 not, 1 as they are, 2 with channels
+A form is (copies, kind, value, rest): how often image, weight and result are copied (0 not, 1 as they are, 2 with channels
 padded to 16 bytes, and 3 for a weight whose input channels alone are), and what is added to them:
 
 * CONSTANT: a few bytes (`value`): 16 of a copy, 131 of sm90's kernels, 128 or 256 of counters
@@ -11,14 +11,14 @@ padded to 16 bytes, and 3 for a weight whose input channels alone are), and what
 * WINOGRAD: 6 × 6 tiles of image, result and weight (winograd_nonfused, 3 × 3)
 * TILES: partial tiles for the GPU's multiprocessors (segment_k_on): `value` bytes
 * SINGLE: all three tensors in single precision, and `value` bytes (half precision that runs a kernel of single precision)
-* MORE: `value` bytes less than a quarter of the copies; UNREAD: `value` bytes in all
+* MORE: `value` bytes less than a quarter of the copies; UNEXPLAINED: `value` bytes in all
 * GROUPED: all three tensors with the channels of a group padded to a power of two, the same for inputs and outputs, and `value` bytes
-* RELATIVE: unread and large: `value` of 65,536 parts of the three tensors' bytes
+* RELATIVE: unexplained and large: `value` of 65,536 parts of the three tensors' bytes
 """
 
 from shapes import product
 
-CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNREAD, SINGLE, RELATIVE, GROUPED = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12, 13, 14
+CONSTANT, PARTIAL, BY_IMAGE, PRODUCED, DEPTHWISE, WINOGRAD, TILES, MORE, UNEXPLAINED, SINGLE, RELATIVE, GROUPED = 0, 0, 4, 4, 7, 8, 9, 10, 11, 12, 13, 14
 NOTHING = (0, 0, 0)
 COPIES = [(1, 1, 1), (2, 2, 2), (2, 3, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (2, 3, 0), (2, 0, 2), (1, 0, 0), (0, 0, 1), (2, 2, 0),
           (0, 2, 2), (0, 1, 0), (2, 0, 0), (2, 2, 1), (1, 3, 1), (0, 3, 0), (0, 3, 1), (0, 2, 0), (0, 0, 2), (2, 0, 1), (1, 0, 2),
@@ -71,7 +71,7 @@ def candidates(shape):
     return found
 
 
-def reading(shape, workspace, index):
+def form(shape, workspace, index):
     """Of the pass with this index: forward, input gradient, weight gradient."""
     if workspace < 2000:
         return NOTHING, CONSTANT, workspace, 0
@@ -96,7 +96,7 @@ def reading(shape, workspace, index):
         return NOTHING, GROUPED, left, 0
     tried = candidates(shape)
     if workspace % 4 == 3:
-        # 131 bytes of an sm90 kernel are in it; with channels last it reads the tensors as they are.
+        # 131 bytes of an sm90 kernel are in it; with channels last it forms the tensors as they are.
         order = tried if shape.layout == "first" else sorted(tried, key=lambda item: item[1] > 0)
         for copies, bytes in order:
             left = workspace - bytes
@@ -119,7 +119,7 @@ def reading(shape, workspace, index):
     for copies, bytes in tried:
         if 0 < workspace - bytes < min(bytes / 4, SMALL):
             return copies, MORE, workspace - bytes, 0
-    return unread(shape, workspace)
+    return unexplained(shape, workspace)
 
 
 def are_tiles(bytes):
@@ -129,7 +129,7 @@ def are_tiles(bytes):
 def segments(shape, workspace, tried):
     """Partial sums of which no tile is known: beside the copies they do not depend on the batch, so they are kept in bytes."""
     if shape.layout == "last":
-        return unread(shape, workspace) if shape.grouping() == 0 or workspace >= MOST_TILES else (NOTHING, TILES, workspace, 0)
+        return unexplained(shape, workspace) if shape.grouping() == 0 or workspace >= MOST_TILES else (NOTHING, TILES, workspace, 0)
     left = workspace - grouped(shape)
     if 0 <= left < workspace:
         return NOTHING, GROUPED, left, 0
@@ -138,26 +138,26 @@ def segments(shape, workspace, tried):
     for copies, bytes in order:
         if 0 <= workspace - bytes:
             return copies, TILES, workspace - bytes, 0
-    return unread(shape, workspace)
+    return unexplained(shape, workspace)
 
 
-def unread(shape, workspace):
+def unexplained(shape, workspace):
     if workspace < SMALL:
-        return NOTHING, UNREAD, workspace, 0
+        return NOTHING, UNEXPLAINED, workspace, 0
     return NOTHING, RELATIVE, round(workspace * PARTS / shape.copies((1, 1, 1))), 0
 
 
 def packed(read):
-    """A reading as four numbers: copies, kind, rest, value."""
+    """A form as four numbers: copies, kind, rest, value."""
     (image, weight, result), kind, value, rest = read
     return image + 3 * weight + 12 * result, kind, rest, value
 
 
-def applied(shapes, reads, index):
-    """Bytes that readings (a row of four numbers each) say of shapes (`Columns`), and the bytes of the shapes' three tensors."""
+def applied(shapes, forms, index):
+    """Bytes that forms (a row of four numbers each) say of shapes (`Columns`), and the bytes of the shapes' three tensors."""
     import numpy as np
 
-    copies, kind, rest, value = reads.T
+    copies, kind, rest, value = forms.T
     multiple = 16 // shapes.size
     up = lambda numbers, by: -(-numbers // by) * by  # noqa: E731
     channels = lambda how: np.where(how == 2, up(shapes.of_group, multiple) * shapes.groups, shapes.inputs)  # noqa: E731

@@ -1,0 +1,141 @@
+"""Makes the tables of crates/cudnn/data again from the recorded answers in this repository, and updates their manifest:
+
+    python3 make_tables.py                    all tables
+    python3 make_tables.py trees sample       some of them: series, trees, recurrent, sample
+    python3 make_tables.py --check            writes nothing; fails if a table would differ
+    python3 make_tables.py series --dense dense-*.jsonl.gz
+
+Everything but the series can be made from files in the repository. The raw answers behind the series are not in it; see README.md for how
+to record them. Without `--dense`, `--check` packs the series from the table's own numbers, and making them is refused. The trees need numpy, rustc, 3 GB
+for each of three processes, and 12 CPU minutes.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import table as tables
+
+HERE = Path(__file__).resolve().parent
+MEASURED = tables.ROOT / "validation" / "measured"
+ON_A_GPU = {
+    "workspaces.jsonl.gz": "grid.py --out FOLDER on an H200 (109,816 shapes at 230 per second: 8 GPU minutes), then gather.py FOLDER",
+    "plans.jsonl.xz": "heuristic.py --out FOLDER --draw SEED on an H200 (826,595 questions at 800 to 1,500 per second: 9 to 17 GPU minutes), then "
+    "gather_plans.py FOLDER:SEED",
+    "plans-blind.jsonl.xz": "the same, with gather_plans.py --blind FILE",
+    "plans-series.jsonl.xz": "sample_series.py FILE dense-*.jsonl.gz, from the answers of dense.py",
+    "recurrent.jsonl.gz": "grid.py --out FOLDER --seed 1 --only recurrent on an H200",
+    "recurrent-sweeps.jsonl.gz": "grid.py --out FOLDER --seed 9 --only recurrent on an H200",
+}
+DENSE = "dense.py --out FOLDER --seconds 500 --jobs 16 on an H200, again with --done until all is answered (21,065,476 shapes at 17,000 per second: 21 GPU minutes)"
+
+
+@dataclass
+class Made:
+    """A table and how it is made."""
+
+    file: str
+    content: str
+    kind: tuple | None
+    recorded: str
+    script: str
+    inputs: list
+    needs: tuple = ()
+
+    def missing(self):
+        found = [f"validation/measured/{name}: record with {ON_A_GPU[name]}" for name in self.inputs if name in ON_A_GPU and not (MEASURED / name).exists()]
+        found += [f"the Python package {name}" for name in self.needs if name != "rustc" and not importlib.util.find_spec(name)]
+        return found + [name for name in self.needs if name == "rustc" and not shutil.which(name)]
+
+    def command(self):
+        inputs = " ".join(f"validation/measured/{name}" if name in ON_A_GPU else name for name in self.inputs)
+        return f"python3 validation/workspace_grid/{self.script} {inputs}"
+
+    def entry(self):
+        inputs = [f"validation/measured/{name}" if name in ON_A_GPU else f"{name} (not in the repository)" for name in self.inputs]
+        return tables.entry(self.file, self.content, self.kind, self.recorded, self.command(), inputs)
+
+
+TABLES = {
+    "series": Made("cudnn-series.bin", "workspaces of 34,186 layers at every batch size", tables.SERIES, "2026-11-16", "pack_series.py",
+                   ["dense-*.jsonl.gz"]),
+    "trees": Made("cudnn-plans.bin", "decision trees that predict the workspaces of other layers", tables.TREES, "2026-11-16", "pack.py",
+                  ["workspaces.jsonl.gz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
+    "recurrent": Made("cudnn-recurrent.bin", "recorded recurrent layers, for a test of the formulas", tables.RECURRENT, "2026-11-15", "pack_recurrent.py",
+                      ["recurrent.jsonl.gz", "recurrent-sweeps.jsonl.gz"]),
+    "sample": Made("cudnn-sample.txt", "held-back shapes, for a test of the trees", None, "2026-11-15", "sample.py", ["plans-blind.jsonl.xz"]),
+}  # fmt: skip
+
+
+def run(made, inputs):
+    """Runs the script of a table, which replaces the file in crates/cudnn/data."""
+    subprocess.run([sys.executable, HERE / made.script, *map(str, inputs)], check=True)
+
+
+def same_again(made, inputs):
+    """Whether the script makes the file as it is; the file stays as it was."""
+    path = tables.DATA / made.file
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / made.file
+        shutil.copy2(path, kept)
+        try:
+            run(made, inputs)
+            return path.read_bytes() == kept.read_bytes()
+        finally:
+            shutil.copy2(kept, path)
+
+
+def series(made, dense, is_check):
+    import pack_series
+
+    if is_check:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            pack_series.check(pack_series.layers_of(dense)) if dense else pack_series.check_packing()
+        return said.getvalue().strip() + ("" if dense else f"; the raw answers are missing: {DENSE}")
+    if not dense:
+        raise SystemExit(f"series: give the raw answers with --dense; they are not in the repository. Record them with {DENSE}")
+    run(made, dense)
+    return "made"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", help="series, trees, recurrent, sample; all without any")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--dense", nargs="+", default=[])
+    parser.add_argument("--manifest", action="store_true", help="write the manifest for the files as they are, nothing else")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.tables) - TABLES.keys():
+        parser.error(f"no such table: {', '.join(sorted(unknown))}")
+    wanted = {name: made for name, made in TABLES.items() if name in (arguments.tables or TABLES)}
+    if missing := [f"{name}: {one}" for name, made in wanted.items() for one in made.missing() if not arguments.manifest]:
+        raise SystemExit("missing:\n  " + "\n  ".join(missing))
+    differing = []
+    for name, made in ({} if arguments.manifest else wanted).items():
+        inputs = [MEASURED / one for one in made.inputs]
+        if name == "series":
+            print("series:", series(made, arguments.dense, arguments.check), flush=True)
+        elif arguments.check:
+            is_same = same_again(made, inputs)
+            print(f"{name}: {'the same bytes again' if is_same else 'other bytes than the file has'}", flush=True)
+            differing += [] if is_same else [name]
+        else:
+            run(made, inputs)
+    entries = {made.file: made.entry() for made in TABLES.values()}
+    if not arguments.check:
+        tables.write_manifest(entries)
+    elif entries != tables.manifest():
+        differing.append("manifest")
+    if differing:
+        raise SystemExit("differ: " + ", ".join(differing))
+
+
+if __name__ == "__main__":
+    main()
