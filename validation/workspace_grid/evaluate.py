@@ -11,12 +11,12 @@ many of these are right. Needs numpy and rustc.
 import argparse
 
 import numpy as np
+from features import Columns, features
+from forms import applied
 from growing import asked, forest
 from pack import forms_of
-from pack_series import last_batches, name_of
-from forms import applied
+from pack_series import key_of, last_batches
 from shapes import load
-from features import Columns, features
 
 LARGE = 20e6
 FAMILIES = {
@@ -45,7 +45,7 @@ def main():
     known = load(arguments.paths)
     if arguments.asked:
         last = last_batches()
-        held = [row for name, row in load([arguments.asked]).items() if name not in known and row[0][2] > last.get(name_of(row[0]), 0)]
+        held = [row for name, row in load([arguments.asked]).items() if name not in known and row[0][2] > last.get(key_of(row[0]), 0)]
     else:
         held = [row for row in known.values() if FAMILIES[arguments.held](row)]
         known = {name: row for name, row in known.items() if not FAMILIES[arguments.held](row)}

@@ -1,4 +1,4 @@
-"""Convolutions as columns of numbers, and what trees decide by; `features.rs` has the same list, in the same order. Needs numpy."""
+"""Convolutions as columns of numbers, and the features that trees decide by; `features.rs` has the same list, in the same order. Needs numpy."""
 
 import numpy as np
 from shapes import TYPES, three
@@ -27,7 +27,7 @@ def doublings(numbers):
 
 
 def evenness(numbers):
-    """How often a number can be halved, at most five times."""
+    """How often a number can be halved, up to five times."""
     return sum((numbers % (1 << power) == 0).astype(np.int64) for power in range(1, 6))
 
 
@@ -36,13 +36,13 @@ def tiles(matrix, tile):
 
 
 def features(shapes):
-    """One row a feature, one column a shape."""
+    """One row per feature, one column per shape."""
     batch, inputs, outputs, groups, of_group = shapes.batch, shapes.inputs, shapes.outputs, shapes.groups, shapes.of_group
     area, after, kernel = shapes.sides.prod(1), shapes.after.prod(1), shapes.kernel.prod(1)
     rows, pixels, inner, outputs_of_group = batch * after, batch * area, of_group * kernel, outputs // groups
     side, width, stride, dilation = shapes.sides[:, 2], shapes.kernel[:, 2], shapes.stride[:, 2], shapes.dilation[:, 2]
     unpadded = (side - dilation * (width - 1) - 1) // stride + 1
-    # As matrix products: of the forward pass, of the image's gradient, of the weight's.
+    # The matrix products that the three passes amount to: rows and columns of their results.
     forward, backward, of_weight = (rows, outputs_of_group), (pixels, of_group), (outputs_of_group, inner)
     wave = lambda matrix, tile: tiles(matrix, tile) % MULTIPROCESSORS  # noqa: E731
     products = lambda matrix, tile: doublings(tiles(matrix, tile))  # noqa: E731

@@ -1,4 +1,4 @@
-"""A recorded workspace read as copies of tensors and something within: what it is made of, so that it can be said of another shape.
+"""Derives the form of a recorded workspace: copies of tensors and something added. A form holds for other shapes too; `form.rs` applies it.
 
 A form is (copies, kind, value, rest): how often image, weight and result are copied (0 not, 1 as they are, 2 with channels
 padded to 16 bytes, and 3 for a weight whose input channels alone are), and what is added to them:
@@ -96,7 +96,7 @@ def form(shape, workspace, index):
         return NOTHING, GROUPED, left, 0
     tried = candidates(shape)
     if workspace % 4 == 3:
-        # 131 bytes of an sm90 kernel are in it; with channels last it forms the tensors as they are.
+        # 131 bytes of an sm90 kernel are in it; with channels last it reads the tensors as they are.
         order = tried if shape.layout == "first" else sorted(tried, key=lambda item: item[1] > 0)
         for copies, bytes in order:
             left = workspace - bytes
@@ -154,7 +154,7 @@ def packed(read):
 
 
 def applied(shapes, forms, index):
-    """Bytes that forms (a row of four numbers each) say of shapes (`Columns`), and the bytes of the shapes' three tensors."""
+    """Bytes that forms (rows of four numbers) give for shapes (`Columns`), and the bytes of the shapes' three tensors."""
     import numpy as np
 
     copies, kind, rest, value = forms.T

@@ -1,7 +1,7 @@
-"""Grows trees that name a form from a shape's features. Needs numpy and rustc (`grow.rs` does the work).
+"""Grows decision trees that predict a workspace form from a shape's features. Needs numpy and rustc (`grow.rs` does the work).
 
 A node is split where the two sides are most of one class (copies and kind) and, with less weight, of one coarse form (numbers alike to a few
-hundredths); it is left alone once all of it is of one coarse form. A leaf names the exact form that most of it has.
+hundredths); it becomes a leaf once all its shapes have one coarse form. A leaf predicts the exact form that most of its shapes have.
 """
 
 import os
@@ -29,7 +29,7 @@ def classes(forms):
     is_count = (kind > 0) & (kind < DEPTHWISE) & (kind != BY_IMAGE)
     is_bytes = (kind == TILES) | (kind == MORE) | (kind == UNEXPLAINED) | (kind == RELATIVE) | ((kind == GROUPED) & (value > 1500))
     coarse = np.where(is_count & (value > 8), 1000 + np.round(16 * doublings), np.where(is_bytes, 2000 + np.round(FINE * doublings), value))
-    # The allocator gives out 512 bytes at least: what is in one such block is alike.
+    # The allocator returns blocks of at least 512 bytes: sizes within one block are equal.
     coarse = np.where(name == 0, -(-value // BLOCK), np.where(kind == BY_IMAGE, rest, coarse))
     return name, name + (coarse.astype(np.int64) << 26), name + (rest << 10) + (value << 26)
 
@@ -77,5 +77,5 @@ def forest(features, forms, trees=TREES):
 
 
 def asked(tree, features):
-    """The forms that a tree names."""
+    """The forms that a tree predicts."""
     return form_of(leaves(features, *tree))

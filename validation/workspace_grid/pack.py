@@ -2,7 +2,7 @@
 
     python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
 
-Trees that name a form, which is the choice cuDNN makes, from a shape's features (`trees.rs` forms them). Needs numpy and rustc; a few minutes
+Decision trees predict a workspace form, which is the choice that cuDNN makes, from a shape's features (`trees.rs` reads them). Needs numpy and rustc; a few minutes
 and 6 GB.
 """
 
@@ -12,10 +12,10 @@ import sys
 
 import numpy as np
 import table as tables
-from growing import forest, form_of
-from forms import packed, form
-from shapes import Shape, key, load
 from features import Columns, features
+from forms import form, packed
+from growing import forest, form_of
+from shapes import Shape, key, load
 
 TARGET = tables.DATA / "cudnn-plans.bin"
 HEAD, BELOW, NEAR = 3, 64, 32768
@@ -23,15 +23,15 @@ MOST_BYTES = (1 << 32) - 1
 
 
 def forms_of(rows, index):
-    """A row of four numbers for each shape: what its workspace in this pass is made of."""
+    """A row of four numbers for each shape: the form of its workspace in this pass."""
     return np.array([packed(form(Shape(row[0]), row[1 + index], index)) for row in rows], dtype=np.int64)
 
 
 def nodes_of(tree, numbers):
-    """A tree's bytes (`trees.rs` says what a node has); `numbers` says which form an exact one is."""
+    """A tree's bytes, see `trees.rs`; `numbers` maps exact forms to their indices."""
     feature, threshold, above, exact = (column.tolist() for column in tree)
     is_leaf = [number < 0 for number in feature]
-    sizes = [0] * len(feature)  # of a node and all below it; a leaf is within its parent
+    sizes = [0] * len(feature)  # of a node and everything below it; a leaf is stored in its parent
     for node in reversed(range(len(feature))):
         if not is_leaf[node]:
             leaves = is_leaf[node + 1] + is_leaf[above[node]]

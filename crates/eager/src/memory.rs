@@ -8,6 +8,12 @@ use std::rc::Rc;
 
 use vramfit_cudnn::convolution::PlanId;
 
+/// The step index of what happens outside the captured calls.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// The step index of a loss that was added to a model which returns none.
+pub const ADDED_LOSS: u32 = NOWHERE - 1;
+
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

@@ -259,3 +259,30 @@ fn choose(parts: &Parts<'_>, kernel: &str, first: &BoundTensor, result: &BoundTe
 pub(crate) fn is_channels_last(tensor: &BoundTensor) -> bool {
     tensor.shape.len() >= 4 && tensor.shape[1] > 1 && tensor.strides[1] == 1
 }
+
+#[cfg(test)]
+mod tests {
+    use vramfit_eager::operators;
+
+    use super::*;
+
+    #[test]
+    fn every_measurement_that_an_operator_names_was_made() {
+        for facts in operators::all() {
+            let time = facts.time;
+            let is_there = match time.work {
+                Work::Recurrent(family) => TABLES.points(family, true).is_some(),
+                work => TABLES.kernel(kernel_of(work).0).is_some(),
+            };
+            assert!(is_there, "{time:?}");
+            assert!(TABLES.dispatch(time.dispatch).is_some(), "{time:?}");
+            assert!(TABLES.dispatch(facts.view_dispatch).is_some(), "{}", facts.view_dispatch);
+        }
+    }
+
+    #[test]
+    fn an_operator_nobody_measured_is_taken_for_an_addition() {
+        assert_eq!(kernel_of(Work::Assumed), ("add", Extent::Larger));
+        assert!(moves_memory(Work::Assumed));
+    }
+}

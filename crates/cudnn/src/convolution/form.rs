@@ -61,3 +61,57 @@ impl WorkspaceForm {
         u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ConvolutionPass::{Forward, InputGradient, WeightGradient};
+
+    use super::*;
+    use crate::convolution::problem::ConvolutionPass;
+    use crate::convolution::problem::tests::{LAYERS, described};
+
+    #[test]
+    fn forms_give_the_bytes_that_the_scripts_that_grew_the_trees_give() {
+        for (layer, pass, [copies, kind, rest, value], expected) in EXPECTED {
+            let form = WorkspaceForm { copies: copies as u8, kind: kind as u8, rest: rest as u16, value };
+            let problem = ConvolutionProblem { pass, ..described(LAYERS[layer]) };
+            assert_eq!(form.bytes(&problem), expected, "{form:?} of {}", LAYERS[layer]);
+        }
+    }
+
+    #[test]
+    fn the_largest_numbers_that_a_form_can_hold_do_not_overflow() {
+        let problem = described("fp32 first 1024 8192 8192 1 1024x1024 64x64 1x1 0x0 1x1");
+        for kind in 0..=u8::MAX {
+            let form = WorkspaceForm { copies: u8::MAX, kind, rest: u16::MAX, value: u32::MAX };
+            assert!(form.bytes(&problem) > 0);
+        }
+    }
+
+    /// Layer, pass, a form's copies, kind, rest and value, and its bytes; from `forms.py`.
+    const EXPECTED: [(usize, ConvolutionPass, [u32; 4], u64); 23] = [
+        (0, Forward, [0, 0, 0, 77], 77),
+        (0, Forward, [1, 0, 0, 16], 224_656),
+        (1, Forward, [23, 0, 0, 131], 22_360_451),
+        (2, Forward, [32, 9, 0, 16384], 1_021_504),
+        (0, WeightGradient, [16, 1, 144, 3], 1_196_784),
+        (4, WeightGradient, [6, 2, 272, 7], 307_472),
+        (5, WeightGradient, [0, 3, 16, 2], 3_136_016),
+        (0, WeightGradient, [0, 4, 256, 1], 1_152_256),
+        (5, WeightGradient, [0, 4, 0, 1], 588_000),
+        (0, Forward, [1, 5, 128, 2], 325_568),
+        (0, InputGradient, [1, 5, 128, 2], 674_048),
+        (5, Forward, [2, 6, 400, 3], 988_768),
+        (5, InputGradient, [2, 6, 400, 3], 114_976),
+        (1, WeightGradient, [0, 7, 0, 1], 608_256),
+        (5, WeightGradient, [0, 8, 0, 1], 1_731_888),
+        (0, WeightGradient, [0, 8, 0, 1], 1_140_480),
+        (4, Forward, [0, 12, 0, 131], 5_931_405_251),
+        (0, Forward, [0, 13, 0, 70000], 539_868),
+        (2, Forward, [0, 14, 0, 99], 1_936_995),
+        (6, Forward, [0, 14, 0, 1300], 167_188),
+        (6, Forward, [34, 10, 0, 55], 84_023),
+        (2, Forward, [0, 11, 0, 4242], 4_242),
+        (6, WeightGradient, [5, 3, 256, 5], 409_856),
+    ];
+}

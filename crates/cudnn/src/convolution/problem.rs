@@ -185,4 +185,134 @@ pub(crate) mod tests {
             groups: 1,
         }
     }
+
+    /// A forward pass, described by type, layout, batch, input and output channels, groups, then sides, kernel, stride, padding and dilation.
+    /// Layers with one side are images of height one, as PyTorch runs them.
+    pub(crate) fn described(text: &str) -> ConvolutionProblem {
+        let words: Vec<&str> = text.split(' ').collect();
+        let number = |index: usize| words[index].parse::<i64>().unwrap();
+        let sides = |index: usize, fill: i64| {
+            let sides: Vec<i64> = words[index].split('x').map(|side| side.parse().unwrap()).collect();
+            if sides.len() == 1 { vec![fill, sides[0]] } else { sides }
+        };
+        let (batch, inputs, outputs, groups) = (number(2), number(3), number(4), number(5));
+        let (image, kernel, stride, padding, dilation) =
+            (sides(6, 1), sides(7, 1), sides(8, 1), sides(9, 0), sides(10, 1));
+        let after =
+            |dim: usize| (image[dim] + 2 * padding[dim] - dilation[dim] * (kernel[dim] - 1) - 1) / stride[dim] + 1;
+        let shape = |first: [i64; 2], sides: &[i64]| first.into_iter().chain(sides.iter().copied()).collect::<Dims>();
+        ConvolutionProblem {
+            pass: ConvolutionPass::Forward,
+            dtype: match words[0] {
+                "fp32" => Dtype::Float32,
+                "bf16" => Dtype::Bfloat16,
+                _ => Dtype::Float16,
+            },
+            format: if words[1] == "last" { Format::ChannelsLast } else { Format::Contiguous },
+            image: shape([batch, inputs], &image),
+            result: shape([batch, outputs], &(0..image.len()).map(after).collect::<Vec<i64>>()),
+            weight: shape([outputs, inputs / groups], &kernel),
+            stride: stride.into(),
+            padding: padding.into(),
+            dilation: dilation.into(),
+            groups,
+        }
+    }
+
+    /// Layers that differ from one another in every respect that sizes depend on.
+    pub(crate) const LAYERS: [&str; 7] = [
+        "fp32 first 5 96 40 1 13x9 5x3 2x1 2x1 1x1",
+        "bf16 last 33 48 48 48 28x28 3x3 1x1 1x1 1x1",
+        "fp16 first 7 24 36 4 10x12x14 3x3x3 1x2x2 1x1x1 1x1x1",
+        "fp32 first 64 6 130 1 3000 10 5 0 1",
+        "bf16 first 700 640 12 1 57x57 1x1 1x1 0x0 1x1",
+        "fp16 last 1 3 1000 1 31x33 7x7 3x3 3x3 2x2",
+        "fp32 last 2 32 64 2 8x8 4x4 4x4 0x0 1x1",
+    ];
+
+    #[test]
+    fn copies_are_as_large_as_the_scripts_that_grew_the_trees_say() {
+        for (text, [image, padded_image, weight, padded_weight, inputs_padded, result, padded_result], grouping) in
+            COPIES
+        {
+            let problem = described(text);
+            let size = problem.dtype.bytes().cast_signed();
+            let images = [Copied::No, Copied::Plain, Copied::Padded].map(|copied| problem.image_copy(copied));
+            assert_eq!(images, [0, image, padded_image], "{text}");
+            let weights = [Copied::No, Copied::Plain, Copied::Padded, Copied::InputsPadded];
+            let weights = weights.map(|copied| problem.weight_elements(copied));
+            assert_eq!(weights, [0, weight, padded_weight, inputs_padded], "{text}");
+            let results = [Copied::No, Copied::Plain, Copied::Padded].map(|copied| problem.result_copy(copied));
+            assert_eq!(results, [0, result, padded_result], "{text}");
+            assert_eq!(problem.plain_copies(), image + weight * size + result, "{text}");
+            assert_eq!(problem.all_copies(), padded_image + padded_weight * size + padded_result, "{text}");
+            assert_eq!(problem.grouping(), grouping, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_were_recorded_with_one_side_and_images_of_one_pixel_with_two() {
+        let rank = |text: &str| described(text).recorded_rank();
+        assert_eq!(LAYERS.map(rank), [2, 2, 3, 1, 2, 2, 2]);
+        assert_eq!(rank("fp32 first 1 8 8 1 1x1 1x1 1x1 0x0 1x1"), 2);
+        assert_eq!(rank("fp32 first 1 8 8 1 1x2 1x1 1x1 0x0 1x1"), 1);
+        assert_eq!(rank("fp32 first 1 8 8 1 1x8 3x1 1x1 1x0 1x1"), 2);
+        assert_eq!(rank("fp32 first 1 8 8 1 1x1x8 1x1x1 1x1x1 0x0x0 1x1x1"), 3);
+    }
+
+    #[test]
+    fn sizes_are_consistent_only_if_the_result_follows_from_the_rest() {
+        for text in LAYERS {
+            let problem = described(text);
+            assert!(problem.is_consistent(), "{text}");
+            for dim in 2..problem.result.len() {
+                for more in [-1, 1] {
+                    let mut other = problem.clone();
+                    other.result[dim] += more;
+                    assert!(!other.is_consistent(), "{text}");
+                }
+            }
+            let padding = Dims::filled(0, problem.padding.len() + 1);
+            assert!(!ConvolutionProblem { padding, ..problem.clone() }.is_consistent());
+            let dilation = Dims::filled(1, problem.dilation.len() + 1);
+            assert!(!ConvolutionProblem { dilation, ..problem.clone() }.is_consistent());
+            let stride = Dims::filled(0, problem.stride.len());
+            assert!(!ConvolutionProblem { stride, ..problem.clone() }.is_consistent());
+            let mut shorter = problem.clone();
+            shorter.image = problem.image[..problem.image.len() - 1].into();
+            assert!(!shorter.is_consistent());
+        }
+        // A kernel that covers the image exactly, and one that does not fit.
+        assert!(square([4, 4], 3, 3, 1, 0).is_consistent());
+        let too_wide = ConvolutionProblem { result: Dims::from([16, 4, 1, 1]), ..square([4, 4], 3, 4, 5, 0) };
+        assert!(!too_wide.is_consistent());
+    }
+
+    /// Bytes of the image, the padded image; elements of the weight, padded, with padded inputs; bytes of the result, padded; grouping.
+    /// From `shapes.py`.
+    const COPIES: [(&str, [i64; 7], u8); 7] = [
+        ("fp32 first 5 96 40 1 13x9 5x3 2x1 2x1 1x1", [224_640, 224_640, 57_600, 57_600, 57_600, 50_400, 50_400], 0),
+        (
+            "bf16 last 33 48 48 48 28x28 3x3 1x1 1x1 1x1",
+            [2_483_712, 19_869_696, 432, 3_456, 3_456, 2_483_712, 2_483_712],
+            2,
+        ),
+        (
+            "fp16 first 7 24 36 4 10x12x14 3x3x3 1x2x2 1x1x1 1x1x1",
+            [564_480, 752_640, 5_832, 8_640, 7_776, 211_680, 235_200],
+            1,
+        ),
+        (
+            "fp32 first 64 6 130 1 3000 10 5 0 1",
+            [4_608_000, 6_144_000, 7_800, 10_560, 10_400, 19_934_720, 20_241_408],
+            0,
+        ),
+        (
+            "bf16 first 700 640 12 1 57x57 1x1 1x1 0x0 1x1",
+            [2_911_104_000, 2_911_104_000, 7_680, 10_240, 7_680, 54_583_200, 72_777_600],
+            0,
+        ),
+        ("fp16 last 1 3 1000 1 31x33 7x7 3x3 3x3 2x2", [6_138, 16_368, 147_000, 392_000, 392_000, 162_000, 162_000], 0),
+        ("fp32 last 2 32 64 2 8x8 4x4 4x4 0x0 1x1", [16_384, 16_384, 16_384, 16_384, 16_384, 2_048, 2_048], 1),
+    ];
 }

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::autograd::Tensor;
-use crate::forward::ADDED_LOSS;
-use crate::memory::Category;
+use crate::memory::{ADDED_LOSS, Category};
 
 /// Notes on one simulated step, by place.
 #[derive(Clone, Debug, Default)]

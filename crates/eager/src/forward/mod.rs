@@ -22,6 +22,7 @@ use crate::memory::Category;
 use crate::operators::{Call, Library, MemoryRule, Unmodelled};
 use vramfit_graph::layout::Layout;
 
+pub use crate::memory::{ADDED_LOSS, NOWHERE};
 pub use passes::Passes;
 pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};
 pub use unknown::SCRATCH;
@@ -54,12 +55,6 @@ pub enum Instant {
     /// The loss is there; the loop's autocast region has not ended yet.
     LossMade,
 }
-
-/// The place of what happens outside the captured calls.
-pub const NOWHERE: u32 = u32::MAX;
-
-/// The place of a loss that was added to a model which returns none.
-pub const ADDED_LOSS: u32 = NOWHERE - 1;
 
 impl<'a> Forward<'a> {
     /// A pass that starts with the tensors that exist before it: weights, inputs, targets.

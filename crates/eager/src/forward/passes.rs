@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
-use crate::forward::Region;
+use super::region::Region;
 use crate::operators::{Facts, facts};
 use vramfit_cudnn::Scenario;
 

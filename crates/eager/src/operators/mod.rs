@@ -47,4 +47,4 @@ pub use facts::{
 };
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
-pub use table::{activations, facts, find, named};
+pub use table::{all, facts, find, named};

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hashbrown::HashMap;
 use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 
-use super::facts::{Activation, Facts, Operator};
+use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
     activation, attention, batch_norm, convolution, copy, dropout, embedding, factory, group_norm, indexing, joining,
@@ -91,11 +91,54 @@ pub fn facts(id: OperatorId) -> &'static Facts {
     &TABLE[id.index()].facts
 }
 
-/// The activations that may run in place.
-pub fn activations() -> impl Iterator<Item = Activation> {
-    TABLE.iter().filter_map(|operator| operator.facts.activation)
+/// What is known of every entry.
+pub fn all() -> impl Iterator<Item = &'static Facts> {
+    TABLE.iter().map(|operator| &operator.facts)
 }
 
 fn is_named_in_place(name: &str) -> bool {
     name.split('.').nth(1).is_some_and(|base| base.ends_with('_') && !base.ends_with("__"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::facts::{Effect, MemoryRule};
+    use super::*;
+
+    #[test]
+    fn an_operator_has_one_entry() {
+        let mut seen = BTreeSet::new();
+        for name in TABLE.iter().flat_map(|operator| operator.names) {
+            assert!(seen.insert(name), "{name} has two entries");
+        }
+    }
+
+    #[test]
+    fn an_operator_is_in_place_where_its_name_ends_in_an_underscore() {
+        for operator in &TABLE {
+            for name in operator.names {
+                assert_eq!(operator.facts.effect.is_in_place(), is_named_in_place(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_activation_in_place_has_a_memory_rule() {
+        for activation in all().filter_map(|facts| facts.activation) {
+            let known = facts(find(activation.in_place));
+            assert_eq!(known.effect, Effect::WritesFirst, "{}", activation.in_place);
+            assert!(matches!(known.memory, MemoryRule::Modelled(_)), "{}", activation.in_place);
+        }
+    }
+
+    #[test]
+    fn an_operator_that_is_not_in_the_table_is_not_modelled() {
+        let (plain, in_place) =
+            (facts(find("aten.relu_of_tomorrow.default")), facts(find("aten.of_tomorrow_.default")));
+        assert!(matches!(plain.memory, MemoryRule::NotModelled));
+        assert!(!plain.effect.is_in_place() && in_place.effect.is_in_place());
+        assert!(!facts(find("aten.__of_tomorrow__.Tensor")).effect.is_in_place());
+    }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vramfit_eager::forward::Choice;
-use vramfit_eager::operators::{Overwrite, activations, facts, named};
+use vramfit_eager::operators::{self, Overwrite, facts};
 use vramfit_graph::model::{Argument, Call, Model, Size, Step, Tensor, TensorId, Variant};
 
 use super::Trick;
@@ -66,7 +66,9 @@ fn is_checkpointed(setup: &Setup) -> bool {
 }
 
 fn why_not(model: &Model) -> String {
-    let is_activation = |class: &str| activations().any(|activation| activation.module == class);
+    let is_activation = |class: &str| {
+        operators::all().filter_map(|facts| facts.activation).any(|activation| activation.module == class)
+    };
     let count = model.modules.iter().filter(|module| is_activation(&module.class)).count();
     match count {
         0 => "no module of a kind that may write into its input (ReLU, LeakyReLU, ELU, CELU, SELU)".to_owned(),
@@ -251,7 +253,7 @@ fn rewrite_section(model: &mut Model, section: usize, places: &[usize]) -> BTree
         let arguments = operator.arguments.clone();
         let known = model.operators.iter().position(|operator| operator.name == activation.in_place);
         let at = known.unwrap_or_else(|| {
-            model.operators.push(named(activation.in_place.to_owned(), arguments));
+            model.operators.push(operators::named(activation.in_place.to_owned(), arguments));
             model.operators.len() - 1
         });
         call.operator = at as u32;
