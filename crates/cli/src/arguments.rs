@@ -252,19 +252,19 @@ pub struct Lint {
     /// not ignore.
     #[arg(value_name = "PATH", default_value = ".")]
     pub paths: Vec<PathBuf>,
-    /// How findings are written.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub format: LintFormat,
-    /// Use these rules instead of the defaults: codes, beginnings of codes, or ALL, with commas between.
+    /// Use these rules instead of the defaults: codes, prefixes of codes, or ALL, separated by commas.
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     pub select: Option<Vec<String>>,
     /// Do not use these rules.
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     pub ignore: Vec<String>,
-    /// Mend what can be mended without changing what the program computes.
+    /// Fix what can be fixed without changing what the program computes.
     #[arg(long)]
     pub fix: bool,
-    /// With --fix or --diff, mend also what may change what the program computes.
+    /// With --fix or --diff, also apply fixes that may change what the program computes.
     #[arg(long)]
     pub unsafe_fixes: bool,
     /// Show what --fix would change, and change nothing.
@@ -281,7 +281,7 @@ pub struct Lint {
     pub stdin_filename: PathBuf,
 }
 
-/// How findings are written.
+/// The output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LintFormat {
     /// For people: a line, the source, what it costs.

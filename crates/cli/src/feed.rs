@@ -1,4 +1,4 @@
-//! Opens the machine or a recording, and records.
+//! Opens this machine or a recording as the source of samples, and records them.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -11,20 +11,20 @@ use vramfit_monitor::recording::{self, Recorder, Recording};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::{Cpu, Limits, Sampler};
 
-use crate::arguments::monitor::Machine;
+use crate::arguments::monitor::MachineOptions;
 use crate::failure::{Failure, warn};
 use crate::platform;
 
 const DEMO: &[u8] = include_bytes!("../demo/machine.jsonl.gz");
 
-/// The shortest time between two samples, gpustat's.
-const SHORTEST: f64 = 0.1;
-const LONGEST: f64 = 86_400.0;
+/// The shortest interval, as in gpustat.
+const MIN_INTERVAL: f64 = 0.1;
+const MAX_INTERVAL: f64 = 86_400.0;
 
-/// Damaged lines of a recording that are named one by one.
-const MOST_NAMED: usize = 3;
+/// The number of damaged lines that are reported one by one.
+const MAX_REPORTED: usize = 3;
 
-/// Samples, written down on the way where that was asked for.
+/// Samples, also recorded if `--record` is given.
 pub struct Samples {
     feed: Feed,
     chosen: Vec<usize>,
@@ -34,15 +34,15 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// What the flags ask for.
-    pub fn open(machine: &Machine, cpu: Cpu) -> Result<Samples, Failure> {
+    /// Opens what the flags choose.
+    pub fn open(machine: &MachineOptions, cpu: Cpu) -> Result<Samples, Failure> {
         let mut feed = if machine.demo {
             let demo = recording::read(BufReader::new(flate2::read::GzDecoder::new(DEMO)));
             Feed::recorded(demo.map_err(|error| Failure::new(format!("the demo: {error}")))?.samples, true)
         } else if let Some(path) = &machine.replay {
             refuse_same_file(path, machine.record.as_deref())?;
             let recording = read(path)?;
-            tell_damage(path, &recording);
+            report_damage(path, &recording);
             Feed::recorded(recording.samples, false)
         } else {
             let sampler = Sampler::open(Limits::default(), cpu);
@@ -60,7 +60,7 @@ impl Samples {
         Ok(Samples { feed, chosen, record: machine.record.clone(), recorder: None, is_begun: false })
     }
 
-    /// The next; `None` at a recording's end. The first must have the GPUs that were asked for.
+    /// The next sample; `None` at the end of a recording. Fails if the first lacks a chosen GPU.
     pub fn next(&mut self) -> Result<Option<Sample>, Failure> {
         let Some(sample) = self.feed.next_sample() else { return Ok(None) };
         if !self.is_begun {
@@ -73,7 +73,7 @@ impl Samples {
         Ok(Some(sample))
     }
 
-    /// A file is written to only once it is known that there is something to write.
+    /// Creates the file to record to only after the first sample, so that a failing command keeps an old one.
     fn begin(&mut self, first: &Sample) -> Result<(), Failure> {
         if let Some(reason) = self.feed.uncounted() {
             return Err(Failure::new(format!("the driver does not tell how many GPUs there are: {reason}"))
@@ -101,36 +101,38 @@ impl Samples {
         Failure::new(format!("--id: there is no GPU {id}")).with_hint(Some(there))
     }
 
-    /// How long to wait before the next.
+    /// How long to wait before the next sample.
     pub fn pause(&self, interval: Duration) -> Duration {
         self.feed.pause(interval)
     }
 
-    /// Goes on without writing samples down.
+    /// Stops recording, but not sampling.
     pub fn stop_recording(&mut self) {
         self.recorder = None;
     }
 
-    /// Whether it is this machine, now.
+    /// Whether samples are of this machine.
     pub fn is_live(&self) -> bool {
         self.feed.is_live()
     }
 
-    /// Calls that have not come back.
+    /// The number of driver calls that hang.
     pub fn stuck_count(&self) -> usize {
         self.feed.stuck_count()
     }
 }
 
-/// An interval in seconds, within what can be kept.
+/// An interval in seconds, within its limits.
 pub fn interval(seconds: f64) -> Result<Duration, Failure> {
-    if !(SHORTEST..=LONGEST).contains(&seconds) {
-        return Err(Failure::new(format!("an interval of {seconds} s; it must be from {SHORTEST} to {LONGEST}")));
+    if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&seconds) {
+        return Err(Failure::new(format!(
+            "an interval of {seconds} s; it must be from {MIN_INTERVAL} to {MAX_INTERVAL}"
+        )));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Recording begins by emptying its file.
+/// Recording truncates its file, so it must not be the one that is replayed.
 fn refuse_same_file(replay: &Path, record: Option<&Path>) -> Result<(), Failure> {
     let Some(record) = record else { return Ok(()) };
     if platform::is_same_file(replay, record) {
@@ -144,13 +146,13 @@ fn refuse_same_file(replay: &Path, record: Option<&Path>) -> Result<(), Failure>
     Ok(())
 }
 
-fn tell_damage(path: &Path, recording: &Recording) {
+fn report_damage(path: &Path, recording: &Recording) {
     let count = recording.damage.len();
-    for damage in recording.damage.iter().take(MOST_NAMED) {
+    for damage in recording.damage.iter().take(MAX_REPORTED) {
         warn(&format!("{}: {damage}; left out", path.display()));
     }
-    if count > MOST_NAMED {
-        warn(&format!("{}: {} more lines left out", path.display(), count - MOST_NAMED));
+    if count > MAX_REPORTED {
+        warn(&format!("{}: {} more lines left out", path.display(), count - MAX_REPORTED));
     }
 }
 

@@ -1,50 +1,53 @@
-//! Being asked to stop, or to make way for a while, between two things to do.
+//! Waiting that a signal interrupts.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-pub use crate::platform::Asked;
-use crate::platform::{self, Watched};
+pub use crate::platform::ControlSignal;
+use crate::platform::{self, WatchedSignals};
 
-/// Waits that somebody's wish ends.
+/// Waits until a time or a signal.
 pub struct Interrupt {
-    received: Receiver<Asked>,
+    received: Receiver<ControlSignal>,
 }
 
 impl Interrupt {
-    /// From here on Ctrl-C and its like do not end the program; `wait` tells of them.
+    /// From now on Ctrl-C and the like do not end the program; `wait` returns them.
     pub fn install() -> Result<Interrupt, Failure> {
-        Interrupt::of(Watched::Ends)
+        Interrupt::of(WatchedSignals::Ends)
     }
 
-    /// The same for who has a screen to give back before being stopped.
+    /// The same, also for Ctrl-Z: a screen must be left before the program is suspended.
     pub fn with_pauses() -> Result<Interrupt, Failure> {
-        Interrupt::of(Watched::Pauses)
+        Interrupt::of(WatchedSignals::Pauses)
     }
 
-    fn of(watched: Watched) -> Result<Interrupt, Failure> {
+    fn of(watched: WatchedSignals) -> Result<Interrupt, Failure> {
         let (sender, received) = mpsc::channel();
-        watch(watched, move |asked| sender.send(asked).is_ok())?;
+        watch(watched, move |signal| sender.send(signal).is_ok())?;
         Ok(Interrupt { received })
     }
 
-    /// Waits, unless something is asked for.
-    pub fn wait_until(&self, instant: Instant) -> Option<Asked> {
+    /// Waits until `instant`, or returns a signal.
+    pub fn wait_until(&self, instant: Instant) -> Option<ControlSignal> {
         self.wait(instant.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits, unless something is asked for.
-    pub fn wait(&self, pause: Duration) -> Option<Asked> {
+    /// Waits for `pause`, or returns a signal.
+    pub fn wait(&self, pause: Duration) -> Option<ControlSignal> {
         match self.received.recv_timeout(pause) {
-            Ok(asked) => Some(asked),
+            Ok(signal) => Some(signal),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Asked::End),
+            Err(RecvTimeoutError::Disconnected) => Some(ControlSignal::End),
         }
     }
 }
 
-/// Tells of what is asked for as it comes.
-pub fn watch(watched: Watched, tell: impl FnMut(Asked) -> bool + Send + 'static) -> Result<(), Failure> {
-    platform::watch(watched, tell).map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
+/// Calls `notify` for each signal until it returns `false`.
+pub fn watch(
+    watched: WatchedSignals,
+    notify: impl FnMut(ControlSignal) -> bool + Send + 'static,
+) -> Result<(), Failure> {
+    platform::watch(watched, notify).map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
 }

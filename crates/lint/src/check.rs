@@ -1,24 +1,26 @@
-//! One document from text to findings.
+//! Checks one document.
 
 use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
 use ruff_text_size::TextSize;
 
 use crate::analysis::analyse;
+use crate::document::Document;
+use crate::finding::Finding;
 use crate::nesting::too_deep;
 use crate::rules::RULES;
+use crate::selection::Selection;
 use crate::suppress::{Comments, is_off};
-use crate::{Document, Finding, Selection};
 
-/// What came of a document.
+/// The result of checking a document.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
-    /// What was found, in the order of the source.
+    /// The findings, in source order.
     pub findings: Vec<Finding>,
-    /// Why nothing could be looked for: where, and what is wrong.
+    /// Why the document could not be checked: the offset, and what is wrong.
     pub error: Option<(TextSize, String)>,
 }
 
-/// Checks a document by the selected rules.
+/// Checks a document with the selected rules.
 pub fn check(document: &Document, selection: &Selection) -> Checked {
     if u32::try_from(document.text.len()).is_err() {
         return Checked { findings: Vec::new(), error: Some((TextSize::new(0), "more than 4 GiB of text".into())) };
@@ -47,14 +49,14 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         return Checked::default();
     }
     let comments = Comments::new(document, parsed.tokens());
-    // One place is told once by a rule, however many ways lead there.
+    // A rule reports a line once, however many calls lead there.
     findings.sort_by_key(|finding| (finding.range.start(), finding.code));
-    let mut told: Vec<(usize, &str)> = Vec::new();
+    let mut reported: Vec<(usize, &str)> = Vec::new();
     findings.retain(|finding: &Finding| {
         let key = (document.line_of(finding.range.start()), finding.code);
-        let is_new = !told.contains(&key);
-        told.push(key);
-        is_new && !comments.switch_off(document, finding.range, finding.code)
+        let is_new = !reported.contains(&key);
+        reported.push(key);
+        is_new && !comments.suppress(document, finding.range, finding.code)
     });
     Checked { findings, error: None }
 }

@@ -1,12 +1,14 @@
-//! A Python source as it was read: a script, or the code cells of a notebook one below the other.
+//! A Python source: a script, or the concatenated code cells of a notebook.
 
 use ruff_text_size::{TextRange, TextSize};
 use serde_json::Value;
 
-/// Where something is, for people: lines and columns count from 1, columns in characters.
+use crate::finding::Edit;
+
+/// A position for people: lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The code cell, in a notebook.
+    /// The number of the code cell in a notebook, from 1.
     pub cell: Option<usize>,
     /// The line in the file, or in the cell.
     pub line: usize,
@@ -14,7 +16,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A source.
+/// A Python source.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The Python text.
@@ -22,13 +24,13 @@ pub struct Document {
     lines: Vec<usize>,
     cells: Vec<Cell>,
     notebook: Option<Value>,
-    /// The file before its Python text: a byte order mark, or all of a notebook.
+    /// The byte order mark of a script, if any, or the whole file of a notebook.
     original: String,
 }
 
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// A code cell: where its text begins, and which cell of the notebook it is.
+/// A code cell: where its text starts, its number among code cells, and its index among all.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     start: usize,
@@ -39,17 +41,17 @@ struct Cell {
 impl Document {
     /// A script.
     pub fn script(text: String) -> Document {
-        let (original, text) = match text.strip_prefix(MARK) {
-            Some(rest) => (MARK.to_string(), rest.to_string()),
+        let (original, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(rest) => (BYTE_ORDER_MARK.to_string(), rest.to_string()),
             None => (String::new(), text),
         };
         let lines = line_starts(&text);
         Document { text, lines, cells: Vec::new(), notebook: None, original }
     }
 
-    /// A notebook; an error says what is wrong with the file.
+    /// A notebook; the error says what is wrong with the file.
     pub fn notebook(json: &str) -> Result<Document, String> {
-        let plain = json.strip_prefix(MARK).unwrap_or(json);
+        let plain = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
         let notebook: Value = serde_json::from_str(plain).map_err(|error| format!("not a notebook: {error}"))?;
         let cells =
             notebook.get("cells").and_then(Value::as_array).ok_or("not a notebook: it has no list of `cells`")?;
@@ -62,7 +64,7 @@ impl Document {
             }
             number += 1;
             let source = cell_source(cell);
-            // A cell in another language is no Python.
+            // Skip a cell in another language.
             if source.trim_start().starts_with("%%")
                 && !["%%time", "%%capture", "%%timeit"].iter().any(|magic| source.trim_start().starts_with(magic))
             {
@@ -74,7 +76,7 @@ impl Document {
                 text.push('\n');
             }
         }
-        // A cell magic that stays is a line of its own; as a comment it parses.
+        // A remaining cell magic parses as a comment of the same length.
         let text = text.replace("\n%%", "\n##");
         let text = if let Some(rest) = text.strip_prefix("%%") { format!("##{rest}") } else { text };
         let lines = line_starts(&text);
@@ -87,29 +89,22 @@ impl Document {
     }
 
     /// Whether it is a notebook.
-    pub fn is_notebook(&self) -> bool {
+    pub(crate) fn is_notebook(&self) -> bool {
         self.notebook.is_some()
     }
 
-    /// The line, counted from 0 through the whole text.
-    pub fn line_of(&self, offset: TextSize) -> usize {
+    /// The line of an offset, from 0, through the whole text.
+    pub(crate) fn line_of(&self, offset: TextSize) -> usize {
         let offset = usize::from(offset);
         self.lines.partition_point(|start| *start <= offset).saturating_sub(1)
     }
 
-    /// The text of a line, without its end.
-    pub fn line_text(&self, line: usize) -> &str {
-        let start = self.lines.get(line).copied().unwrap_or(self.text.len());
-        let end = self.lines.get(line + 1).copied().unwrap_or(self.text.len());
-        self.text[start..end].trim_end_matches(['\n', '\r'])
-    }
-
-    /// Where a line begins.
-    pub fn line_start(&self, line: usize) -> usize {
+    /// The offset at which a line starts.
+    fn line_start(&self, line: usize) -> usize {
         self.lines.get(line).copied().unwrap_or(self.text.len())
     }
 
-    /// Where something is, for people.
+    /// The position of an offset.
     pub fn position(&self, offset: TextSize) -> Position {
         let line = self.line_of(offset);
         let start = self.line_start(line);
@@ -126,7 +121,7 @@ impl Document {
         self.cells.get(after.checked_sub(1)?).copied()
     }
 
-    /// The lines around a range as `first line in the file, text, range within the text`, for an excerpt.
+    /// An excerpt: the number of its first line, its text, and the range within that text.
     pub fn excerpt(&self, range: TextRange) -> (usize, &str, std::ops::Range<usize>) {
         let first = self.line_of(range.start());
         let last = self.line_of(range.end()).min(first + 3);
@@ -138,16 +133,15 @@ impl Document {
         (self.position(range.start()).line, text, inner_start..inner_end)
     }
 
-    /// The file with another Python text: the text itself, or the notebook with its cells changed. None when the change
-    /// does not stay within cells.
-    pub fn with_edits(&self, edits: &[crate::Edit]) -> Option<String> {
+    /// The file with edits applied, which are sorted and do not overlap. `None` if an edit crosses notebook cells.
+    pub(crate) fn with_edits(&self, edits: &[Edit]) -> Option<String> {
         let Some(notebook) = &self.notebook else {
             return Some(format!("{}{}", self.original, apply(&self.text, 0, edits)));
         };
         let mut notebook = notebook.clone();
         for (position, cell) in self.cells.iter().enumerate() {
             let end = self.cells.get(position + 1).map_or(self.text.len(), |next| next.start);
-            let within: Vec<crate::Edit> = edits
+            let within: Vec<Edit> = edits
                 .iter()
                 .filter(|edit| (cell.start..end).contains(&usize::from(edit.range.start())))
                 .cloned()
@@ -159,7 +153,7 @@ impl Document {
                 return None;
             }
             let stored = notebook.get_mut("cells")?.get_mut(cell.index)?;
-            // As it is stored, for a magic has become a comment in the text.
+            // The stored text: in ours a magic has become a comment.
             let mut source = cell_source(stored);
             let had_end = source.ends_with('\n');
             if !had_end {
@@ -180,8 +174,8 @@ impl Document {
     }
 }
 
-/// Replaces ranges of `text`, which begins at `start` of the document; edits are sorted and apart.
-fn apply(text: &str, start: usize, edits: &[crate::Edit]) -> String {
+/// Applies edits to `text`, which starts at offset `start` of the document.
+fn apply(text: &str, start: usize, edits: &[Edit]) -> String {
     let mut result = String::with_capacity(text.len());
     let mut position = 0;
     for edit in edits {
@@ -202,11 +196,11 @@ fn cell_source(cell: &Value) -> String {
     }
 }
 
-/// Whether a notebook says that its cells are in no other language.
+/// Whether a notebook does not declare another language.
 fn is_python(notebook: &Value) -> bool {
-    let said = ["/metadata/language_info/name", "/metadata/kernelspec/language"];
-    let said = said.into_iter().find_map(|place| notebook.pointer(place).and_then(Value::as_str));
-    said.is_none_or(|language| language.to_lowercase().contains("python"))
+    let pointers = ["/metadata/language_info/name", "/metadata/kernelspec/language"];
+    let declared = pointers.into_iter().find_map(|pointer| notebook.pointer(pointer).and_then(Value::as_str));
+    declared.is_none_or(|language| language.to_lowercase().contains("python"))
 }
 
 /// A line ends with a line feed, a carriage return, or both.

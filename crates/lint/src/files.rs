@@ -1,4 +1,4 @@
-//! The files to look at: those named, and the Python files and notebooks below the folders named that git does not ignore.
+//! The files to check: those named, and in named folders the Python files and notebooks that git does not ignore.
 
 use std::fs;
 use std::io::Read;
@@ -8,33 +8,34 @@ use std::sync::{Mutex, mpsc};
 
 use ignore::WalkBuilder;
 
+use crate::check::{Checked, check};
+use crate::document::Document;
 use crate::settings::Settings;
-use crate::{Checked, Document, check};
 
-/// A file and what came of it.
+/// A file and the result of checking it.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The file as it was named.
+pub struct FileReport {
+    /// The path as it was given.
     pub path: PathBuf,
-    /// Its text; none where it could not be read.
+    /// Its text, if it could be read.
     pub document: Option<Document>,
-    /// What was found.
+    /// The result.
     pub checked: Checked,
     /// Why it could not be read.
     pub unreadable: Option<String>,
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Rules instead of the project's.
+    /// Rules to use instead of the project's.
     pub select: Option<Vec<String>>,
-    /// Rules to leave out.
+    /// Rules to leave out in addition to the project's.
     pub ignore: Vec<String>,
 }
 
-/// Checks all files, in parallel; the reports are in the order of their paths.
-pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, String> {
+/// Checks all files in parallel; the reports are sorted by path.
+pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileReport>, String> {
     let mut files: Vec<(PathBuf, usize)> = Vec::new();
     let (mut settings, mut failures) = (Vec::new(), Vec::new());
     for path in paths {
@@ -66,7 +67,7 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, 
                     reports.append(&mut own);
                 }
             };
-            // Deep nesting needs a deep stack.
+            // The parser and the interpreter recurse into nested code.
             let started = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, work);
             if started.is_err() {
                 break;
@@ -78,13 +79,13 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<Report>, 
         return Err("threads could not be started".into());
     }
     reports.append(&mut failures);
-    reports.sort_by(|one: &Report, two: &Report| one.path.cmp(&two.path));
+    reports.sort_by(|one: &FileReport, two: &FileReport| one.path.cmp(&two.path));
     Ok(reports)
 }
 
-/// Checks one text as the file of that name.
-pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Options) -> Report {
-    let report = |document, checked, unreadable| Report { path: path.to_path_buf(), document, checked, unreadable };
+/// Checks a text as if it were the file at `path`.
+pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Options) -> FileReport {
+    let report = |document, checked, unreadable| FileReport { path: path.to_path_buf(), document, checked, unreadable };
     let Ok(text) = std::str::from_utf8(bytes) else {
         return report(None, Checked::default(), Some("the text is not UTF-8".into()));
     };
@@ -105,34 +106,34 @@ pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Opti
     }
 }
 
-fn check_file(path: &Path, settings: &Settings, options: &Options) -> Report {
+fn check_file(path: &Path, settings: &Settings, options: &Options) -> FileReport {
     match read(path) {
-        Ok(bytes) if bytes.len() as u64 > LIMIT => unreadable(path, "larger than 1 GiB".into()),
+        Ok(bytes) if bytes.len() as u64 > MAX_SIZE => unreadable(path, "larger than 1 GiB".into()),
         Ok(bytes) => check_text(path, &bytes, settings, options),
         Err(error) => unreadable(path, error.to_string()),
     }
 }
 
-/// More than any source has, and an end for a device that never ends.
-const LIMIT: u64 = 1 << 30;
+/// More than any source has, and a limit for an endless device file.
+const MAX_SIZE: u64 = 1 << 30;
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn unreadable(path: &Path, reason: String) -> Report {
-    Report { path: path.to_path_buf(), document: None, checked: Checked::default(), unreadable: Some(reason) }
+fn unreadable(path: &Path, reason: String) -> FileReport {
+    FileReport { path: path.to_path_buf(), document: None, checked: Checked::default(), unreadable: Some(reason) }
 }
 
-/// The files to check below a folder, and what could not be looked into.
-fn python_files(folder: &Path) -> (Vec<PathBuf>, Vec<Report>) {
+/// The files to check below a folder, and the folders that could not be read.
+fn python_files(folder: &Path) -> (Vec<PathBuf>, Vec<FileReport>) {
     let (sender, receiver) = mpsc::channel();
     WalkBuilder::new(folder).require_git(false).build_parallel().run(|| {
         let sender = sender.clone();
         Box::new(move |entry| {
-            // The other end is open until the walk is over.
+            // The receiver outlives the walk, so sending cannot fail.
             match entry {
                 Ok(entry)
                     if entry.file_type().is_some_and(|kind| kind.is_file())

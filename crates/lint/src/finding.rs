@@ -1,35 +1,35 @@
-//! What the linter says: where, what is wrong, what it costs, and how to change it.
+//! A finding: where it is, what is wrong, what it costs, and how to fix it.
 
 use ruff_text_size::TextRange;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something to know.
+    /// For information.
     Note,
     /// Memory or time is wasted.
     Warning,
-    /// Memory grows, or the training is wrong.
+    /// Memory grows without bound, or the training is wrong.
     Error,
 }
 
-/// A change of the source.
+/// A replacement of source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What is replaced.
+    /// The replaced range; empty for an insertion.
     pub range: TextRange,
-    /// By what.
+    /// The new text.
     pub text: String,
 }
 
-/// Changes that mend a finding.
+/// The edits that fix a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
     /// In a few words.
     pub title: String,
     /// Whether the program computes the same afterwards.
     pub is_safe: bool,
-    /// The changes; they do not overlap.
+    /// The edits; they do not overlap.
     pub edits: Vec<Edit>,
 }
 
@@ -38,7 +38,7 @@ pub struct Fix {
 pub struct Finding {
     /// The rule's code.
     pub code: &'static str,
-    /// Where.
+    /// The source range it is about.
     pub range: TextRange,
     /// What is wrong.
     pub message: String,
@@ -48,7 +48,7 @@ pub struct Finding {
     pub advice: String,
     /// How much it matters.
     pub severity: Severity,
-    /// How it can be mended.
+    /// How `--fix` would fix it.
     pub fix: Option<Fix>,
 }
 
@@ -66,28 +66,28 @@ impl Finding {
         }
     }
 
-    /// The same with what it costs.
+    /// Sets what it costs.
     #[must_use]
     pub fn costs(mut self, cost: impl Into<String>) -> Finding {
         self.cost = cost.into();
         self
     }
 
-    /// The same with what to write instead.
+    /// Sets what to write instead.
     #[must_use]
     pub fn advises(mut self, advice: impl Into<String>) -> Finding {
         self.advice = advice.into();
         self
     }
 
-    /// The same, more or less grave.
+    /// Sets the severity.
     #[must_use]
     pub fn rated(mut self, severity: Severity) -> Finding {
         self.severity = severity;
         self
     }
 
-    /// The same with a fix.
+    /// Sets the fix.
     #[must_use]
     pub fn fixed_by(mut self, title: &str, is_safe: bool, edits: Vec<Edit>) -> Finding {
         self.fix = Some(Fix { title: title.into(), is_safe, edits });

@@ -1,9 +1,10 @@
 //! Applying fixes.
 
-use crate::{Document, Edit, Finding};
+use crate::document::Document;
+use crate::finding::{Edit, Finding};
 
-/// The edits of all fixes that may be applied, in order; where two overlap the first stays.
-pub fn edits(findings: &[Finding], with_unsafe: bool) -> Vec<Edit> {
+/// The edits of all applicable fixes, sorted; of two fixes that overlap the first is kept.
+fn edits(findings: &[Finding], with_unsafe: bool) -> Vec<Edit> {
     let mut all: Vec<Edit> = Vec::new();
     for fix in findings.iter().filter_map(|finding| finding.fix.as_ref()).filter(|fix| fix.is_safe || with_unsafe) {
         let overlaps = |edit: &Edit| {
@@ -23,7 +24,7 @@ pub fn edits(findings: &[Finding], with_unsafe: bool) -> Vec<Edit> {
     all
 }
 
-/// The file with its fixes applied, or none where nothing is to be changed.
+/// The file with its fixes applied; `None` if there is nothing to fix.
 pub fn fixed(document: &Document, findings: &[Finding], with_unsafe: bool) -> Option<String> {
     let edits = edits(findings, with_unsafe);
     if edits.is_empty() {

@@ -1,17 +1,17 @@
-//! Finds the habits that waste or leak GPU memory in PyTorch training scripts.
+//! Finds code that wastes or leaks GPU memory in PyTorch training scripts.
 //!
-//! A [`Document`] is parsed once; `analysis` follows the program through its functions and loops and writes down what
-//! happens to its tensors; each of the [`rules`] looks at that. Nothing here prints: `vramfit-report` does.
+//! A [`Document`] is parsed once. `analysis` interprets the program abstractly, through its functions and loops, and
+//! records what happens to its tensors as events. Each of the [`rules`] reads those. Nothing here prints.
 
 mod analysis;
-pub mod check;
-pub mod document;
+mod check;
+mod document;
 pub mod files;
-pub mod finding;
+mod finding;
 pub mod fix;
 mod nesting;
 pub mod rules;
-pub mod selection;
+mod selection;
 pub mod settings;
 mod suppress;
 
@@ -19,19 +19,3 @@ pub use check::{Checked, check};
 pub use document::{Document, Position};
 pub use finding::{Edit, Finding, Fix, Severity};
 pub use selection::Selection;
-
-use ruff_python_ast::Stmt;
-
-/// Goes through all statements, those of inner blocks too.
-pub(crate) fn walk_statements<'a>(body: &'a [Stmt], visit: &mut impl FnMut(&'a Stmt)) {
-    struct Walk<'v, V>(&'v mut V);
-    impl<'a, V: FnMut(&'a Stmt)> ruff_python_ast::visitor::Visitor<'a> for Walk<'_, V> {
-        fn visit_stmt(&mut self, statement: &'a Stmt) {
-            (self.0)(statement);
-            ruff_python_ast::visitor::walk_stmt(self, statement);
-        }
-
-        fn visit_expr(&mut self, _: &'a ruff_python_ast::Expr) {}
-    }
-    ruff_python_ast::visitor::Visitor::visit_body(&mut Walk(visit), body);
-}

@@ -1,14 +1,14 @@
-//! Texts that nest so deep that going through them could exhaust the stack. Python itself refuses them too: it takes 200
-//! brackets, 100 indentations and about 3000 operators within each other.
+//! Refuses code nested so deeply that parsing it could exhaust the stack. Python refuses it too: it accepts 200 nested
+//! brackets, 100 indentation levels and about 3000 nested operators.
 
-/// Brackets within each other.
-const BRACKETS: usize = 200;
-/// Blocks within each other.
-const BLOCKS: usize = 100;
-/// Operators within each other; `**` counts twice, and so does `a if b else c`.
-const OPERATORS: usize = 6000;
+/// Nested brackets.
+const MAX_BRACKETS: usize = 200;
+/// Nested blocks.
+const MAX_BLOCKS: usize = 100;
+/// Nested operators; `**` counts twice, and so does `a if b else c`.
+const MAX_OPERATORS: usize = 6000;
 
-/// Where a text nests too deep, and how.
+/// The offset at which a text is nested too deeply, and which limit it exceeds.
 pub fn too_deep(text: &str) -> Option<(usize, String)> {
     let mut scan = Scan::default();
     let bytes = text.as_bytes();
@@ -24,30 +24,30 @@ pub fn too_deep(text: &str) -> Option<(usize, String)> {
 
 #[derive(Default)]
 struct Scan {
-    /// Operators before each open bracket since the last comma.
+    /// For each open bracket: the operators before it since the last comma.
     open: Vec<usize>,
-    /// Operators since the last comma within the innermost bracket.
+    /// The operators since the last comma in the innermost bracket.
     here: usize,
-    /// All of them together.
+    /// The sum of both.
     operators: usize,
-    /// The widths of the blocks around.
+    /// The indentation of each open block.
     blocks: Vec<usize>,
     is_line_begun: bool,
 }
 
 impl Scan {
     fn exceeded(&self) -> Option<String> {
-        let said = |limit: usize, what: &str| Some(format!("more than {limit} {what} within each other"));
-        if self.open.len() > BRACKETS {
-            return said(BRACKETS, "brackets");
+        let exceeds = |limit: usize, what: &str| Some(format!("more than {limit} {what} within each other"));
+        if self.open.len() > MAX_BRACKETS {
+            return exceeds(MAX_BRACKETS, "brackets");
         }
-        if self.blocks.len() > BLOCKS {
-            return said(BLOCKS, "blocks");
+        if self.blocks.len() > MAX_BLOCKS {
+            return exceeds(MAX_BLOCKS, "blocks");
         }
-        if self.operators > OPERATORS { said(OPERATORS, "operators") } else { None }
+        if self.operators > MAX_OPERATORS { exceeds(MAX_OPERATORS, "operators") } else { None }
     }
 
-    /// Takes in what begins at `position`; gives where it ends.
+    /// Scans the token at `position` and returns its end.
     fn token(&mut self, bytes: &[u8], position: usize) -> usize {
         if !self.is_line_begun {
             self.is_line_begun = true;
@@ -102,13 +102,13 @@ impl Scan {
         self.operators += 1;
     }
 
-    /// What follows stands beside what was, not in it.
+    /// What follows is beside what came before, not nested in it.
     fn siblings(&mut self) {
         self.operators -= self.here;
         self.here = 0;
     }
 
-    /// The beginning of a line.
+    /// Scans the start of a line.
     fn line(&mut self, bytes: &[u8], position: usize) -> usize {
         let width = bytes[position..].iter().take_while(|letter| matches!(letter, b' ' | b'\t' | 0x0c)).count();
         let start = position + width;
@@ -116,7 +116,7 @@ impl Scan {
         if rest.is_empty() || matches!(rest[0], b'\n' | b'\r' | b'#') {
             return start;
         }
-        // A statement begins: a bracket that is open still has been left open by mistake.
+        // At the start of a statement an open bracket is a syntax error; what follows is not nested in it.
         let begins = [&b"def "[..], b"class ", b"import ", b"return ", b"while ", b"with ", b"try:", b"@"];
         if !self.open.is_empty() && begins.iter().any(|word| rest.starts_with(word)) {
             self.open.clear();
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_takes_is_taken() {
+    fn code_that_python_accepts_is_accepted() {
         let brackets = format!("x = {}1{}\n", "(".repeat(200), ")".repeat(200));
         let sum = format!("x = {}1\n", "1 + ".repeat(2900));
         let choice = format!("x = {}1\n", "1 if a else ".repeat(2900));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_refuses_is_refused() {
+    fn code_that_python_refuses_is_refused() {
         let brackets = "(".repeat(100_000);
         let sum = format!("x = {}1\n", "1 + ".repeat(100_000));
         let chain = format!("x{}\n", ".a".repeat(100_000));

@@ -1,10 +1,10 @@
-//! Which rules are on.
+//! The selected rules.
 
 use std::collections::BTreeSet;
 
 use crate::rules::RULES;
 
-/// Codes and prefixes chosen; later words win over earlier ones only by `ignore`.
+/// A set of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     codes: BTreeSet<&'static str>,
@@ -17,7 +17,7 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// The rules that `select` names (the defaults, if it is none) without those that `ignore` names.
+    /// The rules that `select` names (by default the default rules) without those that `ignore` names.
     pub fn new(select: Option<&[String]>, ignore: &[String]) -> Result<Selection, String> {
         let mut selection = match select {
             None => Selection::default(),
@@ -35,8 +35,8 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Takes rules out.
-    pub fn without(&mut self, ignore: &[String]) -> Result<(), String> {
+    /// Removes rules.
+    pub(crate) fn without(&mut self, ignore: &[String]) -> Result<(), String> {
         for word in ignore {
             for code in matching(word)? {
                 self.codes.remove(code);
@@ -45,14 +45,14 @@ impl Selection {
         Ok(())
     }
 
-    /// Whether a rule is on.
-    pub fn has(&self, code: &str) -> bool {
+    /// Whether a rule is selected.
+    pub(crate) fn has(&self, code: &str) -> bool {
         self.codes.contains(code)
     }
 }
 
-/// The codes a word stands for: a code, the beginning of some, or ALL.
-pub fn matching(word: &str) -> Result<Vec<&'static str>, String> {
+/// The codes a word stands for: a code, a prefix, or ALL.
+fn matching(word: &str) -> Result<Vec<&'static str>, String> {
     let upper = word.trim().to_ascii_uppercase();
     let is_all = upper == "ALL";
     let found: Vec<&'static str> = RULES

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 
-use crate::Selection;
+use crate::selection::Selection;
 
-/// What a project wants.
+/// A project's settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Rules to use instead of the defaults.
-    pub select: Option<Vec<String>>,
-    /// Rules not to use.
-    pub ignore: Vec<String>,
+    select: Option<Vec<String>>,
+    /// Rules to leave out.
+    ignore: Vec<String>,
     per_file: Vec<(GlobMatcher, Vec<String>)>,
     exclude: Vec<GlobMatcher>,
     root: PathBuf,
@@ -48,7 +48,7 @@ struct Lint {
 }
 
 impl Settings {
-    /// The settings for what lies at `path`: those of the nearest pyproject.toml that has any.
+    /// The settings for a path: those of the nearest pyproject.toml that has any.
     pub fn find(path: &Path) -> Result<Settings, String> {
         let absolute = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
         for folder in absolute.ancestors() {
@@ -57,7 +57,7 @@ impl Settings {
             let said = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
             let parsed: File = match toml::from_str(&text) {
                 Ok(parsed) => parsed,
-                // A project whose file says nothing to us is not ours to judge.
+                // A broken pyproject.toml without our table is not our concern.
                 Err(error) if text.contains("[tool.vramfit") => return Err(said(&error.to_string().trim_end())),
                 Err(_) => continue,
             };
@@ -83,7 +83,7 @@ impl Settings {
         Ok(Settings { select: lint.select, ignore: lint.ignore, per_file, exclude, root: folder.to_path_buf() })
     }
 
-    /// The rules for one file, with what the command line adds.
+    /// The rules for one file, with the options of the command line.
     pub fn selection(&self, path: &Path, select: Option<&[String]>, ignore: &[String]) -> Result<Selection, String> {
         let mut selection = Selection::new(select.or(self.select.as_deref()), &self.ignore)?;
         selection.without(ignore)?;
@@ -96,8 +96,8 @@ impl Settings {
         Ok(selection)
     }
 
-    /// Whether the project leaves this file out.
-    pub fn is_excluded(&self, path: &Path) -> bool {
+    /// Whether the project excludes this file.
+    pub(crate) fn is_excluded(&self, path: &Path) -> bool {
         let relative = self.relative(path);
         self.exclude.iter().any(|pattern| relative.ancestors().any(|part| pattern.is_match(part)))
     }

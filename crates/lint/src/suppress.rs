@@ -1,11 +1,11 @@
-//! `# noqa: VF001`, `# vramfit: ignore[VF001]`, and the same for a whole file.
+//! Suppression comments: `# noqa: VF001`, `# vramfit: ignore[VF001]`, `# vramfit: ignore-file`.
 
 use ruff_python_ast::token::{TokenKind, Tokens};
 use ruff_text_size::{Ranged, TextRange};
 
-use crate::Document;
+use crate::document::Document;
 
-/// Whether a comment in the file switches everything off.
+/// Whether a comment suppresses all findings of the file.
 pub fn is_off(document: &Document) -> bool {
     document.text.contains("vramfit:")
         && document.text.lines().any(|line| {
@@ -13,27 +13,27 @@ pub fn is_off(document: &Document) -> bool {
         })
 }
 
-/// The comments that may switch something off, by line: `# noqa` in a string is none.
+/// The comments of a file by line. A `# noqa` inside a string is not one.
 pub struct Comments<'a>(Vec<(usize, &'a str)>);
 
 impl<'a> Comments<'a> {
-    /// Finds them.
+    /// Collects the comments.
     pub fn new(document: &'a Document, tokens: &Tokens) -> Comments<'a> {
         let comments = tokens.iter().filter(|token| token.kind() == TokenKind::Comment);
         Comments(comments.map(|token| (document.line_of(token.start()), &document.text[token.range()])).collect())
     }
 
-    /// Whether one on the first or last line of the range switches the rule off there.
-    pub fn switch_off(&self, document: &Document, range: TextRange, code: &str) -> bool {
+    /// Whether one on the first or last line of the range suppresses the rule.
+    pub fn suppress(&self, document: &Document, range: TextRange, code: &str) -> bool {
         let (first, last) = (document.line_of(range.start()), document.line_of(range.end()));
         [first, last].into_iter().any(|line| {
             let found = self.0.binary_search_by_key(&line, |(line, _)| *line);
-            found.is_ok_and(|found| switches_off(self.0[found].1, code))
+            found.is_ok_and(|found| suppresses(self.0[found].1, code))
         })
     }
 }
 
-fn switches_off(comment: &str, code: &str) -> bool {
+fn suppresses(comment: &str, code: &str) -> bool {
     comment.match_indices('#').any(|(position, _)| {
         let comment = comment[position + 1..].trim_start();
         noqa(comment, code).or_else(|| own(comment, code)).unwrap_or(false)
@@ -68,15 +68,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_switch_off_what_they_name() {
-        assert!(switches_off("total += loss  # noqa: VF001", "VF001"));
-        assert!(switches_off("total += loss  # noqa: E501, VF001", "VF001"));
-        assert!(switches_off("total += loss  # noqa", "VF001"));
-        assert!(switches_off("total += loss  # vramfit: ignore[VF001, VF002]", "VF002"));
-        assert!(switches_off("total += loss  # vramfit: ignore", "VF002"));
-        assert!(switches_off("total += loss  # why not # noqa:VF001", "VF001"));
-        assert!(!switches_off("total += loss  # noqa: VF002", "VF001"));
-        assert!(!switches_off("total += loss  # vramfit: ignore[VF002]", "VF001"));
-        assert!(!switches_off("total += loss", "VF001"));
+    fn comments_suppress_the_rules_they_name() {
+        assert!(suppresses("total += loss  # noqa: VF001", "VF001"));
+        assert!(suppresses("total += loss  # noqa: E501, VF001", "VF001"));
+        assert!(suppresses("total += loss  # noqa", "VF001"));
+        assert!(suppresses("total += loss  # vramfit: ignore[VF001, VF002]", "VF002"));
+        assert!(suppresses("total += loss  # vramfit: ignore", "VF002"));
+        assert!(suppresses("total += loss  # why not # noqa:VF001", "VF001"));
+        assert!(!suppresses("total += loss  # noqa: VF002", "VF001"));
+        assert!(!suppresses("total += loss  # vramfit: ignore[VF002]", "VF001"));
+        assert!(!suppresses("total += loss", "VF001"));
     }
 }

@@ -10,9 +10,9 @@ use vramfit_lint::fix::fixed;
 use vramfit_lint::{Document, Selection, check};
 
 /// A small generator of numbers, the same each time.
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit.max(1)
@@ -26,7 +26,7 @@ fn all() -> Selection {
 #[test]
 fn cut_and_stirred_cases_are_checked_or_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    let mut dice = Dice(7);
+    let mut dice = SeededNumbers(7);
     let mut checked = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();

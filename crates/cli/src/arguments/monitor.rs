@@ -6,12 +6,12 @@ use clap::Args;
 
 use crate::web_server::Listen;
 
-/// More than any terminal shows.
+/// Wider than any terminal.
 const WIDEST_NAME: i64 = 4096;
 
-/// Where samples come from.
+/// The source of samples.
 #[derive(Args, Debug)]
-pub struct Machine {
+pub struct MachineOptions {
     /// Only these GPUs, by number, with commas between, in this order.
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub id: Vec<usize>,
@@ -75,7 +75,7 @@ pub struct Gpus {
     #[arg(long)]
     pub debug: bool,
     #[command(flatten)]
-    pub machine: Machine,
+    pub machine: MachineOptions,
 }
 
 /// `vramfit top`.
@@ -91,7 +91,7 @@ pub struct Top {
     #[arg(long)]
     pub mine: bool,
     #[command(flatten)]
-    pub machine: Machine,
+    pub machine: MachineOptions,
 }
 
 /// `vramfit serve`.
@@ -118,5 +118,5 @@ pub struct Serve {
     #[arg(short = 'i', long, value_name = "SEC", default_value_t = 1.0, allow_negative_numbers = true)]
     pub interval: f64,
     #[command(flatten)]
-    pub machine: Machine,
+    pub machine: MachineOptions,
 }

@@ -1,4 +1,4 @@
-//! `vramfit gpus`: what is on the GPUs, once or over and over.
+//! `vramfit gpus`: the state of the GPUs, once or repeatedly.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::arguments::{Output, When};
 use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
-use crate::interrupt::{Asked, Interrupt};
+use crate::interrupt::{ControlSignal, Interrupt};
 use crate::platform;
 
-/// How far apart a process is looked at twice for its processor use.
+/// The time over which the CPU use of processes is measured.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
@@ -26,7 +26,7 @@ const HOME: &str = "\u{1b}[H";
 const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_REST: &str = "\u{1b}[J";
 
-/// Shows them.
+/// Prints the state of the GPUs.
 pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
     if options.force_color {
         if output.no_color || output.color == When::Never {
@@ -36,10 +36,10 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
         ColorChoice::AlwaysAnsi.write_global();
     }
     match options.interval {
-        // gpustat's `-i 0` is no interval.
+        // As in gpustat, `-i 0` prints once.
         Some(seconds) if seconds != 0.0 => watch(options, output, interval(seconds)?),
         _ => {
-            // Processor use over a moment is worth the moment only where it is shown.
+            // Measuring CPU use takes time: only if it is shown.
             let cpu = if options.show_full_cmd { Cpu::Twice(CPU_PAUSE) } else { Cpu::SinceLastSample };
             let mut samples = Samples::open(&options.machine, cpu)?;
             let Some(sample) = samples.next()? else { return Ok(Verdict::Good) };
@@ -66,7 +66,7 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
         if options.debug {
             debug(&sample, samples.stuck_count());
         }
-        // Started or sent on in the background, the screen waits until it is ours.
+        // In the background the screen is not entered until the terminal is ours.
         if is_screen && screen.is_none() && !platform::is_in_background() {
             screen = Some(Screen::enter());
         }
@@ -85,9 +85,9 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
         let now = Instant::now();
         next = (next + samples.pause(interval)).max(now);
         match interrupt.wait_until(next) {
-            None | Some(Asked::Resume) => {}
-            Some(Asked::End) => break,
-            Some(Asked::Pause) => {
+            None | Some(ControlSignal::Resume) => {}
+            Some(ControlSignal::End) => break,
+            Some(ControlSignal::Pause) => {
                 drop(screen.take());
                 platform::pause().map_err(|error| Failure::new(format!("cannot stop: {error}")))?;
             }
@@ -96,7 +96,7 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
     Ok(Verdict::Good)
 }
 
-/// As many lines as the screen has room for, counted as they wrap; else its beginning would scroll away.
+/// The lines that fit on the screen, counting wrapped ones: otherwise the top would scroll away.
 fn fitting(text: &str, size: Option<(usize, usize)>) -> String {
     let Some((columns, rows)) = size else { return text.to_owned() };
     let lines: Vec<&str> = text.lines().collect();
@@ -117,7 +117,7 @@ fn fitting(text: &str, size: Option<(usize, usize)>) -> String {
     [shown, vec![&rest]].concat().join("\n")
 }
 
-/// Writes at once; `false` where nobody reads any more.
+/// Writes and flushes; `false` if the reader is gone.
 fn write_through(text: &str) -> Result<bool, Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -127,7 +127,7 @@ fn write_through(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The terminal's other screen, left however the program goes on.
+/// The terminal's alternate screen, left on drop.
 struct Screen;
 
 impl Screen {
@@ -145,7 +145,7 @@ impl Drop for Screen {
 
 fn print_raw(text: &str) {
     let mut out = std::io::stdout();
-    // A terminal that has gone needs no screen.
+    // The terminal may be gone.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -170,12 +170,12 @@ fn columns(options: &Gpus) -> Columns {
         header: !options.no_header,
         processes: !options.no_processes,
         name_width: options.gpuname_width.map(usize::from),
-        // The stream takes colours out where they are not wanted.
+        // The stream removes colours if they are not wanted.
         color: true,
     }
 }
 
-/// Why values are missing, each reason once with how often it came.
+/// Prints why values are missing, each reason once with its number of occurrences.
 fn debug(sample: &Sample, stuck: usize) {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for gpu in document(sample)["gpus"].as_array().into_iter().flatten() {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_on_the_screen_is_counted_instead_of_scrolled() {
+    fn lines_that_do_not_fit_on_the_screen_are_counted() {
         let text = "\u{1b}[31mhead\u{1b}[0m\none two three\nfour\n";
         let fit = |columns, rows| fitting(text, Some((columns, rows)));
         assert_eq!(fit(80, 3), text.trim_end());

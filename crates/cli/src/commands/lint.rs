@@ -1,9 +1,9 @@
-//! `vramfit lint`: what wastes or leaks memory in Python sources.
+//! `vramfit lint`: code that wastes or leaks GPU memory in Python sources.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use vramfit_lint::files::{Options, Report, check_paths, check_text};
+use vramfit_lint::files::{FileReport, Options, check_paths, check_text};
 use vramfit_lint::fix::fixed;
 use vramfit_lint::rules;
 use vramfit_lint::settings::Settings;
@@ -28,29 +28,29 @@ pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
     let format = if output.json { LintFormat::Json } else { options.format };
     if options.diff {
         let verdict = diff(&reports, options)?;
-        return tell_errors(&reports).map(|()| verdict);
+        return report_errors(&reports).map(|()| verdict);
     }
     if options.fix && !reads_input {
-        let changed = mend(&reports, options)?;
+        let changed = fix_files(&reports, options)?;
         if changed > 0 {
             reports = check(&options.paths, options)?;
         }
     } else if options.fix {
-        return mend_input(&reports[0], options);
+        return fix_input(&reports[0], options);
     }
     show(&reports, format, options)?;
-    tell_errors(&reports)?;
+    report_errors(&reports)?;
     let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
     Ok(if is_clean { Verdict::Good } else { Verdict::Bad })
 }
 
-/// Files that could not be read or parsed are told one by one, and make it a failure.
-fn tell_errors(reports: &[Report]) -> Result<(), Failure> {
+/// Reports files that could not be read or parsed, and fails if there are any.
+fn report_errors(reports: &[FileReport]) -> Result<(), Failure> {
     let errors = report::errors(reports);
     if errors.is_empty() {
         return Ok(());
     }
-    // Nothing is left to tell where standard error is closed.
+    // There is nowhere to report a closed standard error.
     let _ = anstream::stderr().lock().write_all(errors.as_bytes());
     let count = reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
     Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())))
@@ -60,11 +60,11 @@ fn wanted(options: &Lint) -> Options {
     Options { select: options.select.clone(), ignore: options.ignore.clone() }
 }
 
-fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<Report>, Failure> {
+fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<FileReport>, Failure> {
     check_paths(paths, &wanted(options)).map_err(Failure::new)
 }
 
-fn standard_input(options: &Lint) -> Result<Report, Failure> {
+fn standard_input(options: &Lint) -> Result<FileReport, Failure> {
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
@@ -73,13 +73,13 @@ fn standard_input(options: &Lint) -> Result<Report, Failure> {
     check_bytes(bytes, options)
 }
 
-/// Checks a text under the name of standard input.
-fn check_bytes(bytes: Vec<u8>, options: &Lint) -> Result<Report, Failure> {
+/// Checks a text as standard input, under the name given for it.
+fn check_bytes(bytes: Vec<u8>, options: &Lint) -> Result<FileReport, Failure> {
     let path = &options.stdin_filename;
     let settings = Settings::find(if path == Path::new("-") { Path::new(".") } else { path }).map_err(Failure::new)?;
     settings.selection(path, options.select.as_deref(), &options.ignore).map_err(Failure::new)?;
     let wanted = wanted(options);
-    // Deep nesting needs a deep stack.
+    // The parser and the interpreter recurse into nested code.
     let worker = std::thread::Builder::new().stack_size(64 << 20);
     let worker = worker.spawn({
         let path = path.clone();
@@ -88,7 +88,7 @@ fn check_bytes(bytes: Vec<u8>, options: &Lint) -> Result<Report, Failure> {
     worker
         .map_err(|error| Failure::new(format!("a thread could not be started: {error}")))?
         .join()
-        .map_err(|_| Failure::new("the check has died"))
+        .map_err(|_| Failure::new("the check panicked"))
 }
 
 fn explain(code: &str) -> Result<Verdict, Failure> {
@@ -107,7 +107,7 @@ fn explain(code: &str) -> Result<Verdict, Failure> {
     Ok(Verdict::Good)
 }
 
-fn show(reports: &[Report], format: LintFormat, options: &Lint) -> Result<(), Failure> {
+fn show(reports: &[FileReport], format: LintFormat, options: &Lint) -> Result<(), Failure> {
     match format {
         LintFormat::Json => print_json(&report::json(reports)),
         LintFormat::Sarif => print_json(&report::sarif(reports)),
@@ -117,15 +117,15 @@ fn show(reports: &[Report], format: LintFormat, options: &Lint) -> Result<(), Fa
     }
 }
 
-/// The file's new text, where fixes change it.
-fn mended(report: &Report, options: &Lint) -> Option<String> {
+/// The fixed text of a file; `None` if there is nothing to fix.
+fn fixed_text(report: &FileReport, options: &Lint) -> Option<String> {
     fixed(report.document.as_ref()?, &report.checked.findings, options.unsafe_fixes)
 }
 
-fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
+fn fix_files(reports: &[FileReport], options: &Lint) -> Result<usize, Failure> {
     let mut changed = 0;
     for report in reports {
-        if let Some(text) = mended(report, options) {
+        if let Some(text) = fixed_text(report, options) {
             whole_file::write(&report.path, text.as_bytes()).map_err(|error| {
                 Failure::new(format!("{}: the fixed file could not be written: {error}", report.path.display()))
             })?;
@@ -135,18 +135,18 @@ fn mend(reports: &[Report], options: &Lint) -> Result<usize, Failure> {
     Ok(changed)
 }
 
-/// `--fix` of standard input prints the mended text; what is left to mend by hand is told on standard error.
-fn mend_input(report: &Report, options: &Lint) -> Result<Verdict, Failure> {
+/// `--fix` of standard input prints the fixed text; remaining findings go to standard error.
+fn fix_input(report: &FileReport, options: &Lint) -> Result<Verdict, Failure> {
     let Some(document) = &report.document else {
-        return tell_errors(std::slice::from_ref(report)).map(|()| Verdict::Good);
+        return report_errors(std::slice::from_ref(report)).map(|()| Verdict::Good);
     };
-    let text = mended(report, options).unwrap_or_else(|| document.original());
+    let text = fixed_text(report, options).unwrap_or_else(|| document.original());
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
         .map_err(|error| Failure::new(format!("standard output: {error}")))?;
     let left = [check_bytes(text.into_bytes(), options)?];
-    tell_errors(&left)?;
+    report_errors(&left)?;
     if left[0].checked.findings.is_empty() {
         return Ok(Verdict::Good);
     }
@@ -154,10 +154,10 @@ fn mend_input(report: &Report, options: &Lint) -> Result<Verdict, Failure> {
     Ok(Verdict::Bad)
 }
 
-fn diff(reports: &[Report], options: &Lint) -> Result<Verdict, Failure> {
+fn diff(reports: &[FileReport], options: &Lint) -> Result<Verdict, Failure> {
     let mut all = String::new();
     for report in reports {
-        if let (Some(new), Some(document)) = (mended(report, options), &report.document) {
+        if let (Some(new), Some(document)) = (fixed_text(report, options), &report.document) {
             all += &report::diff(&report.path.display().to_string(), &document.original(), &new);
         }
     }

@@ -1,5 +1,7 @@
-//! What differs between operating systems: signals, the terminal, files' identities, folders, and ending a process. Each
+//! What differs between operating systems: signals, the terminal, file identity, folders, and ending a process. Each
 //! system's file has the same names in it.
+
+mod control;
 
 #[cfg(unix)]
 mod unix;
@@ -13,31 +15,9 @@ use windows as system;
 
 mod held_process;
 
-pub use held_process::{HeldProcess, Order};
+pub use control::{ControlSignal, WatchedSignals};
+pub use held_process::{HeldProcess, KillSignal};
 pub use system::{
     CAN_PAUSE, CONFIG_VARIABLES, PYTHON, config_folder, error_columns, is_dumb, is_in_background, is_same_file,
     output_size, pause, watch,
 };
-
-/// What somebody asks of this program from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(windows, allow(dead_code, reason = "nobody can ask a program of Windows to pause"))]
-pub enum Asked {
-    /// To stop until the shell goes on.
-    Pause,
-    /// To go on.
-    Resume,
-    /// To end.
-    End,
-}
-
-/// What of it is told; the rest is done as ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
-    /// Ends.
-    Ends,
-    /// Ends and pauses.
-    Pauses,
-    /// All of it.
-    All,
-}

@@ -12,32 +12,35 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::{Asked, Watched};
+use super::control::{ControlSignal, WatchedSignals};
 
-/// Whether a program can be stopped for a while from its terminal.
+/// Whether a program can be suspended from its terminal.
 pub const CAN_PAUSE: bool = true;
-/// What Python is called.
+/// The command that runs Python.
 pub const PYTHON: &str = "python3";
-/// The variables that name a folder for settings.
+/// The missing variables when there is no folder for settings, for error messages.
 pub const CONFIG_VARIABLES: &str = "neither XDG_CONFIG_HOME nor HOME";
 
-/// From here on Ctrl-C, Ctrl-\, TERM and HUP, and what else is watched, do not end or stop the program; `tell` hears of
-/// them until it returns `false`.
-pub fn watch(watched: Watched, mut tell: impl FnMut(Asked) -> bool + Send + 'static) -> io::Result<()> {
+/// From now on INT, QUIT, TERM, HUP and the other watched signals do not end or suspend the program; instead `notify` is
+/// called, until it returns `false`.
+pub fn watch(
+    watched: WatchedSignals,
+    mut notify: impl FnMut(ControlSignal) -> bool + Send + 'static,
+) -> io::Result<()> {
     let more: &[i32] = match watched {
-        Watched::Ends => &[],
-        Watched::Pauses => &[SIGTSTP],
-        Watched::All => &[SIGTSTP, SIGCONT],
+        WatchedSignals::Ends => &[],
+        WatchedSignals::Pauses => &[SIGTSTP],
+        WatchedSignals::All => &[SIGTSTP, SIGCONT],
     };
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT].iter().chain(more))?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            let asked = match signal {
-                SIGTSTP => Asked::Pause,
-                SIGCONT => Asked::Resume,
-                _ => Asked::End,
+            let signal = match signal {
+                SIGTSTP => ControlSignal::Pause,
+                SIGCONT => ControlSignal::Resume,
+                _ => ControlSignal::End,
             };
-            if !tell(asked) {
+            if !notify(signal) {
                 return;
             }
         }
@@ -45,40 +48,40 @@ pub fn watch(watched: Watched, mut tell: impl FnMut(Asked) -> bool + Send + 'sta
     Ok(())
 }
 
-/// Stops this program until the shell goes on with it.
+/// Suspends this program until the shell continues it.
 pub fn pause() -> io::Result<()> {
     Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
-/// Whether the terminal takes no escape sequences: TERM is `dumb`, empty or not set.
+/// Whether the terminal does not support escape sequences: TERM is `dumb`, empty or not set.
 pub fn is_dumb() -> bool {
     env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
-/// Columns and lines of standard output, where it is a terminal that tells.
+/// Columns and lines of standard output, if it is a terminal that reports them.
 pub fn output_size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Columns of standard error, where it is a terminal that tells.
+/// Columns of standard error, if it is a terminal that reports them.
 pub fn error_columns() -> Option<usize> {
     tcgetwinsize(io::stderr()).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
-/// Whether the terminal belongs to other processes now: it then stops whoever changes its settings.
+/// Whether another process group has the terminal's foreground: changing its settings would suspend this one.
 pub fn is_in_background() -> bool {
-    // A terminal that is not this session's stops nobody.
+    // The terminal of another session does not suspend anyone.
     tcgetpgrp(io::stdout()).is_ok_and(|foreground| foreground != getpgrp())
 }
 
-/// Whether two paths are one file. Nothing is opened: a pipe may be among them.
+/// Whether two paths are the same file. They are not opened, because one may be a pipe.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
-    place(one).is_some() && place(one) == place(other)
+    let identity = |path: &Path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// Where a user's settings are kept.
+/// The folder of the user's settings.
 pub fn config_folder() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")))

@@ -7,31 +7,34 @@ use std::path::{Path, PathBuf};
 use ratatui::crossterm::ansi_support::supports_ansi;
 use ratatui::crossterm::terminal;
 
-use super::{Asked, Watched};
+use super::control::{ControlSignal, WatchedSignals};
 
-/// Whether a program can be stopped for a while from its terminal.
+/// Whether a program can be suspended from its terminal.
 pub const CAN_PAUSE: bool = false;
-/// What Python is called.
+/// The command that runs Python.
 pub const PYTHON: &str = "python";
-/// The variables that name a folder for settings.
+/// The missing variables when there is no folder for settings, for error messages.
 pub const CONFIG_VARIABLES: &str = "neither XDG_CONFIG_HOME nor APPDATA";
 
-/// From here on Ctrl-C, Ctrl-Break and the closing of the console do not end the program at once; `tell` hears of them.
-/// There are no others.
-pub fn watch(_watched: Watched, mut tell: impl FnMut(Asked) -> bool + Send + 'static) -> io::Result<()> {
+/// From now on Ctrl-C, Ctrl-Break and the closing of the console do not end the program at once; instead `notify` is called.
+/// Windows has no other signals.
+pub fn watch(
+    _watched: WatchedSignals,
+    mut notify: impl FnMut(ControlSignal) -> bool + Send + 'static,
+) -> io::Result<()> {
     let handler = move || {
         // Whoever does not listen any more is ending already.
-        tell(Asked::End);
+        notify(ControlSignal::End);
     };
     ctrlc::set_handler(handler).map_err(io::Error::other)
 }
 
-/// Windows stops no program for a while.
+/// Windows cannot suspend a program.
 pub fn pause() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the console takes no escape sequences: before Windows 10, or where TERM says so. It is asked to take them.
+/// Whether the console does not support escape sequences: before Windows 10, or if TERM says so. Enables them.
 pub fn is_dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb") || !supports_ansi()
 }
@@ -47,17 +50,17 @@ pub fn error_columns() -> Option<usize> {
     output_size().map(|(columns, _)| columns)
 }
 
-/// A console belongs to all who write to it.
+/// A console has no foreground process.
 pub fn is_in_background() -> bool {
     false
 }
 
-/// Whether two paths are one file.
+/// Whether two paths are the same file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     same_file::is_same_file(one, other).unwrap_or(false)
 }
 
-/// Where a user's settings are kept.
+/// The folder of the user's settings.
 pub fn config_folder() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     folder("XDG_CONFIG_HOME").or_else(|| folder("APPDATA"))

@@ -1,12 +1,13 @@
-//! Which variables of a function go into a backward pass: whatever they were computed by, they carry a graph.
+//! The variables of a function that go into a backward pass: they carry a graph, whatever computed them.
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, Stmt};
 use rustc_hash::FxHashSet as HashSet;
 
-use super::names::{is_loss, place};
+use super::names::{access_path, is_loss};
 
-/// The places that reach `backward()` by name and arithmetic alone. What a training step of a framework returns counts.
+/// The access paths that reach `backward()` through names and arithmetic alone. With `returns_loss`, what the function
+/// returns counts too: a framework calls `backward()` on it.
 pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
     let mut collector = Collector { names: HashSet::default(), assignments: Vec::new(), returns_loss };
     collector.visit_body(body);
@@ -15,7 +16,7 @@ pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
         let before = names.len();
         for (target, value) in &assignments {
             if names.contains(target) {
-                // A reward or a weight in the sum is no loss.
+                // A reward or a weight in the sum is not a loss.
                 let mut parts = HashSet::default();
                 operands(value, &mut parts);
                 names.extend(parts.into_iter().filter(|part| is_loss(part)));
@@ -39,20 +40,20 @@ impl<'a> Visitor<'a> for Collector<'a> {
         match statement {
             Stmt::Assign(assign) => {
                 for target in &assign.targets {
-                    if let Some(target) = place(target) {
+                    if let Some(target) = access_path(target) {
                         self.assignments.push((target, &assign.value));
                     }
                 }
             }
             Stmt::AugAssign(assign) => {
-                if let Some(target) = place(&assign.target) {
+                if let Some(target) = access_path(&assign.target) {
                     self.assignments.push((target, &assign.value));
                 }
             }
             Stmt::With(with) => {
                 for item in &with.items {
                     if let (Expr::Call(call), Some(target)) = (&item.context_expr, &item.optional_vars)
-                        && let (Some(target), Some(first)) = (place(target), call.arguments.args.first())
+                        && let (Some(target), Some(first)) = (access_path(target), call.arguments.args.first())
                     {
                         self.assignments.push((target, first));
                     }
@@ -104,10 +105,10 @@ impl<'a> Visitor<'a> for Collector<'a> {
     }
 }
 
-/// The places an expression adds up, multiplies or scales.
+/// The access paths that an expression adds up, multiplies or scales.
 fn operands(expression: &Expr, names: &mut HashSet<String>) {
     match expression {
-        Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) => names.extend(place(expression)),
+        Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_) => names.extend(access_path(expression)),
         Expr::BinOp(operation) => {
             operands(&operation.left, names);
             operands(&operation.right, names);

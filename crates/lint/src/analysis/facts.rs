@@ -1,47 +1,48 @@
-//! What happens in a program, in the order in which it happens: the events that rules look at, and where they stand.
+//! The events of a program in execution order, and the scopes they are in. Rules read these.
 
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
+use super::device::Device;
 use super::index::{FunctionId, Index};
 use super::names::Role;
-use super::value::{Device, Tensor, TraceRef, Value};
+use super::value::{ProvenanceRef, Tensor, Value};
 
-/// Number of a scope.
+/// Index of a scope.
 pub type ScopeId = usize;
-/// Number of a loop.
+/// Index of a loop.
 pub type LoopId = usize;
 
-/// Whether autograd records.
+/// Whether autograd records a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gradients {
-    /// It does.
+    /// Grad mode is on.
     On,
-    /// It does not.
+    /// Grad mode is off.
     Off,
-    /// It depends on what the program does not show.
+    /// The file does not show it.
     Unknown,
 }
 
-/// A part of the program that is gone through inside another.
+/// A part of the program that runs inside another.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// What it is in.
+    /// The scope around it.
     pub parent: Option<ScopeId>,
-    /// What it is.
+    /// Its kind.
     pub kind: ScopeKind<'a>,
 }
 
-/// Kinds of scopes.
+/// The kind of a scope.
 #[derive(Clone, Copy, Debug)]
 pub enum ScopeKind<'a> {
-    /// The module, or a function that nobody in the file calls.
+    /// The module, or a function that is not called in the file.
     Root(Option<FunctionId>),
-    /// A function of the file, called.
+    /// A call of a function of the file.
     Call(FunctionId),
     /// A loop.
     Loop(LoopId),
-    /// An arm of an `if`, with the test that leads there; none for `else`.
+    /// An arm of an `if`, with its test; `else` has none.
     Branch(Option<&'a Expr>, TextRange),
     /// The handler of an exception.
     Handler,
@@ -49,14 +50,14 @@ pub enum ScopeKind<'a> {
     Accumulate,
 }
 
-/// What a loop goes through.
+/// What a loop iterates over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Iterates {
     /// Batches.
     Batches(Role),
     /// Epochs, or a number of steps.
     Count,
-    /// Folds, seeds, runs: each a training of its own.
+    /// Folds, seeds, runs: each is a training of its own.
     Runs,
     /// Anything else.
     Other,
@@ -65,105 +66,105 @@ pub enum Iterates {
 /// A loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop<'a> {
-    /// What it goes through.
+    /// What it iterates over.
     pub iterates: Iterates,
-    /// The statement; a framework's own loop has none.
+    /// The statement; a framework's loop around a hook has none.
     pub statement: Option<&'a Stmt>,
-    /// The scope it stands in.
+    /// The scope around it.
     pub parent: ScopeId,
     /// Its own scope.
     pub scope: ScopeId,
 }
 
-/// How something is kept.
+/// How a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
     /// `list.append(value)` and the like.
     Append,
     /// `total += value`, `total = total + value`.
     Add,
-    /// `table[key] = value` under ever new keys.
+    /// `table[key] = value` with a new key each time.
     Store,
     /// `all = torch.cat([all, value])`.
     Concatenate,
 }
 
-/// What happened.
+/// What happens at an event.
 #[derive(Clone, Debug)]
-pub enum Kind<'a> {
-    /// A network was called.
-    Forward { module: String, arguments: TraceRef, is_frozen: bool },
+pub enum EventKind<'a> {
+    /// A model is called.
+    Forward { module: String, arguments: ProvenanceRef, is_frozen: bool },
     /// A backward pass.
     Backward { loss: Value, text: Option<String>, retain: bool, create: bool, is_scaled_by_framework: bool },
     /// `torch.autograd.grad`.
-    Grad { inputs: TraceRef, retain: bool, create: bool },
-    /// An input asks for its gradient.
+    Grad { inputs: ProvenanceRef, retain: bool, create: bool },
+    /// An input requires a gradient.
     RequiresGrad,
-    /// An optimizer's step; an engine that zeroes by itself says so.
+    /// An optimizer's step; an engine also zeroes gradients by itself.
     Step { optimizer: String, is_engine: bool },
-    /// Gradients are let go or zeroed.
+    /// Gradients are freed or zeroed.
     ZeroGrad { owner: String, keeps_memory: bool },
-    /// A loss that goes into a backward pass is made.
+    /// A loss that goes into a backward pass is computed.
     LossMade { name: String },
-    /// Something is kept.
+    /// A container keeps a value.
     Keep { container: String, defined: Option<ScopeId>, value: Value, expression: &'a Expr, how: Keeping },
-    /// A network is set to evaluation (true) or training.
+    /// A model is set to evaluation or training mode.
     Mode { module: String, is_evaluation: bool },
     /// `torch.cuda.empty_cache()`.
     EmptyCache,
     /// `torch.load`.
     Load { call: &'a ExprCall, onto: Device, has_location: bool },
-    /// A checkpoint loaded there goes into a network or an optimizer.
+    /// A checkpoint, loaded at the offset `from`, goes into a model or an optimizer.
     LoadState { from: u32, into: Option<String> },
-    /// A `DataLoader` is built under a name.
+    /// A `DataLoader` is built.
     LoaderBuilt { call: &'a ExprCall, role: Role },
-    /// A tensor goes to the GPU.
+    /// A tensor is moved to the GPU.
     Move { call: &'a ExprCall, tensor: Tensor, source: &'a Expr },
-    /// A variable is let go.
+    /// A variable is deleted or emptied.
     Delete { name: String },
 }
 
-/// Something that happened, and where.
+/// Something that happens, and where.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
-    /// What.
-    pub kind: Kind<'a>,
-    /// Where it is written.
+    /// What happens.
+    pub kind: EventKind<'a>,
+    /// Its expression.
     pub range: TextRange,
-    /// The statement it is written in.
+    /// The statement around that.
     pub statement: TextRange,
-    /// The scope it stands in.
+    /// The scope it is in.
     pub scope: ScopeId,
-    /// Whether autograd records there.
+    /// The grad mode there.
     pub gradients: Gradients,
 }
 
-/// What was found out about a file.
+/// All that the analysis found out about a file.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct FileFacts<'a> {
     /// What the file declares.
     pub index: Index<'a>,
-    /// The text.
+    /// Its text.
     pub source: &'a str,
-    /// The statements of the file.
+    /// Its statements.
     pub body: &'a [Stmt],
     /// All scopes.
     pub scopes: Vec<Scope<'a>>,
     /// All loops.
     pub loops: Vec<Loop<'a>>,
-    /// What happens, one list for each part of the program that runs by itself.
+    /// The events: one list for the module and one for each function that is not called in the file.
     pub roots: Vec<Vec<Event<'a>>>,
-    /// What was kept and went into a backward pass later.
+    /// Offsets of statements whose kept value goes into a later backward pass.
     pub consumed: Vec<u32>,
 }
 
-impl<'a> Facts<'a> {
-    /// The scopes around, from the inside out.
+impl<'a> FileFacts<'a> {
+    /// The scope itself and those around it, from the inside out.
     pub fn scopes_around(&self, scope: ScopeId) -> impl Iterator<Item = ScopeId> + '_ {
         std::iter::successors(Some(scope), |scope| self.scopes[*scope].parent)
     }
 
-    /// The loops around, from the inside out.
+    /// The loops around a scope, from the inside out.
     pub fn loops_around(&self, scope: ScopeId) -> impl Iterator<Item = LoopId> + '_ {
         self.scopes_around(scope).filter_map(|scope| match self.scopes[scope].kind {
             ScopeKind::Loop(number) => Some(number),
@@ -176,7 +177,7 @@ impl<'a> Facts<'a> {
         self.loops_around(scope).any(|around| around == number)
     }
 
-    /// The function something stands in; none at the module's level.
+    /// The function a scope is in; `None` at module level.
     pub fn function(&self, scope: ScopeId) -> Option<FunctionId> {
         self.scopes_around(scope).find_map(|scope| match self.scopes[scope].kind {
             ScopeKind::Root(function) => Some(function),
@@ -185,14 +186,14 @@ impl<'a> Facts<'a> {
         })?
     }
 
-    /// The scope of the function call something stands in.
+    /// The scope of the function call around a scope.
     pub fn function_scope(&self, scope: ScopeId) -> ScopeId {
         self.scopes_around(scope)
             .find(|scope| matches!(self.scopes[*scope].kind, ScopeKind::Root(_) | ScopeKind::Call(_)))
             .unwrap_or(scope)
     }
 
-    /// The tests under which something happens, from the inside out, up to the loop.
+    /// The `if` arms around a scope, from the inside out, up to the loop.
     pub fn branches(&self, scope: ScopeId, up_to: Option<LoopId>) -> Vec<(Option<&'a Expr>, TextRange)> {
         let mut branches = Vec::new();
         for around in self.scopes_around(scope) {
@@ -205,28 +206,27 @@ impl<'a> Facts<'a> {
         branches
     }
 
-    /// Whether it happens where memory has run out.
+    /// Whether the scope is inside an exception handler.
     pub fn is_in_handler(&self, scope: ScopeId) -> bool {
         self.scopes_around(scope).any(|scope| matches!(self.scopes[scope].kind, ScopeKind::Handler))
     }
 
-    /// The text of a part of the source.
+    /// The source text of a node.
     pub fn text(&self, node: &impl Ranged) -> &'a str {
         &self.source[node.range()]
     }
 
-    /// Whether the loop has a backward pass or an optimizer's step in it, or a framework does that for it.
+    /// Whether the loop has a backward pass or an optimizer step in it, or a framework's training loop.
     pub fn trains(&self, events: &[Event<'a>], number: LoopId) -> bool {
         if self.loops[number].statement.is_none() && self.loops[number].iterates == Iterates::Batches(Role::Train) {
             return true;
         }
         events.iter().any(|event| {
-            matches!(event.kind, Kind::Backward { .. } | Kind::Step { .. }) && self.is_in(event.scope, number)
+            matches!(event.kind, EventKind::Backward { .. } | EventKind::Step { .. }) && self.is_in(event.scope, number)
         })
     }
 
-    /// The innermost loop that trains around `scope` and does so batch by batch: a backward pass stands in it and in no
-    /// other loop within it.
+    /// The innermost training loop over batches around `scope`: a backward pass or a step is directly in it.
     pub fn batch_loop(&self, events: &[Event<'a>], scope: ScopeId) -> Option<LoopId> {
         let around: Vec<LoopId> = self.loops_around(scope).collect();
         around.into_iter().find(|number| {
@@ -234,7 +234,7 @@ impl<'a> Facts<'a> {
                 && self.loops[*number].iterates == Iterates::Batches(Role::Train);
             is_hook
                 || events.iter().any(|event| {
-                    matches!(event.kind, Kind::Backward { .. } | Kind::Step { .. })
+                    matches!(event.kind, EventKind::Backward { .. } | EventKind::Step { .. })
                         && self.loops_around(event.scope).next() == Some(*number)
                 })
         })

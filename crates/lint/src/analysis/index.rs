@@ -1,16 +1,16 @@
-//! What a file declares: imports, functions, classes, constants; found once, before anything is followed.
+//! What a file declares: imports, functions, classes, constants. Collected once, before interpretation.
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Decorator, Expr, Number, Operator, Parameters, Stmt};
 use ruff_text_size::TextRange;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
+use super::device::Device;
 use super::names;
-use super::value::Device;
 
-/// Number of a function in its file.
+/// Index of a function in its file.
 pub type FunctionId = usize;
-/// Number of a class in its file.
+/// Index of a class in its file.
 pub type ClassId = usize;
 
 /// A function or method.
@@ -24,15 +24,15 @@ pub struct Function<'a> {
     pub parent: Option<FunctionId>,
     /// Its parameters.
     pub parameters: &'a Parameters,
-    /// What is written above it.
+    /// Its decorators.
     pub decorators: &'a [Decorator],
     /// Its body.
     pub body: &'a [Stmt],
-    /// Where it is.
+    /// Its source range.
     pub range: TextRange,
 }
 
-/// What kind of class it is, by its bases.
+/// The kind of a class, by its bases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassKind {
     /// `torch.nn.Module`.
@@ -56,7 +56,7 @@ pub struct Class<'a> {
     pub name: &'a str,
     /// Its bases by their full names.
     pub bases: Vec<String>,
-    /// What kind it is.
+    /// Its kind.
     pub kind: ClassKind,
     /// Its methods.
     pub methods: HashMap<&'a str, FunctionId>,
@@ -65,33 +65,33 @@ pub struct Class<'a> {
 /// All that a file declares.
 #[derive(Debug, Default)]
 pub struct Index<'a> {
-    /// Local names of libraries and their parts.
+    /// Full names of imported modules and objects, by local name.
     pub imports: HashMap<String, String>,
     /// Functions and methods, in the order of the source.
     pub functions: Vec<Function<'a>>,
-    /// Functions that are no methods, by name.
+    /// Functions outside classes, by name.
     pub by_name: HashMap<&'a str, Vec<FunctionId>>,
     /// Classes.
     pub classes: Vec<Class<'a>>,
     /// Classes by name.
     pub class_by_name: HashMap<&'a str, ClassId>,
-    /// Names and attributes that are given one number and no other.
+    /// Names and attributes that are only ever assigned one number.
     pub constants: HashMap<String, f64>,
     /// Last names of everything that is called.
     pub called: HashSet<&'a str>,
-    /// Places on which a method is called, by method.
+    /// Access paths on which a method is called, by method.
     pub methods_called: HashMap<&'a str, HashSet<String>>,
     /// Attributes read in functions that run a backward pass.
     pub read_where_backward: HashSet<String>,
-    /// Whether anything says that a GPU is used.
+    /// Whether the file mentions a GPU.
     pub has_gpu: bool,
-    /// Where a loader's batches are, unless more is known of it.
+    /// The device of a loader's batches, unless more is known.
     pub batches: Device,
     /// Whether the file uses PyTorch at all.
     pub has_torch: bool,
     /// Whether anything in the file can train, evaluate or load.
     pub is_worth_following: bool,
-    /// Whether the file works on graphs, whose data are needed on the GPU as a whole.
+    /// Whether the file uses graph neural networks, which need all data on the GPU.
     pub has_graphs: bool,
 }
 
@@ -113,7 +113,7 @@ const FRAMEWORKS: [&str; 14] = [
 ];
 
 impl<'a> Index<'a> {
-    /// Reads what `body` declares.
+    /// Collects what `body` declares.
     pub fn new(body: &'a [Stmt], source: &str) -> Index<'a> {
         let mut collector = Collector {
             index: Index::default(),
@@ -136,7 +136,7 @@ impl<'a> Index<'a> {
             || source.contains("device=device")
             || source.contains(".device)")
             || source.contains("ccelerator");
-        // A loader gives batches in main memory, unless something has been put around it.
+        // A loader yields batches in main memory, unless something is wrapped around it.
         let is_wrapped = ["ccelerator", "abric", "refetch", "device_loader"];
         if !is_wrapped.into_iter().any(|word| source.contains(word)) {
             index.batches = Device::Cpu;
@@ -148,8 +148,8 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// Without a backward pass, a step, an evaluation, a checkpoint, a loader or a set of data no rule that follows the
-    /// program has anything to say.
+    /// Without a backward pass, a step, an evaluation, a checkpoint, a loader or a data set no rule that needs
+    /// interpretation can find anything.
     fn is_worth_following(&self, identifiers: &HashSet<&str>) -> bool {
         const CALLS: [&str; 8] =
             ["backward", "manual_backward", "step", "zero_grad", "load_state_dict", "eval", "train", "grad"];
@@ -373,19 +373,19 @@ impl<'a> Visitor<'a> for Collector<'a> {
             }
             Stmt::Assign(assign) => {
                 for target in &assign.targets {
-                    if let Some(place) = names::place(target) {
-                        self.number(place, number(&assign.value));
+                    if let Some(path) = names::access_path(target) {
+                        self.number(path, number(&assign.value));
                     }
                 }
             }
             Stmt::AnnAssign(assign) => {
-                if let (Some(place), Some(value)) = (names::place(&assign.target), &assign.value) {
-                    self.number(place, number(value));
+                if let (Some(path), Some(value)) = (names::access_path(&assign.target), &assign.value) {
+                    self.number(path, number(value));
                 }
             }
             Stmt::AugAssign(assign) => {
-                if let Some(place) = names::place(&assign.target) {
-                    self.number(place, None);
+                if let Some(path) = names::access_path(&assign.target) {
+                    self.number(path, None);
                 }
             }
             _ => {}
@@ -399,8 +399,8 @@ impl<'a> Visitor<'a> for Collector<'a> {
                 if let Expr::Attribute(attribute) = &*call.func {
                     let method = attribute.attr.as_str();
                     self.index.called.insert(method);
-                    if let Some(place) = names::place(&attribute.value) {
-                        self.index.methods_called.entry(method).or_default().insert(place);
+                    if let Some(path) = names::access_path(&attribute.value) {
+                        self.index.methods_called.entry(method).or_default().insert(path);
                     }
                     if method == "add_argument" {
                         self.argument_default(&call.arguments);
@@ -410,7 +410,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     {
                         *has_backward = true;
                     }
-                    // Putting in, emptying and counting is no reading.
+                    // Adding to a container or emptying it does not read it.
                     if matches!(method, "append" | "extend" | "clear" | "add" | "insert") {
                         for argument in call.arguments.args.iter() {
                             self.visit_expr(argument);
@@ -420,7 +420,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                         }
                         return;
                     }
-                    // A buffer that is sampled from gives a graph twice, which no backward pass survives.
+                    // A replay buffer may yield the same graph twice, which backward() would reject: so it holds none.
                     if matches!(method, "sample" | "choices" | "choice") && self.is_module(&attribute.value) {
                         self.visit_expr(&attribute.value);
                         for argument in call.arguments.args.iter().filter(|argument| !argument.is_attribute_expr()) {

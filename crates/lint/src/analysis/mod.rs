@@ -1,11 +1,13 @@
-//! Follows a program through its functions and loops and writes down what happens to its tensors.
+//! Abstract interpretation of a program: what happens to its tensors, as a list of events.
 
 pub mod backward_names;
+pub mod device;
 pub mod facts;
 pub mod index;
 mod interpreter;
 pub mod names;
 pub mod value;
+pub mod walk;
 
-pub use facts::Facts;
+pub use facts::FileFacts;
 pub use interpreter::analyse;

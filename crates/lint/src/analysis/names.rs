@@ -1,4 +1,4 @@
-//! What names say: the text of a place in the program, and what programmers call losses, models, loaders.
+//! Names: access paths, and what programmers call losses, models and loaders.
 
 use ruff_python_ast::{Expr, Number, UnaryOp};
 
@@ -16,12 +16,12 @@ pub fn dotted(expression: &Expr) -> Option<String> {
     }
 }
 
-/// The text by which a variable is known: names, attributes, and subscripts by literals or names.
-pub fn place(expression: &Expr) -> Option<String> {
+/// The access path of a variable: names, attributes, and subscripts by literals or names, such as `self.losses['total']`.
+pub fn access_path(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Name(name) => Some(name.id.to_string()),
-        Expr::Attribute(attribute) => Some(format!("{}.{}", place(&attribute.value)?, attribute.attr)),
-        Expr::Subscript(subscript) => Some(format!("{}[{}]", place(&subscript.value)?, index(&subscript.slice))),
+        Expr::Attribute(attribute) => Some(format!("{}.{}", access_path(&attribute.value)?, attribute.attr)),
+        Expr::Subscript(subscript) => Some(format!("{}[{}]", access_path(&subscript.value)?, index(&subscript.slice))),
         _ => None,
     }
 }
@@ -39,10 +39,10 @@ fn index(expression: &Expr) -> String {
     }
 }
 
-/// The last word of a place: the attribute, or the name itself.
-pub fn last(place: &str) -> &str {
-    let place = place.split('[').next().unwrap_or(place);
-    place.rsplit('.').next().unwrap_or(place)
+/// The last name of an access path, without subscripts.
+pub fn last(path: &str) -> &str {
+    let path = path.split('[').next().unwrap_or(path);
+    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// The words of a name: `valLoader_2` has `val`, `loader` and `2`.
@@ -185,21 +185,21 @@ pub fn is_optimizer(name: &str) -> bool {
             || has_word(name, &["opt", "optim", "sgd", "adam", "adamw"]))
 }
 
-/// What a set of data is for.
+/// What data is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Training.
     Train,
     /// Validation, test, prediction.
     Evaluation,
-    /// Not said.
+    /// The name does not say.
     Unknown,
 }
 
-/// Words of the names of whole sets of data.
+/// Words in the names of whole data sets.
 pub const SETS: [&str; 8] = ["train", "test", "val", "valid", "all", "full", "dataset", "whole"];
 
-/// What data of this name are for.
+/// What data of this name is used for.
 pub fn role(name: &str) -> Role {
     if has_word(
         name,
@@ -230,7 +230,7 @@ pub fn role(name: &str) -> Role {
     }
 }
 
-/// Whether a variable of this name is gone through batch by batch.
+/// Whether a variable of this name yields batches.
 pub fn is_loader(name: &str) -> bool {
     let name = last(name);
     let lower = name.to_lowercase();
@@ -315,7 +315,7 @@ pub fn is_evaluation(name: &str) -> bool {
         || name.ends_with("extract_features")
 }
 
-/// Whether a name says cross-validation folds or separate runs.
+/// Whether a name means cross-validation folds or separate runs.
 pub fn is_fold(name: &str) -> bool {
     has_word(
         name,
@@ -346,16 +346,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_falls_apart_into_words() {
+    fn a_name_splits_into_words() {
         assert_eq!(words("valLoader_2"), ["val", "loader", "2"]);
         assert_eq!(words("self.train_dl"), ["self", "train", "dl"]);
     }
 
     #[test]
-    fn names_tell_losses_models_and_roles() {
-        assert!(
-            is_loss("self.running_loss") && is_loss("losses['total']") && !is_loss("glossary_size_x"[..3].as_ref())
-        );
+    fn losses_models_optimizers_and_roles_are_recognised_by_name() {
+        assert!(is_loss("self.running_loss") && is_loss("losses['total']") && !is_loss("accuracy"));
         assert!(is_model("self.model") && is_model("netG") && !is_model("model_name"));
         assert!(is_optimizer("opt_g") && !is_optimizer("scheduler") && !is_optimizer("options"));
         assert_eq!(role("val_loader"), Role::Evaluation);

@@ -1,74 +1,52 @@
-//! What an expression may be, as far as the program shows.
+//! Abstract values: what an expression may be, as far as the program shows.
 
 use std::rc::Rc;
 
+use super::device::Device;
 use super::index::{ClassId, FunctionId};
 use super::names::Role;
 
-/// Yes, no, or not to be seen.
+/// Yes, no, or not shown by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// Certainly.
+pub enum Certainty {
+    /// In every run.
     Yes,
-    /// Certainly not.
+    /// In no run.
     No,
     /// The program does not show it.
     Unknown,
 }
 
-impl Known {
-    /// What two parts make together: one yes is enough.
-    pub fn any(self, other: Known) -> Known {
+impl Certainty {
+    /// Of a combination of two parts: one yes is enough.
+    pub fn any(self, other: Certainty) -> Certainty {
         match (self, other) {
-            (Known::Yes, _) | (_, Known::Yes) => Known::Yes,
-            (Known::No, Known::No) => Known::No,
-            _ => Known::Unknown,
+            (Certainty::Yes, _) | (_, Certainty::Yes) => Certainty::Yes,
+            (Certainty::No, Certainty::No) => Certainty::No,
+            _ => Certainty::Unknown,
         }
     }
 
-    /// What is known when it is either of the two.
-    pub fn either(self, other: Known) -> Known {
-        if self == other { self } else { Known::Unknown }
+    /// Of a value that is one of two.
+    pub fn either(self, other: Certainty) -> Certainty {
+        if self == other { self } else { Certainty::Unknown }
     }
 }
 
-/// Where a tensor lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Device {
-    /// In main memory.
-    Cpu,
-    /// On a GPU.
-    Gpu,
-    /// The program does not show it.
-    #[default]
-    Unknown,
-}
-
-impl Device {
-    /// Where the result of an operation on both lives.
-    pub fn with(self, other: Device) -> Device {
-        match (self, other) {
-            (Device::Gpu, _) | (_, Device::Gpu) => Device::Gpu,
-            (Device::Cpu, Device::Cpu) => Device::Cpu,
-            _ => Device::Unknown,
-        }
-    }
-}
-
-/// What a value was made from: model calls and things kept, by the place in the source.
+/// What a value was computed from, by offsets in the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// Where the model was called.
+pub struct Provenance {
+    /// The model calls.
     pub forwards: Vec<u32>,
-    /// Where what went in was kept.
+    /// The statements that kept one of its inputs.
     pub keeps: Vec<u32>,
 }
 
-/// A shared trace; most values have none.
-pub type TraceRef = Option<Rc<Trace>>;
+/// A shared [`Provenance`]; most values have none.
+pub type ProvenanceRef = Option<Rc<Provenance>>;
 
-/// Both traces together.
-pub fn merge(first: &TraceRef, second: &TraceRef) -> TraceRef {
+/// Merges two provenances.
+pub fn merge(first: &ProvenanceRef, second: &ProvenanceRef) -> ProvenanceRef {
     match (first, second) {
         (None, other) | (other, None) => other.clone(),
         (Some(one), Some(two)) if Rc::ptr_eq(one, two) => first.clone(),
@@ -93,55 +71,55 @@ pub fn merge(first: &TraceRef, second: &TraceRef) -> TraceRef {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     /// Whether it carries a graph.
-    pub graph: Known,
+    pub graph: Certainty,
     /// Whether it is a loss.
     pub is_loss: bool,
-    /// Where it lives.
+    /// Its device.
     pub device: Device,
-    /// Whether it holds a whole set of data.
+    /// Whether it holds a whole data set.
     pub is_whole: bool,
     /// Whether it is a batch as it was loaded.
     pub is_data: bool,
-    /// Whether it was divided on its way.
+    /// Whether it was divided, as for gradient accumulation.
     pub is_divided: bool,
-    /// What it was made from.
-    pub trace: TraceRef,
+    /// What it was computed from.
+    pub provenance: ProvenanceRef,
 }
 
 impl Tensor {
     /// A tensor without a graph.
     pub fn plain(device: Device) -> Tensor {
         Tensor {
-            graph: Known::No,
+            graph: Certainty::No,
             is_loss: false,
             device,
             is_whole: false,
             is_data: false,
             is_divided: false,
-            trace: None,
+            provenance: None,
         }
     }
 
-    /// The same without its graph.
+    /// As after `.detach()`.
     pub fn detached(&self) -> Tensor {
-        Tensor { graph: Known::No, trace: None, ..self.clone() }
+        Tensor { graph: Certainty::No, provenance: None, ..self.clone() }
     }
 
-    /// The same somewhere else.
+    /// As after `.to(device)`.
     pub fn on(&self, device: Device) -> Tensor {
         Tensor { device, ..self.clone() }
     }
 
-    /// What an operation on both gives.
+    /// The result of an operation on both.
     pub fn with(&self, other: &Tensor) -> Tensor {
         Tensor {
             graph: self.graph.any(other.graph),
-            is_loss: self.is_loss && self.graph != Known::No || other.is_loss && other.graph != Known::No,
+            is_loss: self.is_loss && self.graph != Certainty::No || other.is_loss && other.graph != Certainty::No,
             device: self.device.with(other.device),
             is_whole: false,
             is_data: false,
             is_divided: self.is_divided || other.is_divided,
-            trace: merge(&self.trace, &other.trace),
+            provenance: merge(&self.provenance, &other.provenance),
         }
     }
 }
@@ -149,18 +127,18 @@ impl Tensor {
 /// A source of batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loader {
-    /// What for.
+    /// What its data is for.
     pub role: Role,
-    /// Where its batches are.
+    /// The device of its batches.
     pub device: Device,
 }
 
-/// What an expression may be.
+/// An abstract value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Anything; with what it was made from.
-    Unknown(TraceRef),
-    /// A Python number, text or other small thing without memory on a GPU.
+    /// Anything.
+    Unknown(ProvenanceRef),
+    /// A Python number, string or another object without GPU memory.
     Plain,
     /// A known truth value.
     Bool(bool),
@@ -172,17 +150,17 @@ pub enum Value {
     Tensor(Tensor),
     /// What a model returned, or a batch: a tensor or a structure of tensors.
     Structure(Tensor),
-    /// A list, set, dict or generator by what it holds; a bounded one lets go by itself.
+    /// A list, set, dict or generator with its item, and whether it drops old items by itself.
     List(Rc<Value>, bool),
     /// A tuple.
     Tuple(Rc<Vec<Value>>),
-    /// A network, by the place it is known by.
+    /// A model, by its access path.
     Module(Rc<str>),
     /// A loss function.
     Criterion,
-    /// An optimizer, by the place it is known by.
+    /// An optimizer, by its access path.
     Optimizer(Rc<str>),
-    /// A learning-rate schedule.
+    /// A learning-rate scheduler.
     Scheduler,
     /// A gradient scaler.
     Scaler,
@@ -192,15 +170,15 @@ pub enum Value {
     Loader(Loader),
     /// A data set.
     Dataset(Role),
-    /// A probability distribution by its parameters.
+    /// A probability distribution, by its parameters.
     Distribution(Tensor),
-    /// A checkpoint loaded at this place in the source.
+    /// A checkpoint, by the offset of its `torch.load`.
     Checkpoint(u32),
     /// A function of the file.
     Function(FunctionId),
     /// A class of the file.
     Class(ClassId),
-    /// An object of a class of the file.
+    /// An object of a class of the file, with its access path.
     Instance(ClassId, Rc<str>),
     /// Something of a library, by its full name.
     Library(Rc<str>),
@@ -210,7 +188,7 @@ impl Value {
     /// Nothing known.
     pub const UNKNOWN: Value = Value::Unknown(None);
 
-    /// The tensor in it, where it is one or made of some.
+    /// The tensor, or all tensors inside combined.
     pub fn tensor(&self) -> Option<Tensor> {
         match self {
             Value::Tensor(tensor) | Value::Structure(tensor) | Value::Distribution(tensor) => Some(tensor.clone()),
@@ -220,7 +198,7 @@ impl Value {
                 let first = tensors.next()?;
                 Some(tensors.fold(first, |all, tensor| {
                     let is_loss =
-                        all.is_loss && all.graph == Known::Yes || tensor.is_loss && tensor.graph == Known::Yes;
+                        all.is_loss && all.graph == Certainty::Yes || tensor.is_loss && tensor.graph == Certainty::Yes;
                     Tensor { is_loss, is_data: all.is_data && tensor.is_data, ..all.with(&tensor) }
                 }))
             }
@@ -228,18 +206,18 @@ impl Value {
         }
     }
 
-    /// What it was made from.
-    pub fn trace(&self) -> TraceRef {
+    /// What it was computed from.
+    pub fn provenance(&self) -> ProvenanceRef {
         match self {
-            Value::Unknown(trace) => trace.clone(),
-            Value::Tensor(tensor) | Value::Structure(tensor) | Value::Distribution(tensor) => tensor.trace.clone(),
-            Value::List(item, _) => item.trace(),
-            Value::Tuple(items) => items.iter().fold(None, |all, item| merge(&all, &item.trace())),
+            Value::Unknown(provenance) => provenance.clone(),
+            Value::Tensor(tensor) | Value::Structure(tensor) | Value::Distribution(tensor) => tensor.provenance.clone(),
+            Value::List(item, _) => item.provenance(),
+            Value::Tuple(items) => items.iter().fold(None, |all, item| merge(&all, &item.provenance())),
             _ => None,
         }
     }
 
-    /// What is known of a variable that is either of the two.
+    /// What is known of a variable that has one of two values.
     pub fn join(&self, other: &Value) -> Value {
         match (self, other) {
             (one, two) if one == two => one.clone(),
@@ -247,7 +225,7 @@ impl Value {
             (Value::Structure(one), Value::Structure(two))
             | (Value::Tensor(one), Value::Structure(two))
             | (Value::Structure(one), Value::Tensor(two)) => Value::Structure(join_tensors(one, two)),
-            // A number to begin with, a tensor after the first addition.
+            // An accumulator starts as a number and is a tensor after the first addition.
             (Value::Tensor(tensor), Value::Plain | Value::None)
             | (Value::Plain | Value::None, Value::Tensor(tensor)) => Value::Tensor(tensor.clone()),
             (Value::List(one, first), Value::List(two, second)) => {
@@ -268,7 +246,7 @@ impl Value {
             (Value::Module(one), Value::Module(_)) => Value::Module(one.clone()),
             (Value::Optimizer(one), Value::Optimizer(_)) => Value::Optimizer(one.clone()),
             (Value::Bool(_), Value::Bool(_)) => Value::Plain,
-            (one, two) => Value::Unknown(merge(&one.trace(), &two.trace())),
+            (one, two) => Value::Unknown(merge(&one.provenance(), &two.provenance())),
         }
     }
 }
@@ -281,6 +259,6 @@ fn join_tensors(one: &Tensor, two: &Tensor) -> Tensor {
         is_whole: one.is_whole && two.is_whole,
         is_data: one.is_data && two.is_data,
         is_divided: one.is_divided || two.is_divided,
-        trace: merge(&one.trace, &two.trace),
+        provenance: merge(&one.provenance, &two.provenance),
     }
 }

@@ -1,6 +1,6 @@
 //! What a rule consists of.
 
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::finding::Finding;
 
 /// A rule. Its file declares one as `RULE`.
@@ -14,5 +14,5 @@ pub struct Rule {
     /// Its page, in Markdown.
     pub page: &'static str,
     /// Adds what it finds in a file.
-    pub(crate) check: fn(&Facts<'_>, &mut Vec<Finding>),
+    pub(crate) check: fn(&FileFacts<'_>, &mut Vec<Finding>),
 }

@@ -2,7 +2,7 @@
 
 use super::kept::{What, kept, shorten, takes_method};
 use super::rule::Rule;
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::analysis::facts::Keeping;
 use crate::finding::{Edit, Finding, Severity};
 use ruff_text_size::{Ranged, TextRange};
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Loss) {
         let value = facts.text(kept.expression);
         let how = match kept.how {
@@ -27,7 +27,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         let finding = if kept.is_freed {
             finding
                 .costs(match kept.how {
-                    Keeping::Add => "each iteration: the graph's nodes in main memory (20 to 130 KB measured); backward() has freed what lay on the GPU",
+                    Keeping::Add => "each iteration: the graph's nodes in main memory (20 to 130 KB measured); backward() has freed its GPU memory",
                     _ => "each iteration: 512 B on the GPU and the graph's nodes in main memory (20 to 130 KB measured); backward() has freed the activations",
                 })
                 .rated(Severity::Warning)

@@ -2,7 +2,7 @@
 
 use super::kept::{What, kept, shorten, takes_method};
 use super::rule::Rule;
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::finding::{Edit, Finding, Severity};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Graph) {
         let message = format!(
             "`{}` is kept in `{}` with the graph that made it",

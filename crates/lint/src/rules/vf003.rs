@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Gradients, Iterates, Kind, LoopId, ScopeId};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, ScopeId};
 use crate::analysis::index::{ClassKind, FunctionId};
 use crate::analysis::names::{self, Role};
 use crate::finding::{Edit, Finding, Severity};
@@ -18,13 +18,13 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         check_root(facts, events, findings);
     }
 }
 
-/// One evaluation: a loop through batches, or a function.
+/// One evaluation: a loop over batches, or a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Evaluation {
     Loop(LoopId),
@@ -33,25 +33,27 @@ enum Evaluation {
 
 type Modes<'a> = HashMap<&'a str, (bool, usize, ScopeId)>;
 
-fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Finding>) {
-    // By network: whether it is set to evaluation, since when, and in which function.
+fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Finding>) {
+    // By model: whether it is in evaluation mode, since which event, and in which function.
     let mut modes: Modes<'_> = HashMap::new();
-    let mut told: HashSet<Evaluation> = HashSet::new();
+    let mut reported: HashSet<Evaluation> = HashSet::new();
     let mut needed: Vec<(u32, ScopeId)> = Vec::new();
     for event in events {
-        let trace = match &event.kind {
-            Kind::Backward { loss, .. } => loss.trace(),
-            Kind::Grad { inputs, .. } => inputs.clone(),
+        let provenance = match &event.kind {
+            EventKind::Backward { loss, .. } => loss.provenance(),
+            EventKind::Grad { inputs, .. } => inputs.clone(),
             _ => None,
         };
-        needed.extend(trace.iter().flat_map(|trace| trace.forwards.iter().map(|forward| (*forward, event.scope))));
+        needed.extend(
+            provenance.iter().flat_map(|provenance| provenance.forwards.iter().map(|forward| (*forward, event.scope))),
+        );
     }
     for (position, event) in events.iter().enumerate() {
         match &event.kind {
-            Kind::Mode { module, is_evaluation } => {
+            EventKind::Mode { module, is_evaluation } => {
                 modes.insert(module, (*is_evaluation, position, facts.function_scope(event.scope)));
             }
-            Kind::Forward { module, arguments, is_frozen } if event.gradients == Gradients::On && !is_frozen => {
+            EventKind::Forward { module, arguments, is_frozen } if event.gradients == Gradients::On && !is_frozen => {
                 let mode = modes
                     .get(module.as_str())
                     .copied()
@@ -68,10 +70,10 @@ fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Findin
                     .map_or(Evaluation::Function(facts.function_scope(event.scope)), Evaluation::Loop);
                 let is_teacher = is_needed
                     && mode.is_some()
-                    && arguments.as_ref().is_none_or(|trace| trace.forwards.is_empty())
+                    && arguments.as_ref().is_none_or(|provenance| provenance.forwards.is_empty())
                     && is_teacher(facts, events, event, module, &modes);
                 let is_evaluation = !is_needed && evaluates(facts, events, event, evaluation, mode);
-                if (is_evaluation || is_teacher) && told.insert(evaluation) {
+                if (is_evaluation || is_teacher) && reported.insert(evaluation) {
                     findings.push(finding(facts, event, is_teacher));
                 }
             }
@@ -80,15 +82,15 @@ fn check_root(facts: &Facts<'_>, events: &[Event<'_>], findings: &mut Vec<Findin
     }
 }
 
-/// Whether both stand in the same function, but in different calls of it.
-fn is_other_call(facts: &Facts<'_>, one: ScopeId, two: ScopeId) -> bool {
+/// Whether both are in the same function, but in different calls of it.
+fn is_other_call(facts: &FileFacts<'_>, one: ScopeId, two: ScopeId) -> bool {
     facts.function(one).is_some()
         && facts.function(one) == facts.function(two)
         && facts.function_scope(one) != facts.function_scope(two)
 }
 
 fn evaluates(
-    facts: &Facts<'_>,
+    facts: &FileFacts<'_>,
     events: &[Event<'_>],
     event: &Event<'_>,
     evaluation: Evaluation,
@@ -100,7 +102,10 @@ fn evaluates(
     }
     let is_named = function.is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
     let wants_gradients = |other: &Event<'_>| {
-        matches!(other.kind, Kind::Backward { .. } | Kind::Grad { .. } | Kind::RequiresGrad | Kind::Step { .. })
+        matches!(
+            other.kind,
+            EventKind::Backward { .. } | EventKind::Grad { .. } | EventKind::RequiresGrad | EventKind::Step { .. }
+        )
     };
     match evaluation {
         Evaluation::Loop(number) => {
@@ -110,11 +115,11 @@ fn evaluates(
             !trains && (role == Role::Evaluation || mode.is_some() || is_named && role != Role::Train)
         }
         Evaluation::Function(scope) => {
-            // After `.eval()` until `.train()`, with no gradient asked for in between.
+            // From `.eval()` to `.train()`, with no gradient needed in between.
             let Some(start) = mode else { return false };
             let end = events[start + 1..]
                 .iter()
-                .position(|other| matches!(other.kind, Kind::Mode { is_evaluation: false, .. }));
+                .position(|other| matches!(other.kind, EventKind::Mode { is_evaluation: false, .. }));
             let segment = &events[start..end.map_or(events.len(), |end| start + 1 + end)];
             let in_training = facts.loops_around(event.scope).any(|number| {
                 events
@@ -122,7 +127,7 @@ fn evaluates(
                     .any(|other| wants_gradients(other) && facts.loops_around(other.scope).next() == Some(number))
             });
             let in_function = events.iter().any(|other| {
-                matches!(other.kind, Kind::RequiresGrad | Kind::Grad { .. })
+                matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. })
                     && facts.function_scope(other.scope) == scope
             });
             !segment.iter().any(wants_gradients) && !in_training && !in_function
@@ -130,8 +135,8 @@ fn evaluates(
     }
 }
 
-/// Methods of networks leave the grad mode to their callers, and tests evaluate nothing.
-fn is_left_to_callers(facts: &Facts<'_>, function: FunctionId, has_mode: bool) -> bool {
+/// Callers choose the grad mode for a model's methods, and unit tests evaluate nothing.
+fn is_left_to_callers(facts: &FileFacts<'_>, function: FunctionId, has_mode: bool) -> bool {
     let declared = &facts.index.functions[function];
     let text = &facts.source[declared.range];
     let is_network = declared.class.is_some_and(|class| {
@@ -141,14 +146,15 @@ fn is_left_to_callers(facts: &Facts<'_>, function: FunctionId, has_mode: bool) -
     is_test || is_network && (declared.name == "forward" || !has_mode)
 }
 
-/// A network under `eval()` that only gives targets to another one in training.
-fn is_teacher(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, module: &str, modes: &Modes<'_>) -> bool {
+/// A model in evaluation mode that only computes targets for another one in training.
+fn is_teacher(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, module: &str, modes: &Modes<'_>) -> bool {
     let Some(number) = facts.batch_loop(events, event.scope) else { return false };
     let others_train = events.iter().any(|other| {
-        matches!(&other.kind, Kind::Forward { module: name, .. } if name != module && !modes.get(name.as_str()).is_some_and(|(is_evaluation, ..)| *is_evaluation))
+        matches!(&other.kind, EventKind::Forward { module: name, .. } if name != module && !modes.get(name.as_str()).is_some_and(|(is_evaluation, ..)| *is_evaluation))
             && facts.is_in(other.scope, number)
     });
-    let wants_inputs = events.iter().any(|other| matches!(other.kind, Kind::RequiresGrad | Kind::Grad { .. }));
+    let wants_inputs =
+        events.iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }));
     let is_called_teacher = names::words(module).iter().any(|word| {
         matches!(word.as_str(), "teacher" | "ema" | "target" | "reference" | "ref" | "frozen" | "momentum")
     });
@@ -156,8 +162,8 @@ fn is_teacher(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, module
     others_train && !wants_inputs && is_called_teacher && !is_optimized
 }
 
-fn finding(facts: &Facts<'_>, event: &Event<'_>, is_teacher: bool) -> Finding {
-    // As it is called there, whatever name it was made under.
+fn finding(facts: &FileFacts<'_>, event: &Event<'_>, is_teacher: bool) -> Finding {
+    // The name at the call, which may differ from the one it was created under.
     let module = facts.source[event.range].split('(').next().unwrap_or_default().trim();
     let message = if is_teacher {
         format!("`{module}` is under eval() and not trained, but its graph is recorded")

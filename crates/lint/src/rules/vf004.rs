@@ -1,13 +1,14 @@
-//! VF004: an evaluation loader whose batch is the whole set, or 16 times the training one and more.
+//! VF004: an evaluation loader whose batch is the whole data set, or at least 16 times the training batch.
 
 use ruff_python_ast::{Expr, ExprCall, Operator};
 use ruff_text_size::Ranged;
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::Kind;
+use crate::analysis::FileFacts;
+use crate::analysis::facts::EventKind;
 use crate::analysis::index::number;
 use crate::analysis::names::{self, Role};
+use crate::analysis::walk::walk_statements;
 use crate::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {
@@ -18,13 +19,13 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// So many times the training batch is too much.
-const TIMES: f64 = 16.0;
+/// An evaluation batch this many times the training batch is reported.
+const MIN_RATIO: f64 = 16.0;
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     let mut built: Vec<(&ExprCall, Role)> = Vec::new();
     for event in facts.roots.iter().flatten() {
-        if let Kind::LoaderBuilt { call, role } = &event.kind
+        if let EventKind::LoaderBuilt { call, role } = &event.kind
             && !built.iter().any(|(known, _)| known.range() == call.range())
         {
             built.push((call, *role));
@@ -49,12 +50,12 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             );
             continue;
         }
-        // Against the largest training batch, so that one small loader accuses nobody.
+        // Compare with the largest training batch, so that one small loader causes no finding.
         let times = training
             .iter()
             .filter_map(|size_in_training| ratio(facts, size, evaluated, size_in_training))
             .fold(f64::INFINITY, f64::min);
-        if times.is_finite() && times >= TIMES {
+        if times.is_finite() && times >= MIN_RATIO {
             findings.push(
                 Finding::new(
                     RULE.code,
@@ -70,8 +71,8 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `len(of the loader's own data)`.
-fn is_whole(facts: &Facts<'_>, call: &ExprCall, size: &Expr) -> bool {
+/// Whether the batch size is `len(…)` of the loader's own data.
+fn is_whole(facts: &FileFacts<'_>, call: &ExprCall, size: &Expr) -> bool {
     let resolved = resolve(facts, size);
     let size = resolved.unwrap_or(size);
     let Expr::Call(length) = size else { return false };
@@ -86,11 +87,11 @@ fn is_whole(facts: &Facts<'_>, call: &ExprCall, size: &Expr) -> bool {
         })
 }
 
-/// What a name was given, where that is to be seen once in the file.
-fn resolve<'a>(facts: &Facts<'a>, expression: &Expr) -> Option<&'a Expr> {
+/// The value of a name that is assigned exactly once in the file.
+fn resolve<'a>(facts: &FileFacts<'a>, expression: &Expr) -> Option<&'a Expr> {
     let Expr::Name(name) = expression else { return None };
     let mut found = None;
-    crate::walk_statements(facts.body, &mut |statement| {
+    walk_statements(facts.body, &mut |statement| {
         if let ruff_python_ast::Stmt::Assign(assign) = statement
             && matches!(&assign.targets[..], [Expr::Name(target)] if target.id == name.id)
         {
@@ -100,16 +101,16 @@ fn resolve<'a>(facts: &Facts<'a>, expression: &Expr) -> Option<&'a Expr> {
     found.flatten()
 }
 
-fn value(facts: &Facts<'_>, size: &Expr) -> Option<f64> {
+fn value(facts: &FileFacts<'_>, size: &Expr) -> Option<f64> {
     if let Some(number) = number(size) {
         return Some(number);
     }
     match size {
         Expr::Name(_) | Expr::Attribute(_) => {
-            let place = names::place(size)?;
-            let last = names::last(&place);
+            let path = names::access_path(size)?;
+            let last = names::last(&path);
             let constants = &facts.index.constants;
-            constants.get(&place).or_else(|| constants.get(&format!("args.{last}"))).copied()
+            constants.get(&path).or_else(|| constants.get(&format!("args.{last}"))).copied()
         }
         Expr::BinOp(operation) => {
             let (left, right) = (value(facts, &operation.left)?, value(facts, &operation.right)?);
@@ -126,11 +127,11 @@ fn value(facts: &Facts<'_>, size: &Expr) -> Option<f64> {
     }
 }
 
-fn ratio(facts: &Facts<'_>, size: &Expr, evaluated: Option<f64>, training: &Expr) -> Option<f64> {
+fn ratio(facts: &FileFacts<'_>, size: &Expr, evaluated: Option<f64>, training: &Expr) -> Option<f64> {
     if let (Some(evaluated), Some(training)) = (evaluated, value(facts, training)) {
         return (training > 0.0).then_some((evaluated / training * 10.0).round() / 10.0);
     }
-    // `batch_size * 32` beside `batch_size`, whatever it is.
+    // `batch_size * 32` beside `batch_size`, whatever its value.
     let Expr::BinOp(operation) = size else { return None };
     if operation.op != Operator::Mult {
         return None;

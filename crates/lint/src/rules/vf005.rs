@@ -4,8 +4,8 @@ use ruff_python_ast::Stmt;
 use ruff_text_size::Ranged;
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Kind, LoopId};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind, LoopId};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 
@@ -17,18 +17,18 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// What an optimizer is called whose name is not to be seen.
+/// The name of an optimizer that has none in the file.
 const UNNAMED: &str = "the optimizer";
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             match &event.kind {
-                // Who adds to gradients by hand needs them to be there.
-                Kind::ZeroGrad { owner, keeps_memory: true } if !fills_gradients(facts.source) => {
+                // Code that adds to gradients by hand needs them to exist.
+                EventKind::ZeroGrad { owner, keeps_memory: true } if !fills_gradients(facts.source) => {
                     findings.push(in_place(facts, event, owner));
                 }
-                Kind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
+                EventKind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
                 _ => {}
             }
         }
@@ -41,7 +41,7 @@ fn fills_gradients(source: &str) -> bool {
         .any(|way| source.contains(way))
 }
 
-fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
+fn in_place(facts: &FileFacts<'_>, event: &Event<'_>, owner: &str) -> Finding {
     let text = &facts.source[event.range];
     let finding = Finding::new(
         RULE.code,
@@ -49,29 +49,35 @@ fn in_place(facts: &Facts<'_>, event: &Event<'_>, owner: &str) -> Finding {
         format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"),
     )
     .costs("as much as the parameters, through the whole forward pass")
-    .advises("leave the argument out: gradients are let go (the default since torch 2.0)");
+    .advises("leave the argument out: gradients are then freed (the default since torch 2.0)");
     match text.rfind('(') {
         Some(open) if !text[open..].contains('\n') => {
             let start = event.range.start() + ruff_text_size::TextSize::try_from(open).unwrap_or_default();
             let range = ruff_text_size::TextRange::new(start, event.range.end());
-            finding.fixed_by("let gradients go", false, vec![Edit { range, text: "()".into() }])
+            finding.fixed_by("free gradients", false, vec![Edit { range, text: "()".into() }])
         }
         _ => finding,
     }
 }
 
-fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer: &str, findings: &mut Vec<Finding>) {
+fn missing(
+    facts: &FileFacts<'_>,
+    events: &[Event<'_>],
+    event: &Event<'_>,
+    optimizer: &str,
+    findings: &mut Vec<Finding>,
+) {
     let has_backward = |number: &LoopId| {
-        events.iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && facts.is_in(other.scope, *number))
+        events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     };
     let Some(number) = facts.loops_around(event.scope).find(has_backward) else { return };
     let zeroed = events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match &other.kind {
-        Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
+        EventKind::ZeroGrad { owner, .. } => Some(owner.as_str()),
         _ => None,
     });
     let zeroed: Vec<&str> = zeroed.collect();
     if !zeroed.is_empty() {
-        // Another optimizer is one of another name; the same one may be known under two.
+        // Only a different name means a different optimizer; the same one may have two.
         let others_only = optimizer != UNNAMED
             && names::is_optimizer(optimizer)
             && zeroed.iter().all(|owner| names::is_optimizer(owner) && names::last(owner) != names::last(optimizer));
@@ -87,13 +93,13 @@ fn missing(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>, optimizer
     }
     findings.push(
         Finding::new(RULE.code, event.range, format!("`{optimizer}.step()` in a loop that never zeroes gradients"))
-            .costs("no memory is let go between steps, and each step adds the gradients of all steps before it")
+            .costs("no gradient is freed between steps, and each step adds the gradients of all steps before it")
             .advises(format!("call `{optimizer}.zero_grad()` at the top of the loop"))
             .rated(Severity::Error),
     );
 }
 
-fn loop_text<'a>(facts: &Facts<'a>, number: LoopId) -> Option<&'a str> {
+fn loop_text<'a>(facts: &FileFacts<'a>, number: LoopId) -> Option<&'a str> {
     match facts.loops[number].statement? {
         Stmt::For(statement) => {
             Some(&facts.source[statement.body.first()?.start().into()..statement.range.end().into()])

@@ -1,8 +1,8 @@
 //! VF006: `zero_grad` after the forward pass.
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Kind, ScopeId};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind, ScopeId};
 use crate::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {
@@ -13,10 +13,10 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for (position, event) in events.iter().enumerate() {
-            if let Kind::ZeroGrad { owner, .. } = &event.kind
+            if let EventKind::ZeroGrad { owner, .. } = &event.kind
                 && is_late(facts, events, position, owner)
             {
                 findings.push(
@@ -29,10 +29,10 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The part of the program that is one step: the innermost loop with a backward pass, or else the function.
-fn step_scope(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>) -> Option<ScopeId> {
+/// The scope of one step: the innermost loop with a backward pass, or else the function.
+fn step_scope(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> Option<ScopeId> {
     let in_loop = facts.loops_around(event.scope).find(|number| {
-        events.iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && facts.is_in(other.scope, *number))
+        events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     });
     match in_loop {
         Some(number) => Some(facts.loops[number].scope),
@@ -40,30 +40,30 @@ fn step_scope(facts: &Facts<'_>, events: &[Event<'_>], event: &Event<'_>) -> Opt
     }
 }
 
-fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str) -> bool {
+fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: &str) -> bool {
     let event = &events[position];
     let Some(scope) = step_scope(facts, events, event) else { return false };
     let in_step = |other: &Event<'_>| facts.scopes_around(other.scope).any(|around| around == scope);
-    // Under an accumulation's test the group's first forward pass is behind it anyway.
+    // In gradient accumulation the group's first forward pass is over anyway.
     let tests = facts.branches(event.scope, facts.loops_around(event.scope).next());
     if tests.iter().any(|(test, _)| test.is_some_and(|test| facts.text(test).contains('%'))) {
         return false;
     }
     let Some(offset) =
-        events[position..].iter().position(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other))
+        events[position..].iter().position(|other| matches!(other.kind, EventKind::Backward { .. }) && in_step(other))
     else {
         return false;
     };
     let backward = position + offset;
-    let Kind::Backward { loss, text, .. } = &events[backward].kind else { return false };
-    let forwards = loss.trace().map(|trace| trace.forwards.clone()).unwrap_or_default();
+    let EventKind::Backward { loss, text, .. } = &events[backward].kind else { return false };
+    let forwards = loss.provenance().map(|provenance| provenance.forwards.clone()).unwrap_or_default();
     let is_forward = |other: &Event<'_>| {
-        matches!(other.kind, Kind::Forward { .. }) && forwards.contains(&other.range.start().to_u32())
+        matches!(other.kind, EventKind::Forward { .. }) && forwards.contains(&other.range.start().to_u32())
     };
-    // Where no call of a network is to be seen, the loss itself tells when the forward pass was.
+    // Without a visible model call, the computation of the loss marks the forward pass.
     let has_forward = events.iter().any(|other| in_step(other) && is_forward(other));
     let makes = |other: &Event<'_>| match &other.kind {
-        Kind::LossMade { name } => !has_forward && Some(name) == text.as_ref(),
+        EventKind::LossMade { name } => !has_forward && Some(name) == text.as_ref(),
         _ => is_forward(other),
     };
     let before = &events[..position];
@@ -71,12 +71,12 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
     if events[position..backward].iter().any(|other| in_step(other) && makes(other)) {
         return false;
     }
-    // Several networks: a generator's gradients are there anyway while the discriminator learns.
+    // With several models, as in a GAN, the other's gradients exist anyway.
     let mut owners: Vec<&str> = events
         .iter()
         .filter(|other| in_step(other))
         .filter_map(|other| match &other.kind {
-            Kind::ZeroGrad { owner, .. } => Some(owner.as_str()),
+            EventKind::ZeroGrad { owner, .. } => Some(owner.as_str()),
             _ => None,
         })
         .collect();
@@ -85,15 +85,15 @@ fn is_late(facts: &Facts<'_>, events: &[Event<'_>], position: usize, owner: &str
         return false;
     }
     owners.retain(|other| *other == owner);
-    // Zeroed already: before the forward pass of this turn, or after the step of the last one.
-    let zeroes = |other: &Event<'_>| matches!(&other.kind, Kind::ZeroGrad { .. }) && in_step(other);
+    // Already zeroed: before this iteration's forward pass, or after the last one's step.
+    let zeroes = |other: &Event<'_>| matches!(&other.kind, EventKind::ZeroGrad { .. }) && in_step(other);
     let is_zeroed_before = events[..made].iter().any(zeroes);
     let is_zeroed_after = events[backward..]
         .iter()
-        .any(|other| matches!(&other.kind, Kind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
-    // Another backward pass before it means that these gradients belong to this very step.
+        .any(|other| matches!(&other.kind, EventKind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
+    // After another backward pass, the gradients belong to this step.
     let has_backward_before =
-        events[made..position].iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && in_step(other));
-    let steps = events.iter().any(|other| matches!(other.kind, Kind::Step { .. }) && in_step(other));
+        events[made..position].iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && in_step(other));
+    let steps = events.iter().any(|other| matches!(other.kind, EventKind::Step { .. }) && in_step(other));
     steps && !is_zeroed_before && !is_zeroed_after && !has_backward_before
 }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Kind, LoopId};
-use crate::analysis::value::TraceRef;
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind, LoopId};
+use crate::analysis::value::ProvenanceRef;
 use crate::finding::{Finding, Severity};
 use ruff_text_size::Ranged;
 
@@ -17,24 +17,24 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for (position, event) in events.iter().enumerate() {
-            let (trace, retain, create) = match &event.kind {
-                Kind::Backward { loss, retain, create, .. } => (loss.trace(), *retain, *create),
-                Kind::Grad { inputs, retain, create } => (inputs.clone(), *retain, *create),
+            let (provenance, retain, create) = match &event.kind {
+                EventKind::Backward { loss, retain, create, .. } => (loss.provenance(), *retain, *create),
+                EventKind::Grad { inputs, retain, create } => (inputs.clone(), *retain, *create),
                 _ => continue,
             };
             if !retain && !create {
                 continue;
             }
             let Some(number) = facts.loops_around(event.scope).next() else { continue };
-            if is_built_outside(facts, events, &trace, number)
-                || is_used_again(facts, events, position, &trace, number, create)
+            if is_built_outside(facts, events, &provenance, number)
+                || is_used_again(facts, events, position, &provenance, number, create)
             {
                 continue;
             }
-            let is_grad = matches!(event.kind, Kind::Grad { .. });
+            let is_grad = matches!(event.kind, EventKind::Grad { .. });
             if is_grad && create {
                 continue;
             }
@@ -43,7 +43,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
                 Finding::new(
                     RULE.code,
                     event.range,
-                    format!("`{argument}` in a loop, and no second backward pass through this graph is to be seen"),
+                    format!("`{argument}` in a loop without a second backward pass through this graph"),
                 )
                 .costs("the activations of the step stay after backward(): they overlap with the next forward pass")
                 .advises(
@@ -55,15 +55,15 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The graph was made before the loop, which goes through it again and again.
-fn is_built_outside(facts: &Facts<'_>, events: &[Event<'_>], trace: &TraceRef, number: LoopId) -> bool {
+/// The graph was built before the loop, which runs backward through it repeatedly.
+fn is_built_outside(facts: &FileFacts<'_>, events: &[Event<'_>], provenance: &ProvenanceRef, number: LoopId) -> bool {
     let Some(statement) = facts.loops[number].statement else { return false };
-    let Some(trace) = trace else { return true };
+    let Some(provenance) = provenance else { return true };
     let range = statement.range();
-    !trace.forwards.iter().any(|forward| {
+    !provenance.forwards.iter().any(|forward| {
         range.contains((*forward).into())
             || events.iter().any(|event| {
-                matches!(event.kind, Kind::Forward { .. } | Kind::LossMade { .. })
+                matches!(event.kind, EventKind::Forward { .. } | EventKind::LossMade { .. })
                     && event.range.start().to_u32() == *forward
                     && facts.is_in(event.scope, number)
             })
@@ -71,20 +71,21 @@ fn is_built_outside(facts: &Facts<'_>, events: &[Event<'_>], trace: &TraceRef, n
 }
 
 fn is_used_again(
-    facts: &Facts<'_>,
+    facts: &FileFacts<'_>,
     events: &[Event<'_>],
     position: usize,
-    trace: &TraceRef,
+    provenance: &ProvenanceRef,
     number: LoopId,
     create: bool,
 ) -> bool {
     let own = events[position].range;
     let scope = facts.loops[number].scope;
-    let own_forwards: HashSet<u32> = trace.iter().flat_map(|trace| trace.forwards.iter().copied()).collect();
+    let own_forwards: HashSet<u32> =
+        provenance.iter().flat_map(|provenance| provenance.forwards.iter().copied()).collect();
     events.iter().enumerate().any(|(other_position, other)| {
         let reached = match &other.kind {
-            Kind::Backward { loss, .. } => loss.trace(),
-            Kind::Grad { inputs, .. } => inputs.clone(),
+            EventKind::Backward { loss, .. } => loss.provenance(),
+            EventKind::Grad { inputs, .. } => inputs.clone(),
             _ => return false,
         };
         if other.range == own || !facts.scopes_around(other.scope).any(|around| around == scope) {

@@ -1,8 +1,8 @@
 //! VF009: `torch.cuda.empty_cache()` in the training loop.
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::Kind;
+use crate::analysis::FileFacts;
+use crate::analysis::facts::EventKind;
 use crate::finding::{Edit, Finding};
 
 pub(super) const RULE: Rule = Rule {
@@ -13,10 +13,10 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
-            if !matches!(event.kind, Kind::EmptyCache) || facts.is_in_handler(event.scope) {
+            if !matches!(event.kind, EventKind::EmptyCache) || facts.is_in_handler(event.scope) {
                 continue;
             }
             let Some(number) = facts.batch_loop(events, event.scope) else { continue };
@@ -49,7 +49,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Whether the line before is at the same depth: then the block is not left empty.
-fn stands_among_others(facts: &Facts<'_>, start: usize) -> bool {
+fn stands_among_others(facts: &FileFacts<'_>, start: usize) -> bool {
     let line = facts.source[..start].rfind('\n').map_or(0, |position| position + 1);
     let indent = &facts.source[line..start];
     if !indent.trim().is_empty() || line == 0 {

@@ -1,9 +1,9 @@
 //! VF010: a checkpoint is loaded onto the GPU beside the model.
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::Kind;
-use crate::analysis::value::Device;
+use crate::analysis::FileFacts;
+use crate::analysis::device::Device;
+use crate::analysis::facts::EventKind;
 use crate::finding::{Edit, Finding};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -15,12 +15,12 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for event in facts.roots.iter().flatten() {
-        let Kind::Load { call, onto, has_location } = &event.kind else { continue };
+        let EventKind::Load { call, onto, has_location } = &event.kind else { continue };
         let at = call.range().start().to_u32();
         let goes_into_model = facts.roots.iter().flatten().any(|other| match &other.kind {
-            Kind::LoadState { from, into } => {
+            EventKind::LoadState { from, into } => {
                 *from == at && !into.as_deref().is_some_and(|into| is_moved_later(facts.source, into, other.range))
             }
             _ => false,
@@ -69,7 +69,8 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The model was made on the CPU a few lines above and goes to the GPU a few lines below: the checkpoint is gone by then.
+/// Whether the model was created on the CPU a few lines above and is moved to the GPU a few lines below: by then the
+/// checkpoint is freed.
 fn is_moved_later(source: &str, model: &str, load: TextRange) -> bool {
     let (before, after) = (&source[..usize::from(load.start())], &source[usize::from(load.end())..]);
     let moves = |text: &str| text.contains(".to(") || text.contains(".cuda(");

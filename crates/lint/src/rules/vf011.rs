@@ -7,7 +7,7 @@ use ruff_python_ast::{ExceptHandler, ExceptHandlerExceptHandler, Expr, ExprCall,
 use ruff_text_size::{Ranged, TextRange};
 
 use super::rule::Rule;
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::analysis::names;
 use crate::finding::{Finding, Severity};
 
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     if !facts.index.has_torch {
         return;
     }
@@ -28,7 +28,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 }
 
 struct Search<'f, 'a, 'o> {
-    facts: &'f Facts<'a>,
+    facts: &'f FileFacts<'a>,
     function: Vec<&'a str>,
     findings: &'o mut Vec<Finding>,
 }
@@ -54,7 +54,7 @@ impl<'a> Search<'_, 'a, '_> {
     fn attempt(&mut self, attempt: &'a StmtTry) {
         let mut tried = Calls::default();
         tried.visit_body(&attempt.body);
-        let tried: HashSet<String> = tried.calls.iter().filter_map(|call| names::place(&call.func)).collect();
+        let tried: HashSet<String> = tried.calls.iter().filter_map(|call| names::access_path(&call.func)).collect();
         for handler in &attempt.handlers {
             let ExceptHandler::ExceptHandler(handler) = handler;
             if !self.is_out_of_memory(handler) {
@@ -63,7 +63,7 @@ impl<'a> Search<'_, 'a, '_> {
             let mut handled = Calls::default();
             handled.visit_body(&handler.body);
             let text = &self.facts.source[handler.range];
-            // A retry on the CPU asks the GPU for nothing.
+            // A retry on the CPU needs no GPU memory.
             if text.contains(".cpu()") || text.contains("\"cpu\"") || text.contains("'cpu'") {
                 continue;
             }
@@ -91,8 +91,8 @@ impl<'a> Search<'_, 'a, '_> {
     }
 
     fn is_retry(&self, call: &ExprCall, tried: &HashSet<String>) -> bool {
-        let Some(place) = names::place(&call.func) else { return false };
-        let last = names::last(&place);
+        let Some(path) = names::access_path(&call.func) else { return false };
+        let last = names::last(&path);
         let is_housekeeping = matches!(
             last,
             "zero_grad"
@@ -175,7 +175,7 @@ impl<'a> Search<'_, 'a, '_> {
             || matches!(last, "info" | "error" | "debug" | "warning" | "exception");
         // `optimizer.step()` is housekeeping, a function called `step` is not.
         let is_housekeeping = is_housekeeping
-            && (place.contains('.') || !matches!(last, "step" | "update" | "train" | "eval" | "copy" | "get"));
+            && (path.contains('.') || !matches!(last, "step" | "update" | "train" | "eval" | "copy" | "get"));
         if is_housekeeping {
             return false;
         }
@@ -199,11 +199,11 @@ impl<'a> Search<'_, 'a, '_> {
             )
         });
         let is_recursion = self.function.last().is_some_and(|function| *function == last);
-        !prepares && (tried.contains(&place) || is_recursion)
+        !prepares && (tried.contains(&path) || is_recursion)
     }
 }
 
-/// Calls in the order they are written, without those of functions defined on the way.
+/// The calls of a block in source order, without those inside nested functions and lambdas.
 #[derive(Default)]
 struct Calls<'a> {
     calls: Vec<&'a ExprCall>,

@@ -7,8 +7,8 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Gradients, Kind};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{EventKind, Gradients};
 use crate::analysis::names;
 use crate::finding::{Finding, Severity};
 
@@ -20,8 +20,8 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// What says that precision has been thought of.
-const THOUGHT_OF: [&str; 11] = [
+/// Words which show that the author has chosen a precision.
+const PRECISION_WORDS: [&str; 11] = [
     "autocast",
     "half()",
     "bfloat16",
@@ -35,8 +35,8 @@ const THOUGHT_OF: [&str; 11] = [
     "deepspeed",
 ];
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
-    let trains = facts.roots.iter().flatten().any(|event| matches!(event.kind, Kind::Backward { .. }));
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
+    let trains = facts.roots.iter().flatten().any(|event| matches!(event.kind, EventKind::Backward { .. }));
     if !trains || !facts.index.has_gpu {
         return;
     }
@@ -44,9 +44,10 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
         .source
         .split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '(' && letter != ')')
         .collect();
-    let is_thought_of =
-        THOUGHT_OF.iter().any(|word| if *word == "amp" { words.contains("amp") } else { facts.source.contains(word) });
-    if !is_thought_of {
+    let is_chosen = PRECISION_WORDS
+        .iter()
+        .any(|word| if *word == "amp" { words.contains("amp") } else { facts.source.contains(word) });
+    if !is_chosen {
         full_precision(facts, findings);
     } else if !facts.source.contains("Scaler") && !facts.source.contains("autocast") {
         let mut search = Halves { findings };
@@ -54,14 +55,14 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn full_precision(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn full_precision(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         for event in events {
-            if let Kind::Forward { module, .. } = &event.kind
+            if let EventKind::Forward { module, .. } = &event.kind
                 && event.gradients == Gradients::On
                 && let Some(number) = facts.batch_loop(events, event.scope)
-                && told.insert(number)
+                && reported.insert(number)
             {
                 findings.push(
                     Finding::new(RULE.code, event.range, format!("`{module}` is trained in full precision"))
@@ -109,5 +110,5 @@ fn is_half_model(call: &ExprCall) -> bool {
             }
         };
     }
-    names::place(owner).is_some_and(|place| names::is_model(&place))
+    names::access_path(owner).is_some_and(|path| names::is_model(&path))
 }

@@ -1,11 +1,11 @@
-//! VF013: activations that could work in place. A note that says when it saves anything.
+//! VF013: activations that could work in place. A note.
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::rule::Rule;
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 
@@ -33,7 +33,7 @@ const ACTIVATIONS: [&str; 12] = [
 ];
 const FUNCTIONS: [&str; 9] = ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "hardswish", "mish"];
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     if facts.index.has_torch {
         let mut search = Search { facts, findings };
         search.visit_body(facts.body);
@@ -41,7 +41,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 }
 
 struct Search<'f, 'a, 'o> {
-    facts: &'f Facts<'a>,
+    facts: &'f FileFacts<'a>,
     findings: &'o mut Vec<Finding>,
 }
 

@@ -4,9 +4,10 @@ use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Iterates, Kind, LoopId, ScopeKind};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind, Iterates, LoopId, ScopeKind};
 use crate::analysis::names;
+use crate::analysis::walk::walk_statements;
 use crate::finding::{Finding, Severity};
 
 pub(super) const RULE: Rule = Rule {
@@ -17,19 +18,25 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
-            if let Kind::Step { optimizer, is_engine: false } = &event.kind {
+            if let EventKind::Step { optimizer, is_engine: false } = &event.kind {
                 check_step(facts, events, event, optimizer, findings);
             }
         }
     }
 }
 
-fn check_step(facts: &Facts<'_>, events: &[Event<'_>], step: &Event<'_>, optimizer: &str, findings: &mut Vec<Finding>) {
+fn check_step(
+    facts: &FileFacts<'_>,
+    events: &[Event<'_>],
+    step: &Event<'_>,
+    optimizer: &str,
+    findings: &mut Vec<Finding>,
+) {
     let has_backward = |number: &LoopId| {
-        events.iter().any(|other| matches!(other.kind, Kind::Backward { .. }) && facts.is_in(other.scope, *number))
+        events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     };
     let Some(number) = facts.loops_around(step.scope).find(has_backward) else { return };
     if facts.scopes_around(step.scope).any(|scope| matches!(facts.scopes[scope].kind, ScopeKind::Accumulate)) {
@@ -56,12 +63,12 @@ struct Group<'a> {
     under: Under,
 }
 
-/// What the group's test decides on.
+/// The code that runs only when the group's test holds.
 #[derive(Clone, Copy)]
 enum Under {
     /// The arm of an `if`.
     Branch(TextRange),
-    /// All that follows an `if` that ends the turn.
+    /// Everything after an `if … continue`.
     After(TextSize),
 }
 
@@ -76,10 +83,10 @@ fn modulus(test: &Expr) -> Option<&ExprBinOp> {
     }
 }
 
-/// Tests that the loop gives a name first: `is_update = (i + 1) % n == 0`.
-fn named_tests<'a>(facts: &Facts<'a>, number: LoopId) -> Vec<(&'a str, &'a Expr)> {
+/// Tests that the loop assigns to a name first: `is_update = (i + 1) % n == 0`.
+fn named_tests<'a>(facts: &FileFacts<'a>, number: LoopId) -> Vec<(&'a str, &'a Expr)> {
     let mut named = Vec::new();
-    crate::walk_statements(loop_body(facts, number), &mut |statement| {
+    walk_statements(loop_body(facts, number), &mut |statement| {
         if let Stmt::Assign(assign) = statement
             && let [Expr::Name(target)] = &assign.targets[..]
             && modulus(&assign.value).is_some()
@@ -99,7 +106,7 @@ fn resolved<'a>(test: &'a Expr, named: &[(&'a str, &'a Expr)]) -> &'a Expr {
 
 /// `if (i + 1) % n: continue` before the step.
 fn skipped_before<'a>(
-    facts: &Facts<'a>,
+    facts: &FileFacts<'a>,
     step: &Event<'_>,
     number: LoopId,
     named: &[(&'a str, &'a Expr)],
@@ -117,7 +124,7 @@ fn skipped_before<'a>(
     })
 }
 
-fn loop_body<'a>(facts: &Facts<'a>, number: LoopId) -> &'a [Stmt] {
+fn loop_body<'a>(facts: &FileFacts<'a>, number: LoopId) -> &'a [Stmt] {
     match facts.loops[number].statement {
         Some(Stmt::For(statement)) => &statement.body,
         Some(Stmt::While(statement)) => &statement.body,
@@ -125,16 +132,16 @@ fn loop_body<'a>(facts: &Facts<'a>, number: LoopId) -> &'a [Stmt] {
     }
 }
 
-fn is_under(facts: &Facts<'_>, event: &Event<'_>, under: Under, number: LoopId) -> bool {
+fn is_under(facts: &FileFacts<'_>, event: &Event<'_>, under: Under, number: LoopId) -> bool {
     match under {
         Under::Branch(branch) => facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch),
         Under::After(end) => event.range.start() >= end,
     }
 }
 
-/// Parts of one batch, a backward pass each and one step for all: their losses are means of parts.
+/// Micro-batches, each with a backward pass, and one step for all: each loss is the mean over a part only.
 fn micro_batches(
-    facts: &Facts<'_>,
+    facts: &FileFacts<'_>,
     events: &[Event<'_>],
     step: &Event<'_>,
     number: LoopId,
@@ -144,7 +151,7 @@ fn micro_batches(
     if own != Some(number) {
         return;
     }
-    for backward in events.iter().filter(|event| matches!(event.kind, Kind::Backward { .. })) {
+    for backward in events.iter().filter(|event| matches!(event.kind, EventKind::Backward { .. })) {
         let Some(inner) = facts.loops_around(backward.scope).next() else { continue };
         let is_within = facts.loops[inner].statement.is_some()
             && facts.loops_around(facts.loops[inner].parent).next() == Some(number);
@@ -182,7 +189,7 @@ fn divides_gradients(text: &str) -> bool {
 
 /// A step once in a group of batches.
 fn grouped(
-    facts: &Facts<'_>,
+    facts: &FileFacts<'_>,
     events: &[Event<'_>],
     step: &Event<'_>,
     number: LoopId,
@@ -191,18 +198,18 @@ fn grouped(
 ) {
     let in_loop = |event: &&Event<'_>| facts.is_in(event.scope, number);
     let backwards: Vec<&Event<'_>> =
-        events.iter().filter(in_loop).filter(|event| matches!(event.kind, Kind::Backward { .. })).collect();
-    // A backward pass under the same test, or another optimizer's step without it: a GAN's turns, no accumulation.
-    let has_turns = backwards.iter().any(|event| is_under(facts, event, group.under, number))
+        events.iter().filter(in_loop).filter(|event| matches!(event.kind, EventKind::Backward { .. })).collect();
+    // A backward pass under the same test, or another step outside it: alternating updates as in a GAN, not accumulation.
+    let alternates = backwards.iter().any(|event| is_under(facts, event, group.under, number))
         || events
             .iter()
             .filter(in_loop)
-            .any(|event| matches!(event.kind, Kind::Step { .. }) && !is_under(facts, event, group.under, number));
-    if has_turns {
+            .any(|event| matches!(event.kind, EventKind::Step { .. }) && !is_under(facts, event, group.under, number));
+    if alternates {
         return;
     }
     let zeroed_each_time = events.iter().filter(in_loop).any(|event| {
-        matches!(event.kind, Kind::ZeroGrad { .. })
+        matches!(event.kind, EventKind::ZeroGrad { .. })
             && facts.branches(event.scope, Some(number)).is_empty()
             && !(matches!(group.under, Under::After(_)) && is_under(facts, event, group.under, number))
     });
@@ -225,7 +232,7 @@ fn grouped(
             .rated(Severity::Error),
         );
     }
-    if loses_the_rest(facts, events, number, group.test) {
+    if loses_last_group(facts, events, number, group.test) {
         findings.push(
             Finding::new(RULE.code, step.range, format!("the last group is lost where the batches are no multiple of {size}: its gradients are zeroed before any step"))
                 .costs("no memory: forward and backward passes whose gradients are thrown away, every epoch")
@@ -235,8 +242,8 @@ fn grouped(
     }
 }
 
-fn is_divided(facts: &Facts<'_>, backward: &Event<'_>, size: &str, text: &str) -> bool {
-    let Kind::Backward { loss, is_scaled_by_framework, .. } = &backward.kind else { return true };
+fn is_divided(facts: &FileFacts<'_>, backward: &Event<'_>, size: &str, text: &str) -> bool {
+    let EventKind::Backward { loss, is_scaled_by_framework, .. } = &backward.kind else { return true };
     let by_value = loss.tensor().is_none_or(|tensor| tensor.is_divided);
     let last = names::last(size);
     let squeezed: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -261,8 +268,8 @@ impl Ranged for Event<'_> {
     }
 }
 
-/// Gradients are zeroed on the way into the loop, and nothing steps for what is left over.
-fn loses_the_rest(facts: &Facts<'_>, events: &[Event<'_>], number: LoopId, test: &Expr) -> bool {
+/// Whether gradients are zeroed before the loop and no step follows it for an incomplete last group.
+fn loses_last_group(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId, test: &Expr) -> bool {
     let Iterates::Batches(_) = facts.loops[number].iterates else { return false };
     let has_alternative = matches!(test, Expr::BoolOp(operation) if operation.op == BoolOp::Or)
         || facts.text(test).contains("len(")
@@ -273,18 +280,18 @@ fn loses_the_rest(facts: &Facts<'_>, events: &[Event<'_>], number: LoopId, test:
     let parent = facts.loops[number].parent;
     let first = events.iter().position(|event| facts.is_in(event.scope, number)).unwrap_or_default();
     let is_zeroed =
-        events[..first].iter().any(|event| matches!(event.kind, Kind::ZeroGrad { .. }) && event.scope == parent);
+        events[..first].iter().any(|event| matches!(event.kind, EventKind::ZeroGrad { .. }) && event.scope == parent);
     let steps_after = events[first..].iter().any(|event| {
-        matches!(event.kind, Kind::Step { .. })
+        matches!(event.kind, EventKind::Step { .. })
             && !facts.is_in(event.scope, number)
             && facts.function_scope(event.scope) == facts.function_scope(parent)
     });
     is_zeroed && !steps_after
 }
 
-/// A step on every batch although the loss is divided for a group.
+/// A step on every batch although the loss is divided as for a group.
 fn every_time(
-    facts: &Facts<'_>,
+    facts: &FileFacts<'_>,
     events: &[Event<'_>],
     step: &Event<'_>,
     number: LoopId,
@@ -292,7 +299,7 @@ fn every_time(
     findings: &mut Vec<Finding>,
 ) {
     let is_accumulated = events.iter().any(|event| match &event.kind {
-        Kind::Backward { loss, .. } => {
+        EventKind::Backward { loss, .. } => {
             facts.loops_around(event.scope).next() == Some(number)
                 && facts.loops_around(step.scope).next() == Some(number)
                 && loss.tensor().is_some_and(|tensor| tensor.is_divided)
@@ -301,7 +308,7 @@ fn every_time(
     });
     let Some(text) = loop_text(facts, number) else { return };
     let zero_in_group = events.iter().any(|event| {
-        matches!(&event.kind, Kind::ZeroGrad { owner, .. } if owner == optimizer || !names::is_optimizer(owner))
+        matches!(&event.kind, EventKind::ZeroGrad { owner, .. } if owner == optimizer || !names::is_optimizer(owner))
             && facts.is_in(event.scope, number)
             && facts.branches(event.scope, Some(number)).iter().any(|(test, _)| test.and_then(modulus).is_some())
     });
@@ -312,7 +319,7 @@ fn every_time(
     let is_stepwise = facts.loops_around(step.scope).next() == Some(number)
         && facts.branches(step.scope, Some(number)).is_empty()
         && events.iter().any(|event| {
-            matches!(event.kind, Kind::Backward { .. }) && facts.loops_around(event.scope).next() == Some(number)
+            matches!(event.kind, EventKind::Backward { .. }) && facts.loops_around(event.scope).next() == Some(number)
         });
     if is_stepwise && (is_accumulated && divides_by_group || zero_in_group) {
         findings.push(
@@ -328,7 +335,7 @@ fn every_time(
     }
 }
 
-/// What the text divides by.
+/// The divisors in a text.
 fn divisors(text: &str) -> Vec<&str> {
     let after = text.split('/').skip(1);
     after
@@ -342,7 +349,7 @@ fn divisors(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn loop_text<'a>(facts: &Facts<'a>, number: LoopId) -> Option<&'a str> {
+fn loop_text<'a>(facts: &FileFacts<'a>, number: LoopId) -> Option<&'a str> {
     match facts.loops[number].statement? {
         statement @ (Stmt::For(_) | Stmt::While(_)) => Some(facts.text(statement)),
         _ => None,

@@ -5,8 +5,8 @@ use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::kept::{What, kept};
 use super::rule::Rule;
-use crate::analysis::Facts;
-use crate::analysis::facts::{Event, Kind};
+use crate::analysis::FileFacts;
+use crate::analysis::facts::{Event, EventKind};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 
@@ -18,14 +18,14 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Batch) {
         findings
             .push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
     }
     for events in &facts.roots {
         for event in events {
-            let Kind::Move { call, tensor, source } = &event.kind else { continue };
+            let EventKind::Move { call, tensor, source } = &event.kind else { continue };
             if tensor.is_whole {
                 findings.push(whole(event.range, "a whole data set is moved to the GPU".into()));
             } else if facts.batch_loop(events, event.scope).is_some() {
@@ -48,8 +48,8 @@ fn whole(range: TextRange, message: String) -> Finding {
         .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
 }
 
-/// A factory of PyTorch's whose tensor could be made on the device, and its name.
-fn factory<'a>(facts: &Facts<'_>, source: &'a Expr) -> Option<(&'a ExprCall, String)> {
+/// A PyTorch factory function that could create its tensor on the device, and its name.
+fn factory<'a>(facts: &FileFacts<'_>, source: &'a Expr) -> Option<(&'a ExprCall, String)> {
     let Expr::Call(call) = source else { return None };
     let path = facts.index.resolve(&names::dotted(&call.func)?)?;
     let name = path.strip_prefix("torch.")?;
@@ -83,7 +83,7 @@ fn is_literal(expression: &Expr) -> bool {
     }
 }
 
-fn made_on_cpu(facts: &Facts<'_>, call: &ExprCall, factory: &ExprCall, name: String) -> Finding {
+fn made_on_cpu(facts: &FileFacts<'_>, call: &ExprCall, factory: &ExprCall, name: String) -> Finding {
     let moved = match call.arguments.find_argument_value("device", 0) {
         Some(device) => facts.text(device).to_string(),
         None => "\"cuda\"".to_string(),
@@ -111,19 +111,19 @@ fn made_on_cpu(facts: &Facts<'_>, call: &ExprCall, factory: &ExprCall, name: Str
         },
         Edit { range: TextRange::new(factory.range().end(), call.range().end()), text: String::new() },
     ];
-    // The GPU draws other random numbers than the CPU does.
+    // The GPU generates other random numbers than the CPU.
     finding.fixed_by("make it on the device", !is_random, edits)
 }
 
-/// A tensor of all examples, moved before the loop, from which batches are cut.
-fn is_sliced_set(facts: &Facts<'_>, event: &Event<'_>, source: &Expr) -> bool {
+/// Whether a tensor of all examples is moved before the loop and batches are sliced from it.
+fn is_sliced_set(facts: &FileFacts<'_>, event: &Event<'_>, source: &Expr) -> bool {
     if facts.index.has_graphs || facts.loops_around(event.scope).next().is_some() || !facts.index.has_torch {
         return false;
     }
     let statement = &facts.source[event.statement];
     let target = statement.split('=').next().unwrap_or_default().trim();
     let names: Vec<&str> = target.split(',').map(str::trim).collect();
-    let own = names::place(source);
+    let own = names::access_path(source);
     let is_set = |name: &str| {
         let words = names::words(name);
         let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));

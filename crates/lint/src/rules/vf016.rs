@@ -2,7 +2,7 @@
 
 use super::kept::{What, kept, shorten, takes_method};
 use super::rule::Rule;
-use crate::analysis::Facts;
+use crate::analysis::FileFacts;
 use crate::finding::{Edit, Finding};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Detached) {
         let message = format!(
             "`{}` grows by a GPU tensor each iteration: `{}`",
@@ -22,7 +22,7 @@ fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
             shorten(facts.text(kept.expression))
         );
         let mut finding = Finding::new(RULE.code, kept.statement, message)
-            .costs("each iteration: the tensor, 512 B on the GPU at least, until the list is let go")
+            .costs("each iteration: the tensor, 512 B on the GPU at least, until the list is freed")
             .advises("move it: `.cpu()`, or `.item()` for a number; or add it up in one tensor");
         if takes_method(kept.expression) {
             let edit = Edit { range: TextRange::empty(kept.expression.end()), text: ".cpu()".into() };

@@ -1,4 +1,4 @@
-//! Times as people at this machine read them.
+//! Times as text.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ fn local(microseconds: u64) -> Zoned {
     Timestamp::from_microsecond(signed).unwrap_or_default().to_zoned(TimeZone::system())
 }
 
-/// As gpustat's header has it: `Sun Nov 15 09:13:36 2026`.
+/// As in gpustat's header: `Sun Nov 15 09:13:36 2026`.
 pub fn header_time(microseconds: u64) -> String {
     local(microseconds).strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
@@ -20,7 +20,7 @@ pub fn clock_time(microseconds: u64) -> String {
     local(microseconds).strftime("%H:%M:%S").to_string()
 }
 
-/// As HTTP's Date header has it: `Sun, 15 Nov 2026 09:13:36 GMT`.
+/// As in HTTP's Date header: `Sun, 15 Nov 2026 09:13:36 GMT`.
 pub fn http_time(time: SystemTime) -> String {
     Timestamp::try_from(time).unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }

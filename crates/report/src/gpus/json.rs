@@ -1,4 +1,4 @@
-//! gpustat's JSON, key for key and in its order; then what vramfit knows beyond it.
+//! gpustat's JSON with the same keys in the same order, then vramfit's own keys.
 
 use serde_json::{Map, Value, json};
 use vramfit_monitor::history::History;
@@ -7,7 +7,7 @@ use vramfit_monitor::sample::{Gpu, Memory, MigDevice, Process, Sample, Use};
 
 use super::clock::iso_time;
 
-/// A sample as `gpustat --json` has it.
+/// A sample as in `gpustat --json`.
 pub fn document(sample: &Sample) -> Value {
     json!({
         "hostname": sample.hostname,
@@ -37,7 +37,7 @@ fn tenth(value: f32) -> f64 {
     (f64::from(value) * 10.0).round() / 10.0
 }
 
-/// An object in which what is missing is null and its reason stands in `missing`.
+/// An object in which a missing value is null and `missing` has its reason.
 #[derive(Default)]
 struct Entry {
     fields: Map<String, Value>,
@@ -91,7 +91,7 @@ fn gpu(gpu: &Gpu) -> Value {
     entry.finish()
 }
 
-/// A key and what stands under it.
+/// A key and its value.
 type MemoryKey = (&'static str, fn(&Memory) -> u64);
 
 const MEMORY_BYTES: [MemoryKey; 4] = [

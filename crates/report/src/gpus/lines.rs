@@ -7,7 +7,7 @@ use vramfit_monitor::sample::{Gpu, Process, Sample};
 use super::clock::header_time;
 use super::words::{host_size, padded, printable};
 
-/// The width of names where none is known.
+/// The width of names if none is known.
 const DEFAULT_NAME_WIDTH: usize = 16;
 /// Bold from here on.
 const HOT_CELSIUS: u32 = 50;
@@ -16,7 +16,7 @@ const FAST_FAN_PERCENT: u32 = 30;
 const BUSY_CODEC_PERCENT: u32 = 50;
 const HIGH_POWER: f64 = 0.4;
 
-/// What is shown beside the standard columns.
+/// The optional columns.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     /// `-c`.
@@ -33,9 +33,9 @@ pub struct Columns {
     pub encoder: bool,
     /// `-e`: the decoder.
     pub decoder: bool,
-    /// `-P`: what is drawn.
+    /// `-P`: the power drawn.
     pub power: bool,
-    /// `-P`: what is allowed, too.
+    /// `-P`: also the power limit.
     pub power_limit: bool,
     /// Not with `--no-header`.
     pub header: bool,
@@ -74,7 +74,7 @@ impl Paint {
         format!("{}{text}{}", self.code(code), self.code(RESET))
     }
 
-    /// Bold where it is high, grey where it is not known.
+    /// Bold if high, grey if missing.
     fn level(&self, color: &'static str, is_high: Option<bool>, text: impl Display) -> String {
         let Some(is_high) = is_high else { return self.over(GREY, text) };
         let bold = if is_high { self.code(BOLD) } else { "" };
@@ -82,7 +82,7 @@ impl Paint {
     }
 }
 
-/// The whole answer.
+/// The header and the lines of all GPUs.
 pub fn lines(sample: &Sample, columns: &Columns) -> String {
     let paint = Paint { is_on: columns.color };
     let widest = sample.gpus.iter().map(|gpu| name_of(gpu).chars().count()).max().unwrap_or(0);
@@ -106,7 +106,7 @@ pub fn lines(sample: &Sample, columns: &Columns) -> String {
     text
 }
 
-/// What stands for the name of a GPU that cannot be read is why.
+/// A GPU that cannot be read has the reason in place of its name.
 fn name_of(gpu: &Gpu) -> String {
     match (&gpu.unavailable, &gpu.name) {
         (Some(Missing::Failed(_)), _) => "((Unknown Error))".to_owned(),
@@ -259,7 +259,7 @@ fn write_full(text: &mut String, processes: &[Process], paint: &Paint) {
     }
 }
 
-/// The command's name stands out from its folder and its arguments.
+/// Highlights the command's name against its folder and arguments.
 fn full_command(arguments: &[String], paint: &Paint) -> String {
     let arguments: Vec<String> = arguments.iter().map(|argument| printable(argument)).collect();
     let Some((first, rest)) = arguments.split_first() else { return "?".to_owned() };

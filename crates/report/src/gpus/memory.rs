@@ -1,11 +1,11 @@
-//! The memory as people need it: used by whom, kept by whom, free.
+//! GPU memory by process, reserved and free.
 
 use std::fmt::Write;
 use vramfit_monitor::sample::{Gpu, Sample};
 
 use super::words::{age, mebibytes, printable};
 
-/// A paragraph a GPU, a line a process where they are wanted, the largest first.
+/// A paragraph per GPU and, if wanted, a line per process, largest first.
 pub fn memory_view(sample: &Sample, with_processes: bool) -> String {
     let mut text = String::new();
     for gpu in &sample.gpus {
@@ -17,7 +17,7 @@ pub fn memory_view(sample: &Sample, with_processes: bool) -> String {
     text
 }
 
-// Writing to a string cannot fail, so its results are of no interest here.
+// Writing to a string cannot fail, so the results are ignored.
 fn write_gpu(text: &mut String, gpu: &Gpu, with_processes: bool) {
     let name = printable(gpu.known_name().unwrap_or("unknown GPU"));
     match &gpu.memory {

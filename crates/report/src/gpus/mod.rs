@@ -1,4 +1,4 @@
-//! What is on the GPUs: gpustat's lines and JSON, a view of the memory, OpenMetrics, and the page of `vramfit serve`.
+//! The state of the GPUs as gpustat's lines and JSON, by memory, as OpenMetrics, and the page of `vramfit serve`.
 
 mod clock;
 mod json;

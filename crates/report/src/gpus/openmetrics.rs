@@ -4,19 +4,19 @@ use std::fmt::{Display, Write};
 use vramfit_monitor::reading::Reading;
 use vramfit_monitor::sample::{Gpu, Process, Sample};
 
-/// What `Content-Type` says of it.
+/// Its `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is told beside the GPUs' own numbers.
+/// What is exposed besides the sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exposition {
-    /// A series for each process.
+    /// Whether each process has a series.
     pub processes: bool,
     /// Seconds since the sample was taken.
     pub age: f64,
     /// Samples taken since the start.
     pub samples: u64,
-    /// Driver calls that have not come back.
+    /// Driver calls that hang.
     pub hanging_calls: usize,
 }
 
@@ -52,7 +52,7 @@ fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Names, units and help of a GPU's gauges, and how each is read. What is missing has no series.
+/// Names, units and help of a GPU's gauges, and how each is read. A missing value has no series.
 type Gauge = (&'static str, &'static str, &'static str, fn(&Gpu) -> Reading<f64>);
 
 const GAUGES: [Gauge; 11] = [
@@ -95,7 +95,7 @@ fn percent(value: u32) -> f64 {
     f64::from(value) / 100.0
 }
 
-/// The whole exposition, up to its end mark.
+/// The whole exposition.
 pub fn openmetrics(sample: &Sample, exposition: &Exposition) -> String {
     let mut text = Text(String::new());
     text.family("vramfit_build", "info", "", "The program that tells this.");
@@ -182,7 +182,7 @@ fn processes(text: &mut Text, sample: &Sample) {
     }
 }
 
-/// A lost GPU keeps the labels it had.
+/// A lost GPU keeps its last known labels.
 fn with_labels(gpu: &Gpu, mut write: impl FnMut(&[(&str, &str)])) {
     let index = gpu.index.to_string();
     write(&[("gpu", &index), ("uuid", gpu.known_uuid().unwrap_or("")), ("name", gpu.known_name().unwrap_or(""))]);

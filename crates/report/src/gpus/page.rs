@@ -1,8 +1,8 @@
-//! The page of `vramfit serve`: one file without anything from elsewhere.
+//! The page of `vramfit serve`, which loads nothing from other hosts.
 
-/// The page, whole.
+/// The HTML.
 pub const PAGE: &str = include_str!("page/page.html");
-/// Its program.
+/// The script.
 pub const SCRIPT: &str = include_str!("page/page.js");
-/// Its looks, in the colours of all pages.
+/// The style, in the colours of all pages.
 pub const STYLE: &str = concat!(include_str!("../page/tokens.css"), include_str!("page/page.css"));

@@ -1,4 +1,4 @@
-//! Small numbers in few letters.
+//! Short forms of durations and sizes.
 
 /// A duration in the two largest units: `3d04h`, `2h07m`, `5m09s`, `42s`.
 pub fn age(seconds: f64) -> String {
@@ -20,7 +20,7 @@ pub fn mebibytes(bytes: u64) -> String {
     }
 }
 
-/// gpustat's sizes of the machine's memory: whole numbers of up to four digits.
+/// Main memory as gpustat shows it: whole numbers of up to four digits.
 pub(super) fn host_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
     let (mut value, mut unit) = (bytes, 0);
@@ -31,12 +31,12 @@ pub(super) fn host_size(bytes: u64) -> String {
     format!("{value}{}", UNITS[unit])
 }
 
-/// Commands, names and hosts may hold control characters; the terminal must not get them.
+/// Replaces control characters, which commands, names and hosts may contain.
 pub(super) fn printable(text: &str) -> String {
     text.replace(|letter: char| letter.is_control(), " ")
 }
 
-/// At least so many columns. Formatting does the same, but only up to 65,535.
+/// Pads to a width. Unlike `format!`, which stops at 65,535.
 pub(super) fn padded(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(text.chars().count());
     text.to_owned() + &" ".repeat(missing)

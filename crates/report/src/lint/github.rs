@@ -1,12 +1,12 @@
 //! GitHub's workflow commands: findings become annotations of a pull request.
 
 use vramfit_lint::Severity;
-use vramfit_lint::files::Report;
+use vramfit_lint::files::FileReport;
 
-use super::text::place;
+use super::text::location;
 
 /// A line for each finding.
-pub fn github(reports: &[Report]) -> String {
+pub fn github(reports: &[FileReport]) -> String {
     let mut text = String::new();
     for report in reports {
         let Some(document) = &report.document else { continue };
@@ -18,7 +18,7 @@ pub fn github(reports: &[Report]) -> String {
                 Severity::Note => "notice",
             };
             let file = property(&report.path.display().to_string());
-            // Columns are only told within one line.
+            // GitHub takes columns within one line only.
             let end_column = if start.line == end.line { format!(",endColumn={}", end.column) } else { String::new() };
             text += &format!(
                 "::{level} title={},file={file},line={},endLine={},col={}{end_column}::{}\n",
@@ -26,7 +26,7 @@ pub fn github(reports: &[Report]) -> String {
                 start.line,
                 end.line,
                 start.column,
-                data(&format!("{} {} {}", place(report, document, finding), finding.code, finding.message))
+                data(&format!("{} {} {}", location(report, document, finding), finding.code, finding.message))
             );
         }
     }

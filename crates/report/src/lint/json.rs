@@ -1,11 +1,11 @@
-//! The contract's JSON: a list of findings.
+//! Findings as JSON.
 
 use serde_json::{Value, json};
 use vramfit_lint::Severity;
-use vramfit_lint::files::Report;
+use vramfit_lint::files::FileReport;
 
-/// A list of `{"file", "line", "column", "code", "message"}` and more.
-pub fn json(reports: &[Report]) -> Value {
+/// A list of objects with `file`, `line`, `column`, `code`, `message` and more.
+pub fn json(reports: &[FileReport]) -> Value {
     let mut list = Vec::new();
     for report in reports {
         let Some(document) = &report.document else { continue };

@@ -1,4 +1,4 @@
-//! What `vramfit lint` shows: text with excerpts, the contract's JSON, SARIF, GitHub's annotations, a diff.
+//! The output formats of `vramfit lint`: text with excerpts, JSON, SARIF, GitHub annotations, a diff.
 
 mod diff;
 mod github;

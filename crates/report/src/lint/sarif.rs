@@ -1,14 +1,14 @@
-//! SARIF 2.1.0, which code hosts and editors read.
+//! SARIF 2.1.0, for code hosts and editors.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 use vramfit_lint::Severity;
-use vramfit_lint::files::Report;
+use vramfit_lint::files::FileReport;
 use vramfit_lint::rules::RULES;
 
 /// One run with all rules and findings; files that could not be read are notifications.
-pub fn sarif(reports: &[Report]) -> Value {
+pub fn sarif(reports: &[FileReport]) -> Value {
     let rules: Vec<Value> = RULES.iter().map(|rule| json!({"id": rule.code, "shortDescription": {"text": rule.summary}, "help": {"text": rule.page, "markdown": rule.page}})).collect();
     let (mut results, mut notifications) = (Vec::new(), Vec::new());
     for report in reports {
@@ -28,7 +28,7 @@ pub fn sarif(reports: &[Report]) -> Value {
                 "artifactLocation": {"uri": uri},
                 "region": {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
             }});
-            // A notebook's lines count within the cell.
+            // In a notebook lines count within the cell.
             if let (Some(cell), Some(location)) = (start.cell, location.as_object_mut()) {
                 location.insert("logicalLocations".into(), json!([{"name": format!("cell {cell}")}]));
             }
@@ -53,7 +53,7 @@ pub fn sarif(reports: &[Report]) -> Value {
     })
 }
 
-/// A path as a reference to it; a whole path is an address of its own.
+/// A path as a URI: relative paths stay relative references.
 fn uri(path: &Path) -> String {
     let mut uri = String::from(if path.is_absolute() { "file://" } else { "" });
     for byte in path.to_string_lossy().replace('\\', "/").bytes() {

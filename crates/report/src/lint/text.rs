@@ -1,10 +1,10 @@
-//! Findings for a terminal: a line each, then the source with what is meant underlined.
+//! Findings for a terminal: a line each, then the source with the finding underlined.
 
 use std::collections::BTreeMap;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
-use vramfit_lint::files::Report;
+use vramfit_lint::files::FileReport;
 use vramfit_lint::rules::RULES;
 use vramfit_lint::{Document, Finding, Severity};
 
@@ -12,8 +12,8 @@ use crate::explain::wrap;
 
 const WIDTH: usize = 80;
 
-/// All findings.
-pub fn text(reports: &[Report]) -> String {
+/// All findings, with excerpts.
+pub fn text(reports: &[FileReport]) -> String {
     let mut text = String::new();
     for report in reports {
         let Some(document) = &report.document else { continue };
@@ -24,35 +24,35 @@ pub fn text(reports: &[Report]) -> String {
     text
 }
 
-fn one(report: &Report, document: &Document, finding: &Finding) -> String {
+fn one(report: &FileReport, document: &Document, finding: &Finding) -> String {
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let code = match finding.severity {
         Severity::Error => AnsiColor::Red.on_default().bold(),
         Severity::Warning => AnsiColor::Yellow.on_default().bold(),
         Severity::Note => AnsiColor::Cyan.on_default().bold(),
     };
-    let place = place(report, document, finding);
-    let mut text = format!("{bold}{place}{bold:#} {code}{}{code:#} {}\n", finding.code, finding.message);
+    let location = location(report, document, finding);
+    let mut text = format!("{bold}{location}{bold:#} {code}{}{code:#} {}\n", finding.code, finding.message);
     text += &excerpt(document, finding);
-    let mut say = |word: &str, said: &str| {
-        let lead = format!("   = {word}: ");
-        for (number, line) in wrap(said, WIDTH.saturating_sub(lead.len())).iter().enumerate() {
+    let mut add = |label: &str, content: &str| {
+        let lead = format!("   = {label}: ");
+        for (number, line) in wrap(content, WIDTH.saturating_sub(lead.len())).iter().enumerate() {
             text += &match number {
                 0 => format!("{dim}{lead}{dim:#}{line}\n"),
                 _ => format!("{:1$}{line}\n", "", lead.len()),
             };
         }
     };
-    say("costs", &finding.cost);
-    say("write", &finding.advice);
+    add("costs", &finding.cost);
+    add("write", &finding.advice);
     if let Some(fix) = &finding.fix {
-        say(if fix.is_safe { "--fix" } else { "--fix --unsafe-fixes" }, &fix.title);
+        add(if fix.is_safe { "--fix" } else { "--fix --unsafe-fixes" }, &fix.title);
     }
     text + "\n"
 }
 
 /// `file:line:column`, in a notebook `file:cell 3:line:column`.
-pub(super) fn place(report: &Report, document: &Document, finding: &Finding) -> String {
+pub(super) fn location(report: &FileReport, document: &Document, finding: &Finding) -> String {
     let position = document.position(finding.range.start());
     let cell = position.cell.map_or(String::new(), |cell| format!("cell {cell}:"));
     format!("{}:{cell}{}:{}", report.path.display(), position.line, position.column)
@@ -67,7 +67,7 @@ fn excerpt(document: &Document, finding: &Finding) -> String {
 }
 
 /// Files that could not be read or parsed.
-pub fn errors(reports: &[Report]) -> String {
+pub fn errors(reports: &[FileReport]) -> String {
     let style = AnsiColor::Red.on_default().bold();
     let mut text = String::new();
     for report in reports {
@@ -87,8 +87,8 @@ pub fn errors(reports: &[Report]) -> String {
     text
 }
 
-/// The last line: how many, and how many `--fix` mends.
-pub fn summary(reports: &[Report]) -> String {
+/// The last line: how many findings, and how many `--fix` fixes.
+pub fn summary(reports: &[FileReport]) -> String {
     let findings = || reports.iter().flat_map(|report| &report.checked.findings);
     let (count, fixable) =
         (findings().count(), findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| fix.is_safe)).count());
@@ -101,7 +101,7 @@ pub fn summary(reports: &[Report]) -> String {
     }
     let mut text = format!("{} in {}", plural(count, "finding"), plural(files, "file"));
     if fixable > 0 {
-        text += &format!("; {fixable} can be mended with --fix");
+        text += &format!("; {fixable} can be fixed with --fix");
     }
     if unsafely > 0 {
         text += &format!("; {unsafely} with --fix --unsafe-fixes");
@@ -109,8 +109,8 @@ pub fn summary(reports: &[Report]) -> String {
     text + "\n"
 }
 
-/// How many findings of each rule.
-pub fn statistics(reports: &[Report]) -> String {
+/// The number of findings of each rule.
+pub fn statistics(reports: &[FileReport]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for finding in reports.iter().flat_map(|report| &report.checked.findings) {
         *counts.entry(finding.code).or_default() += 1;

@@ -4,7 +4,6 @@
 //! A page is one file that asks nothing of the network. Whatever comes from a model or a recording enters it escaped, or
 //! inside the viewer's compressed columns.
 
-pub(crate) mod base64;
 mod escape;
 pub(crate) mod parts;
 mod reproduce;
@@ -13,6 +12,9 @@ pub(crate) mod treemap;
 pub(crate) use escape::escape;
 pub use reproduce::Origin;
 pub(crate) use reproduce::settings;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 
 use parts::Number;
 
@@ -89,7 +91,7 @@ impl Page<'_> {
         let links: String =
             self.sections.iter().map(|part| format!("<li><a href=\"#{}\">{}</a></li>", part.id, part.title)).collect();
         let data = self.data.as_ref().map_or_else(String::new, |data| {
-            format!("<script type=\"text/plain\" id=\"data\">{}</script>\n", base64::encode(data))
+            format!("<script type=\"text/plain\" id=\"data\">{}</script>\n", BASE64_STANDARD.encode(data))
         });
         let parts = [
             ("{{name}}", escape(file_name(self.name))),

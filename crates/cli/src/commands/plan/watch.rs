@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vramfit_plan::Control;
 
 use crate::failure::Failure;
-use crate::interrupt::{Asked, Interrupt};
+use crate::interrupt::{ControlSignal, Interrupt};
 use crate::platform::{error_columns, is_dumb};
 
 /// From then on the progress is shown.
@@ -42,7 +42,7 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            if interrupt.wait(Duration::ZERO) == Some(Asked::End) {
+            if interrupt.wait(Duration::ZERO) == Some(ControlSignal::End) {
                 if control.is_stopped() {
                     line.clear();
                     process::exit(INTERRUPTED);

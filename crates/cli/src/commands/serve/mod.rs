@@ -1,4 +1,4 @@
-//! `vramfit serve`: metrics, a page and JSON over HTTP. There is nothing to write to.
+//! `vramfit serve`: metrics, a page and JSON over HTTP, read-only.
 
 mod routes;
 mod state;
@@ -15,10 +15,10 @@ use crate::Verdict;
 use crate::arguments::monitor::Serve;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
-use crate::interrupt::{Asked, Interrupt};
+use crate::interrupt::{ControlSignal, Interrupt};
 use crate::web_server::{self, KnownHosts, Token};
 
-/// Listens until it is told to stop.
+/// Serves until it is stopped.
 pub fn run(options: &Serve) -> Result<Verdict, Failure> {
     let token = Token::find(options.token_file.as_deref())?;
     let addresses = options.listen.addresses(options.port)?;
@@ -31,7 +31,7 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
             .with_hint(Some("--port chooses another port; 0 takes a free one"))
     })?;
     let address = listener.local_addr().map_err(|error| Failure::new(format!("the address: {error}")))?;
-    // From the first sample one knows whether the GPUs that were asked for are there.
+    // The first sample shows whether the chosen GPUs exist.
     let first = samples.next()?;
     let interrupt = Interrupt::install()?;
     let state = Arc::new(State::default());
@@ -44,17 +44,17 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
         per_process: options.per_process,
         interval: pause,
     };
-    // A closed standard error is no reason not to serve.
+    // Serve even if standard error is closed.
     let _ = writeln!(
         anstream::stderr(),
         "listening on http://{address}/ (metrics: /metrics, JSON: /api/gpus); Ctrl-C stops"
     );
     std::thread::spawn(move || web_server::accept(&listener, move |request| site.answer(request)));
-    while interrupt.wait(std::time::Duration::from_secs(3600)) != Some(Asked::End) {}
+    while interrupt.wait(std::time::Duration::from_secs(3600)) != Some(ControlSignal::End) {}
     Ok(Verdict::Good)
 }
 
-/// Users and commands are nobody's business by default.
+/// Users and command lines are private by default.
 fn refuse_open_address(addresses: &[SocketAddr], token: Option<&Token>, insecure: bool) -> Result<(), Failure> {
     let open = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     let Some(open) = open.filter(|_| token.is_none() && !insecure) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The newest sample and the last minutes, kept fresh by a thread of their own.
+//! The newest sample and the history, updated by a background thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,31 +9,31 @@ use vramfit_monitor::sample::Sample;
 
 use crate::feed::Samples;
 
-/// Points a GPU: ten minutes at one a second.
+/// Points per GPU: ten minutes at one sample per second.
 const HISTORY: usize = 600;
 
-/// What requests are answered from.
+/// The data that requests are answered from.
 #[derive(Default)]
 pub struct State {
     taken: Mutex<Option<Taken>>,
 }
 
-/// A sample and what was before it.
+/// The newest sample and the history.
 pub struct Taken {
     /// The newest sample.
     pub sample: Sample,
-    /// When it came.
+    /// When it was taken.
     pub at: Instant,
-    /// How many came so far.
+    /// The number of samples so far.
     pub count: u64,
-    /// Calls that have not come back.
+    /// The number of driver calls that hang.
     pub stuck: usize,
     /// The last minutes.
     pub history: History,
 }
 
 impl State {
-    /// Looks at what there is; `None` before the first sample.
+    /// Reads the data; `None` before the first sample.
     pub fn with<T>(&self, look: impl FnOnce(Option<&Taken>) -> T) -> T {
         look(self.taken.lock().unwrap_or_else(PoisonError::into_inner).as_ref())
     }
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// Takes samples until the process ends; a request never waits for one. At a recording's end the last one stays.
+/// Takes samples until the process ends; a request never waits for one. At the end of a recording the last sample stays.
 pub fn keep_sampling(first: Option<Sample>, mut samples: Samples, interval: Duration, state: &Arc<State>) {
     if let Some(first) = first {
         state.put(first, samples.stuck_count());
@@ -63,7 +63,7 @@ pub fn keep_sampling(first: Option<Sample>, mut samples: Samples, interval: Dura
             match samples.next() {
                 Ok(Some(sample)) => state.put(sample, samples.stuck_count()),
                 Ok(None) => return,
-                // A full disk is no reason not to serve; it is said once.
+                // Keep serving if the disk is full; report it once.
                 Err(failure) => {
                     failure.print();
                     samples.stop_recording();

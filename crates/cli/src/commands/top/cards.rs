@@ -1,4 +1,4 @@
-//! The GPUs: a card each with the last minutes, or a line each where there is no room.
+//! The GPUs: one card each with the last minutes, or one line each if there is no room.
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -11,31 +11,31 @@ use vramfit_monitor::reading::Reading;
 use vramfit_monitor::sample::{Gpu, Memory};
 use vramfit_report::gpus::{count_of, mebibytes};
 
-use super::look::Look;
 use super::state::State;
+use super::theme::Theme;
 
 const CARD_WIDTH: u16 = 39;
 /// Two lines of text and two graphs of a line each, in a frame.
 const CARD_HEIGHT: u16 = 6;
-/// From here on a line has its temperature and sizes; below it shares only.
+/// Columns from which a line has temperature and sizes; below, percentages only.
 const WIDTH_WITH_SIZES: u16 = 36;
-/// From here on it has a bar too.
+/// Columns from which a line also has a bar.
 const WIDTH_WITH_BAR: u16 = 46;
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws them, and says how many lines that took.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) -> u16 {
+/// Draws the GPUs and returns the number of lines used.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: &Theme) -> u16 {
     let Some(sample) = &state.sample else { return 0 };
     let gpus = &sample.gpus;
     if gpus.is_empty() {
-        Line::styled("the driver is there, but no GPU", look.faint()).render(area, frame.buffer_mut());
+        Line::styled("the driver is there, but no GPU", theme.faint()).render(area, frame.buffer_mut());
         return 1;
     }
     let count = u16::try_from(gpus.len()).unwrap_or(u16::MAX);
     let columns = (area.width / CARD_WIDTH).clamp(1, count);
     let lines = count.div_ceil(columns);
     if area.width >= CARD_WIDTH && lines.saturating_mul(CARD_HEIGHT) <= area.height {
-        // What is left goes to the graphs, but no more than half of the screen.
+        // The remaining lines go to the graphs, up to half of the screen.
         let height = (area.height / 2 / lines).clamp(CARD_HEIGHT, CARD_HEIGHT + 6) & !1;
         let width = area.width / columns;
         for (position, gpu) in (0u16..).zip(gpus) {
@@ -43,52 +43,52 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) -
             let x = area.x + column * width;
             let width = if column + 1 == columns { area.right() - x } else { width };
             let place = Rect { x, y: area.y + line * height, width, height };
-            card(frame.buffer_mut(), place, gpu, state, look);
+            card(frame.buffer_mut(), place, gpu, state, theme);
         }
         return lines * height;
     }
     let room = area.height.min(count);
-    // A single line is for a GPU, not for what is missing.
+    // If there is only one line, it is for a GPU and not for the number of hidden ones.
     let is_cut = room < count && room > 1;
     let shown = usize::from(if is_cut { room - 1 } else { room });
     state.first_gpu = state.first_gpu.min(gpus.len() - shown.min(gpus.len()));
     for (y, gpu) in (area.y..).zip(gpus.iter().skip(state.first_gpu).take(shown)) {
         let place = Rect { x: area.x, y, width: area.width, height: 1 };
-        brief(gpu, area.width, look).render(place, frame.buffer_mut());
+        brief(gpu, area.width, theme).render(place, frame.buffer_mut());
     }
     if is_cut {
         let text = format!("… {} more, [ and ] move", count_of(gpus.len() - shown, "GPU"));
         let place = Rect { x: area.x, y: area.y + room - 1, width: area.width, height: 1 };
-        Line::styled(text, look.faint()).render(place, frame.buffer_mut());
+        Line::styled(text, theme.faint()).render(place, frame.buffer_mut());
     }
     room
 }
 
-fn card(buffer: &mut Buffer, area: Rect, gpu: &Gpu, state: &State, look: &Look) {
+fn card(buffer: &mut Buffer, area: Rect, gpu: &Gpu, state: &State, theme: &Theme) {
     let name = gpu.known_name().unwrap_or("GPU");
-    let title = Line::styled(format!(" [{}] {name} ", gpu.index), look.title());
-    let frame = Block::bordered().border_style(if gpu.unavailable.is_some() { look.alarm() } else { look.faint() });
+    let title = Line::styled(format!(" [{}] {name} ", gpu.index), theme.title());
+    let frame = Block::bordered().border_style(if gpu.unavailable.is_some() { theme.alarm() } else { theme.faint() });
     let inner = frame.inner(area);
     frame.title(title).render(area, buffer);
     if let Some(reason) = &gpu.unavailable {
-        Line::styled(reason.to_string(), look.alarm()).render(inner, buffer);
+        Line::styled(reason.to_string(), theme.alarm()).render(inner, buffer);
         return;
     }
     let graph = (inner.height - 2) / 2;
     let at = |y: u16, height: u16| Rect { x: inner.x, y: inner.y + y, width: inner.width, height };
     let share = gpu.memory.as_ref().map_or(0.0, share);
-    memory_line(gpu, inner.width, look).render(at(0, 1), buffer);
+    memory_line(gpu, inner.width, theme).render(at(0, 1), buffer);
     let points: Vec<&Point> = state.history.of(gpu.index).collect();
-    draw_graph(buffer, at(1, graph), look.memory(share), points.iter().map(|point| point.memory));
-    facts(gpu, look).render(at(1 + graph, 1), buffer);
-    draw_graph(buffer, at(2 + graph, graph), look.busy(), points.iter().map(|point| point.utilization));
+    draw_graph(buffer, at(1, graph), theme.memory(share), points.iter().map(|point| point.memory));
+    facts(gpu, theme).render(at(1 + graph, 1), buffer);
+    draw_graph(buffer, at(2 + graph, graph), theme.busy(), points.iter().map(|point| point.utilization));
 }
 
 fn share(memory: &Memory) -> f32 {
     (memory.used as f64 * 100.0 / memory.total as f64) as f32
 }
 
-fn memory_line(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
+fn memory_line(gpu: &Gpu, width: u16, theme: &Theme) -> Line<'static> {
     match &gpu.memory {
         Ok(memory) => {
             let share = share(memory);
@@ -97,20 +97,20 @@ fn memory_line(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
             if text.len() + free.len() + 4 <= usize::from(width) {
                 text += &free;
             }
-            Line::from(vec![Span::raw("mem "), Span::styled(text, look.memory(share))])
+            Line::from(vec![Span::raw("mem "), Span::styled(text, theme.memory(share))])
         }
-        Err(reason) => Line::from(vec![Span::raw("mem "), Span::styled(reason.to_string(), look.faint())]),
+        Err(reason) => Line::from(vec![Span::raw("mem "), Span::styled(reason.to_string(), theme.faint())]),
     }
 }
 
-fn facts(gpu: &Gpu, look: &Look) -> Line<'static> {
+fn facts(gpu: &Gpu, theme: &Theme) -> Line<'static> {
     let value = |reading: &Reading<u32>, unit: &str| match reading {
         Ok(value) => format!("{value}{unit}"),
         Err(_) => format!("–{unit}"),
     };
     let busy = match &gpu.utilization {
-        Ok(percent) => Span::styled(format!("{percent} %"), look.busy()),
-        Err(reason) => Span::styled(reason.to_string(), look.faint()),
+        Ok(percent) => Span::styled(format!("{percent} %"), theme.busy()),
+        Err(reason) => Span::styled(reason.to_string(), theme.faint()),
     };
     let watts = |reading: &Reading<u32>| {
         reading.as_ref().map_or("–".to_owned(), |milliwatts| (milliwatts / 1000).to_string())
@@ -125,45 +125,45 @@ fn facts(gpu: &Gpu, look: &Look) -> Line<'static> {
     Line::from(vec![Span::raw("gpu "), busy, Span::raw(rest)])
 }
 
-/// One line: number, name as far as it fits, the most important numbers and a bar.
-fn brief(gpu: &Gpu, width: u16, look: &Look) -> Line<'static> {
+/// One line: index, name as far as it fits, the most important numbers and a bar.
+fn brief(gpu: &Gpu, width: u16, theme: &Theme) -> Line<'static> {
     let name = gpu.known_name().unwrap_or("GPU");
     let room = usize::from(width).saturating_sub(46).min(30);
     let name: String = name.chars().take(room).collect();
-    let mut spans = vec![Span::styled(format!("[{}] ", gpu.index), look.title())];
+    let mut spans = vec![Span::styled(format!("[{}] ", gpu.index), theme.title())];
     if room > 0 {
         spans.push(Span::raw(format!("{name:room$} ")));
     }
     if let Some(reason) = &gpu.unavailable {
-        spans.push(Span::styled(reason.to_string(), look.alarm()));
+        spans.push(Span::styled(reason.to_string(), theme.alarm()));
         return Line::from(spans);
     }
     let number = |reading: &Reading<u32>| reading.as_ref().map_or("–".to_owned(), ToString::to_string);
     if width >= WIDTH_WITH_SIZES {
         spans.push(Span::raw(format!("{:>3}°C ", number(&gpu.temperature))));
     }
-    spans.push(Span::styled(format!("{:>3} % ", number(&gpu.utilization)), look.busy()));
+    spans.push(Span::styled(format!("{:>3} % ", number(&gpu.utilization)), theme.busy()));
     match &gpu.memory {
         Ok(memory) if width < WIDTH_WITH_SIZES => {
             let share = share(memory);
-            spans.push(Span::styled(format!("mem {share:>3.0} %"), look.memory(share)));
+            spans.push(Span::styled(format!("mem {share:>3.0} %"), theme.memory(share)));
         }
         Ok(memory) => {
             let share = share(memory);
             if width >= WIDTH_WITH_BAR {
                 let filled = ((share / 10.0).round() as usize).min(10);
                 let bar = "█".repeat(filled) + &"░".repeat(10 - filled) + " ";
-                spans.push(Span::styled(bar, look.memory(share)));
+                spans.push(Span::styled(bar, theme.memory(share)));
             }
             let sizes = format!("{}/{} MiB", memory.used >> 20, memory.total >> 20);
-            spans.push(Span::styled(sizes, look.memory(share)));
+            spans.push(Span::styled(sizes, theme.memory(share)));
         }
-        Err(reason) => spans.push(Span::styled(reason.to_string(), look.faint())),
+        Err(reason) => spans.push(Span::styled(reason.to_string(), theme.faint())),
     }
     Line::from(spans)
 }
 
-/// Percentages as columns, the newest at the right; where one is missing there is a dot.
+/// Percentages as columns, the newest on the right; a missing one is a dot.
 pub fn draw_graph(buffer: &mut Buffer, area: Rect, style: Style, values: impl DoubleEndedIterator<Item = Option<f32>>) {
     for (x, value) in (area.left()..area.right()).rev().zip(values.rev()) {
         let Some(value) = value else {

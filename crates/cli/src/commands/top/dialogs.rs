@@ -1,4 +1,4 @@
-//! What lies over the screen: help, one process, a question, a sentence.
+//! Dialogs over the screen: help, details of a process, a confirmation, a message.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,8 +8,8 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use vramfit_report::gpus::{age, mebibytes};
 
 use super::cards::draw_graph;
-use super::look::Look;
 use super::state::{Dialog, State};
+use super::theme::Theme;
 
 const HELP: &str = "\
 ↑ ↓ j PgUp PgDn   move            Enter  details of a process
@@ -28,25 +28,25 @@ the same row again for its details; the wheel scrolls.
 A dash is a value the driver does not give; `vramfit gpus
 --debug` says why. Hidden: not to be seen from here.";
 
-/// Draws what there is.
-pub fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
+/// Draws the open dialog.
+pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) {
     match &state.dialog {
         None => {}
-        Some(Dialog::Help) => boxed(frame, " Keys ", Text::raw(HELP), look.title(), 17),
+        Some(Dialog::Help) => boxed(frame, " Keys ", Text::raw(HELP), theme.title(), 17),
         Some(Dialog::Note(text)) => {
-            boxed(frame, " Note ", Text::raw(format!("{text}\n\nany key goes on")), look.title(), 5)
+            boxed(frame, " Note ", Text::raw(format!("{text}\n\nany key goes on")), theme.title(), 5)
         }
         Some(Dialog::Confirm(target)) => {
             let text = Text::from(vec![
                 Line::raw(format!("Send {} to process {}?", target.order.name(), target.pid)),
-                // Before what may be cut off on a small screen.
+                // First, because a small screen may cut off the rest.
                 Line::raw("y sends it, any other key does not"),
                 Line::default(),
                 Line::raw(target.who.replace(|letter: char| letter.is_control(), " ")),
             ]);
-            boxed(frame, " Confirm ", text, look.alarm(), 7);
+            boxed(frame, " Confirm ", text, theme.alarm(), 7);
         }
-        Some(Dialog::Details) => details(frame, state, look),
+        Some(Dialog::Details) => details(frame, state, theme),
     }
 }
 
@@ -62,7 +62,7 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
-fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
+fn details(frame: &mut Frame<'_>, state: &State, theme: &Theme) {
     let Some(row) = state.selected_row() else { return };
     let process = &row.process;
     let mut lines = vec![format!(
@@ -108,7 +108,7 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
         frame.area().height.saturating_sub(2).min(22),
     );
     let block =
-        Block::bordered().title(format!(" Process {} on GPU {} ", process.pid, row.gpu)).border_style(look.title());
+        Block::bordered().title(format!(" Process {} on GPU {} ", process.pid, row.gpu)).border_style(theme.title());
     let inner = block.inner(area);
     frame.render_widget(Clear, area);
     frame.render_widget(block, area);
@@ -121,6 +121,6 @@ fn details(frame: &mut Frame<'_>, state: &State, look: &Look) {
         let most = points.iter().copied().max().unwrap_or(0).max(1);
         let place = Rect { y: inner.bottom() - graph, height: graph, ..inner };
         let scaled = points.iter().map(|bytes| Some((*bytes as f64 * 100.0 / most as f64) as f32));
-        draw_graph(frame.buffer_mut(), place, look.memory(0.0), scaled);
+        draw_graph(frame.buffer_mut(), place, theme.memory(0.0), scaled);
     }
 }

@@ -6,39 +6,39 @@ use ratatui::layout::Position;
 use super::kill::Target;
 use super::rows::Sort;
 use super::state::{Dialog, State};
-use crate::platform::{CAN_PAUSE, Order};
+use crate::platform::{CAN_PAUSE, KillSignal};
 
-/// What is to happen beyond the state.
+/// What the program must do beyond changing the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Action {
     /// Nothing.
     Nothing,
-    /// Leave.
+    /// End.
     Quit,
-    /// Stop until the shell goes on.
+    /// Suspend, as by Ctrl-Z.
     Suspend,
 }
 
 const PAGE: isize = 10;
 
-/// Changes the state as the event asks.
-pub fn handle(event: &Event, state: &mut State) -> Wish {
+/// Handles an event.
+pub fn handle(event: &Event, state: &mut State) -> Action {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => {
             if key.modifiers.contains(KeyModifiers::CONTROL) {
                 return match key.code {
-                    KeyCode::Char('c') => Wish::Quit,
-                    KeyCode::Char('z') if CAN_PAUSE => Wish::Suspend,
-                    _ => Wish::Nothing,
+                    KeyCode::Char('c') => Action::Quit,
+                    KeyCode::Char('z') if CAN_PAUSE => Action::Suspend,
+                    _ => Action::Nothing,
                 };
             }
             if state.dialog.is_some() {
                 in_dialog(*key, state);
-                return Wish::Nothing;
+                return Action::Nothing;
             }
             if state.is_typing {
                 typing(*key, state);
-                return Wish::Nothing;
+                return Action::Nothing;
             }
             on_screen(*key, state)
         }
@@ -50,15 +50,15 @@ pub fn handle(event: &Event, state: &mut State) -> Wish {
                 MouseEventKind::Down(MouseButton::Left) => click(at, state),
                 _ => {}
             }
-            Wish::Nothing
+            Action::Nothing
         }
-        _ => Wish::Nothing,
+        _ => Action::Nothing,
     }
 }
 
-fn on_screen(key: KeyEvent, state: &mut State) -> Wish {
+fn on_screen(key: KeyEvent, state: &mut State) -> Action {
     match key.code {
-        KeyCode::Char('q') => return Wish::Quit,
+        KeyCode::Char('q') => return Action::Quit,
         KeyCode::Esc => clear_filters(state),
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => state.dialog = Some(Dialog::Help),
         KeyCode::Down | KeyCode::Char('j') => state.go(1),
@@ -74,18 +74,18 @@ fn on_screen(key: KeyEvent, state: &mut State) -> Wish {
         KeyCode::Char('t') => state.sort_by(Sort::Time),
         KeyCode::Char('u') => state.sort_by(Sort::User),
         KeyCode::Char('p') => state.sort_by(Sort::Pid),
-        KeyCode::Char('r') => state.sort_by(state.sort),
+        KeyCode::Char('r') => state.sort_by(state.view.sort),
         KeyCode::Char('T') => {
-            state.is_tree = !state.is_tree;
+            state.view.is_tree = !state.view.is_tree;
             state.arrange();
         }
         KeyCode::Char('o') => {
-            state.only_mine = !state.only_mine;
+            state.view.only_mine = !state.view.only_mine;
             state.arrange();
         }
         KeyCode::Char('U') => {
             let user = state.selected_row().map(|row| row.user().to_owned());
-            state.only_user = if state.only_user.is_some() { None } else { user };
+            state.view.only_user = if state.view.only_user.is_some() { None } else { user };
             state.arrange();
         }
         KeyCode::Char('/') => state.is_typing = true,
@@ -95,14 +95,14 @@ fn on_screen(key: KeyEvent, state: &mut State) -> Wish {
             let last = state.sample.as_ref().map_or(0, |sample| sample.gpus.len().saturating_sub(1));
             state.first_gpu = (state.first_gpu + 1).min(last);
         }
-        KeyCode::Char('k') => aim(state, Order::Term),
-        KeyCode::Char('K') => aim(state, Order::Kill),
+        KeyCode::Char('k') => aim(state, KillSignal::Term),
+        KeyCode::Char('K') => aim(state, KillSignal::Kill),
         _ => {}
     }
-    Wish::Nothing
+    Action::Nothing
 }
 
-fn aim(state: &mut State, order: Order) {
+fn aim(state: &mut State, order: KillSignal) {
     let dialog = match state.selected_row() {
         None => return,
         Some(_) if !state.may_kill && !state.is_live => {
@@ -117,14 +117,14 @@ fn aim(state: &mut State, order: Order) {
     state.dialog = Some(dialog);
 }
 
-/// Only `y` confirms; everything else goes back.
+/// Only `y` confirms; any other key cancels.
 fn in_dialog(key: KeyEvent, state: &mut State) {
     match state.dialog.take() {
         Some(Dialog::Confirm(target)) if key.code == KeyCode::Char('y') => {
             state.dialog = Some(Dialog::Note(target.send()));
         }
         Some(Dialog::Details) if matches!(key.code, KeyCode::Char('k' | 'K')) => {
-            aim(state, if key.code == KeyCode::Char('K') { Order::Kill } else { Order::Term });
+            aim(state, if key.code == KeyCode::Char('K') { KillSignal::Kill } else { KillSignal::Term });
         }
         Some(Dialog::Details) if matches!(key.code, KeyCode::Down | KeyCode::Up) => {
             state.go(if key.code == KeyCode::Down { 1 } else { -1 });
@@ -139,21 +139,21 @@ fn typing(key: KeyEvent, state: &mut State) {
         KeyCode::Enter => state.is_typing = false,
         KeyCode::Esc => {
             state.is_typing = false;
-            state.filter.clear();
+            state.view.filter.clear();
         }
         KeyCode::Backspace => {
-            state.filter.pop();
+            state.view.filter.pop();
         }
-        KeyCode::Char(letter) => state.filter.push(letter),
+        KeyCode::Char(letter) => state.view.filter.push(letter),
         _ => {}
     }
     state.arrange();
 }
 
 fn clear_filters(state: &mut State) {
-    state.filter.clear();
-    state.only_user = None;
-    state.only_mine = false;
+    state.view.filter.clear();
+    state.view.only_user = None;
+    state.view.only_mine = false;
     state.arrange();
 }
 

@@ -1,24 +1,24 @@
-//! Signals to processes: only after a confirmation, only to the process that was meant.
+//! Signals to processes: only after a confirmation, and only to the process that was shown.
 
 use vramfit_monitor::platform::ProcessReader;
 
 use super::rows::Row;
-use crate::platform::{HeldProcess, Order};
+use crate::platform::{HeldProcess, KillSignal};
 
-/// A process that may be told to end.
+/// A process that may be signalled.
 pub struct Target {
-    /// Its number, to be shown.
+    /// Its PID, for display.
     pub pid: u32,
-    /// Whose and what, to be shown.
+    /// User and command, for display.
     pub who: String,
-    /// What it would be told.
-    pub order: Order,
+    /// The signal.
+    pub order: KillSignal,
     process: HeldProcess,
 }
 
 impl Target {
-    /// The process of a row, or why it cannot be aimed at.
-    pub fn aim(row: &Row, order: Order) -> Result<Target, String> {
+    /// The process of a row, or why it cannot be signalled.
+    pub fn aim(row: &Row, order: KillSignal) -> Result<Target, String> {
         let pid = row.process.pid;
         let Ok(host) = &row.process.host else { return Err(format!("process {pid} is hidden from here")) };
         let process = HeldProcess::open(pid, order)?;
@@ -29,7 +29,7 @@ impl Target {
         Ok(Target { pid, who: format!("{}: {}", host.user, row.command()), order, process })
     }
 
-    /// Sends it, with the rights this program has.
+    /// Sends the signal; returns a sentence about the outcome.
     pub fn send(&self) -> String {
         match self.process.send(self.order) {
             Ok(()) => format!("{} sent to process {}", self.order.name(), self.pid),

@@ -5,13 +5,13 @@ mod dialogs;
 mod draw;
 mod input;
 mod kill;
-mod look;
 mod rows;
 mod state;
 mod table;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod theme;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -21,55 +21,60 @@ use ratatui::crossterm::event::{self, Event};
 use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
 
-use self::input::Wish;
-use self::look::Look;
+use self::input::Action;
 use self::state::State;
 use self::terminal::Screen;
+use self::theme::Theme;
 use crate::Verdict;
 use crate::arguments::monitor::Top;
 use crate::arguments::{Output, When};
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt;
-use crate::platform::{Asked, Watched};
+use crate::platform::{ControlSignal, WatchedSignals};
 
-/// What the screen reacts to.
+/// What the drawing thread receives.
 enum Message {
     Sample(Box<Sample>, usize),
-    /// A recording is over.
+    /// The end of a recording.
     End,
     Failed(Failure),
     Event(Event),
-    Asked(Asked),
+    Signal(ControlSignal),
 }
 
-/// Shows the screen until it is left.
+/// Runs until the user quits.
 pub fn run(options: &Top, output: &Output) -> Result<Verdict, Failure> {
     if output.json {
         return Err(Failure::new("top has no --json").with_hint(Some("`vramfit gpus --json -i` streams samples")));
     }
     let pause = interval(options.interval)?;
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
-    // The first sample comes before the screen, so that what is wrong is said in plain text.
+    // The first sample is taken before the screen is entered, so that an error is printed in plain text.
     let Some(first) = samples.next()? else { return Ok(Verdict::Good) };
     let may_kill = !options.readonly && samples.is_live();
     let mut state = State::new(pause, may_kill, options.mine, samples.is_live());
     state.add(first, samples.stuck_count());
 
     let (sender, received) = mpsc::channel();
-    let wishes = sender.clone();
-    interrupt::watch(Watched::All, move |asked| wishes.send(Message::Asked(asked)).is_ok())?;
+    let signals = sender.clone();
+    interrupt::watch(WatchedSignals::All, move |signal| signals.send(Message::Signal(signal)).is_ok())?;
     let mut screen = Screen::enter()?;
     keep_sampling(samples, pause, sender.clone());
     read_events(sender);
-    let look = Look::new(output.no_color || output.color == When::Never, output.color == When::Always);
-    show(&mut screen, &mut state, &look, &received)
+    let theme = Theme::new(output.no_color || output.color == When::Never, output.color == When::Always);
+    show(&mut screen, &mut state, &theme, &received)
 }
 
-fn show(screen: &mut Screen, state: &mut State, look: &Look, received: &Receiver<Message>) -> Result<Verdict, Failure> {
+fn show(
+    screen: &mut Screen,
+    state: &mut State,
+    theme: &Theme,
+    received: &Receiver<Message>,
+) -> Result<Verdict, Failure> {
     loop {
-        screen.draw(|frame| draw::draw(frame, state, look))?;
-        // Without a message for long, the age of the sample is worth showing.
+        screen.draw(|frame| draw::draw(frame, state, theme))?;
+        // Redraw without a message too: the age of the sample is shown when it is late.
         let message = match received.recv_timeout(Duration::from_secs(2)) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => continue,
@@ -80,13 +85,13 @@ fn show(screen: &mut Screen, state: &mut State, look: &Look, received: &Receiver
                 Message::Sample(sample, stuck) => state.add(*sample, stuck),
                 Message::End => state.is_over = true,
                 Message::Failed(failure) => return Err(failure),
-                Message::Asked(Asked::Resume) => screen.resume(),
-                Message::Asked(Asked::Pause) => screen.suspend()?,
-                Message::Asked(Asked::End) => return Ok(Verdict::Good),
+                Message::Signal(ControlSignal::Resume) => screen.resume(),
+                Message::Signal(ControlSignal::Pause) => screen.suspend()?,
+                Message::Signal(ControlSignal::End) => return Ok(Verdict::Good),
                 Message::Event(event) => match input::handle(&event, state) {
-                    Wish::Nothing => {}
-                    Wish::Quit => return Ok(Verdict::Good),
-                    Wish::Suspend => screen.suspend()?,
+                    Action::Nothing => {}
+                    Action::Quit => return Ok(Verdict::Good),
+                    Action::Suspend => screen.suspend()?,
                 },
             }
         }

@@ -1,4 +1,4 @@
-//! The processes in the order they are shown.
+//! The rows of the process table: sorted, filtered, or as a tree.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -6,22 +6,20 @@ use std::collections::HashMap;
 use vramfit_monitor::platform::is_own;
 use vramfit_monitor::sample::{Process, Sample};
 
-use super::state::State;
-
-/// By what processes are ordered.
+/// What processes are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// The most GPU memory first.
+    /// GPU memory, largest first.
     Memory,
-    /// The most GPU time first.
+    /// GPU utilisation, highest first.
     Gpu,
-    /// The most processor time first.
+    /// CPU use, highest first.
     Cpu,
-    /// The oldest first.
+    /// Age, oldest first.
     Time,
-    /// By name.
+    /// User name.
     User,
-    /// By number.
+    /// PID.
     Pid,
 }
 
@@ -32,17 +30,17 @@ pub struct Row {
     pub gpu: usize,
     /// The process.
     pub process: Process,
-    /// How far it stands below its ancestors in the tree.
+    /// Its depth in the tree.
     pub depth: usize,
 }
 
 impl Row {
-    /// What it is known by.
+    /// Its GPU and PID.
     pub fn key(&self) -> (usize, u32) {
         (self.gpu, self.process.pid)
     }
 
-    /// The whole command, or why it is not known.
+    /// The whole command line, or why it is not known.
     pub fn command(&self) -> String {
         match &self.process.host {
             Ok(host) if host.arguments.is_empty() => "?".to_owned(),
@@ -51,28 +49,57 @@ impl Row {
         }
     }
 
-    /// The user, or that it is hidden.
+    /// The user, or `hidden`.
     pub fn user(&self) -> &str {
         self.process.host.as_ref().map_or("hidden", |host| host.user.as_str())
     }
 }
 
-/// All rows that are to be shown.
-pub fn arrange(state: &State) -> Vec<Row> {
-    let Some(sample) = &state.sample else { return Vec::new() };
+/// How processes are sorted and filtered.
+pub struct View {
+    /// What they are sorted by.
+    pub sort: Sort,
+    /// Whether the order is reversed.
+    pub is_reversed: bool,
+    /// Whether children are shown below their parents.
+    pub is_tree: bool,
+    /// Whether only the user's own processes are shown.
+    pub only_mine: bool,
+    /// Show only this user's processes.
+    pub only_user: Option<String>,
+    /// Show only processes that contain this text.
+    pub filter: String,
+}
+
+impl View {
+    /// By memory, without a filter.
+    pub fn new(only_mine: bool) -> View {
+        View {
+            sort: Sort::Memory,
+            is_reversed: false,
+            is_tree: false,
+            only_mine,
+            only_user: None,
+            filter: String::new(),
+        }
+    }
+}
+
+/// The rows to show.
+pub fn arrange(sample: &Sample, view: &View) -> Vec<Row> {
     let mut rows = all(sample);
-    let filter = state.filter.to_lowercase();
+    let filter = view.filter.to_lowercase();
     rows.retain(|row| {
         let is_mine = row.process.host.as_ref().is_ok_and(is_own);
-        let is_users = state.only_user.as_deref().is_none_or(|user| row.user() == user);
-        (is_mine || !state.only_mine) && is_users && (filter.is_empty() || contains(row, &filter))
+        let is_users = view.only_user.as_deref().is_none_or(|user| row.user() == user);
+        (is_mine || !view.only_mine) && is_users && (filter.is_empty() || contains(row, &filter))
     });
     rows.sort_by(|one, other| {
-        let order = compare(one, other, state.sort);
-        let order = if state.is_reversed { order.reverse() } else { order };
+        let order = compare(one, other, view.sort);
+        let order = if view.is_reversed { order.reverse() } else { order };
         order.then(one.gpu.cmp(&other.gpu)).then(one.process.pid.cmp(&other.process.pid))
     });
-    if state.is_tree { tree(rows) } else { rows }
+    if view.is_tree { tree(rows) } else { rows }
 }
 
 fn all(sample: &Sample) -> Vec<Row> {
@@ -90,7 +117,7 @@ fn contains(row: &Row, filter: &str) -> bool {
     text.to_lowercase().contains(filter)
 }
 
-/// Large values first, names by the alphabet; what is missing last.
+/// Large values first, names alphabetically; missing values last.
 fn compare(one: &Row, other: &Row, sort: Sort) -> Ordering {
     let number = |row: &Row| -> f64 {
         let host = row.process.host.as_ref().ok();
@@ -110,7 +137,7 @@ fn compare(one: &Row, other: &Row, sort: Sort) -> Ordering {
     }
 }
 
-/// Children below their parents, each level in the order there was.
+/// Children below their parents; each level keeps its order.
 fn tree(rows: Vec<Row>) -> Vec<Row> {
     let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
     let first_of: HashMap<u32, usize> =
@@ -130,7 +157,7 @@ fn tree(rows: Vec<Row>) -> Vec<Row> {
         ordered.push(Row { depth, ..rows[position].clone() });
         push(&mut waiting, children.get(&Some(position)), depth + 1);
     }
-    // Numbers used anew may make a circle of parents; nobody is lost over it.
+    // Reused PIDs may form a cycle of parents; its processes are added at the end.
     ordered.extend(rows.iter().zip(is_placed).filter(|(_, placed)| !placed).map(|(row, _)| row.clone()));
     ordered
 }
@@ -176,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn children_stand_below_their_parents_in_the_order_there_was() {
+    fn children_are_below_their_parents_in_the_given_order() {
         let rows = vec![row(30, 10), row(10, 1), row(20, 1), row(40, 30), row(31, 10)];
         assert_eq!(shape(rows), [(10, 0), (30, 1), (40, 2), (31, 1), (20, 0)]);
     }
 
     #[test]
-    fn a_circle_of_parents_loses_nobody() {
+    fn a_cycle_of_parents_loses_no_process() {
         assert_eq!(shape(vec![row(1, 2), row(2, 1), row(3, 3)]).len(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What the screen shows and where one stands in it.
+//! The state of the screen.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,72 +8,62 @@ use vramfit_monitor::history::History;
 use vramfit_monitor::sample::Sample;
 
 use super::kill::Target;
-use super::rows::{self, Row, Sort};
+use super::rows::{self, Row, Sort, View};
 
-/// Points a GPU and a process.
+/// Points of history for each GPU and process.
 const POINTS: usize = 600;
 
-/// What lies over the screen.
+/// A dialog over the screen.
 pub enum Dialog {
     /// The keys.
     Help,
-    /// One process.
+    /// The details of the selected process.
     Details,
-    /// Shall it be killed?
+    /// Whether to send a signal.
     Confirm(Target),
-    /// A sentence.
+    /// A message.
     Note(String),
 }
 
-/// Everything the screen knows.
+/// Everything that is drawn.
 pub struct State {
     /// The newest sample; set by the first `add`.
     pub sample: Option<Sample>,
-    /// When it came.
+    /// When it was received.
     pub received: Instant,
     /// Time between samples.
     pub interval: Duration,
-    /// Calls that have not come back.
+    /// The number of driver calls that hang.
     pub stuck: usize,
     /// The GPUs' last minutes.
     pub history: History,
     /// GPU memory of each process on each GPU.
     pub process_history: HashMap<(usize, u32), VecDeque<u64>>,
-    /// The processes as they are shown.
+    /// The processes, sorted and filtered.
     pub rows: Vec<Row>,
-    /// The GPU and process one stands on.
+    /// The selected GPU and process.
     pub selected: Option<(usize, u32)>,
     /// The first row shown.
     pub top: usize,
-    /// The first GPU shown, where not all fit.
+    /// The first GPU shown, if not all fit.
     pub first_gpu: usize,
-    /// By what rows are ordered.
-    pub sort: Sort,
-    /// The other way round.
-    pub is_reversed: bool,
-    /// Children under their parents.
-    pub is_tree: bool,
-    /// Only one's own.
-    pub only_mine: bool,
-    /// Only this user's.
-    pub only_user: Option<String>,
-    /// Only those that contain this.
-    pub filter: String,
+    /// How processes are sorted and filtered.
+    pub view: View,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// New samples wait.
+    /// Whether new samples are held back.
     pub is_paused: bool,
-    /// What lies over the screen.
+    /// The open dialog.
     pub dialog: Option<Dialog>,
     /// Whether signals may be sent.
     pub may_kill: bool,
-    /// Whether it is this machine, now.
+    /// Whether samples are of this machine.
     pub is_live: bool,
-    /// A recording has ended.
+    /// Whether the recording has ended.
     pub is_over: bool,
     /// Where the rows were drawn, for the mouse.
     pub table: Rect,
-    /// Where the heads of columns were drawn, with what they order by.
+    /// Where the column heads were drawn, with what they sort by.
     pub heads: Vec<(Rect, Sort)>,
 }
 
@@ -91,12 +81,7 @@ impl State {
             selected: None,
             top: 0,
             first_gpu: 0,
-            sort: Sort::Memory,
-            is_reversed: false,
-            is_tree: false,
-            only_mine,
-            only_user: None,
-            filter: String::new(),
+            view: View::new(only_mine),
             is_typing: false,
             is_paused: false,
             dialog: None,
@@ -108,7 +93,7 @@ impl State {
         }
     }
 
-    /// Takes in a sample.
+    /// Adds a sample.
     pub fn add(&mut self, sample: Sample, stuck: usize) {
         self.received = Instant::now();
         self.stuck = stuck;
@@ -132,40 +117,40 @@ impl State {
         }
     }
 
-    /// Orders and filters the rows anew; one stays on the process one stood on.
+    /// Sorts and filters the rows again; the selected process stays selected.
     pub fn arrange(&mut self) {
-        self.rows = rows::arrange(self);
+        self.rows = self.sample.as_ref().map(|sample| rows::arrange(sample, &self.view)).unwrap_or_default();
         let is_there = self.selected.is_some_and(|key| self.rows.iter().any(|row| row.key() == key));
         if !is_there {
             self.selected = self.rows.first().map(Row::key);
         }
     }
 
-    /// The number of the row one stands on.
+    /// The index of the selected row.
     pub fn position(&self) -> usize {
         self.rows.iter().position(|row| Some(row.key()) == self.selected).unwrap_or(0)
     }
 
-    /// Moves by so many rows.
+    /// Moves the selection by `by` rows.
     pub fn go(&mut self, by: isize) {
         let last = self.rows.len().saturating_sub(1);
         let position = self.position().saturating_add_signed(by).min(last);
         self.selected = self.rows.get(position).map(Row::key);
     }
 
-    /// The row one stands on.
+    /// The selected row.
     pub fn selected_row(&self) -> Option<&Row> {
         self.rows.get(self.position())
     }
 
-    /// Orders by something; by the same again, the other way round.
+    /// Sorts by something; by the same again reverses the order.
     pub fn sort_by(&mut self, sort: Sort) {
-        self.is_reversed = self.sort == sort && !self.is_reversed;
-        self.sort = sort;
+        self.view.is_reversed = self.view.sort == sort && !self.view.is_reversed;
+        self.view.sort = sort;
         self.arrange();
     }
 
-    /// Seconds since the newest sample, where it is late.
+    /// Seconds since the newest sample, if it is late.
     pub fn lateness(&self) -> Option<u64> {
         let age = self.received.elapsed();
         (self.is_live && age > self.interval * 2 + Duration::from_secs(1)).then_some(age.as_secs())

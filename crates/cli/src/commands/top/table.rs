@@ -7,11 +7,11 @@ use ratatui::widgets::Widget;
 use vramfit_monitor::reading::Reading;
 use vramfit_report::gpus::{age, mebibytes};
 
-use super::look::Look;
 use super::rows::{Row, Sort};
 use super::state::State;
+use super::theme::Theme;
 
-/// A column: its head, its width, from what width of the screen on it is shown, what it orders by.
+/// A column: its head, its width, the screen width from which it is shown, what it sorts by.
 struct Column {
     head: &'static str,
     width: usize,
@@ -110,7 +110,7 @@ fn command(row: &Row) -> String {
 }
 
 /// Draws it.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: &Theme) {
     state.heads.clear();
     state.table = Rect::ZERO;
     if area.height < 2 {
@@ -122,12 +122,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) {
     for column in &columns {
         let width = width_of(column, x, area);
         let arrow = match column.sort {
-            Some(sort) if sort == state.sort && state.is_reversed => "▴",
-            Some(sort) if sort == state.sort => "▾",
+            Some(sort) if sort == state.view.sort && state.view.is_reversed => "▴",
+            Some(sort) if sort == state.view.sort => "▾",
             _ => "",
         };
         let head = align(&format!("{}{arrow}", column.head), usize::from(width), column.is_number);
-        buffer.set_stringn(x, area.y, head, usize::from(width), look.head());
+        buffer.set_stringn(x, area.y, head, usize::from(width), theme.head());
         if let Some(sort) = column.sort {
             state.heads.push((Rect { x, y: area.y, width, height: 1 }, sort));
         }
@@ -136,9 +136,9 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) {
     let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
     state.table = body;
     if state.rows.is_empty() {
-        let is_filtered = state.only_mine || state.only_user.is_some() || !state.filter.is_empty();
+        let is_filtered = state.view.only_mine || state.view.only_user.is_some() || !state.view.filter.is_empty();
         let text = if is_filtered { "no process passes the filters (Esc clears them)" } else { "no processes" };
-        Line::styled(text, look.faint()).render(body, buffer);
+        Line::styled(text, theme.faint()).render(body, buffer);
         return;
     }
     let height = usize::from(body.height);
@@ -147,8 +147,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: &Look) {
     state.top = state.top.min(state.rows.len().saturating_sub(height));
     for (y, row) in (body.y..body.bottom()).zip(state.rows.iter().skip(state.top)) {
         let style = match Some(row.key()) == state.selected {
-            true => look.selected(),
-            false if row.process.is_hidden() => look.faint(),
+            true => theme.selected(),
+            false if row.process.is_hidden() => theme.faint(),
             false => ratatui::style::Style::new(),
         };
         buffer.set_style(Rect { y, height: 1, ..body }, style);

@@ -1,4 +1,4 @@
-//! The terminal's other screen: entered, left, and given back whatever happens.
+//! The terminal's alternate screen, which is left however the program ends.
 
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::panic;
@@ -16,15 +16,15 @@ use ratatui::layout::{Position, Rect};
 use crate::failure::Failure;
 use crate::platform;
 
-/// The screen; dropped, the terminal is as it was.
+/// The alternate screen; dropping it restores the terminal.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// Others may have had the terminal meanwhile: it must be taken anew before anything is drawn.
+    /// Whether another process may have changed the terminal: it must be set up again before drawing.
     is_away: bool,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Enters the alternate screen.
     pub fn enter() -> Result<Screen, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::new("top needs a terminal")
@@ -57,7 +57,7 @@ impl Screen {
             if platform::is_in_background() {
                 return Ok(());
             }
-            // Whoever had it may have changed its settings.
+            // The other process may have changed its settings.
             let _ = disable_raw_mode();
             take().and_then(|()| self.clear()).map_err(failure)?;
             self.is_away = false;
@@ -65,21 +65,21 @@ impl Screen {
         self.terminal.draw(frame).map(|_| ()).map_err(failure)
     }
 
-    /// All is drawn anew. The library's own way asks the terminal where its cursor is, and the thread that reads keys
-    /// would get the answer.
+    /// Redraws everything. Not with ratatui's `clear`, which queries the cursor's position: the thread that reads keys
+    /// would receive the answer.
     fn clear(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
-    /// Ctrl-Z: gives the terminal back and stops until the shell goes on with it.
+    /// Ctrl-Z: restores the terminal and suspends until the shell continues the program.
     pub fn suspend(&mut self) -> Result<(), Failure> {
         give_back();
         self.is_away = true;
         platform::pause().map_err(failure)
     }
 
-    /// The program goes on after a stop, perhaps one that nobody announced.
+    /// The program continues after a suspension, perhaps by SIGSTOP, which cannot be caught.
     pub fn resume(&mut self) {
         self.is_away = true;
     }
@@ -96,8 +96,8 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide)
 }
 
-/// Nothing is left to tell where the terminal has gone. In the background it is not ours to give, and asking would stop
-/// this program for good.
+/// Errors are ignored: the terminal may be gone. In the background the terminal must not be touched, which would suspend
+/// the program for good.
 fn give_back() {
     if platform::is_in_background() {
         return;
@@ -108,8 +108,8 @@ fn give_back() {
     let _ = out.flush();
 }
 
-/// A panic of the thread that draws gives the terminal back before it is reported. Other threads' panics are caught
-/// where they matter and must not write into the screen.
+/// Restores the terminal before a panic of the drawing thread is reported. Panics of other threads are caught where they
+/// matter and must not write to the screen.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     let drawing = thread::current().id();

@@ -11,10 +11,10 @@ use vramfit_monitor::reading::Missing;
 use vramfit_monitor::sample::{Gpu, Memory, Process, Sample, Use, Vendor};
 
 use super::draw::draw;
-use super::input::{Wish, handle};
-use super::look::Look;
+use super::input::{Action, handle};
 use super::rows::Sort;
 use super::state::{Dialog, State};
+use super::theme::Theme;
 
 fn process(pid: u32, memory: u64) -> Process {
     let host = ProcessReader::default().read(pid).map(|(host, _)| host);
@@ -49,13 +49,13 @@ fn state(gpus: Vec<Gpu>, may_kill: bool) -> State {
 
 fn screen(state: &mut State, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state, &Look::new(true, false))).unwrap();
+    terminal.draw(|frame| draw(frame, state, &Theme::new(true, false))).unwrap();
     let buffer = terminal.backend().buffer().clone();
     let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>() + "\n";
     (0..height).map(line).collect()
 }
 
-fn press(state: &mut State, key: KeyCode) -> Wish {
+fn press(state: &mut State, key: KeyCode) -> Action {
     handle(&Event::Key(KeyEvent::new(key, KeyModifiers::NONE)), state)
 }
 
@@ -104,7 +104,7 @@ fn keys_order_filter_and_leave() {
     press(&mut state, KeyCode::Char('m'));
     assert_eq!(state.rows[0].process.pid, own, "the same key turns the order round");
     press(&mut state, KeyCode::Char('p'));
-    assert_eq!(state.sort, Sort::Pid);
+    assert_eq!(state.view.sort, Sort::Pid);
     press(&mut state, KeyCode::Char('/'));
     for letter in format!("{own}").chars() {
         press(&mut state, KeyCode::Char(letter));
@@ -119,7 +119,7 @@ fn keys_order_filter_and_leave() {
     assert!(matches!(state.dialog, Some(Dialog::Help)));
     press(&mut state, KeyCode::Char('q'));
     assert!(state.dialog.is_none(), "a key closes the help first");
-    assert_eq!(press(&mut state, KeyCode::Char('q')), Wish::Quit);
+    assert_eq!(press(&mut state, KeyCode::Char('q')), Action::Quit);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn the_mouse_orders_selects_and_opens() {
     };
     let head = state.heads.iter().find(|(_, sort)| *sort == Sort::User).unwrap().0;
     click(head.x, head.y, &mut state);
-    assert_eq!(state.sort, Sort::User);
+    assert_eq!(state.view.sort, Sort::User);
     let second = state.table.y + 1;
     click(5, second, &mut state);
     assert_eq!(state.position(), 1);

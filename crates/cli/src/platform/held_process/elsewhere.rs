@@ -1,20 +1,20 @@
-//! macOS and others: no process is ever shown that runs on this machine, so none can be held.
+//! macOS and others: only recordings are shown, so no process can be signalled.
 
 use std::convert::Infallible;
 
-use super::Order;
+use super::kill_signal::KillSignal;
 
-/// There is none.
+/// Cannot be opened.
 pub struct HeldProcess(Infallible);
 
 impl HeldProcess {
-    /// Never.
-    pub fn open(pid: u32, _order: Order) -> Result<HeldProcess, String> {
+    /// Always an error.
+    pub fn open(pid: u32, _order: KillSignal) -> Result<HeldProcess, String> {
         Err(format!("process {pid}: processes are told to end on Linux and Windows only"))
     }
 
-    /// Nothing to send to.
-    pub fn send(&self, _order: Order) -> Result<(), String> {
+    /// Never called.
+    pub fn send(&self, _order: KillSignal) -> Result<(), String> {
         match self.0 {}
     }
 }

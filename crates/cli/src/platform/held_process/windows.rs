@@ -1,10 +1,10 @@
-//! Windows: a handle of a process. Nobody else gets its number while the handle is open.
+//! Windows: a process by its handle. Its PID is not reused while the handle is open.
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-use super::Order;
+use super::kill_signal::KillSignal;
 
-/// A process, held by a handle.
+/// A process, by its handle.
 pub struct HeldProcess {
     pid: u32,
     /// Has this one process, and keeps its handle.
@@ -12,24 +12,24 @@ pub struct HeldProcess {
 }
 
 impl HeldProcess {
-    /// Takes hold of a process that has this number now, or says why not.
-    pub fn open(pid: u32, order: Order) -> Result<HeldProcess, String> {
-        if order == Order::Term {
+    /// Opens the process that has this PID now, or says why not.
+    pub fn open(pid: u32, order: KillSignal) -> Result<HeldProcess, String> {
+        if order == KillSignal::Term {
             return Err("Windows cannot ask a program to end, only end it: K does".to_owned());
         }
         let mut system = System::new().map_err(|error| format!("process {pid}: {error}"))?;
         let number = Pid::from_u32(pid);
         system.refresh_processes_specifics(ProcessesToUpdate::Some(&[number]), true, ProcessRefreshKind::nothing());
         let process = system.process(number).ok_or_else(|| format!("process {pid} has ended"))?;
-        // Only through a handle is it known when a process began.
+        // The start time is known only through an open handle.
         if process.start_time() == 0 {
             return Err(format!("process {pid} is another user's: no permission"));
         }
         Ok(HeldProcess { pid, system })
     }
 
-    /// Ends it, with the rights this program has; says why it could not.
-    pub fn send(&self, _order: Order) -> Result<(), String> {
+    /// Ends it, or says why it could not.
+    pub fn send(&self, _order: KillSignal) -> Result<(), String> {
         let process = self.system.process(Pid::from_u32(self.pid));
         match process.is_some_and(|process| process.kill()) {
             true => Ok(()),

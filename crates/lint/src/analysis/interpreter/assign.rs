@@ -1,4 +1,4 @@
-//! Assignments: what a variable holds, and what is kept by them.
+//! Assignments: the new value of a variable, and values kept across iterations.
 
 use std::rc::Rc;
 
@@ -6,17 +6,18 @@ use ruff_python_ast::{Expr, Operator, StmtAugAssign};
 use ruff_text_size::Ranged;
 
 use super::{Binding, Interpreter};
-use crate::analysis::facts::{Gradients, Keeping, Kind};
-use crate::analysis::names::{self, place};
-use crate::analysis::value::{Device, Known, Tensor, Trace, Value, merge};
+use crate::analysis::device::Device;
+use crate::analysis::facts::{EventKind, Gradients, Keeping};
+use crate::analysis::names::{self, access_path};
+use crate::analysis::value::{Certainty, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn assign(&mut self, targets: &'a [Expr], value: &'a Expr) {
-        self.target = targets.first().and_then(place);
+        self.target = targets.first().and_then(access_path);
         let result = self.eval(value);
         self.target = None;
         for target in targets {
-            // What grows by its own assignment stays what it was before, and more.
+            // `keep` has updated an accumulator already.
             if !self.kept_by_assignment(target, value, &result) {
                 self.bind(target, result.clone(), Some(value));
             }
@@ -25,7 +26,7 @@ impl<'a> Interpreter<'a> {
 
     /// `total = total + loss`, `table[step] = loss`, `all = torch.cat([all, out])`.
     fn kept_by_assignment(&mut self, target: &'a Expr, value: &'a Expr, result: &Value) -> bool {
-        let Some(name) = place(target) else { return false };
+        let Some(name) = access_path(target) else { return false };
         match value {
             Expr::BinOp(operation) if operation.op == Operator::Add => {
                 let mut terms = Vec::new();
@@ -43,7 +44,7 @@ impl<'a> Interpreter<'a> {
                 }
                 is_kept
             }
-            // The first turn has nothing to add to.
+            // The first iteration has nothing to add to.
             Expr::If(choice) => {
                 self.kept_by_assignment(target, &choice.body, result)
                     || self.kept_by_assignment(target, &choice.orelse, result)
@@ -63,8 +64,8 @@ impl<'a> Interpreter<'a> {
                     return false;
                 };
                 let mut is_kept = false;
-                if elts.iter().any(|part| place(part).is_some_and(|part| part == name)) {
-                    for part in elts.iter().filter(|part| place(part).is_none_or(|part| part != name)) {
+                if elts.iter().any(|part| access_path(part).is_some_and(|part| part == name)) {
+                    for part in elts.iter().filter(|part| access_path(part).is_none_or(|part| part != name)) {
                         let added = self.quietly(|this| this.eval(part));
                         is_kept |= self.keep(&name, added, part, Keeping::Concatenate);
                     }
@@ -74,7 +75,7 @@ impl<'a> Interpreter<'a> {
             _ => {
                 if let Expr::Subscript(subscript) = target
                     && self.is_new_key(&subscript.slice)
-                    && let Some(container) = place(&subscript.value)
+                    && let Some(container) = access_path(&subscript.value)
                     && !matches!(
                         self.lookup(&container).map(|binding| &binding.value),
                         Some(Value::Tensor(_) | Value::Structure(_))
@@ -87,7 +88,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Whether a key is another one each time: a counter of a loop.
+    /// Whether a key is new in each iteration: a loop counter.
     fn is_new_key(&self, key: &Expr) -> bool {
         match key {
             Expr::Name(name) => {
@@ -118,10 +119,10 @@ impl<'a> Interpreter<'a> {
     }
 
     pub(super) fn augmented(&mut self, assign: &'a StmtAugAssign) {
-        self.target = place(&assign.target);
+        self.target = access_path(&assign.target);
         let value = self.eval(&assign.value);
         self.target = None;
-        let Some(name) = place(&assign.target) else { return };
+        let Some(name) = access_path(&assign.target) else { return };
         let current = self.lookup(&name).cloned();
         match assign.op {
             Operator::Add => {
@@ -142,7 +143,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Writes down that a container keeps a value, and lets the container carry where that happened.
+    /// Records that a container keeps a value, and notes that in the container's provenance.
     pub(super) fn keep(&mut self, container: &str, value: Value, expression: &'a Expr, how: Keeping) -> bool {
         let at = self.statement.start().to_u32();
         let value = match (how, value) {
@@ -151,7 +152,7 @@ impl<'a> Interpreter<'a> {
             (_, value) => value,
         };
         let known = self.lookup(container).cloned();
-        // A number or an unbounded list may grow; a deque with a length lets go by itself.
+        // A deque with `maxlen` drops old items by itself.
         if let Some(Binding { value: Value::List(_, true), .. }) = known {
             return false;
         }
@@ -163,7 +164,7 @@ impl<'a> Interpreter<'a> {
             return false;
         }
         let defined = known.as_ref().map(|binding| binding.scope);
-        // What is made and added to in one turn of the loop is not kept for the next.
+        // A container made in this iteration is not kept for the next.
         let innermost = self.facts.loops_around(self.scope).next();
         let is_fresh = match (defined, innermost) {
             (Some(defined), Some(innermost)) => self.facts.is_in(defined, innermost),
@@ -199,19 +200,18 @@ impl<'a> Interpreter<'a> {
             return false;
         }
         self.record(
-            Kind::Keep { container: container.to_string(), defined, value: value.clone(), expression, how },
+            EventKind::Keep { container: container.to_string(), defined, value: value.clone(), expression, how },
             expression.range(),
         );
         let scope = defined.unwrap_or(0);
-        let trace = Trace { forwards: Vec::new(), keeps: vec![at] };
+        let provenance = Provenance { forwards: Vec::new(), keeps: vec![at] };
         let mark = |value: &Value| -> Value {
             match value.tensor() {
-                // What an accumulator holds has been told of where it was added.
                 Some(tensor) => {
-                    let trace = merge(&tensor.trace, &Some(Rc::new(trace.clone())));
-                    Value::Tensor(Tensor { trace, ..tensor })
+                    let provenance = merge(&tensor.provenance, &Some(Rc::new(provenance.clone())));
+                    Value::Tensor(Tensor { provenance, ..tensor })
                 }
-                None => Value::Unknown(merge(&value.trace(), &Some(Rc::new(trace.clone())))),
+                None => Value::Unknown(merge(&value.provenance(), &Some(Rc::new(provenance.clone())))),
             }
         };
         let marked = match (&value, how) {
@@ -239,7 +239,7 @@ impl<'a> Interpreter<'a> {
         true
     }
 
-    /// Gives a target its value.
+    /// Assigns a value to a target.
     pub(super) fn bind(&mut self, target: &'a Expr, value: Value, expression: Option<&'a Expr>) {
         match target {
             Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. })
@@ -251,7 +251,7 @@ impl<'a> Interpreter<'a> {
                     }
                     Value::List(item, _) => vec![(**item).clone(); elts.len()],
                     Value::Accelerator | Value::Plain => vec![Value::UNKNOWN; elts.len()],
-                    other => vec![Value::Unknown(other.trace()); elts.len()],
+                    other => vec![Value::Unknown(other.provenance()); elts.len()],
                 };
                 for (part, value) in elts.iter().zip(parts) {
                     self.bind(part, value, expression);
@@ -259,23 +259,26 @@ impl<'a> Interpreter<'a> {
             }
             Expr::Starred(starred) => self.bind(&starred.value, value, expression),
             _ => {
-                let Some(name) = place(target) else { return };
+                let Some(name) = access_path(target) else { return };
                 let value = self.named(&name, value, expression);
                 if let Expr::Attribute(attribute) = target
                     && attribute.attr.as_str() == "grad"
                     && matches!(value, Value::None)
                 {
-                    self.record(Kind::ZeroGrad { owner: "parameters".into(), keeps_memory: false }, target.range());
+                    self.record(
+                        EventKind::ZeroGrad { owner: "parameters".into(), keeps_memory: false },
+                        target.range(),
+                    );
                 }
                 if let Expr::Attribute(attribute) = target
                     && attribute.attr.as_str() == "requires_grad"
                     && matches!(value, Value::Bool(true))
                 {
-                    self.record(Kind::RequiresGrad, target.range());
+                    self.record(EventKind::RequiresGrad, target.range());
                 }
                 if let Expr::Subscript(subscript) = target {
-                    // A container keeps what it is; what it holds is known under its own key too.
-                    if let Some(container) = place(&subscript.value)
+                    // The item joins the container's value, and is stored under its own key below.
+                    if let Some(container) = access_path(&subscript.value)
                         && let Some(binding) = self.lookup(&container).cloned()
                     {
                         let inner = match &binding.value {
@@ -300,29 +303,30 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// A name bound anew has nothing to do with what its attributes and items were.
+    /// Rebinding a name invalidates what is known of its attributes and items.
     fn forget_parts(&mut self, name: &str) {
         if name.contains(['.', '[']) {
             return;
         }
-        let is_part = |place: &String| {
-            place.len() > name.len() && place.starts_with(name) && matches!(place.as_bytes()[name.len()], b'.' | b'[')
+        let is_part = |path: &String| {
+            path.len() > name.len() && path.starts_with(name) && matches!(path.as_bytes()[name.len()], b'.' | b'[')
         };
         if self.frame().variables.keys().any(is_part) {
-            self.frame().variables.retain(|place, _| !is_part(place));
+            self.frame().variables.retain(|path, _| !is_part(path));
         }
     }
 
-    /// What a value is under its name: a loss is called one, and what goes into a backward pass carries a graph.
+    /// Refines a value by the name it is assigned to: by the name a loss is recognised, and what goes into a backward pass
+    /// carries a graph.
     fn named(&mut self, name: &str, value: Value, expression: Option<&'a Expr>) -> Value {
         match value {
             Value::Tensor(mut tensor) => {
-                tensor.is_loss |= names::is_loss(name) && tensor.graph != Known::No;
-                if tensor.graph == Known::Unknown
+                tensor.is_loss |= names::is_loss(name) && tensor.graph != Certainty::No;
+                if tensor.graph == Certainty::Unknown
                     && self.gradients == Gradients::On
                     && self.names_into_backward().contains(name)
                 {
-                    tensor.graph = Known::Yes;
+                    tensor.graph = Certainty::Yes;
                     tensor.is_loss = true;
                 }
                 self.loss_made(name, &tensor);
@@ -333,25 +337,25 @@ impl<'a> Interpreter<'a> {
                 self.loss_made(name, &tensor);
                 Value::Structure(tensor)
             }
-            Value::Unknown(trace)
+            Value::Unknown(provenance)
                 if self.gradients != Gradients::Off
                     && is_computed(expression)
                     && !expression.is_some_and(|expression| self.is_made_without_gradients(expression)) =>
             {
                 if self.names_into_backward().contains(name) {
                     let at = expression.map_or(self.statement.start(), |expression| expression.range().start());
-                    let own = Some(Rc::new(Trace { forwards: vec![at.to_u32()], keeps: Vec::new() }));
+                    let own = Some(Rc::new(Provenance { forwards: vec![at.to_u32()], keeps: Vec::new() }));
                     let tensor = Tensor {
-                        graph: Known::Yes,
+                        graph: Certainty::Yes,
                         is_loss: true,
                         is_divided: false,
-                        trace: merge(&trace, &own),
+                        provenance: merge(&provenance, &own),
                         ..Tensor::plain(Device::Unknown)
                     };
                     self.loss_made(name, &tensor);
                     return Value::Tensor(tensor);
                 }
-                Value::Unknown(trace)
+                Value::Unknown(provenance)
             }
             Value::Module(_) if !name.contains('[') => {
                 if let Value::Module(known) = &value
@@ -366,7 +370,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// A part of something that was computed where autograd does not record.
+    /// Whether an expression is part of a value computed with grad mode off.
     fn is_made_without_gradients(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Attribute(attribute) => self.is_made_without_gradients(&attribute.value),
@@ -377,12 +381,12 @@ impl<'a> Interpreter<'a> {
     }
 
     fn loss_made(&mut self, name: &str, tensor: &Tensor) {
-        if tensor.graph != Known::No && self.names_into_backward().contains(name) {
-            self.record(Kind::LossMade { name: name.to_string() }, self.statement);
+        if tensor.graph != Certainty::No && self.names_into_backward().contains(name) {
+            self.record(EventKind::LossMade { name: name.to_string() }, self.statement);
         }
     }
 
-    /// Evaluates again without writing anything down.
+    /// Evaluates without recording events.
     pub(super) fn quietly<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
         self.silent += 1;
         let result = evaluate(self);
@@ -391,7 +395,7 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// What an expression adds up.
+/// The terms of a sum.
 fn summands<'a>(expression: &'a Expr, terms: &mut Vec<&'a Expr>) {
     match expression {
         Expr::BinOp(operation) if operation.op == Operator::Add && terms.len() < 16 => {
@@ -409,7 +413,7 @@ fn is_multiple_of(term: &Expr, name: &str) -> bool {
             is_multiple_of(&operation.left, name) || is_multiple_of(&operation.right, name)
         }
         Expr::BinOp(operation) if operation.op == Operator::Div => is_multiple_of(&operation.left, name),
-        other => place(other).is_some_and(|place| place == name),
+        other => access_path(other).is_some_and(|path| path == name),
     }
 }
 

@@ -6,12 +6,13 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::{Binding, CALL_DEPTH, Frame, Interpreter};
-use crate::analysis::facts::{Gradients, Kind, ScopeKind};
+use crate::analysis::device::Device;
+use crate::analysis::facts::{EventKind, Gradients, ScopeKind};
 use crate::analysis::index::{ClassId, ClassKind, FunctionId};
 use crate::analysis::names;
-use crate::analysis::value::{Device, Known, Tensor, TraceRef, Value, merge};
+use crate::analysis::value::{Certainty, ProvenanceRef, Tensor, Value, merge};
 
-/// What a call is given.
+/// The evaluated arguments of a call.
 pub(super) struct Arguments<'a> {
     pub positional: Vec<Value>,
     pub keywords: Vec<(Option<&'a str>, Value)>,
@@ -22,11 +23,11 @@ impl Arguments<'_> {
         self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value))
     }
 
-    pub(super) fn trace(&self) -> TraceRef {
-        self.all().fold(None, |all, value| merge(&all, &value.trace()))
+    pub(super) fn provenance(&self) -> ProvenanceRef {
+        self.all().fold(None, |all, value| merge(&all, &value.provenance()))
     }
 
-    /// All tensors given, as an operation on them would combine them.
+    /// All tensors among the arguments, combined as by an operation.
     pub(super) fn tensor(&self) -> Option<Tensor> {
         let mut tensors = self.all().filter_map(Value::tensor);
         let first = tensors.next()?;
@@ -47,9 +48,9 @@ impl<'a> Interpreter<'a> {
         let target = self.target.take();
         let function = match &*call.func {
             Expr::Attribute(method) => {
-                // A method of a known place may have been given a value of its own, as `self.step = nn.Linear(…)` does.
-                let whole =
-                    names::place(&call.func).and_then(|place| self.lookup(&place).map(|binding| binding.value.clone()));
+                // The attribute may have been assigned, as in `self.step = nn.Linear(…)`.
+                let whole = names::access_path(&call.func)
+                    .and_then(|path| self.lookup(&path).map(|binding| binding.value.clone()));
                 match whole {
                     Some(value) => value,
                     None => {
@@ -79,11 +80,11 @@ impl<'a> Interpreter<'a> {
                 }
                 _ => match self.facts.index.method(class, "__call__") {
                     Some(method) => self.follow(method, Some(class), call, &arguments),
-                    None => Value::Unknown(arguments.trace()),
+                    None => Value::Unknown(arguments.provenance()),
                 },
             },
             Value::Criterion => loss_of(&arguments),
-            Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.trace()),
+            Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.provenance()),
             _ => self.builtin(call, &arguments),
         };
         self.target = None;
@@ -99,24 +100,24 @@ impl<'a> Interpreter<'a> {
         Arguments { positional, keywords }
     }
 
-    /// A network is called.
+    /// Calls a model.
     pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let is_frozen = self.frozen.contains(module);
         let given = arguments.tensor();
         self.record(
-            Kind::Forward { module: module.to_string(), arguments: arguments.trace(), is_frozen },
+            EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen },
             call.range(),
         );
         let mut tensor = self.forward_tensor(call);
         if let Some(given) = given {
-            tensor.trace = merge(&tensor.trace, &given.trace);
-            // A batch that nobody is seen to move may be moved inside.
+            tensor.provenance = merge(&tensor.provenance, &given.provenance);
+            // A batch that the file does not move may be moved inside the model.
             tensor.device = if given.is_data && given.device == Device::Cpu { Device::Unknown } else { given.device };
-            if is_frozen && tensor.graph == Known::Yes {
+            if is_frozen && tensor.graph == Certainty::Yes {
                 tensor.graph = given.graph;
             }
-        } else if is_frozen && tensor.graph == Known::Yes {
-            tensor.graph = Known::No;
+        } else if is_frozen && tensor.graph == Certainty::Yes {
+            tensor.graph = Certainty::No;
         }
         if self.on_gpu.contains(module) {
             tensor.device = Device::Gpu;
@@ -124,7 +125,7 @@ impl<'a> Interpreter<'a> {
         Value::Structure(tensor)
     }
 
-    /// What a network of the file returns: where that is several things, some may be plain numbers.
+    /// What a model of the file returns: of several results, some may be plain numbers.
     fn parts_of_forward(
         &mut self,
         class: ClassId,
@@ -151,7 +152,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Goes into a function of the file as this call would.
+    /// Interprets a function of the file for this call.
     pub(super) fn follow(
         &mut self,
         function: FunctionId,
@@ -159,7 +160,7 @@ impl<'a> Interpreter<'a> {
         call: &'a ExprCall,
         arguments: &Arguments<'a>,
     ) -> Value {
-        let unknown = Value::Unknown(arguments.trace());
+        let unknown = Value::Unknown(arguments.provenance());
         if self.active.len() >= CALL_DEPTH || self.active.contains(&function) || self.budget == 0 {
             return unknown;
         }
@@ -223,23 +224,23 @@ impl<'a> Interpreter<'a> {
         self.gradients = gradients;
         self.scope = outer;
         match returned {
-            Some(Value::Unknown(trace)) => Value::Unknown(merge(&trace, &arguments.trace())),
+            Some(Value::Unknown(provenance)) => Value::Unknown(merge(&provenance, &arguments.provenance())),
             Some(value) => value,
             None => Value::None,
         }
     }
 
-    /// A container that is handed over was defined where the caller defined it.
+    /// The scope in which an argument was bound: a container passed as an argument belongs to the caller.
     fn binding_scope(&self, parameter: &str, call: &ExprCall, outer: usize) -> usize {
         let by_keyword = call.arguments.find_keyword(parameter).map(|keyword| &keyword.value);
         let argument = by_keyword.or_else(|| {
             call.arguments
                 .args
                 .iter()
-                .find(|argument| names::place(argument).is_some_and(|place| names::last(&place) == parameter))
+                .find(|argument| names::access_path(argument).is_some_and(|path| names::last(&path) == parameter))
         });
-        let place = argument.and_then(names::place);
-        place.and_then(|place| self.lookup(&place).map(|binding| binding.scope)).unwrap_or(outer)
+        let path = argument.and_then(names::access_path);
+        path.and_then(|path| self.lookup(&path).map(|binding| binding.scope)).unwrap_or(outer)
     }
 
     fn construct(&mut self, class: ClassId, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
@@ -255,7 +256,7 @@ impl<'a> Interpreter<'a> {
             ClassKind::Criterion => Value::Criterion,
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
-            // Methods of a network of the file are followed where they are called by name.
+            // Its methods are interpreted where they are called.
             ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer => Value::Instance(
                 class,
                 self.target.clone().unwrap_or_else(|| self.facts.index.classes[class].name.to_lowercase()).into(),
@@ -273,12 +274,12 @@ impl<'a> Interpreter<'a> {
             },
             "list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "enumerate" | "tqdm" | "deque" | "dict"
             | "cycle" | "islice" => match arguments.first() {
-                Value::Unknown(trace) => {
+                Value::Unknown(provenance) => {
                     let is_bounded =
                         arguments.keyword("maxlen").is_some() || name == "deque" && arguments.positional.len() > 1;
                     let inner = match name.as_str() {
-                        "list" | "dict" | "deque" | "set" => Value::Unknown(trace),
-                        _ => return Value::Unknown(trace),
+                        "list" | "dict" | "deque" | "set" => Value::Unknown(provenance),
+                        _ => return Value::Unknown(provenance),
                     };
                     Value::List(Rc::new(inner), is_bounded)
                 }
@@ -294,7 +295,7 @@ impl<'a> Interpreter<'a> {
             "next" => match arguments.first() {
                 Value::Loader(loader) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(loader.device) }),
                 Value::List(item, _) => (*item).clone(),
-                other => Value::Unknown(other.trace()),
+                other => Value::Unknown(other.provenance()),
             },
             "zip" => {
                 if arguments.positional.iter().any(|value| matches!(value, Value::Loader(_))) {
@@ -308,7 +309,7 @@ impl<'a> Interpreter<'a> {
                 let items = arguments.positional.iter().map(|value| match value {
                     Value::List(item, _) => (**item).clone(),
                     Value::Tensor(tensor) | Value::Structure(tensor) => Value::Structure(tensor.clone()),
-                    other => Value::Unknown(other.trace()),
+                    other => Value::Unknown(other.provenance()),
                 });
                 Value::List(Rc::new(Value::Tuple(Rc::new(items.collect()))), false)
             }
@@ -318,7 +319,7 @@ impl<'a> Interpreter<'a> {
                     None => (*item).clone(),
                 },
                 Value::Structure(tensor) | Value::Tensor(tensor) => Value::Tensor(tensor),
-                _ => Value::Unknown(arguments.trace()),
+                _ => Value::Unknown(arguments.provenance()),
             },
             "defaultdict" => Value::List(Rc::new(Value::UNKNOWN), false),
             "copy" | "deepcopy" => arguments.first(),
@@ -327,7 +328,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// A callable that nothing is known of but its name and what it is given.
+    /// Calls a callable of which only the name and the arguments are known.
     pub(super) fn by_name(&mut self, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let last = names::last(name);
         if last.ends_with("DataLoader") && last != "get_dataloader" {
@@ -342,7 +343,7 @@ impl<'a> Interpreter<'a> {
                 device: self.facts.index.batches,
             });
         }
-        // Progress bars, prefetchers: what they are given comes out of them.
+        // Progress bars and prefetchers yield what they wrap.
         let only_loader = arguments.positional.first().filter(|value| matches!(value, Value::Loader(_)));
         if let Some(loader) = only_loader
             && arguments.all().filter(|value| matches!(value, Value::Module(_))).count() == 0
@@ -390,15 +391,15 @@ impl<'a> Interpreter<'a> {
         {
             return Value::Optimizer(target.as_str().into());
         }
-        Value::Unknown(arguments.trace())
+        Value::Unknown(arguments.provenance())
     }
 
-    /// Whether autograd records here, as seen by a value made now.
-    pub(super) fn graph_here(&self) -> Known {
+    /// Whether a tensor computed here carries a graph.
+    pub(super) fn graph_here(&self) -> Certainty {
         match self.gradients {
-            Gradients::On => Known::Yes,
-            Gradients::Off => Known::No,
-            Gradients::Unknown => Known::Unknown,
+            Gradients::On => Certainty::Yes,
+            Gradients::Off => Certainty::No,
+            Gradients::Unknown => Certainty::Unknown,
         }
     }
 }
@@ -407,29 +408,29 @@ fn declared_nested(interpreter: &Interpreter<'_>, function: FunctionId) -> bool 
     interpreter.facts.index.functions[function].parent.is_some()
 }
 
-/// What a loss function gives.
+/// The result of a loss function.
 pub(super) fn loss_of(arguments: &Arguments<'_>) -> Value {
     match arguments.tensor() {
         Some(tensor) => {
-            // A network among the arguments is called within.
+            // A model among the arguments is called inside.
             let others_unknown = arguments
                 .all()
                 .any(|value| matches!(value, Value::Unknown(_) | Value::Module(_) | Value::Instance(..)));
-            let graph = if tensor.graph == Known::No && others_unknown { Known::Unknown } else { tensor.graph };
+            let graph = if tensor.graph == Certainty::No && others_unknown { Certainty::Unknown } else { tensor.graph };
             Value::Tensor(Tensor {
                 graph,
                 is_loss: true,
                 is_data: false,
                 is_divided: false,
-                trace: merge(&tensor.trace, &arguments.trace()),
+                provenance: merge(&tensor.provenance, &arguments.provenance()),
                 ..tensor
             })
         }
         None => Value::Tensor(Tensor {
-            graph: Known::Unknown,
+            graph: Certainty::Unknown,
             is_loss: true,
             is_divided: false,
-            trace: arguments.trace(),
+            provenance: arguments.provenance(),
             ..Tensor::plain(Device::Unknown)
         }),
     }

@@ -1,4 +1,4 @@
-//! Expressions that are no calls.
+//! Expressions other than calls.
 
 use std::rc::Rc;
 
@@ -6,13 +6,14 @@ use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operato
 use ruff_text_size::Ranged;
 
 use super::{Interpreter, NESTING};
-use crate::analysis::facts::{Gradients, Keeping, Kind};
+use crate::analysis::device::Device;
+use crate::analysis::facts::{EventKind, Gradients, Iterates, Keeping};
 use crate::analysis::index::ClassKind;
-use crate::analysis::names::{self, Role, place};
-use crate::analysis::value::{Device, Known, Loader, Tensor, Value, merge};
+use crate::analysis::names::{self, Role, access_path};
+use crate::analysis::value::{Certainty, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
-    /// What an expression may be.
+    /// Evaluates an expression.
     pub(super) fn eval(&mut self, expression: &'a Expr) -> Value {
         if self.nesting > NESTING {
             return Value::UNKNOWN;
@@ -122,10 +123,11 @@ impl<'a> Interpreter<'a> {
             let value = self.eval(item);
             all = Some(match all {
                 None => value,
-                // One tensor with a graph in a row of numbers is enough to keep the graph.
+                // One tensor with a graph among numbers is enough to keep the graph.
                 Some(known) => match (known.tensor(), value.tensor()) {
                     (Some(one), Some(two)) => {
-                        let is_loss = one.is_loss && one.graph == Known::Yes || two.is_loss && two.graph == Known::Yes;
+                        let is_loss =
+                            one.is_loss && one.graph == Certainty::Yes || two.is_loss && two.graph == Certainty::Yes;
                         Value::Tensor(Tensor { is_loss, ..one.with(&two) })
                     }
                     (Some(_), None) => known,
@@ -137,7 +139,7 @@ impl<'a> Interpreter<'a> {
         Value::List(Rc::new(all.unwrap_or(Value::UNKNOWN)), false)
     }
 
-    /// A comprehension is a loop; what it makes of a loader is kept all at once.
+    /// A comprehension is a loop that keeps all its results.
     fn comprehension(&mut self, generators: &'a [Comprehension], item: &'a Expr, is_kept: bool) -> Value {
         let outer = self.scope;
         let before = self.frame().variables.clone();
@@ -148,9 +150,9 @@ impl<'a> Interpreter<'a> {
             let element = self.item_of(&source, &generator.iter, iterates);
             self.new_loop(iterates, None);
             let last = self.facts.loops.len() - 1;
-            // A comprehension trains nothing: only a framework's own loop has no statement and the role of training.
-            if let crate::analysis::facts::Iterates::Batches(Role::Train) = iterates {
-                self.facts.loops[last].iterates = crate::analysis::facts::Iterates::Batches(Role::Unknown);
+            // Elsewhere a loop without a statement and with the role of training is a framework's training loop.
+            if let Iterates::Batches(Role::Train) = iterates {
+                self.facts.loops[last].iterates = Iterates::Batches(Role::Unknown);
             }
             self.bind(&generator.target, element, None);
             for test in &generator.ifs {
@@ -161,7 +163,7 @@ impl<'a> Interpreter<'a> {
         if is_kept {
             let container = target.unwrap_or_else(|| "the list".into());
             self.record(
-                Kind::Keep {
+                EventKind::Keep {
                     container,
                     defined: Some(outer),
                     value: value.clone(),
@@ -198,8 +200,8 @@ impl<'a> Interpreter<'a> {
     }
 
     fn attribute(&mut self, expression: &'a Expr, attribute: &'a ExprAttribute) -> Value {
-        if let Some(place) = place(expression)
-            && let Some(binding) = self.lookup(&place)
+        if let Some(path) = access_path(expression)
+            && let Some(binding) = self.lookup(&path)
         {
             return binding.value.clone();
         }
@@ -215,58 +217,52 @@ impl<'a> Interpreter<'a> {
                 "indices" => Value::Tensor(tensor.detached()),
                 _ => Value::Structure(tensor),
             },
-            Value::Dataset(role) => match name {
+            Value::Dataset(_) => match name {
                 "data" | "targets" | "tensors" | "images" | "labels" => {
                     Value::Tensor(Tensor { is_whole: true, ..Tensor::plain(Device::Cpu) })
                 }
-                _ => {
-                    let _ = role;
-                    Value::UNKNOWN
-                }
+                _ => Value::UNKNOWN,
             },
             Value::Loader(loader) => match name {
                 "dataset" => Value::Dataset(loader.role),
                 _ => Value::UNKNOWN,
             },
             Value::Distribution(tensor) => Value::Tensor(tensor),
-            Value::Instance(class, owner_name) => {
+            Value::Instance(class, _) => {
                 if let Some(method) = self.facts.index.method(class, name) {
                     return Value::Function(method);
                 }
-                match place(expression) {
-                    Some(place) => {
-                        let _ = owner_name;
-                        self.guess(&place)
-                    }
+                match access_path(expression) {
+                    Some(path) => self.guess(&path),
                     None => Value::UNKNOWN,
                 }
             }
             Value::Module(_) if matches!(name, "device") => Value::Device(Device::Unknown),
-            Value::Module(module) => match place(expression) {
-                Some(place) if names::is_model(&place) || name == "module" => {
+            Value::Module(module) => match access_path(expression) {
+                Some(path) if names::is_model(&path) || name == "module" => {
                     if name == "module" {
                         Value::Module(module)
                     } else {
-                        Value::Module(place.into())
+                        Value::Module(path.into())
                     }
                 }
                 _ => Value::UNKNOWN,
             },
             Value::Accelerator if name == "device" => Value::Device(Device::Gpu),
             Value::Unknown(_) if matches!(name, "shape" | "ndim") => Value::Plain,
-            other => match place(expression) {
-                Some(place) => match self.guess(&place) {
-                    Value::Unknown(_) => Value::Unknown(other.trace()),
+            other => match access_path(expression) {
+                Some(path) => match self.guess(&path) {
+                    Value::Unknown(_) => Value::Unknown(other.provenance()),
                     known => known,
                 },
-                None => Value::Unknown(other.trace()),
+                None => Value::Unknown(other.provenance()),
             },
         }
     }
 
     fn subscript(&mut self, expression: &'a Expr, subscript: &'a ExprSubscript) -> Value {
-        if let Some(place) = place(expression)
-            && let Some(binding) = self.lookup(&place)
+        if let Some(path) = access_path(expression)
+            && let Some(binding) = self.lookup(&path)
         {
             return binding.value.clone();
         }
@@ -309,32 +305,32 @@ impl<'a> Interpreter<'a> {
                 };
                 Value::Loader(Loader { role, ..loader })
             }
-            other => Value::Unknown(other.trace()),
+            other => Value::Unknown(other.provenance()),
         }
     }
 
-    /// What an operation on a tensor starts from: where autograd does not record, its result has no graph.
+    /// The tensor as the input of an operation: with grad mode off the result has no graph.
     pub(super) fn recorded(&self, tensor: Tensor) -> Tensor {
         if self.gradients == Gradients::Off { tensor.detached() } else { tensor }
     }
 
-    /// What an operator makes of two values.
+    /// The result of an arithmetic operator.
     pub(super) fn arithmetic(&self, left: &Value, right: &Value) -> Value {
         match (left.tensor().map(|tensor| self.recorded(tensor)), right.tensor().map(|tensor| self.recorded(tensor))) {
             (Some(one), Some(two)) => Value::Tensor(one.with(&two)),
             (Some(tensor), None) | (None, Some(tensor)) => {
                 let other = if left.tensor().is_some() { right } else { left };
-                let trace = merge(&tensor.trace, &other.trace());
-                Value::Tensor(Tensor { is_data: false, trace, ..tensor })
+                let provenance = merge(&tensor.provenance, &other.provenance());
+                Value::Tensor(Tensor { is_data: false, provenance, ..tensor })
             }
             (None, None) => match (left, right) {
                 (Value::Plain | Value::Bool(_), Value::Plain | Value::Bool(_)) => Value::Plain,
-                _ => Value::Unknown(merge(&left.trace(), &right.trace())),
+                _ => Value::Unknown(merge(&left.provenance(), &right.provenance())),
             },
         }
     }
 
-    /// The kind of the class a value is an object of.
+    /// The kind of a value's class.
     pub(super) fn class_kind(&self, value: &Value) -> Option<ClassKind> {
         match value {
             Value::Instance(class, _) => Some(self.facts.index.classes[*class].kind),

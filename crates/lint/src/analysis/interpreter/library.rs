@@ -1,4 +1,4 @@
-//! What PyTorch's and its companions' own functions give.
+//! Calls of PyTorch and its companion libraries.
 
 use std::rc::Rc;
 
@@ -7,11 +7,12 @@ use ruff_text_size::Ranged;
 
 use super::Interpreter;
 use super::calls::{Arguments, loss_of};
-use crate::analysis::facts::Kind;
+use crate::analysis::device::Device;
+use crate::analysis::facts::EventKind;
 use crate::analysis::names::{self, Role};
-use crate::analysis::value::{Device, Known, Loader, Tensor, Value};
+use crate::analysis::value::{Certainty, Loader, Tensor, Value};
 
-/// Stands for a class that `namedtuple` has made.
+/// Stands for a class made by `namedtuple`.
 const NAMED_TUPLE: &str = "namedtuple()";
 
 impl<'a> Interpreter<'a> {
@@ -29,7 +30,7 @@ impl<'a> Interpreter<'a> {
             ("tqdm" | "rich", _) | (_, "tqdm" | "islice" | "cycle" | "chain") => {
                 return match arguments.positional.first() {
                     Some(value @ (Value::Loader(_) | Value::Dataset(_) | Value::List(..))) => value.clone(),
-                    _ => arguments.keyword("iterable").cloned().unwrap_or(Value::Unknown(arguments.trace())),
+                    _ => arguments.keyword("iterable").cloned().unwrap_or(Value::Unknown(arguments.provenance())),
                 };
             }
             ("collections", "deque") => {
@@ -37,7 +38,7 @@ impl<'a> Interpreter<'a> {
                 return Value::List(Rc::new(Value::UNKNOWN), is_bounded);
             }
             ("collections", "defaultdict" | "OrderedDict") => return Value::List(Rc::new(Value::UNKNOWN), false),
-            // What it gives makes tuples: `Row(step, loss)`.
+            // The class it returns makes tuples: `Row(step, loss)`.
             ("collections", "namedtuple") => return Value::Library(NAMED_TUPLE.into()),
             _ if path == NAMED_TUPLE => return Value::Tuple(Rc::new(arguments.all().cloned().collect())),
             ("copy", "deepcopy" | "copy") => return arguments.first(),
@@ -105,7 +106,7 @@ impl<'a> Interpreter<'a> {
         if path.starts_with("distributions.") && last.starts_with(char::is_uppercase) {
             return match combined() {
                 Some(tensor) => Value::Distribution(tensor),
-                None => Value::Unknown(arguments.trace()),
+                None => Value::Unknown(arguments.provenance()),
             };
         }
         if path.starts_with("nn.functional.")
@@ -116,7 +117,7 @@ impl<'a> Interpreter<'a> {
             if names::is_loss_function(last) {
                 return loss_of(arguments);
             }
-            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| {
+            return combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {
                 if last == "one_hot" { Value::Tensor(tensor.detached()) } else { Value::Tensor(tensor) }
             });
         }
@@ -128,7 +129,7 @@ impl<'a> Interpreter<'a> {
                 return Value::Criterion;
             }
             if last == "Parameter" {
-                return Value::Tensor(Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Unknown) });
+                return Value::Tensor(Tensor { graph: Certainty::Unknown, ..Tensor::plain(Device::Unknown) });
             }
             if let Some(Value::Module(inner)) = arguments.positional.first() {
                 let target: Rc<str> = self.target.clone().map_or_else(|| inner.clone(), Into::into);
@@ -148,7 +149,7 @@ impl<'a> Interpreter<'a> {
             "load" => return self.load(call),
             "save" | "manual_seed" | "cuda.manual_seed" | "cuda.is_available" => return Value::Plain,
             "cuda.empty_cache" => {
-                self.record(Kind::EmptyCache, call.range());
+                self.record(EventKind::EmptyCache, call.range());
                 return Value::None;
             }
             "compile" | "jit.script" => return arguments.first(),
@@ -159,12 +160,12 @@ impl<'a> Interpreter<'a> {
                 );
             }
             "autograd.grad" => {
-                let inputs = arguments.trace();
+                let inputs = arguments.provenance();
                 let (retain, create) = (is_true(call, "retain_graph"), is_true(call, "create_graph"));
-                self.record(Kind::Grad { inputs: inputs.clone(), retain, create }, call.range());
+                self.record(EventKind::Grad { inputs: inputs.clone(), retain, create }, call.range());
                 self.consume(&Value::Unknown(inputs.clone()));
-                let graph = if create { self.graph_here() } else { Known::Unknown };
-                return Value::Structure(Tensor { graph, trace: inputs, ..Tensor::plain(Device::Unknown) });
+                let graph = if create { self.graph_here() } else { Certainty::Unknown };
+                return Value::Structure(Tensor { graph, provenance: inputs, ..Tensor::plain(Device::Unknown) });
             }
             "autograd.backward" => {
                 self.backward(arguments.first(), call.arguments.args.first(), call);
@@ -204,16 +205,16 @@ impl<'a> Interpreter<'a> {
             let is_like = last.ends_with("_like");
             let device = if is_like { given.as_ref().map_or(Device::Unknown, |tensor| tensor.device) } else { device };
             if is_true(call, "requires_grad") {
-                self.record(Kind::RequiresGrad, call.range());
+                self.record(EventKind::RequiresGrad, call.range());
             }
-            // torch.tensor of a loss copies its number.
+            // `torch.tensor(loss)` copies the number without the graph.
             return Value::Tensor(Tensor::plain(device));
         }
         if matches!(last, "from_numpy" | "as_tensor" | "FloatTensor" | "LongTensor" | "Tensor") {
             return Value::Tensor(Tensor::plain(Device::Cpu));
         }
         if is_index_function(last) {
-            return combined().map_or(Value::Unknown(arguments.trace()), |tensor| {
+            return combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {
                 Value::Tensor(Tensor { is_data: false, ..tensor.detached() })
             });
         }
@@ -225,14 +226,14 @@ impl<'a> Interpreter<'a> {
             return match combined() {
                 Some(tensor) if has_dimension => values_and_indices(tensor),
                 Some(tensor) => Value::Tensor(tensor),
-                None => Value::Unknown(arguments.trace()),
+                None => Value::Unknown(arguments.provenance()),
             };
         }
         if path.contains('.') && !path.starts_with("nn.") {
-            return Value::Unknown(arguments.trace());
+            return Value::Unknown(arguments.provenance());
         }
         combined()
-            .map_or(Value::Unknown(arguments.trace()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
+            .map_or(Value::Unknown(arguments.provenance()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
     }
 
     /// `torch.load`.
@@ -247,7 +248,7 @@ impl<'a> Interpreter<'a> {
             Some(Expr::Dict(_)) => Device::Gpu,
             Some(other) => self.device_of(other),
         };
-        self.record(Kind::Load { call, onto, has_location: location.is_some() }, call.range());
+        self.record(EventKind::Load { call, onto, has_location: location.is_some() }, call.range());
         Value::Checkpoint(call.range().start().to_u32())
     }
 
@@ -257,11 +258,11 @@ impl<'a> Interpreter<'a> {
         let name = self.target.clone();
         let by_name = name.as_deref().map_or(Role::Unknown, names::role);
         let role = if by_name == Role::Unknown { role } else { by_name };
-        self.record(Kind::LoaderBuilt { call, role }, call.range());
+        self.record(EventKind::LoaderBuilt { call, role }, call.range());
         Value::Loader(Loader { role, device: Device::Cpu })
     }
 
-    /// What data are for, by what they are called and asked for.
+    /// What data is used for, by arguments and names.
     pub(super) fn data_role(&self, call: &'a ExprCall) -> Role {
         for keyword in &call.arguments.keywords {
             match (keyword.arg.as_ref().map(|name| name.as_str()), &keyword.value) {
@@ -290,7 +291,7 @@ impl<'a> Interpreter<'a> {
                 _ => Self::role_of(first.unwrap_or(&subscript.value)),
             },
             Some(other) => {
-                match names::place(other).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                match names::access_path(other).and_then(|path| self.lookup(&path)).map(|binding| &binding.value) {
                     Some(Value::Dataset(role)) if *role != Role::Unknown => *role,
                     _ => Self::role_of(other),
                 }
@@ -327,7 +328,7 @@ impl<'a> Interpreter<'a> {
                 _ => Device::Unknown,
             },
             Expr::Name(_) | Expr::Attribute(_) => {
-                match names::place(expression).and_then(|place| self.lookup(&place)).map(|binding| &binding.value) {
+                match names::access_path(expression).and_then(|path| self.lookup(&path)).map(|binding| &binding.value) {
                     Some(Value::Device(device)) => *device,
                     _ => Device::Unknown,
                 }
@@ -337,12 +338,12 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Whether a keyword is given and true.
+/// Whether a keyword argument is `True`.
 pub(super) fn is_true(call: &ExprCall, keyword: &str) -> bool {
     matches!(call.arguments.find_keyword(keyword).map(|keyword| &keyword.value), Some(Expr::BooleanLiteral(literal)) if literal.value)
 }
 
-/// Functions that make a tensor of their own.
+/// Functions that create a tensor.
 pub(crate) fn is_factory(path: &str) -> bool {
     matches!(
         path,
@@ -403,7 +404,7 @@ pub(super) fn is_index_function(name: &str) -> bool {
     )
 }
 
-/// What `max` along a dimension gives: values with their graph, indices without.
+/// The result of `max` along a dimension: values with their graph, indices without.
 pub(super) fn values_and_indices(tensor: Tensor) -> Value {
     let indices = Tensor { is_data: false, ..tensor.detached() };
     Value::Tuple(Rc::new(vec![Value::Tensor(tensor), Value::Tensor(indices)]))

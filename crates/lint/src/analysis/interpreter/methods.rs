@@ -8,10 +8,11 @@ use ruff_text_size::Ranged;
 use super::Interpreter;
 use super::calls::{Arguments, loss_of};
 use super::library::{is_index_function, is_true, values_and_indices};
-use crate::analysis::facts::{Keeping, Kind};
+use crate::analysis::device::Device;
+use crate::analysis::facts::{EventKind, Keeping};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
-use crate::analysis::value::{Device, Known, Tensor, Value, merge};
+use crate::analysis::value::{Certainty, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn method(
@@ -30,7 +31,7 @@ impl<'a> Interpreter<'a> {
                 let tensor = self.recorded(tensor.clone());
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, false)
             }
-            // Methods of a structure hand out what is in it.
+            // Methods of a structure return its parts.
             Value::Structure(tensor) => self.tensor_method(tensor, owner_expression, name, call, arguments, true),
             Value::Module(module) => self.module_method(&module.clone(), name, call, arguments),
             Value::Optimizer(_) => match name {
@@ -66,12 +67,12 @@ impl<'a> Interpreter<'a> {
                 },
                 "clip_grad_norm_" => Value::Plain,
                 "unwrap_model" => arguments.first(),
-                _ => Value::Unknown(arguments.trace()),
+                _ => Value::Unknown(arguments.provenance()),
             },
             Value::Distribution(tensor) => match name {
                 "sample" | "mode" => Value::Tensor(tensor.detached()),
                 "log_prob" | "rsample" | "entropy" => Value::Tensor(tensor.clone()),
-                _ => Value::Unknown(tensor.trace.clone()),
+                _ => Value::Unknown(tensor.provenance.clone()),
             },
             Value::List(item, is_bounded) => match name {
                 "pop" | "get" | "setdefault" | "popleft" => (**item).clone(),
@@ -93,7 +94,7 @@ impl<'a> Interpreter<'a> {
                     _ => match self.class_kind(&owner) {
                         Some(ClassKind::Module | ClassKind::Lightning) => {
                             let module = if &*object == "self" {
-                                names::place(owner_expression).unwrap_or_else(|| object.to_string())
+                                names::access_path(owner_expression).unwrap_or_else(|| object.to_string())
                             } else {
                                 object.to_string()
                             };
@@ -102,7 +103,7 @@ impl<'a> Interpreter<'a> {
                                 other => other,
                             }
                         }
-                        _ => Value::Unknown(arguments.trace()),
+                        _ => Value::Unknown(arguments.provenance()),
                     },
                 }
             }
@@ -116,7 +117,7 @@ impl<'a> Interpreter<'a> {
             Value::Plain => Value::Plain,
             Value::Checkpoint(from) => match name {
                 "get" | "pop" | "items" | "values" | "copy" => Value::Checkpoint(*from),
-                // What was saved was a tensor after all.
+                // The checkpoint was a tensor.
                 "cuda" | "to" => {
                     self.tensor_method(&Tensor::plain(Device::Cpu), owner_expression, name, call, arguments, true)
                 }
@@ -125,28 +126,28 @@ impl<'a> Interpreter<'a> {
             Value::Unknown(None)
                 if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) =>
             {
-                let tensor = Tensor { graph: Known::Unknown, ..Tensor::plain(Device::Cpu) };
+                let tensor = Tensor { graph: Certainty::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
-            // A number, whatever it is asked of.
+            // A number, whatever the owner is.
             _ if matches!(name, "size" | "numel" | "dim" | "item" | "tolist") => Value::Plain,
             _ => {
-                let trace = merge(&owner.trace(), &arguments.trace());
+                let provenance = merge(&owner.provenance(), &arguments.provenance());
                 if names::is_loss_function(name) && !name.starts_with("get_") {
                     return loss_of(arguments);
                 }
-                // `log_every(loader)` and the like hand on what they are given.
+                // `log_every(loader)` and the like yield what they wrap.
                 if let Some(loader @ Value::Loader(_)) = arguments.positional.first()
                     && name.contains("every")
                 {
                     return loader.clone();
                 }
-                Value::Unknown(trace)
+                Value::Unknown(provenance)
             }
         }
     }
 
-    /// Methods that mean the same whatever is known of their owner.
+    /// Methods that mean the same for any owner.
     fn whatever_the_owner(
         &mut self,
         owner: &Value,
@@ -155,7 +156,7 @@ impl<'a> Interpreter<'a> {
         call: &'a ExprCall,
         arguments: &Arguments<'a>,
     ) -> Option<Value> {
-        let place = names::place(expression);
+        let path = names::access_path(expression);
         let range = call.range();
         let is_own_method =
             matches!(owner, Value::Instance(class, _) if self.facts.index.method(*class, name).is_some());
@@ -168,7 +169,7 @@ impl<'a> Interpreter<'a> {
                     || name == "manual_backward"
                     || (!arguments.positional.is_empty()
                         && !matches!(owner, Value::Tensor(_) | Value::Structure(_))
-                        && !place.as_deref().is_some_and(names::is_loss));
+                        && !path.as_deref().is_some_and(names::is_loss));
                 if is_engine {
                     self.backward(arguments.first(), call.arguments.args.first(), call);
                 } else {
@@ -180,14 +181,14 @@ impl<'a> Interpreter<'a> {
                 let keeps_memory = matches!(call.arguments.find_argument_value("set_to_none", 0), Some(Expr::BooleanLiteral(literal)) if !literal.value);
                 let owner = match owner {
                     Value::Optimizer(name) | Value::Module(name) => name.to_string(),
-                    _ => place.unwrap_or_else(|| "the optimizer".into()),
+                    _ => path.unwrap_or_else(|| "the optimizer".into()),
                 };
-                self.record(Kind::ZeroGrad { owner, keeps_memory }, range);
+                self.record(EventKind::ZeroGrad { owner, keeps_memory }, range);
                 Some(Value::None)
             }
             "zero_" | "fill_" if matches!(expression, Expr::Attribute(attribute) if attribute.attr.as_str() == "grad") =>
             {
-                self.record(Kind::ZeroGrad { owner: "parameters".into(), keeps_memory: false }, range);
+                self.record(EventKind::ZeroGrad { owner: "parameters".into(), keeps_memory: false }, range);
                 Some(Value::None)
             }
             "step" => {
@@ -196,12 +197,12 @@ impl<'a> Interpreter<'a> {
                     (Value::Scaler, _) => Some(("the optimizer".into(), false)),
                     (Value::Optimizer(name), _) => Some((name.to_string(), false)),
                     (Value::Unknown(_) | Value::Module(_), _) => {
-                        let place = place.clone().unwrap_or_default();
+                        let path = path.clone().unwrap_or_default();
                         let methods = &self.facts.index.methods_called;
-                        let has = |method: &str| methods.get(method).is_some_and(|places| places.contains(&place));
+                        let has = |method: &str| methods.get(method).is_some_and(|paths| paths.contains(&path));
                         let is_engine = has("backward");
-                        let is_optimizer = names::is_optimizer(&place) && has("zero_grad");
-                        (is_engine || is_optimizer).then_some((place, is_engine))
+                        let is_optimizer = names::is_optimizer(&path) && has("zero_grad");
+                        (is_engine || is_optimizer).then_some((path, is_engine))
                     }
                     _ => None,
                 };
@@ -211,8 +212,8 @@ impl<'a> Interpreter<'a> {
                         self.follow(closure, None, call, &Arguments { positional: Vec::new(), keywords: Vec::new() });
                     }
                 }
-                self.record(Kind::Step { optimizer, is_engine }, range);
-                Some(Value::Unknown(arguments.trace()))
+                self.record(EventKind::Step { optimizer, is_engine }, range);
+                Some(Value::Unknown(arguments.provenance()))
             }
             "eval" | "train"
                 if matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Unknown(_) | Value::Criterion)
@@ -232,42 +233,42 @@ impl<'a> Interpreter<'a> {
                 let module = match owner {
                     Value::Module(name) => name.to_string(),
                     Value::Instance(_, object) if &**object != "self" => object.to_string(),
-                    _ => place?,
+                    _ => path?,
                 };
-                self.record(Kind::Mode { module, is_evaluation }, range);
+                self.record(EventKind::Mode { module, is_evaluation }, range);
                 Some(owner.clone())
             }
             "append" | "appendleft" | "add" | "extend" | "insert" | "put"
                 if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..))
                     || defaulted(expression).is_some() =>
             {
-                let container = place.or_else(|| defaulted(expression))?;
+                let container = path.or_else(|| defaulted(expression))?;
                 let argument = call.arguments.args.last()?;
                 let value = arguments.positional.last()?.clone();
                 self.keep(&container, value, argument, Keeping::Append);
                 Some(Value::None)
             }
             "add_" if matches!(owner, Value::Tensor(_)) => {
-                let (container, argument) = (place?, call.arguments.args.first()?);
+                let (container, argument) = (path?, call.arguments.args.first()?);
                 self.keep(&container, arguments.first(), argument, Keeping::Add);
                 Some(owner.clone())
             }
             "pop" | "popleft" | "popitem" if matches!(owner, Value::List(..) | Value::Unknown(_)) => {
-                if let Some(name) = place {
-                    self.record(Kind::Delete { name }, range);
+                if let Some(name) = path {
+                    self.record(EventKind::Delete { name }, range);
                 }
                 None
             }
             "clear" => {
-                if let Some(place) = &place {
-                    self.record(Kind::Delete { name: place.clone() }, range);
+                if let Some(path) = &path {
+                    self.record(EventKind::Delete { name: path.clone() }, range);
                 }
-                if let Some(place) = place
-                    && let Some(binding) = self.lookup(&place).cloned()
+                if let Some(path) = path
+                    && let Some(binding) = self.lookup(&path).cloned()
                     && matches!(binding.value, Value::List(..))
                 {
                     self.store_at(
-                        place,
+                        path,
                         super::Binding { value: Value::List(Rc::new(Value::UNKNOWN), false), scope: binding.scope },
                     );
                 }
@@ -284,14 +285,14 @@ impl<'a> Interpreter<'a> {
                 };
                 let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint).collect();
                 froms.dedup();
-                // A schedule or a scaler has nothing on the GPU worth a word.
+                // A scheduler or a scaler has hardly any GPU memory.
                 let is_small = matches!(owner, Value::Scheduler | Value::Scaler)
-                    || place.as_deref().is_some_and(|place| {
-                        let lower = place.to_lowercase();
+                    || path.as_deref().is_some_and(|path| {
+                        let lower = path.to_lowercase();
                         lower.contains("sched") || lower.contains("scaler")
                     });
                 for from in froms.into_iter().filter(|_| !is_small) {
-                    self.record(Kind::LoadState { from, into: place.clone() }, range);
+                    self.record(EventKind::LoadState { from, into: path.clone() }, range);
                 }
                 Some(Value::Plain)
             }
@@ -305,7 +306,7 @@ impl<'a> Interpreter<'a> {
                     Value::Instance(_, object) if is_off => {
                         self.frozen.insert(object.to_string());
                     }
-                    _ if !is_off => self.record(Kind::RequiresGrad, range),
+                    _ if !is_off => self.record(EventKind::RequiresGrad, range),
                     _ => {}
                 }
                 Some(owner.clone())
@@ -318,11 +319,11 @@ impl<'a> Interpreter<'a> {
     pub(super) fn backward(&mut self, loss: Value, expression: Option<&'a Expr>, call: &'a ExprCall) {
         self.consume(&loss);
         let scaled = |expression: &Expr| match expression {
-            Expr::Call(inner) => inner.arguments.args.first().and_then(names::place),
-            other => names::place(other),
+            Expr::Call(inner) => inner.arguments.args.first().and_then(names::access_path),
+            other => names::access_path(other),
         };
-        let is_scaled_by_framework = matches!(&*call.func, Expr::Attribute(method) if method.attr.as_str() == "manual_backward" || matches!(names::place(&method.value).as_deref(), Some(place) if place.ends_with("accelerator") || place.ends_with("fabric")));
-        let kind = Kind::Backward {
+        let is_scaled_by_framework = matches!(&*call.func, Expr::Attribute(method) if method.attr.as_str() == "manual_backward" || matches!(names::access_path(&method.value).as_deref(), Some(path) if path.ends_with("accelerator") || path.ends_with("fabric")));
+        let kind = EventKind::Backward {
             loss,
             text: expression.and_then(scaled),
             retain: is_true(call, "retain_graph"),
@@ -350,7 +351,7 @@ impl<'a> Interpreter<'a> {
             "cuda" | "to" => {
                 let device = if name == "cuda" { Device::Gpu } else { self.device_of_to(tensor, call, arguments) };
                 if device != Device::Cpu && device != tensor.device || name == "cuda" {
-                    self.record(Kind::Move { call, tensor: tensor.clone(), source: owner }, call.range());
+                    self.record(EventKind::Move { call, tensor: tensor.clone(), source: owner }, call.range());
                 }
                 same(Tensor { is_whole: false, ..tensor.on(device) })
             }
@@ -418,7 +419,7 @@ impl<'a> Interpreter<'a> {
             | "save_pretrained"
             | "named_buffers" => Value::Plain,
             "generate" | "sample" | "reset_parameters" | "init_hidden" => {
-                Value::Structure(Tensor { graph: Known::No, ..Tensor::plain(Device::Unknown) })
+                Value::Structure(Tensor { graph: Certainty::No, ..Tensor::plain(Device::Unknown) })
             }
             "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss"
             | "training_loss" | "log_prob" | "forward_pass" | "extract_features" => {
@@ -428,7 +429,7 @@ impl<'a> Interpreter<'a> {
                     (value, _) => value,
                 }
             }
-            _ => Value::Unknown(arguments.trace()),
+            _ => Value::Unknown(arguments.provenance()),
         }
     }
 }
@@ -437,7 +438,7 @@ impl<'a> Interpreter<'a> {
 fn defaulted(expression: &Expr) -> Option<String> {
     let Expr::Call(call) = expression else { return None };
     match &*call.func {
-        Expr::Attribute(method) if method.attr.as_str() == "setdefault" => names::place(&method.value),
+        Expr::Attribute(method) if method.attr.as_str() == "setdefault" => names::access_path(&method.value),
         _ => None,
     }
 }

@@ -1,8 +1,7 @@
-//! Goes through a program as Python would, with what can be known of each value instead of the value.
+//! The abstract interpreter: runs a program as Python would, on abstract values.
 //!
-//! Functions of the file are followed where they are called, so that what they do is seen with the caller's loops,
-//! arguments and grad mode. A loop's body is gone through twice: what the first pass leaves behind is what the second
-//! one finds.
+//! Functions of the file are interpreted at each call, with the caller's loops, arguments and grad mode. A loop's body
+//! runs twice: the second pass sees the state that the first one leaves behind.
 
 mod assign;
 mod calls;
@@ -19,18 +18,19 @@ use ruff_text_size::{Ranged, TextRange, TextSize};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::backward_names::backward_names;
-use super::facts::{Event, Facts, Gradients, Iterates, Kind, Loop, LoopId, Scope, ScopeId, ScopeKind};
+use super::device::Device;
+use super::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Loop, LoopId, Scope, ScopeId, ScopeKind};
 use super::index::{ClassId, ClassKind, FunctionId, Index};
 use super::names::{self, Role};
-use super::value::{Device, Known, Loader, Tensor, Trace, Value};
+use super::value::{Certainty, Loader, Provenance, Tensor, Value};
 
-/// Statements gone through for one file: enough for any script, and an end for a hostile one.
+/// Statements interpreted per file: enough for any script, and a limit for a hostile one.
 const BUDGET: u32 = 60_000;
-/// Functions followed into functions.
+/// Depth of interpreted calls.
 const CALL_DEPTH: usize = 5;
-/// Nested loops that are gone through twice.
+/// Depth of loops whose body runs twice.
 const LOOP_DEPTH: usize = 3;
-/// Nested expressions and blocks that are looked into.
+/// Depth of nested expressions and blocks.
 const NESTING: usize = 200;
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ struct Frame {
 }
 
 struct Interpreter<'a> {
-    facts: Facts<'a>,
+    facts: FileFacts<'a>,
     events: Vec<Event<'a>>,
     frames: Vec<Frame>,
     globals: HashMap<String, Binding>,
@@ -57,8 +57,8 @@ struct Interpreter<'a> {
     on_gpu: HashSet<String>,
     scope: ScopeId,
     gradients: Gradients,
-    /// What the module leaves autograd at for whoever calls its functions.
-    left_at: Gradients,
+    /// The grad mode at the end of the module, in which its functions are called.
+    module_gradients: Gradients,
     silent: u32,
     statement: TextRange,
     loop_depth: usize,
@@ -67,20 +67,20 @@ struct Interpreter<'a> {
     visited: Vec<bool>,
     budget: u32,
     backward_names: HashMap<Option<FunctionId>, Rc<HashSet<String>>>,
-    /// The name the value under evaluation is going to have.
+    /// The access path that the expression under evaluation is assigned to.
     target: Option<String>,
     guesses: RefCell<HashMap<String, Value>>,
-    /// Names that were last bound where autograd does not record.
+    /// Names last bound with grad mode off.
     without_gradients: HashSet<String>,
 }
 
-/// Finds out what happens in a file.
-pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
+/// Interprets a file.
+pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> FileFacts<'a> {
     let index = Index::new(body, source);
     let mut interpreter = Interpreter {
         attributes: vec![HashMap::default(); index.classes.len()],
         visited: vec![false; index.functions.len()],
-        facts: Facts {
+        facts: FileFacts {
             index,
             source,
             body,
@@ -96,7 +96,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> Facts<'a> {
         on_gpu: HashSet::default(),
         scope: 0,
         gradients: Gradients::On,
-        left_at: Gradients::On,
+        module_gradients: Gradients::On,
         silent: 0,
         statement: TextRange::empty(TextSize::new(0)),
         loop_depth: 0,
@@ -126,7 +126,7 @@ impl<'a> Interpreter<'a> {
             self.root_function(function);
         }
         self.root_module(body);
-        // Callers before those they call, so that a helper is seen as it is used.
+        // Callers before their callees, so that a helper is interpreted as it is used.
         for wants_uncalled in [true, false] {
             for function in 0..self.facts.index.functions.len() {
                 let is_called = self.facts.index.called.contains(self.facts.index.functions[function].name);
@@ -144,14 +144,14 @@ impl<'a> Interpreter<'a> {
         if let Some(frame) = self.frames.pop() {
             self.globals = frame.variables;
         }
-        self.left_at = self.gradients;
+        self.module_gradients = self.gradients;
         self.end_root();
     }
 
     fn root_function(&mut self, function: FunctionId) {
         self.visited[function] = true;
         self.scope = self.new_scope(None, ScopeKind::Root(Some(function)));
-        self.gradients = self.decorated(function).unwrap_or(self.left_at);
+        self.gradients = self.decorated(function).unwrap_or(self.module_gradients);
         let hook = self.hook(function);
         if hook.is_none() && self.gradients == Gradients::On && self.is_left_to_callers(function) {
             self.gradients = Gradients::Unknown;
@@ -186,7 +186,7 @@ impl<'a> Interpreter<'a> {
         self.end_root();
     }
 
-    /// A method of a network that nobody in the file is seen to call, and that trains nothing itself.
+    /// A method of a model that does not train: its callers, in other files, choose the grad mode.
     fn is_left_to_callers(&self, function: FunctionId) -> bool {
         let declared = &self.facts.index.functions[function];
         let is_network = declared.class.is_some_and(|class| self.facts.index.classes[class].kind == ClassKind::Module);
@@ -194,14 +194,14 @@ impl<'a> Interpreter<'a> {
     }
 
     fn end_root(&mut self) {
-        self.gradients = self.left_at;
+        self.gradients = self.module_gradients;
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
             self.facts.roots.push(events);
         }
     }
 
-    /// What a framework calls batch by batch, and whether autograd records there.
+    /// For a method that a framework calls for each batch: the role of the batches, and the grad mode if it sets one.
     fn hook(&self, function: FunctionId) -> Option<(Role, Option<Gradients>)> {
         let declared = &self.facts.index.functions[function];
         let kind = self.facts.index.classes[declared.class?].kind;
@@ -247,7 +247,7 @@ impl<'a> Interpreter<'a> {
             "no_grad" | "inference_mode" => match arguments.and_then(|arguments| arguments.args.first()) {
                 Some(Expr::BooleanLiteral(on)) if !on.value => Some(Gradients::On),
                 Some(Expr::BooleanLiteral(_)) | None => Some(Gradients::Off),
-                // `@torch.no_grad` around a function is a decorator; a switch is not known.
+                // An argument that is not a literal.
                 Some(_) => Some(Gradients::Unknown),
             },
             "enable_grad" => Some(Gradients::On),
@@ -275,7 +275,7 @@ impl<'a> Interpreter<'a> {
         self.facts.scopes.len() - 1
     }
 
-    /// Enters a scope within this one; gives back this one.
+    /// Enters a scope within the current one, which it returns.
     fn enter(&mut self, kind: ScopeKind<'a>) -> ScopeId {
         let outer = self.scope;
         self.scope = self.new_scope(Some(outer), kind);
@@ -289,17 +289,17 @@ impl<'a> Interpreter<'a> {
         (outer, number)
     }
 
-    fn record(&mut self, kind: Kind<'a>, range: TextRange) {
+    fn record(&mut self, kind: EventKind<'a>, range: TextRange) {
         if self.silent == 0 {
             let (statement, scope, gradients) = (self.statement, self.scope, self.gradients);
             self.events.push(Event { kind, range, statement, scope, gradients });
         }
     }
 
-    /// Notes that what was kept there went into a backward pass.
+    /// Notes that a kept value goes into a backward pass.
     fn consume(&mut self, value: &Value) {
-        if let Some(trace) = value.trace() {
-            self.facts.consumed.extend(trace.keeps.iter());
+        if let Some(provenance) = value.provenance() {
+            self.facts.consumed.extend(provenance.keeps.iter());
         }
     }
 
@@ -311,12 +311,12 @@ impl<'a> Interpreter<'a> {
         &mut self.frames[last]
     }
 
-    /// Where `self.…` of the function at hand, or of a known object, is written down.
-    fn attribute_key(&self, place: &str) -> Option<(ClassId, String)> {
-        let (owner, rest) = place.split_once('.')?;
+    /// The key under which an attribute of `self` or of a known object is stored.
+    fn attribute_key(&self, path: &str) -> Option<(ClassId, String)> {
+        let (owner, rest) = path.split_once('.')?;
         let frame = self.frames.last()?;
         if let (Some(class), "self") = (frame.class, owner) {
-            return Some((class, place.to_string()));
+            return Some((class, path.to_string()));
         }
         match self.lookup_variable(owner)?.value {
             Value::Instance(class, _) => Some((class, format!("self.{rest}"))),
@@ -324,63 +324,63 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn lookup_variable(&self, place: &str) -> Option<&Binding> {
+    fn lookup_variable(&self, path: &str) -> Option<&Binding> {
         let mut frames = self.frames.iter().rev();
         let frame = frames.next()?;
-        if let Some(binding) = frame.variables.get(place) {
+        if let Some(binding) = frame.variables.get(path) {
             return Some(binding);
         }
-        // A function within a function sees what is around it.
+        // A nested function sees the variables of the functions around it.
         let is_nested = frame.function.is_some_and(|function| self.facts.index.functions[function].parent.is_some());
-        if is_nested && let Some(binding) = frames.find_map(|frame| frame.variables.get(place)) {
+        if is_nested && let Some(binding) = frames.find_map(|frame| frame.variables.get(path)) {
             return Some(binding);
         }
         let module = self.frames.first().filter(|frame| frame.function.is_none());
-        module.and_then(|frame| frame.variables.get(place)).or_else(|| self.globals.get(place))
+        module.and_then(|frame| frame.variables.get(path)).or_else(|| self.globals.get(path))
     }
 
-    fn lookup(&self, place: &str) -> Option<&Binding> {
-        match self.attribute_key(place) {
+    fn lookup(&self, path: &str) -> Option<&Binding> {
+        match self.attribute_key(path) {
             Some((class, key)) => self.attributes[class].get(&key),
-            None => self.lookup_variable(place),
+            None => self.lookup_variable(path),
         }
     }
 
-    fn store(&mut self, place: String, value: Value) {
+    fn store(&mut self, path: String, value: Value) {
         let scope = self.scope;
-        self.store_at(place, Binding { value, scope });
+        self.store_at(path, Binding { value, scope });
     }
 
-    fn store_at(&mut self, place: String, binding: Binding) {
-        match self.attribute_key(&place) {
+    fn store_at(&mut self, path: String, binding: Binding) {
+        match self.attribute_key(&path) {
             Some((class, key)) => {
                 self.attributes[class].insert(key, binding);
             }
             None => {
-                self.frame().variables.insert(place, binding);
+                self.frame().variables.insert(path, binding);
             }
         }
     }
 
-    /// What a name that nothing is known of stands for, going by how it is used and by what it is called.
-    fn guess(&self, place: &str) -> Value {
-        if let Some(known) = self.guesses.borrow().get(place) {
+    /// The value of an unassigned name, by its usage in the file and by the name itself.
+    fn guess(&self, path: &str) -> Value {
+        if let Some(known) = self.guesses.borrow().get(path) {
             return known.clone();
         }
-        let value = self.guess_anew(place);
-        self.guesses.borrow_mut().insert(place.to_string(), value.clone());
+        let value = self.guess_uncached(path);
+        self.guesses.borrow_mut().insert(path.to_string(), value.clone());
         value
     }
 
-    fn guess_anew(&self, place: &str) -> Value {
+    fn guess_uncached(&self, path: &str) -> Value {
         let index = &self.facts.index;
-        let has = |method: &str| index.methods_called.get(method).is_some_and(|places| places.contains(place));
-        let lower = names::last(place).to_lowercase();
+        let has = |method: &str| index.methods_called.get(method).is_some_and(|paths| paths.contains(path));
+        let lower = names::last(path).to_lowercase();
         if lower.contains("sched") {
             return Value::Scheduler;
         }
-        if names::is_optimizer(place) {
-            return Value::Optimizer(place.into());
+        if names::is_optimizer(path) {
+            return Value::Optimizer(path.into());
         }
         if lower.contains("scaler") && has("scale") {
             return Value::Scaler;
@@ -391,19 +391,19 @@ impl<'a> Interpreter<'a> {
         if lower == "device" {
             return Value::Device(Device::Unknown);
         }
-        if names::is_loader(place) {
-            return Value::Loader(Loader { role: names::role(place), device: self.facts.index.batches });
+        if names::is_loader(path) {
+            return Value::Loader(Loader { role: names::role(path), device: self.facts.index.batches });
         }
-        if names::is_dataset(place) {
-            return Value::Dataset(names::role(place));
+        if names::is_dataset(path) {
+            return Value::Dataset(names::role(path));
         }
-        if names::is_loss_function(place) && !names::last(place).to_lowercase().ends_with("losses") && lower != "loss" {
+        if names::is_loss_function(path) && !names::last(path).to_lowercase().ends_with("losses") && lower != "loss" {
             return Value::Criterion;
         }
         let acts_as_model =
             ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));
-        if acts_as_model && !lower.contains("trainer") || names::is_model(place) {
-            return Value::Module(place.into());
+        if acts_as_model && !lower.contains("trainer") || names::is_model(path) {
+            return Value::Module(path.into());
         }
         Value::UNKNOWN
     }
@@ -425,22 +425,22 @@ impl<'a> Interpreter<'a> {
         found
     }
 
-    /// The value of a tensor that a network gives at this place.
+    /// The tensor that a model call returns.
     fn forward_tensor(&self, at: &impl Ranged) -> Tensor {
-        let trace = Trace { forwards: vec![at.range().start().to_u32()], keeps: Vec::new() };
+        let provenance = Provenance { forwards: vec![at.range().start().to_u32()], keeps: Vec::new() };
         let graph = match self.gradients {
-            Gradients::On => Known::Yes,
-            Gradients::Off => Known::No,
-            Gradients::Unknown => Known::Unknown,
+            Gradients::On => Certainty::Yes,
+            Gradients::Off => Certainty::No,
+            Gradients::Unknown => Certainty::Unknown,
         };
-        Tensor { graph, trace: Some(Rc::new(trace)), ..Tensor::plain(Device::Unknown) }
+        Tensor { graph, provenance: Some(Rc::new(provenance)), ..Tensor::plain(Device::Unknown) }
     }
 
-    /// Whether a test is known to come out so.
+    /// The outcome of a test, if known.
     fn truth(&self, test: &Expr) -> Option<bool> {
         match test {
             Expr::BooleanLiteral(literal) => Some(literal.value),
-            Expr::Name(_) | Expr::Attribute(_) => match self.lookup(&names::place(test)?)?.value {
+            Expr::Name(_) | Expr::Attribute(_) => match self.lookup(&names::access_path(test)?)?.value {
                 Value::Bool(value) => Some(value),
                 Value::None => Some(false),
                 Value::Optimizer(_) | Value::Module(_) | Value::Instance(..) | Value::Function(_)
@@ -455,7 +455,7 @@ impl<'a> Interpreter<'a> {
             }
             Expr::Compare(compare) if compare.comparators.len() == 1 => {
                 let is_none = matches!(compare.comparators[0], Expr::NoneLiteral(_));
-                let value = &self.lookup(&names::place(&compare.left)?)?.value;
+                let value = &self.lookup(&names::access_path(&compare.left)?)?.value;
                 let is = match value {
                     Value::None => true,
                     Value::Optimizer(_)

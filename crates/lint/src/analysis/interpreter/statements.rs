@@ -1,18 +1,19 @@
-//! Statements, one after the other.
+//! Statements.
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtFor, StmtIf, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::{Binding, Interpreter, LOOP_DEPTH, NESTING};
-use crate::analysis::facts::{Gradients, Iterates, Kind, ScopeKind};
+use crate::analysis::device::Device;
+use crate::analysis::facts::{EventKind, Gradients, Iterates, ScopeKind};
 use crate::analysis::names::{self, Role};
-use crate::analysis::value::{Device, Tensor, Value};
+use crate::analysis::value::{Tensor, Value};
 
 type Variables = HashMap<String, Binding>;
 
 impl<'a> Interpreter<'a> {
-    /// Goes through statements in order.
+    /// Runs statements in order.
     pub(super) fn body(&mut self, body: &'a [Stmt]) {
         if self.nesting > NESTING {
             return;
@@ -66,9 +67,9 @@ impl<'a> Interpreter<'a> {
                         Expr::Tuple(tuple) => tuple.elts.iter().collect(),
                         other => vec![other],
                     };
-                    for place in targets.into_iter().filter_map(names::place) {
-                        self.record(Kind::Delete { name: place.clone() }, target.range());
-                        self.frame().variables.remove(&place);
+                    for path in targets.into_iter().filter_map(names::access_path) {
+                        self.record(EventKind::Delete { name: path.clone() }, target.range());
+                        self.frame().variables.remove(&path);
                     }
                 }
             }
@@ -100,7 +101,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Goes through a loop's body twice; only the second time is written down.
+    /// Runs a loop's body twice; only the second pass records events.
     fn twice(&mut self, mut pass: impl FnMut(&mut Self)) {
         self.loop_depth += 1;
         if self.loop_depth <= LOOP_DEPTH {
@@ -109,7 +110,7 @@ impl<'a> Interpreter<'a> {
             self.silent += 1;
             pass(self);
             self.silent -= 1;
-            // What is left is for the pass that counts.
+            // Half of the budget is reserved for the pass that records.
             self.budget = self.budget.max(budget / 2);
             self.merge_over(&before);
         }
@@ -123,10 +124,11 @@ impl<'a> Interpreter<'a> {
         self.frame().variables.clone()
     }
 
-    /// What holds after something that may not have happened. A variable keeps the scope it was first defined in.
+    /// Joins the state before with the state after code that may not have run. A variable keeps the scope it was first
+    /// defined in.
     fn merge_over(&mut self, before: &Variables) {
-        for (place, binding) in &mut self.frame().variables {
-            if let Some(known) = before.get(place) {
+        for (path, binding) in &mut self.frame().variables {
+            if let Some(known) = before.get(path) {
                 binding.value = known.value.join(&binding.value);
             }
         }
@@ -171,7 +173,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// What a loop goes through.
+    /// What a loop iterates over.
     pub(super) fn iterates(&self, source: &Value, expression: &Expr, target: &Expr) -> Iterates {
         match source {
             Value::Loader(loader) => return Iterates::Batches(loader.role),
@@ -195,7 +197,7 @@ impl<'a> Interpreter<'a> {
         Iterates::Other
     }
 
-    /// What each turn of a loop gets.
+    /// The value of the loop variable.
     pub(super) fn item_of(&self, source: &Value, expression: &Expr, iterates: Iterates) -> Value {
         let numbered = matches!(expression, Expr::Call(call) if is_enumerate(&call.func));
         let item = match source {
@@ -209,7 +211,7 @@ impl<'a> Interpreter<'a> {
                 items.fold(first, |all, item| all.join(item))
             }
             Value::Checkpoint(from) => Value::Checkpoint(*from),
-            other => Value::Unknown(other.trace()),
+            other => Value::Unknown(other.provenance()),
         };
         if iterates == Iterates::Count && matches!(item, Value::Unknown(None)) {
             return Value::Plain;
@@ -242,7 +244,7 @@ impl<'a> Interpreter<'a> {
         self.arms(arms, may_skip);
     }
 
-    /// Goes through alternatives, each from the same beginning.
+    /// Runs alternatives, each from the same state.
     fn arms(&mut self, arms: Vec<(Option<&'a Expr>, &'a [Stmt])>, may_skip: bool) {
         let before = self.snapshot();
         let mut after: Option<Variables> = may_skip.then(|| before.clone());
@@ -289,7 +291,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             if let Some(target) = &item.optional_vars {
-                // `with tqdm(loader) as bar` gives the loader.
+                // `with tqdm(loader) as bar` binds the loader.
                 self.bind(target, value, None);
             }
         }
@@ -329,25 +331,25 @@ impl<'a> Interpreter<'a> {
         self.gradients = gradients;
     }
 
-    /// The role of data by their name.
+    /// What data is used for, by its name.
     pub(super) fn role_of(expression: &Expr) -> Role {
-        names::place(expression).map_or(Role::Unknown, |place| names::role(&place))
+        names::access_path(expression).map_or(Role::Unknown, |path| names::role(&path))
     }
 }
 
 fn join_variables(mut known: Variables, other: Variables) -> Variables {
-    for (place, binding) in other {
-        match known.get_mut(&place) {
+    for (path, binding) in other {
+        match known.get_mut(&path) {
             Some(there) => there.value = there.value.join(&binding.value),
             None => {
-                known.insert(place, binding);
+                known.insert(path, binding);
             }
         }
     }
     known
 }
 
-/// `enumerate` and what numbers its items as it does.
+/// `enumerate` and functions that number items in the same way.
 pub(super) fn is_enumerate(function: &Expr) -> bool {
     match function {
         Expr::Name(name) => matches!(name.id.as_str(), "enumerate" | "tenumerate"),
