@@ -1,9 +1,11 @@
 //! Words that JSON uses for what the engine has as types. They are part of the contract.
 
+use std::fmt;
+
 use serde::Serialize;
 use vramfit_eager::memory::Category;
 use vramfit_plan::Effect;
-use vramfit_training::answer::{Cause, Verdict};
+use vramfit_training::answer::{Cause, Counted, Verdict};
 use vramfit_training::training::Phase;
 
 /// Whether it fits.
@@ -224,6 +226,45 @@ impl From<&Cause> for CauseName {
             Cause::GpuNotMeasured | Cause::CudnnNotMeasured => CauseName::Gpu,
         }
     }
+}
+
+/// A name with how often it occurs, in JSON as one string: `aten.foo.default ×3`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub(crate) struct CountedName {
+    /// An operator, or a kind of workspace.
+    pub name: String,
+    count: usize,
+}
+
+impl CountedName {
+    /// `name`, so many times.
+    pub fn new(name: &str, count: usize) -> CountedName {
+        CountedName { name: name.to_owned(), count }
+    }
+}
+
+impl From<&Counted> for CountedName {
+    fn from(Counted { name, count }: &Counted) -> CountedName {
+        CountedName::new(name, *count)
+    }
+}
+
+impl From<CountedName> for String {
+    fn from(counted: CountedName) -> String {
+        counted.to_string()
+    }
+}
+
+impl fmt::Display for CountedName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ×{}", self.name, self.count)
+    }
+}
+
+/// All of them, with commas between.
+pub(crate) fn joined(all: &[CountedName]) -> String {
+    all.iter().map(CountedName::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

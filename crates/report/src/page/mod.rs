@@ -12,7 +12,6 @@ pub(crate) mod treemap;
 
 pub(crate) use escape::escape;
 pub use reproduce::Origin;
-pub(crate) use reproduce::settings;
 
 use parts::Number;
 
