@@ -7,7 +7,7 @@ use vramfit_explain::peak::Holder;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
-use super::place::{activity, library_place, place, printable, role, shorten};
+use super::location::{activity, library_location, location, printable, role, shorten};
 use super::words::{count, percent, words};
 use crate::size::{grouped, human};
 
@@ -107,12 +107,12 @@ fn holders(snapshot: &Snapshot, explanation: &Explanation) -> String {
 /// Who holds it: a line of the program, or what is known instead.
 pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
     match (holder.owner, holder.activity) {
-        (Some(owner), _) => place(snapshot, owner),
+        (Some(owner), _) => location(snapshot, owner),
         (None, Some(Activity::Backward)) => "backward pass (no Python frame)".into(),
         (None, None) => "unknown, older than the recording".into(),
         (None, _) => {
             let blocks = || format!("{} up to {}", count(holder.blocks, "block"), human(holder.largest));
-            library_place(snapshot, holder.stack).unwrap_or_else(blocks)
+            library_location(snapshot, holder.stack).unwrap_or_else(blocks)
         }
     }
 }
@@ -137,7 +137,7 @@ fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is
     let mut text = format!("\n{style}{kind:INDENT$}{style:#}{bold}{}{bold:#}\n", words.title);
     let room = WIDTH - INDENT;
     if let Some(frame) = finding.place {
-        text += &format!("{:INDENT$}{}\n", "", shorten(&place(snapshot, frame), room));
+        text += &format!("{:INDENT$}{}\n", "", shorten(&location(snapshot, frame), room));
     }
     for line in words.facts.iter().filter(|_| is_full).flat_map(|fact| wrap(fact, room)) {
         text += &format!("{:INDENT$}{dim}{line}{dim:#}\n", "");

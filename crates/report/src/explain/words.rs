@@ -7,7 +7,7 @@ use vramfit_explain::origin::Activity;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::{FrameId, Snapshot};
 
-use super::place::{library_place, place, role};
+use super::location::{library_location, location, role};
 use crate::size::{grouped, human};
 
 /// A finding in words.
@@ -50,7 +50,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn place(&self, frame: Option<FrameId>) -> String {
-        frame.map_or_else(|| "an unknown line".into(), |frame| place(self.snapshot, frame))
+        frame.map_or_else(|| "an unknown line".into(), |frame| location(self.snapshot, frame))
     }
 
     fn share(&self, share: &Share) -> String {
@@ -69,7 +69,7 @@ impl Writer<'_> {
 
     /// The library's line inside the user's, where there is one.
     fn library(&self, finding: &Finding) -> Option<String> {
-        library_place(self.snapshot, finding.stack).map(|place| format!("The largest part by way of {place}."))
+        library_location(self.snapshot, finding.stack).map(|place| format!("The largest part by way of {place}."))
     }
 
     fn leak(&self, finding: &Finding, leak: &Leak) -> Words {

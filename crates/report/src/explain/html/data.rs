@@ -10,7 +10,7 @@ use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::{Action, FrameId, Snapshot, StackId, StringId};
 use vramfit_trace::start::Start;
 
-use crate::explain::place::{activity, role};
+use crate::explain::location::{activity, role};
 use crate::viewer::columns::Columns;
 use crate::viewer::compress;
 
