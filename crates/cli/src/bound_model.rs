@@ -29,12 +29,9 @@ impl ModelAt {
     /// `model`, which is the one that was named, at the sizes and in the precision and mode asked for.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
         let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
-        let sizes = Sizes::select(model, &flags)
-            .map_err(|error| self.failure(error.hint(), error))?;
-        let variant = select_variant(model, self.variant())
-            .map_err(|error| self.failure(error.hint(), error))?;
-        let bound = bind(model, variant, &sizes)
-            .map_err(|error| self.failure(error.hint(), error))?;
+        let sizes = Sizes::select(model, &flags).map_err(|error| self.failure(error.hint(), error))?;
+        let variant = select_variant(model, self.variant()).map_err(|error| self.failure(error.hint(), error))?;
+        let bound = bind(model, variant, &sizes).map_err(|error| self.failure(error.hint(), error))?;
         check_reach(&bound).map_err(|error| self.failure(Some(error.hint()), error))?;
         Ok(bound)
     }

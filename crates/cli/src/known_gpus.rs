@@ -9,10 +9,10 @@ use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
 use crate::failure::Failure;
 use crate::platform;
 
-/// The GPU whose measurements stand for those that have none.
+/// The GPU whose measurements are used for those that have none.
 pub const REFERENCE: &str = "H200";
 
-/// The catalogue, calibrated, and from which file.
+/// The catalogue with the calibrations of this machine.
 pub struct KnownGpus {
     /// The GPUs.
     pub catalogue: Catalogue,
@@ -21,8 +21,7 @@ pub struct KnownGpus {
 impl KnownGpus {
     /// Reads the table and the user's own file, if there is one.
     pub fn load() -> Result<KnownGpus, Failure> {
-        let mut catalogue =
-            Catalogue::built_in().map_err(|error| Failure::at("the catalogue of GPUs", error))?;
+        let mut catalogue = Catalogue::built_in().map_err(|error| Failure::at("the catalogue of GPUs", error))?;
         if let Some(path) = calibrations_file() {
             for calibration in read(&path)? {
                 catalogue.calibrate(&calibration);

@@ -194,8 +194,7 @@ impl<'m> Workbench<'m> {
         let bound = self.try_bind(setup)?;
         let choice = &setup.training.checkpoint;
         let regions_key = (key.0, key.2, choice.clone());
-        let timetable =
-            self.timetables.try_get(key, || Ok::<_, SetupError>(Arc::new(self.clock.timetable(&bound))))?;
+        let timetable = self.timetables.try_get(key, || Ok::<_, SetupError>(Arc::new(self.clock.timetable(&bound))))?;
         let regions = self.regions.try_get(regions_key, || timetable.regions(&bound, choice).map(Into::into))?;
         Ok(Pricing::new(timetable, regions))
     }

@@ -218,11 +218,7 @@ impl From<&Gpu> for GpuRow {
             architecture: gpu.architecture.clone(),
             compute_capability: compute.to_string(),
             memory: gpu.memory,
-            capacity: CapacityRow {
-                low: capacity.low,
-                high: capacity.high,
-                source: gpu.seen_by_cuda_source.clone(),
-            },
+            capacity: CapacityRow { low: capacity.low, high: capacity.high, source: gpu.seen_by_cuda_source.clone() },
             multiprocessors: gpu.multiprocessors,
             bandwidth_gb_s: gpu.bandwidth,
             l2_cache_mb: gpu.cache,
@@ -234,9 +230,7 @@ impl From<&Gpu> for GpuRow {
                 bf16: rates.bf16,
             },
             context: match gpu.context {
-                Some(context) => {
-                    ContextRow::Measured { base: context.base, blas: context.blas, dnn: context.dnn }
-                }
+                Some(context) => ContextRow::Measured { base: context.base, blas: context.blas, dnn: context.dnn },
                 None => ContextRow::NotMeasured(NotMeasured::NotMeasured),
             },
             workspaces: WorkspaceRow {

@@ -70,11 +70,10 @@ pub struct EstimateReport {
     unmodelled: Vec<CountedName>,
     /// Workspaces that were guessed from similar recordings, each with how often; the ranges cover what they may take.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(default, with = "Vec<String>"))]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     guessed: Vec<CountedName>,
     /// The modules that call each unmodelled operator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(test, schemars(default))]
     unmodelled_in: BTreeMap<String, Vec<String>>,
     /// The bounds of `peak_allocated`.
     range: RangeReport,
@@ -92,7 +91,6 @@ pub struct EstimateReport {
     second_peak: Option<SecondPeak>,
     /// What to know about the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(default))]
     notes: Vec<String>,
 }
 
@@ -181,7 +179,7 @@ struct RangeReport {
     high: u64,
     /// What makes them differ; absent where they do not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(default, length(min = 1)))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     by: Vec<CauseName>,
 }
 

@@ -15,6 +15,8 @@ pub mod out_of_memory;
 pub mod page;
 pub mod plan;
 pub mod replay;
+#[cfg(test)]
+mod schema;
 mod settings;
 pub mod size;
 mod viewer;

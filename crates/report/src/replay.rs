@@ -129,7 +129,7 @@ impl ReplayReport {
         let mut text = format!("{bold}GPU {}{bold:#}: {} events", self.device, self.events);
         text += &match self.mismatches {
             0 => format!(", {good}every one replayed as recorded{good:#}\n"),
-            count => format!(", {bad}{count} replayed otherwise than recorded{bad:#}\n"),
+            count => format!(", {bad}{count} replayed differently from the recording{bad:#}\n"),
         };
         for mismatch in self.first_mismatches.iter().take(10) {
             text += &format!("  {mismatch}\n");

@@ -20,7 +20,7 @@ use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
-/// Simulates, and prints what comes of it.
+/// Simulates, and prints the answer.
 pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
@@ -56,9 +56,7 @@ pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
 fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddresses) -> Failure {
     let model = &options.at.model;
     let failure = match bound.steps.get(error.failure.place as usize) {
-        Some(BoundStep::Call(call)) => {
-            Failure::at(format!("{model}: operator `{}`", bound.operator_name(call)), error)
-        }
+        Some(BoundStep::Call(call)) => Failure::at(format!("{model}: operator `{}`", bound.operator_name(call)), error),
         _ => Failure::at(model, error),
     };
     failure.with_hint(Some("choose smaller sizes with --batch, --seq or --size"))

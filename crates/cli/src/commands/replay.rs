@@ -16,8 +16,7 @@ pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
     let device = &snapshot.devices[number];
-    let recorded =
-        recorded_settings(&snapshot).map_err(|error| Failure::at(options.snapshot.path.display(), error))?;
+    let recorded = recorded_settings(&snapshot).map_err(|error| Failure::at(options.snapshot.path.display(), error))?;
     let faithful = replay_recorded(device, &recorded);
     let mut report = ReplayReport::faithful(device, number, &faithful);
     let mut statistics = match options.summary {

@@ -52,12 +52,8 @@ impl Checkpoints {
         let mut choices = vec![base.training.checkpoint.clone()];
         let family = self.0.iter().find(|(known, _)| known == base).map(|(_, family)| family.members(count));
         choices.extend(family.into_iter().flatten().map(|member| Choice::modules(member.names)));
-        choices.extend(
-            with(bench, &Checkpointing, base)
-                .split_off(1)
-                .into_iter()
-                .map(|setup| setup.training.checkpoint),
-        );
+        choices
+            .extend(with(bench, &Checkpointing, base).split_off(1).into_iter().map(|setup| setup.training.checkpoint));
         let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
         for choice in choices {
             if !known.contains(&choice) {
@@ -127,7 +123,7 @@ pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoi
     as_cells(bench, start, setups)
 }
 
-/// For every precision and optimizer what needs the least: one sample of the smallest size, as much run again as may be.
+/// The leanest setups of every precision and optimizer: one sample of the smallest size, as much recomputed as possible.
 pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     let mut setups = Vec::new();
     for base in coarser(bench, start) {
@@ -172,7 +168,7 @@ fn precisions(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
 fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
     let mut setups = Vec::new();
     let mut smaller = with(bench, &SmallerBatch, base);
-    // The largest batch that fits as it is changes the least.
+    // The largest batch that fits as it is is the smallest change.
     if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
         && bench.batch_of(base).is_some_and(|given| batch < given)
     {
@@ -202,7 +198,7 @@ fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
     setup
 }
 
-/// The first half as they are, and of the others as many, spread: near the start a step more or less costs most.
+/// The first half, and as many of the others, evenly spread: near the start each step matters most.
 fn thinned<T>(mut setups: Vec<T>, count: usize) -> Vec<T> {
     if setups.len() <= count {
         return setups;

@@ -23,7 +23,7 @@ pub struct Lean {
 /// That nothing fits.
 #[derive(Clone, Debug)]
 pub struct Nothing {
-    /// What needs the least.
+    /// The leanest candidate.
     pub leanest: Lean,
     /// Bytes that are missing for it.
     pub missing: u64,

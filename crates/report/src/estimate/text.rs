@@ -71,7 +71,7 @@ impl EstimateReport {
             human(self.context)
         );
         let Some(peak) = &self.peak else {
-            return text + "it dies while the model and its inputs are moved to the GPU\n";
+            return text + "it runs out of memory while the model and its inputs are moved to the GPU\n";
         };
         let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
         let place = match (peak.module.as_deref(), peak.op.as_deref()) {
@@ -123,7 +123,8 @@ impl EstimateReport {
         let mut text = String::from("\n  largest holders at the peak\n");
         for holder in self.holders.iter().take(HOLDERS) {
             let module = holder.module.as_deref().unwrap_or("the model");
-            text += &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category.name(), cut(module, WIDTH - 26));
+            text +=
+                &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category.name(), cut(module, WIDTH - 26));
             let op = holder.op.as_deref().unwrap_or("").trim_start_matches("aten.").trim_end_matches(".default");
             if let Some(source) = &holder.source {
                 text += &format!("{:14}{}\n", "", source_text(op, source, WIDTH - 14));

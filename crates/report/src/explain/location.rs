@@ -30,7 +30,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
-/// `text` cut at its beginning to at most `width` letters, at a folder where there is one.
+/// `text` cut at its beginning to at most `width` characters, at a folder where there is one.
 pub fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width || width == 0 {

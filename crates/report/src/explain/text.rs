@@ -14,9 +14,9 @@ use crate::size::{grouped, human};
 const WIDTH: usize = 80;
 /// Holders shown: as many as leave room for the findings.
 const HOLDERS: usize = 6;
-/// Where the words of a finding begin.
+/// Column at which the words of a finding begin.
 const INDENT: usize = 15;
-/// Findings told with all their facts; of the others the title and the advice must do.
+/// Findings shown with all their facts; the others have only title and advice.
 const FULL: usize = 2;
 
 /// The verdict on a recording.
@@ -148,7 +148,7 @@ fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is
     text
 }
 
-/// Cuts `text` into lines of at most `width` letters, at spaces; a number stays with its unit.
+/// Cuts `text` into lines of at most `width` characters, at spaces; a number stays with its unit.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -94,8 +94,8 @@ impl Writer<'_> {
                  `output.detach().cpu()`, or only the number computed from it."
             }
             Kept::Tensors if self.explanation.origins.has_frames => {
-                "Something holds on to this tensor, such as a list that is appended to. Move it with `.cpu()`, or let \
-                 go of it after the step."
+                "Something holds on to this tensor, such as a list that is appended to. Move it with `.cpu()`, or drop \
+                 it after the step."
             }
             Kept::Tensors => {
                 "Look for a list that every step appends a tensor to, or a sum of tensors. To see the line, record \
@@ -109,7 +109,7 @@ impl Writer<'_> {
         facts.extend(self.shares(&leak.shares));
         facts.extend(self.library(finding));
         if let Some(event) = leak.released {
-            facts.push(format!("It is let go of from event {} on, after having piled up.", grouped(event.into())));
+            facts.push(format!("It is freed from event {} on, after piling up.", grouped(event.into())));
         }
         Words {
             title: format!("{per_step} a {turn}, {} in {}", human(finding.bytes), count(leak.steps as u64, turn)),
@@ -120,7 +120,7 @@ impl Writer<'_> {
 
     fn graph_kept(&self, finding: &Finding, graph: &GraphKept) -> Words {
         let released = match graph.released {
-            Some(event) => format!("The last of it is let go of at event {}.", grouped(event.into())),
+            Some(event) => format!("The last of it is freed at event {}.", grouped(event.into())),
             None => "Some of it is still held at the end.".into(),
         };
         Words {
@@ -184,7 +184,7 @@ impl Writer<'_> {
                 )
             });
             facts.push(format!(
-                "{} free lie in {} that live blocks pin{by}.",
+                "{} are free in {} that live blocks pin{by}.",
                 human(pinned.free),
                 count(pinned.segments, "segment")
             ));

@@ -193,7 +193,7 @@ fn yours(script: &mut Script, bench: &Workbench<'_>, setup: &Setup, loss: &Loss,
     }
     script.line(0, "# the optimizer's own arguments, such as lr.");
     if setup.training.optimizer.adds_decay {
-        script.line(0, "# A weight_decay of 0.01 stands for yours.");
+        script.line(0, "# Put your own weight_decay in place of 0.01.");
     }
     script.line(0, "device = \"cuda\"");
     if setup.training.is_cudnn_benchmarked {
@@ -282,7 +282,7 @@ fn optimizer(script: &mut Script, recipe: Recipe) {
     call(script, 0, &format!("optimizer = torch.optim.{class}"), &arguments, "");
 }
 
-/// A call with what stands before and after it, one argument a line where it is too long for one.
+/// A call with what comes before and after it; one argument a line where it is too long for one line.
 fn call(script: &mut Script, indent: usize, before: &str, arguments: &[&str], after: &str) {
     let short = format!("{before}({}){after}", arguments.join(", "));
     if 4 * indent + short.chars().count() <= WIDTH {

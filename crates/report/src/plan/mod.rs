@@ -53,7 +53,7 @@ impl PlanReport<'_, '_> {
         self.outcome.nothing.as_ref().filter(|_| !self.outcome.is_cut_short)
     }
 
-    /// What needs the least of all that was tried, as changes of the start.
+    /// The leanest candidate of all, as changes of the start.
     fn leanest_changes(&self, nothing: &Nothing) -> Vec<String> {
         let leanest = &nothing.leanest.setup;
         let changes = differences(self.bench, &self.outcome.start, leanest);
@@ -95,13 +95,16 @@ impl PlanReport<'_, '_> {
 
     /// Why the peak of a run is what it is: in which phase it is, what it is made of, and what comes next.
     fn why(&self, bound: &Bound<'_>, run: &Run) -> String {
-        let Some(peaks) = TopPeaks::of(run) else { return "it dies while the model is moved to the GPU".to_owned() };
+        let Some(peaks) = TopPeaks::of(run) else {
+            return "it runs out of memory while the model is moved to the GPU".to_owned();
+        };
         let top = peaks.first;
         let place = match top.phase {
             Phase::Step => "the optimizer's step".to_owned(),
             phase => {
                 let locations = Locations::new(bound);
-                let module = locations.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
+                let module =
+                    locations.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
                 format!("the {} pass{module}", PhaseName::from(phase).name())
             }
         };

@@ -17,7 +17,13 @@ pub fn holders(holders: &[Holder]) -> String {
         .iter()
         .map(|holder| {
             let owner = holder.module.as_deref().unwrap_or(WHOLE);
-            Leaf { kind: holder.category.name(), color: holder.category.index() + 1, owner, block: block(owner), bytes: holder.bytes }
+            Leaf {
+                kind: holder.category.name(),
+                color: holder.category.index() + 1,
+                owner,
+                block: block(owner),
+                bytes: holder.bytes,
+            }
         })
         .collect();
     let rows: String = holders.iter().take(LISTED).map(row).collect();
@@ -48,7 +54,7 @@ fn row(holder: &Holder) -> String {
     )
 }
 
-/// The repeated block that a module lies in: its path up to the first number. Elsewhere the first two names.
+/// The repeated block that a module is in: its path up to the first number. Elsewhere the first two names.
 fn block(module: &str) -> &str {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|letter| letter.is_ascii_digit());
     let names = module.split('.').position(is_number).map_or(2, |number| number + 1);

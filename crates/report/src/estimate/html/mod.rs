@@ -27,13 +27,7 @@ const GROUPINGS: &str = "<option value=\"role\">purpose</option><option value=\"
 const AXES: &str = "<option value=\"event\">requests</option>";
 
 /// The page on `report`, made of `answer`, whose expected run kept its journal.
-pub fn page(
-    report: &EstimateReport,
-    bound: &Bound<'_>,
-    answer: &Answer,
-    layers: &[Layer],
-    origin: &Origin,
-) -> String {
+pub fn page(report: &EstimateReport, bound: &Bound<'_>, answer: &Answer, layers: &[Layer], origin: &Origin) -> String {
     let locations = Locations::new(bound);
     let holders = holding::at_peak(bound, answer, &locations);
     Page {
@@ -69,7 +63,7 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
         Some(causes) => format!("{} to {}, by {causes}", human(reserved.low), human(reserved.high)),
     };
     let place = match &report.peak {
-        None => "it dies while the model is moved to the GPU".to_owned(),
+        None => "it runs out of memory while the model is moved to the GPU".to_owned(),
         Some(peak) => {
             let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
             format!("{step}{} {}", peak.phase.beside_step(), peak.module.as_deref().unwrap_or(""))

@@ -8,7 +8,7 @@ use super::super::{PlanReport, WIDE, times, title};
 use super::{group, id};
 use crate::size::human;
 
-/// Where the plot lies in the picture, in percent of it. Letters keep their size whatever the picture's.
+/// The plot's edges, in percent of the picture. Text keeps its size whatever the picture's.
 const LEFT: f64 = 11.0;
 const RIGHT: f64 = 98.0;
 const TOP: f64 = 6.0;
