@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const EXIT_CODES: &str = "Exit codes: 0 when it is done and fits, is clean, or some plan fits; 1 when it is done and \
                           does not fit, is too close, or has findings; 2 for bad usage or bad input.";
 
-/// Under which the flags of a training stand in its help.
+/// Headings for the flags of a training in its help.
 const MODEL: &str = "Model";
 const TRAINING: &str = "Training";
 const GPU: &str = "GPU";
@@ -205,7 +205,7 @@ pub struct OtherSettings {
     /// The most PyTorch may reserve, such as 11GiB, as from set_per_process_memory_fraction.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
-    /// The GPU's memory, such as 80GiB, of which per_process_memory_fraction is a part; a snapshot does not tell it.
+    /// The GPU's memory, such as 80GiB, of which per_process_memory_fraction is a part; a snapshot does not record it.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub gpu_memory: Option<u64>,
 }
@@ -227,7 +227,7 @@ pub struct Replay {
 pub enum SummaryAt {
     /// After the last event.
     End,
-    /// When the most was allocated.
+    /// At the peak of allocated memory.
     Peak,
 }
 
@@ -239,7 +239,7 @@ pub struct Explain {
     /// Write one page to mail: findings, timeline, segments, who holds the peak; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The most PyTorch could reserve, such as 11GiB: a snapshot does not tell it, and an out-of-memory error is judged
+    /// The most PyTorch could reserve, such as 11GiB: a snapshot does not record it, and an out-of-memory error is judged
     /// by it.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse)]
     pub vram: Option<u64>,
@@ -301,10 +301,10 @@ pub struct ModelAt {
     /// torch.export.save; a config.json of Hugging Face; a model.toml, which lists layers.
     #[arg(value_name = "MODEL", value_hint = clap::ValueHint::FilePath)]
     pub model: String,
-    /// The batch: every symbol that stands in the first dimension of an input or target.
+    /// The batch: every symbol in the first dimension of an input or target.
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub batch: Option<i64>,
-    /// The sequence: every symbol that stands in the second dimension of an integer input.
+    /// The sequence: every symbol in the second dimension of an integer input.
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
     pub seq: Option<i64>,
     /// Any other size: SYMBOL=N, or INPUT=AxBxC for all of an input's.
@@ -347,8 +347,8 @@ pub struct RunSettings {
     /// Whether the inputs are kept on the GPU or copied there each step.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = InputsAre::Kept, help_heading = TRAINING)]
     pub inputs: InputsAre,
-    /// Whether the script holds the model's outputs and the loss until the next iteration, or lets go of the outputs
-    /// before the backward pass and of the loss after it.
+    /// Whether the script holds the model's outputs and the loss until the next iteration, or frees the outputs
+    /// before the backward pass and the loss after it.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = OutputsAre::Held, help_heading = TRAINING)]
     pub outputs: OutputsAre,
     /// What is checkpointed: none, blocks, sequential:N, or module names with commas between.
@@ -357,10 +357,10 @@ pub struct RunSettings {
     /// Micro-batches of the given batch in a step.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
     pub accumulate: u32,
-    /// Where zero_grad stands.
+    /// Where zero_grad is called.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = GradientPlace::BeforeForward, help_heading = TRAINING)]
     pub zero_grad: GradientPlace,
-    /// Whether zero_grad lets go of gradients or makes them zeros.
+    /// Whether zero_grad frees gradients or fills them with zeros.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, help_heading = TRAINING)]
     pub set_to_none: bool,
     /// The loss to add where the captured step returns none; without it, cross-entropy.
@@ -373,7 +373,7 @@ pub struct RunSettings {
     /// libraries do there.
     #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other, help_heading = GPU)]
     pub gpu: Option<String>,
-    /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run dies as PyTorch would.
+    /// The most PyTorch may reserve, such as 11GiB, instead of the GPU's memory; beyond it the run fails as PyTorch would.
     #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = GPU)]
     pub vram: Option<u64>,
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
@@ -448,7 +448,7 @@ pub enum HalfPrecision {
     Fp16,
 }
 
-/// Where zero_grad stands.
+/// Where zero_grad is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GradientPlace {
     /// Before the forward pass.

@@ -1,5 +1,7 @@
 //! The model of the command line, at its sizes.
 
+use std::error::Error;
+
 use vramfit_eager::reach::check_reach;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
@@ -28,14 +30,14 @@ impl ModelAt {
     /// `model`, which is the one that was named, at the sizes and in the precision and mode asked for.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
         let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
-        let sizes = Sizes::select(model, &flags)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        let variant = select_variant(model, self.variant())
-            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        let bound = bind(model, variant, &sizes)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(error.hint()))?;
-        check_reach(&bound)
-            .map_err(|error| Failure::new(format!("{}: {error}", self.model)).with_hint(Some(error.hint())))?;
+        let sizes = Sizes::select(model, &flags).map_err(|error| self.failure(error.hint(), error))?;
+        let variant = select_variant(model, self.variant()).map_err(|error| self.failure(error.hint(), error))?;
+        let bound = bind(model, variant, &sizes).map_err(|error| self.failure(error.hint(), error))?;
+        check_reach(&bound).map_err(|error| self.failure(Some(error.hint()), error))?;
         Ok(bound)
+    }
+
+    fn failure(&self, hint: Option<impl Into<String>>, error: impl Error + Send + Sync + 'static) -> Failure {
+        Failure::at(&self.model, error).with_hint(hint)
     }
 }

@@ -1,6 +1,6 @@
 //! The models that are compiled in, and models from files.
 //!
-//! `built_in/make.py` captures and packs them: `models.json` has a row a model, `models.bin` the packed models one after
+//! `built_in/make.py` captures and packs them: `models.json` has a row for each model, `models.bin` the packed models one after
 //! another.
 
 use std::path::Path;
@@ -29,7 +29,7 @@ pub struct BuiltIn {
 
 /// All of them, as they are listed.
 pub fn built_in() -> Result<Vec<BuiltIn>, Failure> {
-    serde_json::from_str(INDEX).map_err(|error| Failure::new(format!("the list of built-in models: {error}")))
+    serde_json::from_str(INDEX).map_err(|error| Failure::at("the list of built-in models", error))
 }
 
 impl BuiltIn {
@@ -37,7 +37,7 @@ impl BuiltIn {
     pub fn model(&self) -> Result<Model, Failure> {
         let (start, length) = self.at;
         let packed = DATA.get(start..start + length).unwrap_or_default();
-        unpack(packed).map_err(|error| Failure::new(format!("built-in model {}: {error}", self.row.name)))
+        unpack(packed).map_err(|error| Failure::at(format!("built-in model {}", self.row.name), error))
     }
 }
 
@@ -55,7 +55,10 @@ fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failur
     let path = Path::new(name);
     if path.exists() && !path.is_dir() {
         let model = wanted.map_or_else(|| read_file(name), |flags| read_file_for(name, flags));
-        return model.map_err(|error| Failure::new(format!("{name}: {error}")).with_hint(error.hint()));
+        return model.map_err(|error| {
+            let hint = error.hint();
+            Failure::at(name, error).with_hint(hint)
+        });
     }
     let models = built_in()?;
     match models.iter().find(|model| model.row.name == name) {

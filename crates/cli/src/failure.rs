@@ -1,10 +1,12 @@
 //! Errors as the user sees them: what is wrong, then a hint after a blank line.
 
+use std::error::Error;
+use std::fmt;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 
-/// Letters of a message that are shown at its beginning and at its end; what a file holds may be of any length.
+/// Characters of a message that are shown at its beginning and at its end; what a file holds may be of any length.
 const SHOWN: (usize, usize) = (700, 300);
 
 /// Bad usage or bad input; the command exits with 2.
@@ -12,12 +14,18 @@ const SHOWN: (usize, usize) = (700, 300);
 pub struct Failure {
     message: String,
     hint: Option<String>,
+    source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl Failure {
     /// A failure without a hint.
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), hint: None }
+        Failure { message: message.into(), hint: None, source: None }
+    }
+
+    /// An error with what it is about: a file, a flag, a model.
+    pub fn at(subject: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Failure {
+        Failure { message: format!("{subject}: {error}"), hint: None, source: Some(Box::new(error)) }
     }
 
     /// The same with what to do about it.
@@ -32,13 +40,38 @@ impl Failure {
         let error = AnsiColor::Red.on_default().bold();
         let hint_style = Style::new().bold();
         let mut stream = anstream::stderr().lock();
-        // Nothing is left to tell where standard error is closed.
+        // Where standard error is closed there is nobody to report to.
         let _ = writeln!(stream, "{error}error:{error:#} {}", shortened(&self.message));
         if let Some(hint) = &self.hint {
             let _ = writeln!(stream, "\n{hint_style}hint:{hint_style:#} {hint}");
         }
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn Error + 'static))
+    }
+}
+
+/// An error that says itself what it is about.
+macro_rules! from_errors {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure { message: error.to_string(), hint: None, source: Some(Box::new(error)) }
+            }
+        }
+    )*};
+}
+
+from_errors!(vramfit_allocator::SettingsError, vramfit_eager::forward::UnknownModule);
 
 /// The message without its middle, where it is too long to be read.
 fn shortened(message: &str) -> String {
@@ -55,18 +88,27 @@ fn shortened(message: &str) -> String {
 /// Says on standard error what was not as it should be, though the command goes on.
 pub fn warn(text: &str) {
     let style = AnsiColor::Yellow.on_default().bold();
-    // Nothing is left to tell where standard error is closed.
+    // Where standard error is closed there is nobody to report to.
     let _ = writeln!(anstream::stderr().lock(), "{style}warning:{style:#} {text}");
 }
 
 #[cfg(test)]
 mod tests {
-    use super::shortened;
+    use super::*;
 
     #[test]
     fn a_message_of_any_length_is_shown_by_its_ends() {
         assert_eq!(shortened("model.toml: found `x`"), "model.toml: found `x`");
         let long = shortened(&format!("model.toml: found `{}`, needed a layer", "ä".repeat(100_000)));
         assert!(long.len() < 3_000 && long.starts_with("model.toml") && long.ends_with("needed a layer"), "{long}");
+    }
+
+    #[test]
+    fn a_failure_keeps_the_error_that_caused_it() {
+        let cause = vramfit_allocator::Settings::parse("nonsense:1").unwrap_err();
+        let failure = Failure::at("--alloc-conf", cause.clone());
+        assert_eq!(failure.to_string(), format!("--alloc-conf: {cause}"));
+        assert_eq!(failure.source().and_then(|source| source.downcast_ref()), Some(&cause));
+        assert_eq!(Failure::from(cause.clone()).source().map(ToString::to_string), Some(cause.to_string()));
     }
 }

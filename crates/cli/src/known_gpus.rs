@@ -9,10 +9,10 @@ use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
 use crate::failure::Failure;
 use crate::platform;
 
-/// The GPU whose measurements stand for those that have none.
+/// The GPU whose measurements are used for those that have none.
 pub const REFERENCE: &str = "H200";
 
-/// The catalogue, calibrated, and from which file.
+/// The catalogue with the calibrations of this machine.
 pub struct KnownGpus {
     /// The GPUs.
     pub catalogue: Catalogue,
@@ -21,8 +21,7 @@ pub struct KnownGpus {
 impl KnownGpus {
     /// Reads the table and the user's own file, if there is one.
     pub fn load() -> Result<KnownGpus, Failure> {
-        let mut catalogue =
-            Catalogue::built_in().map_err(|error| Failure::new(format!("the catalogue of GPUs: {error}")))?;
+        let mut catalogue = Catalogue::built_in().map_err(|error| Failure::at("the catalogue of GPUs", error))?;
         if let Some(path) = calibrations_file() {
             for calibration in read(&path)? {
                 catalogue.calibrate(&calibration);
@@ -35,7 +34,7 @@ impl KnownGpus {
     pub fn find(&self, name: &str) -> Result<&Gpu, Failure> {
         self.catalogue.find(name).map_err(|error| {
             let hint = "`vramfit catalogue` lists all of them; `vramfit calibrate` adds the GPU of this machine";
-            Failure::new(format!("--gpu: {error}")).with_hint(Some(hint))
+            Failure::at("--gpu", error).with_hint(Some(hint))
         })
     }
 
@@ -56,13 +55,16 @@ pub fn read(path: &Path) -> Result<Vec<Calibration>, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
+        Err(error) => return Err(Failure::at(path.display(), error)),
     };
     let hint = "remove the file, or run `vramfit calibrate` again";
-    let bad = |problem: String| Failure::new(format!("{}: {problem}", path.display())).with_hint(Some(hint));
-    let list: Vec<Calibration> = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let list: Vec<Calibration> =
+        serde_json::from_str(&text).map_err(|error| Failure::at(path.display(), error).with_hint(Some(hint)))?;
     match list.iter().find_map(|calibration| Some((calibration, calibration.problem()?))) {
-        Some((calibration, problem)) => Err(bad(format!("{}: {problem}", calibration.name))),
+        Some((calibration, problem)) => {
+            let message = format!("{}: {}: {problem}", path.display(), calibration.name);
+            Err(Failure::new(message).with_hint(Some(hint)))
+        }
         None => Ok(list),
     }
 }

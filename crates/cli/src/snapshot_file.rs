@@ -31,7 +31,10 @@ pub fn read(path: &Path) -> Result<Snapshot, Failure> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    result.map_err(|error| Failure::new(format!("{}: {error}", path.display())).with_hint(error.hint()))
+    result.map_err(|error| {
+        let hint = error.hint();
+        Failure::at(path.display(), error).with_hint(hint)
+    })
 }
 
 /// The GPU of the recording that the command is about.

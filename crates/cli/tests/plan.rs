@@ -87,14 +87,14 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
 }
 
 #[test]
-fn each_trick_tells_its_conflicts_its_code_and_what_to_mind() {
+fn each_trick_tells_its_conflicts_its_code_and_what_to_note() {
     let (_, out, _) = vramfit(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     let tricks = &out[out.find("Each trick alone").unwrap()..];
     let flat = tricks.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "conflicts: learning rate and schedule, which were chosen for the larger batch",
         "conflicts: learning rates: another optimizer wants another one",
-        "mind: pure fp16 training overflows at 65,504",
+        "note: pure fp16 training overflows at 65,504",
         "code: DataLoader(dataset, batch_size=…)",
     ] {
         assert!(flat.contains(part), "{part}\n{tricks}");
@@ -106,7 +106,7 @@ fn each_trick_tells_its_conflicts_its_code_and_what_to_mind() {
     let warnings = changes.filter(|change| change["warning"].is_string()).count();
     let plans = &out[..out.find("The code of the first plan").unwrap()];
     assert!(warnings > 0);
-    assert_eq!(plans.matches("mind: ").count(), warnings, "{plans}");
+    assert_eq!(plans.matches("note: ").count(), warnings, "{plans}");
 }
 
 #[test]
@@ -263,4 +263,25 @@ fn a_size_given_by_hand_is_said_to_stay() {
     let (code, _, diagnostics) = vramfit(&["plan", &masked, "--vram", "1GiB", "--size", "u0=64", "--loss", "mean"]);
     assert_eq!(code, 0, "{diagnostics}");
     assert!(diagnostics.contains("note: size `u0`") && diagnostics.contains("stays 64"), "{diagnostics}");
+}
+
+#[test]
+fn candidates_that_the_model_cannot_be_bound_to_are_counted_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.toml");
+    // The kernel is larger than half of the image.
+    let layers = r#""Conv2d(3, 4, 40)", "AdaptiveAvgPool2d(1)", "Flatten()", "Linear(4, 10)""#;
+    let text =
+        format!("input = [\"batch\", 3, \"height\", 64]\nsizes = {{ batch = 2, height = 64 }}\nlayers = [{layers}]\n");
+    std::fs::write(&path, text).unwrap();
+    let arguments = ["plan", path.to_str().unwrap(), "--vram", "1GiB"];
+    let (_, answer) = json(&arguments);
+    let unbound = answer["unbound"].as_array().unwrap();
+    let heights: Vec<i64> = unbound.iter().map(|one| one["sizes"]["height"].as_i64().unwrap()).collect();
+    assert!(heights.contains(&32) && heights.contains(&16) && !heights.contains(&48), "{unbound:#?}");
+    assert!(unbound.iter().all(|one| one["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
+    let (_, out, _) = vramfit(&arguments);
+    let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = format!("{} candidates were left out because the model cannot be bound to them", unbound.len());
+    assert!(flat.contains(&line) && flat.contains("height 16"), "{out}");
 }

@@ -7,9 +7,9 @@ use divan::{Bencher, black_box};
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::{Control, Setup, Workbench, plan};
+use vramfit_plan::{AllocConf, Control, Setup, Workbench, plan};
 use vramfit_readers::read_file;
-use vramfit_training::judgement::Device;
+use vramfit_training::answer::Device;
 use vramfit_training::training::Loop;
 
 /// As in the `vramfit` binary.
@@ -39,7 +39,7 @@ impl Given {
             sizes: Sizes::select(&model, &flags).expect("the sizes are there"),
             variant: VariantFlags::default(),
             training: Loop::default(),
-            alloc_conf: String::new(),
+            alloc_conf: AllocConf::default(),
             is_in_place: false,
         };
         Given { model, gpu, start }
@@ -61,7 +61,7 @@ fn candidate_that_fits(bencher: Bencher) {
 
 /// Simulated from scratch, nothing of it kept: what was looked at once is answered from memory in a search.
 fn candidate(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
-    bench.programs(setup).is_some_and(|programs| bench.fitting_programs(&programs, setup, control).is_some())
+    bench.scenarios(setup).is_ok_and(|scenarios| bench.fitting_scenarios(&scenarios, setup, control).is_some())
 }
 
 /// A candidate that does not: the first order of addresses, or what is held at once, says so.

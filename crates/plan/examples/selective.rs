@@ -8,9 +8,9 @@ use vramfit_catalogue::Catalogue;
 use vramfit_eager::forward::{Choice, block_names};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::selective::cheapest;
-use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_plan::{AllocConf, Control, Setup, Workbench};
 use vramfit_readers::read_file;
-use vramfit_training::judgement::Device;
+use vramfit_training::answer::Device;
 use vramfit_training::training::Loop;
 
 const MODELS: [(&str, i64, Option<i64>); 5] = [
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             sizes,
             variant: VariantFlags::default(),
             training: Loop::default(),
-            alloc_conf: String::new(),
+            alloc_conf: AllocConf::default(),
             is_in_place: false,
         };
         let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };

@@ -12,10 +12,10 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// All, the least first.
+    /// All, from none to the largest.
     pub const ALL: [Effect; 3] = [Effect::None, Effect::Rounding, Effect::Training];
 
-    /// Its name in the contract.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Effect::None => "none",

@@ -7,7 +7,7 @@ use vramfit_price::Timetable;
 use vramfit_training::optimizer::{Implementation, Recipe};
 use vramfit_training::training::Loop;
 
-/// What of a loop takes time, its checkpoints aside; where gradients are let go of takes none.
+/// The settings of a loop that cost time, checkpoints aside; where gradients are freed costs none.
 type LoopKey = (Recipe, u32, [bool; 2]);
 
 /// A model at given sizes, with these modules checkpointed.

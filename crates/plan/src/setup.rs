@@ -3,6 +3,8 @@
 use vramfit_graph::select::{Sizes, VariantFlags};
 use vramfit_training::training::Loop;
 
+use crate::alloc_conf::AllocConf;
+
 /// A training as far as a plan may change it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Setup {
@@ -12,8 +14,8 @@ pub struct Setup {
     pub variant: VariantFlags,
     /// The loop.
     pub training: Loop,
-    /// The allocator's settings, in PyTorch's syntax.
-    pub alloc_conf: String,
+    /// The allocator's settings.
+    pub alloc_conf: AllocConf,
     /// Whether activation modules write into their input where they may.
     pub is_in_place: bool,
 }

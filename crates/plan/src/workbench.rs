@@ -11,11 +11,13 @@ use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
-use vramfit_training::judgement::{Device, Verdict, answer, fitting, programs};
+use vramfit_training::answer::{Answer, Device, Scenarios};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::training::{Loop, Program, Run, record, record_forward};
 
+use crate::alloc_conf::AllocConf;
 use crate::control::Control;
+use crate::error::{SetupError, Unbound};
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
@@ -30,24 +32,25 @@ pub struct Workbench<'m> {
     pub device: Device<'m>,
     /// The sizes that are the batch.
     pub batch: Vec<Linear>,
-    variants: Memo<VariantFlags, Option<usize>>,
+    variants: Memo<VariantFlags, usize>,
     bounds: Memo<BoundKey, Arc<Bound<'m>>>,
+    /// What could not be bound, and why.
+    unbound: Mutex<HashMap<(VariantFlags, Vec<i64>), SetupError>>,
     /// The symbols of each input that has some which no other input has.
     measures: Vec<BTreeSet<u32>>,
     clock: Clock,
     timetables: Memo<BoundKey, Arc<Timetable>>,
     regions: Memo<RegionsKey, Arc<[Region]>>,
     pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
-    /// What has been told already: plans have changes in common.
-    told: Memo<Setup, Peaks>,
-    /// The least that forward passes need, and the most there may be: those of setups with different optimizers are the same.
+    /// Plans have changes in common.
+    peaks: Memo<Setup, Peaks>,
+    /// What forward passes need at least, and the cap: those of setups with different optimizers are the same.
     passes: Memo<Setup, (u64, u64)>,
-    /// What setups that were looked at ask for: those that differ in the allocator's settings ask for the same.
-    looked_at: Memo<Setup, Arc<Vec<Program>>>,
+    /// What setups that were looked at request: those that differ in the allocator's settings request the same.
+    looked_at: Memo<Setup, Arc<Scenarios>>,
 }
 
-/// Variant, whether activations are in place, and what is checkpointed: where that lies among the steps does not depend on
-/// sizes.
+/// Variant, whether activations are in place, and what is checkpointed: which steps that covers does not depend on sizes.
 type RegionsKey = (usize, bool, Choice);
 
 /// Variant, sizes, and whether activations are in place.
@@ -55,12 +58,12 @@ type BoundKey = (usize, Vec<i64>, bool);
 
 /// Micro-batches from the second on do the same; so many are simulated where a candidate is only looked at.
 const LOOKED_AT: u32 = 2;
-/// So many where it is told what a trick saves.
-const TOLD: u32 = 8;
-/// And so many of a plan, which has to fit: where blocks lie has long settled then.
+/// So many where it is reported what a trick saves.
+const REPORTED: u32 = 8;
+/// And so many of a plan, which has to fit: the cache has long reached its steady state then.
 const PLANNED: u32 = 64;
 
-/// How many programs are kept.
+/// The requests of how many setups are kept.
 const KEPT: usize = 24;
 
 /// The loop with fewer micro-batches, where it has many.
@@ -71,19 +74,10 @@ fn shortened(training: &Loop, micro_batches: u32) -> Loop {
 /// The peaks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peaks {
-    /// The most that was allocated.
+    /// Peak allocated bytes.
     pub allocated: u64,
-    /// The most that was reserved.
+    /// Peak reserved bytes.
     pub reserved: u64,
-}
-
-/// A setup that was judged.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// Whether it fits.
-    pub verdict: Verdict,
-    /// The run under the usual order of addresses and the cap.
-    pub run: Run,
 }
 
 impl<'m> Workbench<'m> {
@@ -97,11 +91,12 @@ impl<'m> Workbench<'m> {
             measures: measures(model),
             variants: Memo::default(),
             bounds: Memo::default(),
+            unbound: Mutex::default(),
             clock: Clock::new(device.gpu),
             timetables: Memo::default(),
             regions: Memo::default(),
             pricings: Mutex::default(),
-            told: Memo::default(),
+            peaks: Memo::default(),
             passes: Memo::default(),
             looked_at: Memo::of_at_most(KEPT),
         }
@@ -119,40 +114,89 @@ impl<'m> Workbench<'m> {
 
     /// The model at a setup's sizes, in its precision; `None` where it was not captured for that.
     pub fn bind(&self, setup: &Setup) -> Option<Arc<Bound<'m>>> {
+        self.try_bind(setup).ok()
+    }
+
+    /// The same with the reason where it cannot be bound.
+    ///
+    /// # Errors
+    /// The model was not captured for this precision, mode or these sizes.
+    pub fn try_bind(&self, setup: &Setup) -> Result<Arc<Bound<'m>>, SetupError> {
         let key = self.key(setup)?;
-        let model = if key.2 { self.in_place? } else { self.model };
-        self.bounds.get(key.clone(), || Some(Arc::new(bind(model, key.0, &setup.sizes).ok()?)))
+        self.bounds.try_get(key, || self.bind_anew(setup).map(Arc::new))
     }
 
-    fn key(&self, setup: &Setup) -> Option<BoundKey> {
-        Some((self.variant(setup)?, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+    /// Binds without keeping the result. A failure is noted for [`Workbench::unbound`].
+    fn bind_anew(&self, setup: &Setup) -> Result<Bound<'m>, SetupError> {
+        let (variant, _, is_in_place) = self.key(setup)?;
+        let model = self.in_place.filter(|_| is_in_place).unwrap_or(self.model);
+        bind(model, variant, &setup.sizes).map_err(|error| self.note_unbound(setup, error.into()))
     }
 
-    fn variant(&self, setup: &Setup) -> Option<usize> {
-        self.variants.get(setup.variant, || Some(select_variant(self.model, setup.variant).ok())).flatten()
+    fn note_unbound(&self, setup: &Setup, error: SetupError) -> SetupError {
+        let key = (setup.variant, setup.sizes.as_slice().to_vec());
+        self.unbound.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| error.clone());
+        error
+    }
+
+    /// Every combination of sizes and precision that was tried and could not be bound, the smallest sizes first.
+    pub fn unbound(&self) -> Vec<Unbound> {
+        let unbound = self.unbound.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = unbound.iter().collect();
+        all.sort_by_key(|((variant, sizes), _)| (sizes.clone(), variant.dtype, variant.amp));
+        let named = |sizes: &[i64]| {
+            let symbols = self.model.symbols.iter().zip(sizes);
+            symbols.map(|(symbol, &size)| (symbol.name.clone(), size)).collect()
+        };
+        all.into_iter()
+            .map(|((variant, sizes), reason)| Unbound {
+                sizes: named(sizes),
+                variant: *variant,
+                reason: reason.clone(),
+            })
+            .collect()
+    }
+
+    fn key(&self, setup: &Setup) -> Result<BoundKey, SetupError> {
+        let variant = self
+            .variants
+            .try_get(setup.variant, || select_variant(self.model, setup.variant))
+            .map_err(|error| self.note_unbound(setup, error.into()))?;
+        Ok((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
     }
 
     /// Seconds of a step.
     pub fn seconds(&self, setup: &Setup) -> Option<f64> {
+        self.try_seconds(setup).ok()
+    }
+
+    /// The same with the reason where it cannot be priced.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn try_seconds(&self, setup: &Setup) -> Result<f64, SetupError> {
         let key = (self.key(setup)?, setup.training.checkpoint.clone());
         if let Some(pricing) = self.pricings.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&key) {
-            return Some(pricing.seconds(&setup.training));
+            return Ok(pricing.seconds(&setup.training));
         }
         let mut pricing = self.pricing(setup)?;
         let seconds = pricing.seconds(&setup.training);
         self.pricings.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pricing);
-        Some(seconds)
+        Ok(seconds)
     }
 
     /// The prices of a setup and of those that differ from it in their loop only, checkpoints aside.
-    pub fn pricing(&self, setup: &Setup) -> Option<Pricing> {
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn pricing(&self, setup: &Setup) -> Result<Pricing, SetupError> {
         let key = self.key(setup)?;
-        let bound = self.bind(setup)?;
+        let bound = self.try_bind(setup)?;
         let choice = &setup.training.checkpoint;
         let regions_key = (key.0, key.2, choice.clone());
-        let timetable = self.timetables.get(key, || Some(Arc::new(self.clock.timetable(&bound))))?;
-        let regions = self.regions.get(regions_key, || Some(timetable.regions(&bound, choice).ok()?.into()))?;
-        Some(Pricing::new(timetable, regions))
+        let timetable = self.timetables.try_get(key, || Ok::<_, SetupError>(Arc::new(self.clock.timetable(&bound))))?;
+        let regions = self.regions.try_get(regions_key, || timetable.regions(&bound, choice).map(Into::into))?;
+        Ok(Pricing::new(timetable, regions))
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
@@ -205,20 +249,23 @@ impl<'m> Workbench<'m> {
         found
     }
 
-    /// The allocator's settings on this GPU; `None` where PyTorch would refuse them.
-    pub fn settings(&self, setup: &Setup) -> Option<Settings> {
-        Some(self.device.settings(Settings::parse(&setup.alloc_conf).ok()?))
+    /// The allocator's settings on this GPU.
+    pub fn settings(&self, setup: &Setup) -> Settings {
+        self.device.settings(setup.alloc_conf.settings().clone())
     }
 
-    /// What the setup asks for.
-    pub fn programs(&self, setup: &Setup) -> Option<Vec<Program>> {
-        programs(&*self.bind(setup)?, &setup.training, self.machine()).ok()
+    /// What the setup may request.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn scenarios(&self, setup: &Setup) -> Result<Scenarios, SetupError> {
+        Ok(Scenarios::record(&*self.try_bind(setup)?, &setup.training, self.machine())?)
     }
 
-    /// The least that any allocator needs for a setup, and the most that PyTorch may reserve for it.
+    /// What any allocator needs at least for a setup, and the cap on what PyTorch may reserve for it.
     pub fn least_bytes(&self, setup: &Setup, control: &Control) -> Option<(u64, u64)> {
         control.note_simulated();
-        let program = self.program(setup, LOOKED_AT)?;
+        let program = self.program(setup, LOOKED_AT).ok()?;
         Some((program.least_bytes(), self.cap_of(&program)))
     }
 
@@ -233,85 +280,92 @@ impl<'m> Workbench<'m> {
         })
     }
 
-    /// The usual run on a GPU without end; of many micro-batches only the first.
+    /// The expected run on a GPU of unlimited memory; of many micro-batches only the first.
     pub fn run_free(&self, setup: &Setup, control: &Control) -> Option<Run> {
-        self.run_without_end(setup, LOOKED_AT, control)
+        self.run_unlimited(setup, LOOKED_AT, control).ok()
     }
 
     /// What is allocated when the first forward pass has ended, which holds what every other does.
     pub fn held_after_forward(&self, setup: &Setup, control: &Control) -> Option<u64> {
         control.note_simulated();
-        let settings = Settings::parse(&setup.alloc_conf).ok()?;
+        let settings = setup.alloc_conf.settings().clone();
         let run = self.forward(setup)?.run(settings, SimulatedDriver::in_process(u64::MAX));
         run.phases.last().map(|phase| phase.allocated)
     }
 
-    /// The peaks of the usual run on a GPU without end.
+    /// The peaks of the expected run on a GPU of unlimited memory.
     pub fn peaks(&self, setup: &Setup, control: &Control) -> Option<Peaks> {
-        self.told.get(setup.clone(), || self.run_without_end(setup, TOLD, control).map(|run| Peaks::of(&run)))
+        self.try_peaks(setup, control).ok()
     }
 
-    fn run_without_end(&self, setup: &Setup, micro_batches: u32, control: &Control) -> Option<Run> {
+    /// The same with the reason where it cannot be simulated.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn try_peaks(&self, setup: &Setup, control: &Control) -> Result<Peaks, SetupError> {
+        self.peaks.try_get(setup.clone(), || self.run_unlimited(setup, REPORTED, control).map(|run| Peaks::of(&run)))
+    }
+
+    fn run_unlimited(&self, setup: &Setup, micro_batches: u32, control: &Control) -> Result<Run, SetupError> {
         control.note_simulated();
-        let settings = Settings::parse(&setup.alloc_conf).ok()?;
-        Some(self.program(setup, micro_batches)?.run(settings, SimulatedDriver::in_process(u64::MAX)))
+        let settings = setup.alloc_conf.settings().clone();
+        Ok(self.program(setup, micro_batches)?.run(settings, SimulatedDriver::in_process(u64::MAX)))
     }
 
-    fn program(&self, setup: &Setup, micro_batches: u32) -> Option<Program> {
-        record(&*self.bind(setup)?, &shortened(&setup.training, micro_batches), self.machine()).ok()
+    fn program(&self, setup: &Setup, micro_batches: u32) -> Result<Program, SetupError> {
+        Ok(record(&*self.try_bind(setup)?, &shortened(&setup.training, micro_batches), self.machine())?)
     }
 
     fn forward(&self, setup: &Setup) -> Option<Program> {
         record_forward(&*self.bind(setup)?, &setup.training, self.machine()).ok()
     }
 
-    /// The most that PyTorch may reserve for a program.
+    /// The cap on what PyTorch may reserve for a program.
     pub fn cap_of(&self, program: &Program) -> u64 {
         self.device.cap(program.libraries).unwrap_or(u64::MAX)
     }
 
-    /// The run of a setup that fits for certain; `None` for any other. What is held at once decides first: it is the
-    /// least that any allocator needs.
+    /// The expected run of a setup that fits for certain; `None` for any other. What is held at once decides first: any
+    /// allocator needs that much.
     pub fn fitting(&self, setup: &Setup, control: &Control) -> Option<Run> {
         let with = |micro_batches: u32| Setup {
             training: shortened(&setup.training, micro_batches),
-            alloc_conf: String::new(),
+            alloc_conf: AllocConf::default(),
             ..setup.clone()
         };
         let short = with(LOOKED_AT);
-        let programs = self.looked_at.get(short.clone(), || self.programs(&short).map(Arc::new))?;
-        let run = self.fitting_programs(&programs, setup, control)?;
+        let scenarios = self.looked_at.try_get(short.clone(), || self.scenarios(&short).map(Arc::new)).ok()?;
+        let run = self.fitting_scenarios(&scenarios, setup, control)?;
         if setup.training.accumulate <= LOOKED_AT {
             return Some(run);
         }
-        self.fitting_programs(&self.programs(&with(PLANNED))?, setup, control)
+        self.fitting_scenarios(&self.scenarios(&with(PLANNED)).ok()?, setup, control)
     }
 
-    /// The same for programs that are known already.
-    pub fn fitting_programs(&self, programs: &[Program], setup: &Setup, control: &Control) -> Option<Run> {
+    /// The same for requests that are recorded already.
+    pub fn fitting_scenarios(&self, scenarios: &Scenarios, setup: &Setup, control: &Control) -> Option<Run> {
         control.note_simulated();
-        let first = programs.first()?;
-        if first.least_bytes() > self.cap_of(first) {
+        let expected = scenarios.expected();
+        if expected.least_bytes() > self.cap_of(expected) {
             return None;
         }
-        fitting(programs, &self.device, &self.settings(setup)?)
+        scenarios.fitting(&self.device, &self.settings(setup))
     }
 
     /// Whether a setup fits that will not be asked for again; `None` where it cannot be bound.
     pub fn fitting_once(&self, setup: &Setup, control: &Control) -> Option<bool> {
-        let key = self.key(setup)?;
-        let bound = bind(if key.2 { self.in_place? } else { self.model }, key.0, &setup.sizes).ok()?;
-        let programs = programs(&bound, &setup.training, self.machine()).ok()?;
-        Some(self.fitting_programs(&programs, setup, control).is_some())
+        let bound = self.bind_anew(setup).ok()?;
+        let scenarios = Scenarios::record(&bound, &setup.training, self.machine()).ok()?;
+        Some(self.fitting_scenarios(&scenarios, setup, control).is_some())
     }
 
-    /// Whether a setup fits, as `vramfit estimate` says it.
-    pub fn judge(&self, setup: &Setup, control: &Control) -> Option<Judged> {
+    /// What `vramfit estimate` answers for a setup.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn answer(&self, setup: &Setup, control: &Control) -> Result<Answer, SetupError> {
         control.note_simulated();
-        let programs = self.programs(setup)?;
-        let mut runs = answer(&programs, &self.device, &self.settings(setup)?, false);
-        let verdict = self.device.verdict(&runs)?;
-        Some(Judged { verdict, run: runs.swap_remove(0) })
+        Ok(self.scenarios(setup)?.answer(&self.device, &self.settings(setup), false)?)
     }
 }
 

@@ -6,40 +6,40 @@ mod common;
 
 use common::{GIB, MIB, capped, gpu, model, setup};
 use vramfit_plan::{Control, Effect, Workbench, max_batch, plan};
-use vramfit_training::judgement::Verdict;
+use vramfit_training::answer::Verdict;
 
 #[test]
 fn a_training_that_fits_needs_no_change() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 8 * GIB));
     let start = setup(&model, 16, Some(128));
-    let answer = plan(&bench, &start, &[], &Control::default()).unwrap();
-    assert_eq!(answer.judged.verdict, Verdict::Fits);
-    assert!(answer.groups[0].best.as_ref().unwrap().slowdown <= 1.005);
-    assert!(answer.nothing.is_none() && !answer.is_cut_short);
+    let outcome = plan(&bench, &start, &[], &Control::default()).unwrap();
+    assert_eq!(outcome.fit.verdict, Verdict::Fits);
+    assert!(outcome.groups[0].best.as_ref().unwrap().slowdown <= 1.005);
+    assert!(outcome.nothing.is_none() && !outcome.is_cut_short);
 }
 
 #[test]
-fn every_plan_fits_by_the_judgement_of_estimate_and_has_the_effect_of_its_group() {
+fn every_plan_fits_by_the_answer_of_estimate_and_has_the_effect_of_its_group() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 500 * MIB));
     let start = setup(&model, 32, Some(128));
     let control = Control::default();
-    let answer = plan(&bench, &start, &[], &control).unwrap();
-    assert_eq!(answer.judged.verdict, Verdict::DoesNotFit);
-    assert_eq!(answer.groups.iter().map(|group| group.effect).collect::<Vec<_>>(), Effect::ALL);
-    for group in &answer.groups {
+    let outcome = plan(&bench, &start, &[], &control).unwrap();
+    assert_eq!(outcome.fit.verdict, Verdict::DoesNotFit);
+    assert_eq!(outcome.groups.iter().map(|group| group.effect).collect::<Vec<_>>(), Effect::ALL);
+    for group in &outcome.groups {
         let best = group.best.as_ref().unwrap();
         assert_eq!(best.effect, group.effect);
         for found in group.best.iter().chain(&group.others) {
-            let judged = bench.judge(&found.setup, &control).unwrap();
-            assert_eq!(judged.verdict, Verdict::Fits);
-            assert_eq!(judged.run.peak_reserved, found.run.peak_reserved);
+            let alone = bench.answer(&found.setup, &control).unwrap();
+            assert!(alone.fits_for_certain());
+            assert_eq!(alone.expected.peak_reserved, found.run.peak_reserved);
             assert!(found.slowdown >= best.slowdown);
-            // Savings are told one on top of the other.
+            // Savings are counted one on top of the other.
             let saved: i64 = found.changes.iter().map(|change| change.saving).sum();
             let now = bench.peaks(&found.setup, &control).unwrap().reserved;
-            assert_eq!(answer.peaks.reserved as i64 - saved, now as i64);
+            assert_eq!(outcome.peaks.reserved as i64 - saved, now as i64);
         }
         // The frontier falls: more time buys less memory.
         assert!(group.frontier.windows(2).all(|pair| pair[0].slowdown <= pair[1].slowdown));
@@ -50,9 +50,9 @@ fn every_plan_fits_by_the_judgement_of_estimate_and_has_the_effect_of_its_group(
 fn before_nothing_fits_all_that_saves_is_tried_together() {
     let (model, gpu) = (model("bert-base"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 560 * MIB));
-    let answer = plan(&bench, &setup(&model, 8, Some(128)), &[], &Control::default()).unwrap();
-    assert!(answer.nothing.is_none());
-    let best = answer.plans().next().unwrap();
+    let outcome = plan(&bench, &setup(&model, 8, Some(128)), &[], &Control::default()).unwrap();
+    assert!(outcome.nothing.is_none());
+    let best = outcome.plans().next().unwrap();
     let tricks: Vec<&str> = best.changes.iter().map(|change| change.trick).collect();
     assert!(tricks.contains(&"smaller dtype") && tricks.contains(&"optimizer"), "{tricks:?}");
 }
@@ -64,12 +64,12 @@ fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
     let start = setup(&model, 8, Some(128));
     let mut whole = capped(&small, 0);
     (whole.vram, whole.is_asked) = (None, true);
-    let answer = plan(&bench, &start, &[whole], &Control::default()).unwrap();
-    assert_eq!(answer.plans().count(), 0);
-    let nothing = answer.nothing.unwrap();
+    let outcome = plan(&bench, &start, &[whole], &Control::default()).unwrap();
+    assert_eq!(outcome.plans().count(), 0);
+    let nothing = outcome.nothing.unwrap();
     assert_eq!(nothing.missing, nothing.leanest.taken - 300 * MIB);
     assert_eq!(nothing.gpu.unwrap().name, "RTX 3060");
-    assert!(nothing.leanest.taken < answer.peaks.reserved / 2);
+    assert!(nothing.leanest.taken < outcome.peaks.reserved / 2);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn every_batch_up_to_the_largest_fits_and_the_next_does_not() {
         assert!(found.is_final && found.batch > 4, "{name}: {found:?}");
         let fits = |batch: i64| {
             let setup = bench.with_batch(&start, batch).unwrap();
-            bench.judge(&setup, &control).unwrap().verdict == Verdict::Fits
+            bench.answer(&setup, &control).unwrap().fits_for_certain()
         };
         assert!((1..=found.batch).rev().take(20).all(fits), "{name}");
         assert!(!fits(found.batch + 1), "{name}");
@@ -100,8 +100,8 @@ fn a_stopped_search_gives_what_it_has() {
     let start = setup(&model, 32, Some(128));
     let control = Control::default();
     control.stop();
-    let answer = plan(&bench, &start, &[], &control).unwrap();
-    assert!(answer.is_cut_short && answer.plans().count() == 0);
+    let outcome = plan(&bench, &start, &[], &control).unwrap();
+    assert!(outcome.is_cut_short && outcome.plans().count() == 0);
     assert_eq!(max_batch(&bench, &start, 10_000, &control).unwrap().batch, 0);
     assert!(!max_batch(&bench, &start, 10_000, &control).unwrap().is_final);
 }

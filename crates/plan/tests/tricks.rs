@@ -9,8 +9,8 @@ use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Step};
 use vramfit_graph::select::Sizes;
-use vramfit_plan::tricks::{FREE, TRICKS, Trick, differences, effect, in_place};
-use vramfit_plan::{Control, Effect, Setup, Workbench};
+use vramfit_plan::tricks::{FREEING_EARLIER, TRICKS, Trick, differences, effect, in_place};
+use vramfit_plan::{AllocConf, Control, Effect, Setup, Workbench};
 use vramfit_readers::read_bytes;
 use vramfit_training::optimizer::Kind;
 use vramfit_training::training::ZeroGrad;
@@ -111,7 +111,7 @@ fn activations_in_place_ask_for_fewer_tensors_and_hold_no_more() {
     let bench = Workbench::new(&model, Some(&rewritten), capped(&gpu, GIB));
     let start = setup(&model, 8192, None);
     let changed = trick("in-place activations").alternatives(&bench, &start).unwrap().remove(0);
-    let requests = |setup: &Setup| bench.programs(setup).unwrap()[0].allocation_count();
+    let requests = |setup: &Setup| bench.scenarios(setup).unwrap().expected().allocation_count();
     assert_eq!(requests(&start) - requests(&changed), 3 * 2);
     assert!(saving(&bench, &start, &changed) >= 0);
     assert_eq!(effect(&bench, &start, &changed), Effect::None);
@@ -138,14 +138,11 @@ fn allocator_settings_are_added_to_those_that_are_given() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let mut start = setup(&model, 16, Some(128));
-    start.alloc_conf = "max_split_size_mb:64".to_owned();
+    start.alloc_conf = AllocConf::parse("max_split_size_mb:64").unwrap();
     let found = trick("allocator settings").alternatives(&bench, &start).unwrap();
-    assert_eq!(found[0].alloc_conf, "max_split_size_mb:64,expandable_segments:True");
-    assert!(
-        found
-            .iter()
-            .all(|setup| bench.settings(setup).is_some() && setup.alloc_conf.starts_with("max_split_size_mb:64,"))
-    );
+    assert_eq!(found[0].alloc_conf.text(), "max_split_size_mb:64,expandable_segments:True");
+    assert!(found.iter().all(|setup| setup.alloc_conf.text().starts_with("max_split_size_mb:64,")));
+    assert!(found.iter().all(|setup| bench.settings(setup).max_split_size == 64 << 20));
 }
 
 #[test]
@@ -305,10 +302,10 @@ fn free_tricks_together_hold_the_least_of_all_their_combinations() {
         let bench = Workbench::new(&model, rewritten.as_ref(), capped(&gpu, GIB));
         let mut start = setup(&model, batch, sequence);
         start.training.zero_grad = ZeroGrad::BeforeBackward;
-        let least = |setup: &Setup| bench.programs(setup).unwrap()[0].least_bytes();
+        let least = |setup: &Setup| bench.scenarios(setup).unwrap().expected().least_bytes();
         let mut all = start.clone();
         let mut partial = vec![start.clone()];
-        for trick in FREE {
+        for trick in FREEING_EARLIER.into_iter().chain([trick("allocator settings")]) {
             let alternatives = trick.alternatives(&bench, &start).unwrap_or_default();
             let mut more = Vec::new();
             for setup in &partial {
@@ -343,7 +340,7 @@ fn micro_batches_after_the_fourth_add_nothing_to_the_peak() {
         let mut many = few.clone();
         many.training.accumulate = 16;
         let control = Control::default();
-        let reserved = |setup: &Setup| bench.judge(setup, &control).unwrap().run.peak_reserved;
+        let reserved = |setup: &Setup| bench.answer(setup, &control).unwrap().expected.peak_reserved;
         assert_eq!(reserved(&few), reserved(&many), "{name}");
     }
 }

@@ -1,26 +1,165 @@
 //! What `vramfit catalogue` and `vramfit calibrate` show.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use vramfit_catalogue::compute::Workspaces;
 use vramfit_catalogue::{Calibration, Gpu};
 
 use crate::size::human;
 
-/// Letters of the column of names.
+/// Columns for a name.
 const NAME: usize = 23;
 
-/// The GPUs.
+/// The answer of `vramfit catalogue --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CatalogueReport {
-    gpus: Vec<Value>,
+    /// The known GPUs.
+    gpus: Vec<GpuRow>,
     #[serde(skip)]
     rows: Vec<Gpu>,
+}
+
+/// A GPU. What is not known is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GpuRow {
+    /// Its name, without "NVIDIA" and "GeForce".
+    name: String,
+    /// Other names that `--gpu` takes.
+    aliases: Vec<String>,
+    /// Its generation.
+    architecture: String,
+    /// Its CUDA compute capability, such as `8.6`.
+    compute_capability: String,
+    /// Bytes of memory as sold.
+    memory: u64,
+    /// What a process may use of that.
+    capacity: CapacityRow,
+    /// Streaming multiprocessors.
+    multiprocessors: u32,
+    /// Memory bandwidth in GB/s.
+    bandwidth_gb_s: Option<f64>,
+    /// Megabytes of its L2 cache.
+    l2_cache_mb: Option<f64>,
+    /// Dense TFLOP/s by element type.
+    tflops: FlopRow,
+    /// What a process takes beside what PyTorch reserves.
+    context: ContextRow,
+    /// cuBLAS's workspaces.
+    workspaces: WorkspaceRow,
+    /// Which kernels of scaled_dot_product_attention run on it.
+    attention: AttentionRow,
+    /// Whether it computes in bfloat16.
+    bfloat16: bool,
+    /// The newest PyTorch whose wheels run on it.
+    newest: Option<NewestRow>,
+}
+
+/// Bytes that CUDA sees.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CapacityRow {
+    /// The lower bound.
+    low: u64,
+    /// The upper bound.
+    high: u64,
+    /// Where it is known from; null where it is not, and the bounds differ.
+    source: Option<String>,
+}
+
+/// Dense TFLOP/s by element type; null where the GPU has no such arithmetic.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlopRow {
+    /// float64.
+    fp64: Option<f64>,
+    /// float32 outside tensor cores.
+    fp32: Option<f64>,
+    /// float32 in tensor cores.
+    tf32: Option<f64>,
+    /// float16.
+    fp16: Option<f64>,
+    /// bfloat16.
+    bf16: Option<f64>,
+}
+
+/// The CUDA context.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum ContextRow {
+    /// Bytes.
+    Measured {
+        /// CUDA's own, with PyTorch's kernels.
+        base: u64,
+        /// What cuBLAS adds for each thread that uses it.
+        blas: u64,
+        /// What cuDNN adds for each thread that uses it.
+        dnn: u64,
+    },
+    /// `not measured`.
+    NotMeasured(NotMeasured),
+}
+
+/// A fixed word.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum NotMeasured {
+    /// Nobody has measured it on this GPU.
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+/// Bytes of cuBLAS's workspaces.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WorkspaceRow {
+    /// Of cuBLAS, for each thread that uses it.
+    blas: u64,
+    /// Of cuBLASLt.
+    blas_lt: u64,
+    /// Where they are known from.
+    source: WorkspaceSource,
+}
+
+/// Where cuBLAS's workspaces are known from.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum WorkspaceSource {
+    /// Measured on such a GPU.
+    #[serde(rename = "measured")]
+    Measured,
+    /// Read in PyTorch's code.
+    #[serde(rename = "PyTorch 2.11's code")]
+    Code,
+}
+
+/// Kernels of scaled_dot_product_attention.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AttentionRow {
+    /// cuDNN's, preferred to the others.
+    cudnn: bool,
+    /// FlashAttention.
+    flash: bool,
+    /// The memory-efficient one.
+    efficient: bool,
+}
+
+/// The newest PyTorch for a GPU.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NewestRow {
+    /// The last release; null where none has dropped the GPU yet.
+    torch: Option<String>,
+    /// The CUDA of the newest wheels with kernels for it.
+    cuda: String,
 }
 
 impl CatalogueReport {
     /// Of these GPUs.
     pub fn new(gpus: &[Gpu]) -> CatalogueReport {
-        CatalogueReport { gpus: gpus.iter().map(row).collect(), rows: gpus.to_vec() }
+        CatalogueReport { gpus: gpus.iter().map(GpuRow::from).collect(), rows: gpus.to_vec() }
     }
 
     /// The table for a terminal.
@@ -69,38 +208,51 @@ fn short(number: f64) -> String {
     }
 }
 
-fn row(gpu: &Gpu) -> Value {
-    let workspaces = gpu.workspaces();
-    let (rates, compute) = (gpu.flop_rates, gpu.compute);
-    let capacity = gpu.capacity();
-    json!({
-        "name": gpu.name,
-        "aliases": gpu.aliases,
-        "architecture": gpu.architecture,
-        "compute_capability": compute.to_string(),
-        "memory": gpu.memory,
-        "capacity": { "low": capacity.low, "high": capacity.high, "source": gpu.seen_by_cuda_source },
-        "multiprocessors": gpu.multiprocessors,
-        "bandwidth_gb_s": gpu.bandwidth,
-        "l2_cache_mb": gpu.cache,
-        "tflops": { "fp64": rates.fp64, "fp32": rates.fp32, "tf32": rates.tf32, "fp16": rates.fp16, "bf16": rates.bf16 },
-        "context": match gpu.context {
-            Some(context) => json!({ "base": context.base, "blas": context.blas, "dnn": context.dnn }),
-            None => json!("not measured"),
-        },
-        "workspaces": {
-            "blas": workspaces.blas,
-            "blas_lt": workspaces.blas_lt,
-            "source": if gpu.measured_workspaces.is_some() { "measured" } else { "PyTorch 2.11's code" },
-        },
-        "attention": {
-            "cudnn": compute.prefers_cudnn_attention(),
-            "flash": compute.has_flash_attention(),
-            "efficient": compute.has_efficient_attention(),
-        },
-        "bfloat16": compute.has_bfloat16(),
-        "newest": gpu.newest.as_ref().map(|newest| json!({ "torch": newest.torch, "cuda": newest.cuda })),
-    })
+impl From<&Gpu> for GpuRow {
+    fn from(gpu: &Gpu) -> GpuRow {
+        let Workspaces { blas, blas_lt, .. } = gpu.workspaces();
+        let (rates, compute, capacity) = (gpu.flop_rates, gpu.compute, gpu.capacity());
+        GpuRow {
+            name: gpu.name.clone(),
+            aliases: gpu.aliases.clone(),
+            architecture: gpu.architecture.clone(),
+            compute_capability: compute.to_string(),
+            memory: gpu.memory,
+            capacity: CapacityRow { low: capacity.low, high: capacity.high, source: gpu.seen_by_cuda_source.clone() },
+            multiprocessors: gpu.multiprocessors,
+            bandwidth_gb_s: gpu.bandwidth,
+            l2_cache_mb: gpu.cache,
+            tflops: FlopRow {
+                fp64: rates.fp64,
+                fp32: rates.fp32,
+                tf32: rates.tf32,
+                fp16: rates.fp16,
+                bf16: rates.bf16,
+            },
+            context: match gpu.context {
+                Some(context) => ContextRow::Measured { base: context.base, blas: context.blas, dnn: context.dnn },
+                None => ContextRow::NotMeasured(NotMeasured::NotMeasured),
+            },
+            workspaces: WorkspaceRow {
+                blas,
+                blas_lt,
+                source: match gpu.measured_workspaces {
+                    Some(_) => WorkspaceSource::Measured,
+                    None => WorkspaceSource::Code,
+                },
+            },
+            attention: AttentionRow {
+                cudnn: compute.prefers_cudnn_attention(),
+                flash: compute.has_flash_attention(),
+                efficient: compute.has_efficient_attention(),
+            },
+            bfloat16: compute.has_bfloat16(),
+            newest: gpu
+                .newest
+                .as_ref()
+                .map(|newest| NewestRow { torch: newest.torch.clone(), cuda: newest.cuda.clone() }),
+        }
+    }
 }
 
 /// What a calibration found, and where it was written.
@@ -120,7 +272,7 @@ pub fn calibration_text(calibration: &Calibration, path: &str) -> String {
         text += &format!("  {name:26}{:>10}\n", size(value));
     }
     if calibration.context.is_none() {
-        text += "\nnvidia-smi could not tell what this process uses; estimates take the context of an H200.\n";
+        text += "\nnvidia-smi does not show what this process uses; estimates take the context of an H200.\n";
     }
     text + &format!("\nwritten to {path}; `vramfit estimate --gpu` uses it from there\n")
 }

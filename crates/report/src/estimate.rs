@@ -1,28 +1,28 @@
 //! What `vramfit estimate` shows.
 
-mod device;
+mod fit;
 mod holders;
 mod html;
-mod places;
+mod locations;
+mod notes;
 mod text;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use vramfit_eager::forward::ADDED_LOSS;
-use vramfit_eager::forward::Choice;
-use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
-use vramfit_graph::model::Mode;
-use vramfit_training::judgement::Device;
-use vramfit_training::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
+use vramfit_training::answer::{Answer, Device, Range, TopPeaks};
+use vramfit_training::training::{Account, Loop, Phase, PhaseReport, Run};
 
-pub use device::{Fit, fit, notes};
-pub(crate) use device::{mark, room};
-pub use holders::Holder;
+use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
+use crate::settings::SettingsReport;
+
+pub(crate) use fit::{FitReport, mark, room};
+pub(crate) use holders::Holder;
 pub use html::page;
-pub(crate) use places::Places;
+pub(crate) use locations::Locations;
+pub use notes::gpu_notes;
 pub(crate) use text::{led, wrapped};
 
 /// What was asked.
@@ -37,192 +37,217 @@ pub struct Question<'a> {
     pub device: Device<'a>,
     /// The allocator's settings, in PyTorch's syntax.
     pub alloc_conf: &'a str,
-    /// What else to tell, such as settings that change nothing.
+    /// What else to say, such as which settings change nothing.
     pub notes: Vec<String>,
 }
 
-/// The contract's JSON.
+/// The answer of `vramfit estimate --json`. Sizes are bytes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EstimateReport {
+    /// The model's name or file.
     model: String,
-    settings: Value,
+    /// All settings, defaults included.
+    settings: SettingsReport,
+    /// How many parameters the model has.
     parameters: u64,
+    /// The highest `torch.cuda.memory_allocated()`, building the model not .
     peak_allocated: u64,
+    /// The highest `torch.cuda.memory_reserved()`, building the model not .
     peak_reserved: u64,
+    /// What `nvidia-smi` shows for the process: `peak_reserved` and the CUDA context.
     device_used: u64,
-    peak: Value,
-    breakdown: Map<String, Value>,
-    phases: Vec<Value>,
+    /// When the peak is reached; null where the run fails while the model is moved to the GPU.
+    peak: Option<PeakReport>,
+    /// What is allocated at the peak; the parts sum to `peak_allocated`.
+    breakdown: Breakdown,
+    /// The phases in order.
+    phases: Vec<PhaseRow>,
+    /// Whether both peaks are certain to the byte.
     exact: bool,
-    unmodelled: Vec<String>,
-    /// What was guessed from similar recordings, with how often; the range covers what they took.
+    /// Operators without a memory rule, each with how many steps of one pass call it.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    unmodelled: Vec<CountedName>,
+    /// Workspaces that were guessed from similar recordings, each with how often; the ranges cover what they may take.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    guessed: Vec<String>,
-    /// The modules that call what is not modelled.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    guessed: Vec<CountedName>,
+    /// The modules that call each unmodelled operator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unmodelled_in: BTreeMap<String, Vec<String>>,
-    range: Range,
-    reserved_range: Range,
-    fit: Option<Fit>,
-    /// Bytes of the CUDA context, which `device_used` adds to what is reserved.
+    /// The bounds of `peak_allocated`.
+    range: RangeReport,
+    /// The bounds of `peak_reserved`.
+    reserved_range: RangeReport,
+    /// Whether it fits; null where neither a GPU nor a cap was given.
+    fit: Option<FitReport>,
+    /// Bytes of the CUDA context.
     context: u64,
+    /// Whether the context was measured on this GPU.
     is_context_measured: bool,
-    /// The largest at the peak.
+    /// The largest holders of memory at the peak, the largest first.
     holders: Vec<Holder>,
-    /// What takes over once the first peak is cut.
+    /// The highest peak in another kind of phase: what remains once the first is cut below it.
     second_peak: Option<SecondPeak>,
+    /// What to know about the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    #[serde(skip)]
-    vram: Option<u64>,
+}
+
+/// Where the program is at the peak.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PeakReport {
+    /// The step,  from 0.
+    step: Option<u32>,
+    /// The phase.
+    phase: PhaseName,
+    /// The dotted path of the module that runs.
+    module: Option<String>,
+    /// The ATen operator that runs.
+    op: Option<String>,
 }
 
 /// The highest peak in another kind of phase than the first's.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SecondPeak {
+    /// Its allocated bytes.
     allocated: u64,
+    /// The step,  from 0.
     step: Option<u32>,
-    phase: &'static str,
+    /// The phase.
+    phase: PhaseName,
+    /// How much cutting the first peak saves at most.
+    #[serde(skip)]
+    saving: u64,
 }
 
-/// How many holders are told.
+/// Bytes by what they are for.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Breakdown {
+    /// Weights and buffers.
+    parameters: u64,
+    /// Gradients.
+    gradients: u64,
+    /// The optimizer's state.
+    optimizer: u64,
+    /// What the forward pass made and something still needs.
+    activations: u64,
+    /// Inputs and targets.
+    inputs: u64,
+    /// What the model returned.
+    outputs: u64,
+    /// What an operator or the optimizer uses for a moment.
+    temporary: u64,
+    /// Workspaces of cuBLAS and cuDNN.
+    workspace: u64,
+    /// What blocks are larger than what was requested of them.
+    rounding: u64,
+}
+
+/// A phase.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PhaseRow {
+    /// The step,  from 0; null while the model is built.
+    step: Option<u32>,
+    /// The phase.
+    phase: PhaseName,
+    /// Allocated bytes at its end.
+    allocated: u64,
+    /// Peak allocated bytes within it.
+    peak: u64,
+    /// Reserved bytes at its end.
+    reserved: u64,
+    /// The micro-batch,  from 0, for a forward or backward pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    micro: Option<u32>,
+}
+
+/// How many holders JSON has.
 const HOLDERS: usize = 20;
 
-/// The least and the most a number may be.
+/// Bounds of a number.
 #[derive(Clone, Debug, Serialize)]
-struct Range {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RangeReport {
+    /// The lower bound.
     low: u64,
+    /// The upper bound.
     high: u64,
-    /// What makes them differ.
+    /// What makes them differ; absent where they do not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    by: Vec<&'static str>,
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    by: Vec<CauseName>,
 }
 
-impl Range {
-    /// Of a number of `runs`: each program's under every order of addresses, the usual program first.
-    fn of(runs: &[Run], training: &Loop, number: impl Fn(&Run) -> u64) -> Range {
-        let bounds = |runs: &[Run]| {
-            let numbers = || runs.iter().map(&number);
-            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
-        };
-        let (low, high) = bounds(runs);
-        let (usual_low, usual_high) = bounds(&runs[..address_orders().len().min(runs.len())]);
-        let mut by = Vec::new();
-        if (usual_low, usual_high) != (low, high) {
-            let run = &runs[0];
-            if !run.missing.is_empty() {
-                by.push("what is not modelled");
-            }
-            if !run.guessed.is_empty() {
-                by.push(if training.is_cudnn_benchmarked { "cuDNN's choice" } else { "guessed workspaces" });
-            }
-        }
-        if usual_low != usual_high {
-            by.push("the order of addresses");
-        }
-        Range { low, high, by }
-    }
-
-    /// The same, with an upper end of at most `limit`, if there is one, where the lower is.
-    fn within(self, limit: Option<u64>) -> Range {
-        let high = limit.map_or(self.high, |limit| self.high.min(limit).max(self.low));
-        Range { high, ..self }
-    }
-
-    /// What makes its ends differ, in words.
-    fn causes(&self) -> String {
-        self.by.join(" and ")
+impl From<&Range> for RangeReport {
+    fn from(range: &Range) -> RangeReport {
+        RangeReport { low: range.low(), high: range.high(), by: range.causes().map(CauseName::from).collect() }
     }
 }
 
-pub(crate) const CATEGORIES: [(&str, Category); Category::COUNT] = [
-    ("parameters", Category::Parameters),
-    ("gradients", Category::Gradients),
-    ("optimizer", Category::Optimizer),
-    ("activations", Category::Activations),
-    ("inputs", Category::Inputs),
-    ("outputs", Category::Outputs),
-    ("temporary", Category::Temporary),
-    ("workspace", Category::Workspace),
-];
+impl RangeReport {
+    /// What makes the bounds differ, in words; `None` where they do not.
+    fn causes(&self) -> Option<String> {
+        let words: Vec<&str> = self.by.iter().map(|cause| cause.name()).collect();
+        (!words.is_empty()).then(|| words.join(" and "))
+    }
+}
 
 impl EstimateReport {
-    /// The report on `runs`: the same simulation under several orders of addresses, the usual one first.
-    pub fn new(question: &Question<'_>, runs: &[Run]) -> EstimateReport {
-        let run = &runs[0];
-        let top = run.peak();
-        let peak = top.map_or_else(Peak::default, |phase| phase.peak);
-        let allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
-        // cuDNN's search takes less where there is less: no more than the GPU has.
-        let limit = question.training.is_cudnn_benchmarked.then(|| question.device.gpu.capacity().high);
-        let range = Range::of(runs, question.training, allocated).within(limit);
-        let reserved_range = Range::of(runs, question.training, |run| run.peak_reserved).within(limit);
-        let unmodelled: Vec<String> =
-            run.missing.iter().map(|(name, places)| format!("{name} ×{}", places.len())).collect();
-        let device = &question.device;
-        let guessed: Vec<String> = run.guessed.iter().map(|(name, count)| format!("{name} ×{count}")).collect();
-        let causes = &question.bound.variant.causes;
-        let exact = unmodelled.is_empty()
-            && causes.is_empty()
-            && guessed.is_empty()
-            && range.low == range.high
-            && reserved_range.low == reserved_range.high
-            && device.is_measured(run.libraries);
-        let context = device.context_bytes(run.libraries);
-        let places = Places::new(question.bound);
+    /// The report on an answer.
+    pub fn new(question: &Question<'_>, answer: &Answer) -> EstimateReport {
+        let (bound, device, run) = (question.bound, &question.device, &answer.expected);
+        let locations = Locations::new(bound);
         let mut holders = match run.journal.is_empty() {
             true => Vec::new(),
-            false => holders::holders(question.bound, run, &places, peak.instant),
+            false => holders::at_peak(bound, answer, &locations),
         };
         holders.truncate(HOLDERS);
-        let mut notes: Vec<String> = question.bound.model.notes.iter().chain(causes).cloned().collect();
-        if !run.guessed.is_empty() {
-            notes.push(format!("guessed from similar recordings: {}", guessed.join(", ")));
-        }
-        notes.extend_from_slice(&question.notes);
-        notes.extend(device::notes(device, question.bound, run.libraries));
         EstimateReport {
             model: question.model.to_owned(),
-            settings: settings(question.bound, question.training, &question.device, question.alloc_conf),
-            parameters: question.bound.model.parameter_count().unwrap_or(u64::MAX),
-            peak_allocated: peak.allocated,
+            settings: SettingsReport::new(bound, question.training, device, question.alloc_conf),
+            parameters: bound.model.parameter_count().unwrap_or(u64::MAX),
+            peak_allocated: answer.peak_allocated(),
             peak_reserved: run.peak_reserved,
-            device_used: run.peak_reserved + context,
-            peak: top.map_or(Value::Null, |phase| place(&places, phase)),
-            breakdown: breakdown(&peak),
-            phases: run.phases.iter().map(phase).collect(),
-            exact,
-            unmodelled,
-            guessed,
-            unmodelled_in: unmodelled_in(run, &places),
-            range,
-            reserved_range,
-            fit: fit(device, runs),
-            context,
+            device_used: answer.device_used,
+            peak: answer.peaks.map(|peaks| PeakReport::of(&peaks.first, &locations)),
+            breakdown: Breakdown::from(answer.breakdown()),
+            phases: run.phases.iter().map(PhaseRow::from).collect(),
+            exact: answer.is_exact(),
+            unmodelled: answer.unmodelled().iter().map(CountedName::from).collect(),
+            guessed: answer.guessed().iter().map(CountedName::from).collect(),
+            unmodelled_in: unmodelled_in(run, &locations),
+            range: RangeReport::from(&answer.allocated),
+            reserved_range: RangeReport::from(&answer.reserved),
+            fit: answer.fit.as_ref().map(|fit| FitReport::new(device, fit)),
+            context: answer.context,
             is_context_measured: device.gpu.context.is_some(),
             holders,
-            second_peak: top.and_then(|top| second_peak(run, top)),
-            notes,
-            vram: device.vram,
+            second_peak: answer.peaks.and_then(SecondPeak::of),
+            notes: notes::notes(question, answer),
         }
     }
 
-    /// All that hold memory at the peak, the largest first.
-    fn all_holders(&self, bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<Holder> {
-        holders::holders(bound, run, places, run.peak().map_or(0, |phase| phase.peak.instant))
+    /// Cached bytes that no tensor uses, as far as the two peaks say.
+    fn cached(&self) -> u64 {
+        self.peak_reserved.saturating_sub(self.peak_allocated)
     }
 
-    /// Whether it fits, as far as a capacity is known.
-    pub fn fits(&self) -> bool {
-        self.fit.as_ref().is_none_or(|fit| fit.verdict == "fits")
+    /// Whether some phases belong to other micro-batches than the first.
+    fn has_micro_batches(&self) -> bool {
+        self.phases.iter().any(|phase| phase.micro > Some(0))
     }
 }
 
 /// The modules that call each operator without a rule, each once, in order.
-fn unmodelled_in(run: &Run, places: &Places<'_>) -> BTreeMap<String, Vec<String>> {
+fn unmodelled_in(run: &Run, locations: &Locations<'_>) -> BTreeMap<String, Vec<String>> {
     let modules = |calls: &[u32]| {
         let mut modules: Vec<String> = Vec::new();
-        for module in calls.iter().filter_map(|&place| places.module(place)) {
+        for module in calls.iter().filter_map(|&step| locations.module(step)) {
             if modules.last().is_none_or(|last| last != module) {
                 modules.push(module.to_owned());
             }
@@ -236,107 +261,102 @@ fn unmodelled_in(run: &Run, places: &Places<'_>) -> BTreeMap<String, Vec<String>
         .collect()
 }
 
-/// The highest peak of the phases of another kind than `top`'s.
-fn second_peak(run: &Run, top: &PhaseReport) -> Option<SecondPeak> {
-    let is_other = |phase: &&PhaseReport| phase.phase != Phase::Build && phase.phase != top.phase;
-    let second = run.phases.iter().filter(is_other).rev().max_by_key(|phase| phase.peak.allocated)?;
-    Some(SecondPeak { allocated: second.peak.allocated, step: second.step, phase: second.phase.name() })
-}
-
-/// A category's name in the contract.
-fn category_name(category: Category) -> &'static str {
-    CATEGORIES.iter().find(|(_, known)| *known == category).map_or("temporary", |(name, _)| name)
-}
-
-/// All settings of a run, as JSON.
-pub fn settings(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_conf: &str) -> Value {
-    let sizes: Map<String, Value> = bound
-        .model
-        .symbols
-        .iter()
-        .zip(bound.sizes.as_slice())
-        .map(|(symbol, &size)| (symbol.name.clone(), size.into()))
-        .collect();
-    json!({
-        "sizes": sizes,
-        "precision": bound.variant.precision.to_string(),
-        "mode": if bound.variant.mode == Mode::Train { "train" } else { "eval" },
-        "grad": bound.variant.has_grad,
-        "optimizer": training.optimizer.kind.name(),
-        "optimizer_impl": training.optimizer.implementation.name(),
-        "weight_decay": training.optimizer.adds_decay,
-        "clip_grad": training.clips_gradients,
-        "accumulate": training.accumulate,
-        "checkpoint": checkpoint(&training.checkpoint),
-        "zero_grad": match training.zero_grad {
-            ZeroGrad::BeforeForward => "before-forward",
-            ZeroGrad::BeforeBackward => "before-backward",
-        },
-        "set_to_none": training.sets_to_none,
-        "cudnn_benchmark": training.is_cudnn_benchmarked,
-        "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
-        "outputs": if training.lets_go { "released" } else { "held" },
-        "loss": loss(bound, training),
-        "steps": training.steps,
-        "gpu": device.gpu.name,
-        "vram": device.vram,
-        "alloc_conf": alloc_conf,
-    })
-}
-
-/// `--checkpoint`, as it is written.
-pub fn checkpoint(choice: &Choice) -> String {
-    match choice {
-        Choice::Nothing => "none".to_owned(),
-        Choice::Blocks => "blocks".to_owned(),
-        Choice::Sequential(segments) => format!("sequential:{segments}"),
-        Choice::Modules(names) => names.join(","),
+impl SecondPeak {
+    fn of(peaks: TopPeaks) -> Option<SecondPeak> {
+        let second = peaks.second?;
+        let allocated = second.peak.allocated;
+        let saving = peaks.first.peak.allocated.saturating_sub(allocated);
+        Some(SecondPeak { allocated, step: second.step, phase: second.phase.into(), saving })
     }
 }
 
-/// Where the loss comes from.
-fn loss(bound: &Bound<'_>, training: &Loop) -> &'static str {
-    match training.loss {
-        _ if bound.variant.loss.is_some() => "captured",
-        AddedLoss::CrossEntropy => "cross-entropy",
-        AddedLoss::Mean => "mean",
-        AddedLoss::None => "none",
+impl PeakReport {
+    fn of(phase: &PhaseReport, locations: &Locations<'_>) -> PeakReport {
+        let step = phase.peak.place;
+        let is_forward_or_backward = phase.phase != Phase::Step;
+        let operator = locations.operator(step).filter(|_| is_forward_or_backward);
+        let has_module = operator.is_some() || step == ADDED_LOSS && is_forward_or_backward;
+        PeakReport {
+            step: phase.step,
+            phase: phase.phase.into(),
+            module: locations.module(step).filter(|_| has_module).map(str::to_owned),
+            op: operator.map(str::to_owned),
+        }
     }
 }
 
-pub(crate) fn breakdown(peak: &Peak) -> Map<String, Value> {
-    let mut map: Map<String, Value> = CATEGORIES
-        .iter()
-        .map(|&(name, category)| (name.to_owned(), peak.account.requested[category as usize].into()))
-        .collect();
-    map.insert("rounding".into(), peak.account.rounding.into());
-    map
-}
-
-fn phase(phase: &PhaseReport) -> Value {
-    let mut row = json!({
-        "step": phase.step,
-        "phase": phase.phase.name(),
-        "allocated": phase.allocated,
-        "peak": phase.peak.allocated,
-        "reserved": phase.reserved,
-    });
-    if let (Some(micro), Some(row)) = (phase.micro, row.as_object_mut()) {
-        row.insert("micro".into(), micro.into());
+impl From<&PhaseReport> for PhaseRow {
+    fn from(phase: &PhaseReport) -> PhaseRow {
+        PhaseRow {
+            step: phase.step,
+            phase: phase.phase.into(),
+            allocated: phase.allocated,
+            peak: phase.peak.allocated,
+            reserved: phase.reserved,
+            micro: phase.micro,
+        }
     }
-    row
 }
 
-/// Where the program was at the peak.
-fn place(places: &Places<'_>, phase: &PhaseReport) -> Value {
-    let at = phase.peak.place;
-    let is_forward_or_backward = phase.phase != Phase::Step;
-    let operator = places.operator(at).filter(|_| is_forward_or_backward);
-    let module = places.module(at).filter(|_| operator.is_some() || at == ADDED_LOSS && is_forward_or_backward);
-    json!({
-        "step": phase.step,
-        "phase": phase.phase.name(),
-        "module": module,
-        "op": operator,
-    })
+impl From<Account> for Breakdown {
+    fn from(account: Account) -> Breakdown {
+        let of = |category: CategoryName| account.requested[category.index()];
+        Breakdown {
+            parameters: of(CategoryName::Parameters),
+            gradients: of(CategoryName::Gradients),
+            optimizer: of(CategoryName::Optimizer),
+            activations: of(CategoryName::Activations),
+            inputs: of(CategoryName::Inputs),
+            outputs: of(CategoryName::Outputs),
+            temporary: of(CategoryName::Temporary),
+            workspace: of(CategoryName::Workspace),
+            rounding: account.rounding,
+        }
+    }
+}
+
+impl Breakdown {
+    /// Bytes by category, in the order of JSON; rounding aside.
+    pub fn by_category(&self) -> [(CategoryName, u64); CategoryName::ALL.len()] {
+        CategoryName::ALL.map(|category| {
+            let bytes = match category {
+                CategoryName::Parameters => self.parameters,
+                CategoryName::Gradients => self.gradients,
+                CategoryName::Optimizer => self.optimizer,
+                CategoryName::Activations => self.activations,
+                CategoryName::Inputs => self.inputs,
+                CategoryName::Outputs => self.outputs,
+                CategoryName::Temporary => self.temporary,
+                CategoryName::Workspace => self.workspace,
+            };
+            (category, bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramfit_training::answer::{Cause, Causes};
+
+    use super::*;
+
+    #[test]
+    fn a_range_whose_bounds_differ_has_words_for_every_cause() {
+        let causes = [
+            Cause::UnmodelledOperators(Vec::new()),
+            Cause::GuessedWorkspaces(Vec::new()),
+            Cause::CudnnBenchmark(Vec::new()),
+            Cause::PythonLifetimes,
+            Cause::AddressOrder,
+            Cause::ModelFile("a size".to_owned()),
+            Cause::GpuNotMeasured,
+            Cause::CudnnNotMeasured,
+        ];
+        for cause in causes {
+            let causes = Causes::of([cause]).expect("one cause");
+            let words = RangeReport::from(&Range::Spread { low: 1, high: 2, causes }).causes();
+            assert!(words.is_some_and(|words| !words.is_empty()));
+        }
+        assert_eq!(RangeReport::from(&Range::Single(1)).causes(), None);
+    }
 }

@@ -1,14 +1,16 @@
 //! What `vramfit layers` shows.
 
 use anstyle::Style;
+use indexmap::IndexMap;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::layers::{Layer, Totals};
 use vramfit_training::optimizer::Kind;
 use vramfit_training::training::{Loop, Run};
 
+use crate::names::{CountedName, joined};
+use crate::settings::sizes;
 use crate::size::{grouped, human};
 
 /// What was asked.
@@ -23,48 +25,80 @@ pub struct Question<'a> {
     pub depth: usize,
 }
 
-/// The table.
+/// The answer of `vramfit layers --json`. Sizes are bytes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayersReport {
+    /// The model's name or file.
     model: String,
-    sizes: Map<String, Value>,
+    /// The model's sizes by name, such as `batch` and `seq`.
+    sizes: IndexMap<String, i64>,
+    /// The modules in the order in which they are first called; the model itself comes first.
     layers: Vec<Row>,
+    /// The sums over one pass, the loss function included.
     totals: TotalsRow,
+    /// What people reckon without a simulation.
     rule_of_thumb: RuleOfThumb,
+    /// The simulated peak of allocated bytes.
     peak_allocated: u64,
-    unmodelled: Vec<String>,
+    /// Operators without a memory rule, each with how many steps of one pass call it.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    unmodelled: Vec<CountedName>,
 }
 
+/// A module, with everything inside it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Row {
+    /// Its dotted path; empty for the model itself.
     module: String,
+    /// Its Python class.
     class: String,
+    /// How many modules it is inside of.
     depth: usize,
+    /// How often one pass calls it.
     calls: u32,
+    /// The shapes of what it returned last.
     output_shapes: Vec<Vec<i64>>,
+    /// Numbers in its weights; tied ones count once, where they come first.
     parameters: u64,
+    /// Bytes of everything it returned.
     output_bytes: u64,
+    /// Bytes saved for backward.
     saved_bytes: u64,
+    /// FLOPs of the forward pass, as `torch.utils.flop_counter` counts them.
     forward_flops: u64,
+    /// FLOPs of the backward pass.
     backward_flops: u64,
 }
 
+/// Sums over one pass.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TotalsRow {
+    /// Numbers in all weights.
     parameters: u64,
+    /// Bytes that modules without modules inside returned.
     output_bytes: u64,
+    /// Bytes saved for backward.
     saved_bytes: u64,
+    /// FLOPs of the forward pass.
     forward_flops: u64,
+    /// FLOPs of the backward pass.
     backward_flops: u64,
 }
 
-/// Parameters × n + batch × outputs × 2, as people reckon.
+/// `parameter_bytes` × `copies` + 2 × `output_bytes`.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RuleOfThumb {
     /// Weights, gradients and the optimizer's copies.
     copies: u64,
+    /// Bytes of the weights.
     parameter_bytes: u64,
+    /// Bytes that modules without modules inside returned.
     output_bytes: u64,
+    /// What the rule gives.
     bytes: u64,
 }
 
@@ -78,10 +112,9 @@ impl LayersReport {
             Mode::Train => 2 + optimizer_copies(question.training.optimizer.kind),
             Mode::Eval | Mode::EvalGrad => 1,
         };
-        let symbols = bound.model.symbols.iter().zip(bound.sizes.as_slice());
         LayersReport {
             model: question.model.to_owned(),
-            sizes: symbols.map(|(symbol, &size)| (symbol.name.clone(), size.into())).collect(),
+            sizes: sizes(bound),
             layers: layers.iter().filter(|layer| layer.depth <= question.depth).map(row).collect(),
             totals: TotalsRow {
                 parameters,
@@ -97,7 +130,7 @@ impl LayersReport {
                 bytes: parameter_bytes * copies + 2 * totals.leaf_output_bytes,
             },
             peak_allocated: run.peak().map_or(0, |phase| phase.peak.allocated),
-            unmodelled: run.missing.iter().map(|(name, calls)| format!("{name} ×{}", calls.len())).collect(),
+            unmodelled: run.missing.iter().map(|(name, calls)| CountedName::new(name, calls.len())).collect(),
         }
     }
 
@@ -105,7 +138,7 @@ impl LayersReport {
     pub fn text(&self) -> String {
         let bold = Style::new().bold();
         let sizes: Vec<String> = self.sizes.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        // A model exported without open sizes has none to name.
+        // A model exported with fixed sizes has none to name.
         let at = if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(", ")) };
         let mut text = format!("{bold}{}{bold:#}{at}\n\n", self.model);
         text += &line(["module", "output", "weights", "bytes", "saved", "forward", "backward"]);
@@ -135,7 +168,7 @@ impl LayersReport {
         ]);
         text += &self.rule_text();
         if !self.unmodelled.is_empty() {
-            text += &format!("\nnot modelled: {}\n", self.unmodelled.join(", "));
+            text += &format!("\nnot modelled: {}\n", joined(&self.unmodelled));
         }
         text
     }
@@ -161,11 +194,11 @@ impl LayersReport {
 
 /// How many copies of the weights an optimizer keeps, by the rule of thumb.
 fn optimizer_copies(kind: Kind) -> u64 {
-    match kind.name() {
-        "sgd" | "none" | "adafactor" => 0,
-        "momentum" | "nesterov" | "rmsprop" | "adagrad" => 1,
-        "amsgrad" => 3,
-        _ => 2,
+    match kind {
+        Kind::Sgd | Kind::None | Kind::Adafactor => 0,
+        Kind::Momentum | Kind::Nesterov | Kind::RmsProp | Kind::Adagrad => 1,
+        Kind::Amsgrad => 3,
+        Kind::AdamW | Kind::Adam | Kind::Adadelta | Kind::Adamax | Kind::NAdam | Kind::RAdam => 2,
     }
 }
 

@@ -10,9 +10,13 @@ pub mod layers;
 pub mod lint;
 pub mod memory_summary;
 pub mod models;
+mod names;
 pub mod out_of_memory;
 pub mod page;
 pub mod plan;
 pub mod replay;
+#[cfg(test)]
+mod schema;
+mod settings;
 pub mod size;
 mod viewer;

@@ -1,13 +1,15 @@
 //! What `vramfit models` shows.
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::size::grouped;
 
 /// A model that needs no file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: String,
     /// The family it belongs to.
     pub family: String,
@@ -19,32 +21,48 @@ pub struct Row {
     pub parameters: u64,
     /// What it takes, targets included.
     pub inputs: Vec<Input>,
-    /// The sizes that can be changed, with what they are otherwise.
-    pub sizes: serde_json::Map<String, serde_json::Value>,
+    /// The sizes that can be chosen, with their defaults.
+    pub sizes: IndexMap<String, i64>,
 }
 
-/// Something a model takes.
+/// An input or a target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Input {
     /// Its name.
     pub name: String,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: String,
-    /// Numbers, and names of sizes.
-    pub shape: Vec<serde_json::Value>,
+    /// Its dimensions.
+    pub shape: Vec<Dimension>,
 }
 
-/// The built-in models.
+/// A dimension of an input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Dimension {
+    /// A fixed size.
+    Fixed(i64),
+    /// The name of a size, or an expression of such names.
+    Named(String),
+}
+
+/// The answer of `vramfit models --json`.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModelsReport {
+    /// The built-in models.
     models: Vec<Shown>,
 }
 
-/// A row, with its parts in one sentence.
+/// A model that needs no file.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Shown {
     #[serde(flatten)]
     row: Row,
+    /// Family, version and task in one phrase.
     description: String,
 }
 
@@ -56,7 +74,7 @@ impl ModelsReport {
         self.models.push(Shown { row, description });
     }
 
-    /// The table for a terminal: models of one family that take the same stand together, under what they take.
+    /// The table for a terminal: models of one family with the same inputs are listed together, under those inputs.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut last: Option<&Row> = None;
@@ -82,7 +100,10 @@ impl ModelsReport {
 
 impl Input {
     fn text(&self) -> String {
-        let sizes = self.shape.iter().map(|size| size.as_str().map_or_else(|| size.to_string(), str::to_owned));
+        let sizes = self.shape.iter().map(|size| match size {
+            Dimension::Fixed(size) => size.to_string(),
+            Dimension::Named(name) => name.clone(),
+        });
         format!("{} [{}]", self.name, sizes.collect::<Vec<_>>().join(", "))
     }
 }

@@ -2,7 +2,7 @@
 
 use vramfit_allocator::OutOfMemory;
 
-/// What the message tells about the device beside the allocator's own numbers; a replay does not know most of it.
+/// What the message says about the device beside the allocator's own numbers; a replay does not know most of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// The device's ordinal.

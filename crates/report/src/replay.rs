@@ -8,14 +8,15 @@ use vramfit_trace::snapshot::{Action, Device};
 use crate::out_of_memory::{DeviceMemory, message};
 use crate::size::human;
 
-/// The contract's JSON.
+/// The answer of `vramfit replay --json`. Sizes are bytes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayReport {
-    /// Which GPU of the recording.
+    /// The GPU of the recording, by number.
     pub device: usize,
     /// How many events were replayed.
     pub events: usize,
-    /// How many of them came out otherwise than recorded.
+    /// How many of them differ from what was recorded.
     pub mismatches: u64,
     /// The recording's numbers.
     pub recorded: TotalsReport,
@@ -26,16 +27,17 @@ pub struct ReplayReport {
     /// The settings asked for, where other than recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<WhatIfReport>,
-    /// The first differences, in words.
+    /// The first differences from the recording, in words.
     pub first_mismatches: Vec<String>,
 }
 
-/// [`Totals`] in JSON.
+/// What a run took in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TotalsReport {
-    /// The most bytes held at once.
+    /// Peak allocated bytes.
     pub peak_allocated: u64,
-    /// The most bytes reserved at once.
+    /// Peak reserved bytes.
     pub peak_reserved: u64,
     /// Segments at the end.
     pub segments: u64,
@@ -50,19 +52,21 @@ impl From<Totals> for TotalsReport {
 
 /// An allocation that failed.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OomReport {
-    /// The event of the recording.
+    /// The event of the recording; null before the first.
     pub event: Option<u32>,
-    /// Bytes of the block that could not be had.
+    /// Bytes of the block that could not be allocated.
     pub requested: u64,
     /// Free bytes on the device, where recorded.
     pub device_free: Option<u64>,
-    /// PyTorch's words, for a replayed failure.
+    /// PyTorch's error message, for a replayed failure.
     pub message: Option<String>,
 }
 
 /// What was asked for instead of the recording's settings.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIfReport {
     /// `--alloc-conf`.
     pub alloc_conf: Option<String>,
@@ -97,7 +101,7 @@ impl ReplayReport {
         }
     }
 
-    /// The same with the answer to "what if" in place of the replay's own numbers.
+    /// The same with the numbers under other settings in place of the replay's own.
     #[must_use]
     pub fn under(mut self, what_if: &WhatIf, alloc_conf: Option<&str>, vram: Option<u64>) -> ReplayReport {
         self.replayed = what_if.totals.into();
@@ -125,7 +129,7 @@ impl ReplayReport {
         let mut text = format!("{bold}GPU {}{bold:#}: {} events", self.device, self.events);
         text += &match self.mismatches {
             0 => format!(", {good}every one replayed as recorded{good:#}\n"),
-            count => format!(", {bad}{count} replayed otherwise than recorded{bad:#}\n"),
+            count => format!(", {bad}{count} replayed differently from the recording{bad:#}\n"),
         };
         for mismatch in self.first_mismatches.iter().take(10) {
             text += &format!("  {mismatch}\n");

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
 use vramfit_plan::max_batch::{LIMIT, max_batch};
-use vramfit_plan::{Control, Setup, Workbench};
+use vramfit_plan::{AllocConf, Control, Setup, Workbench};
 use vramfit_readers::read_file;
-use vramfit_training::judgement::{Device, answer};
+use vramfit_training::answer::{Device, Runs};
 use vramfit_training::training::Run;
 
 use crate::estimate::{capture_of, choices};
@@ -122,7 +122,7 @@ pub fn compared() -> Result<Vec<Compared>> {
         let case = cases.get(&search.case).ok_or_else(|| format!("no case {} was measured", search.case))?;
         let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
         let (sizes, variant, training) = choices(&model, &case.settings)?;
-        let setup = Setup { sizes, variant, training, alloc_conf: String::new(), is_in_place: false };
+        let setup = Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false };
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
@@ -130,7 +130,7 @@ pub fn compared() -> Result<Vec<Compared>> {
             .ok_or_else(|| format!("{}: the model has no batch to choose", search.case))?;
         let (mut verdicts, mut peaks, mut certain) = ((0, 0), (0, 0), (0, 0));
         for trial in &search.trials {
-            let runs = simulated(&bench, &setup, &device, trial.batch);
+            let runs = simulated(&bench, &setup, trial.batch);
             let outcome = |run: &Run| (run.peak_reserved, run.failure.is_some());
             let are_alike = runs.windows(2).all(|pair| outcome(&pair[0]) == outcome(&pair[1]));
             if let Some(run) = runs.first().filter(|run| are_alike && run.guessed.is_empty()) {
@@ -151,13 +151,14 @@ pub fn compared() -> Result<Vec<Compared>> {
     Ok(found)
 }
 
-/// Each simulation of a batch: the requests as expected and, where they are not certain, the least, the most and mixtures, each under its orders of addresses.
-fn simulated(bench: &Workbench<'_>, setup: &Setup, device: &Device<'_>, batch: i64) -> Vec<Run> {
+/// Each simulation of a batch: the expected requests and, where they are not certain, their bounds and mixtures, each under its
+/// orders of addresses.
+fn simulated(bench: &Workbench<'_>, setup: &Setup, batch: i64) -> Vec<Run> {
     let runs = bench.with_batch(setup, batch).and_then(|setup| {
-        let settings = bench.settings(&setup)?;
-        Some(answer(&bench.programs(&setup)?, device, &settings, false))
+        let scenarios = bench.scenarios(&setup).ok()?;
+        Some(scenarios.runs(&bench.device, &bench.settings(&setup), false))
     });
-    runs.unwrap_or_default()
+    runs.iter().flat_map(Runs::iter).cloned().collect()
 }
 
 /// What became of every batch of a case that was tried, beside each simulation of it: the requests as expected, the least and
@@ -173,7 +174,7 @@ pub fn trials_of(name: &str) -> Result<String> {
     let case = cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let model = read_file(capture_of(case)).map_err(|error| format!("{name}: {error}"))?;
     let (sizes, variant, training) = choices(&model, &case.settings)?;
-    let setup = Setup { sizes, variant, training, alloc_conf: String::new(), is_in_place: false };
+    let setup = Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false };
     let mut text = String::new();
     for search in searches()?.into_iter().filter(|search| search.case == name) {
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
@@ -184,7 +185,7 @@ pub fn trials_of(name: &str) -> Result<String> {
             let reserved = trial.peak_reserved.map_or_else(String::new, |bytes| format!(" {:.0}", mebibytes(bytes)));
             let _ =
                 write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
-            for (index, run) in simulated(&bench, &setup, &device, trial.batch).iter().enumerate() {
+            for (index, run) in simulated(&bench, &setup, trial.batch).iter().enumerate() {
                 let gap = if index % 3 == 0 { "  " } else { " " };
                 let ending = match (&run.failure, run.phases.last()) {
                     (Some(_), Some(last)) => format!(" dies {} {:?}", last.step.map_or(0, |step| step + 1), last.phase),

@@ -104,12 +104,12 @@ class Plan:
         for change in self.changes:
             lines.append(f"  {change.trick}: {change.after}")
             if change.warning:
-                lines.append(f"    mind: {change.warning}")
+                lines.append(f"    note: {change.warning}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [(change.after, human(change.saving), f"×{change.slowdown:.2f}") for change in self.changes]
-        warnings = [f"mind: {change.warning}" for change in self.changes if change.warning]
+        warnings = [f"note: {change.warning}" for change in self.changes if change.warning]
         return page(self.title, "fits", table(rows, ("change", "saves", "time")), note_list([self.why or "", *warnings]), folded("code", self.code))
 
 

@@ -9,10 +9,10 @@ use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_report::estimate::{EstimateReport, Question, page};
-use vramfit_training::judgement::{Device, answer, programs};
+use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{AddedLoss, Failure as Shortage, Loop, ZeroGrad, visit};
+use vramfit_training::training::{AddedLoss, Loop, ZeroGrad, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
@@ -20,57 +20,49 @@ use crate::commands::{origin, print, print_json, write_page};
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
-/// Simulates, and prints what comes of it.
+/// Simulates, and prints the answer.
 pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
     let model = options.at.load()?;
     let bound = options.at.bind(&model)?;
-    let settings = Settings::parse(options.alloc_conf.as_deref().unwrap_or(""))
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+    let settings = Settings::parse(alloc_conf)?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
     let training = training(options);
-    let programs = programs(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
-    let settings = device.settings(settings);
-    let runs = answer(&programs, &device, &settings, true);
-    if settings.cap.is_none()
-        && device.cap(runs[0].libraries).is_none()
-        && let Some(shortage) = runs[0].failure
-    {
-        return Err(beyond_addresses(options, &bound, &shortage));
-    }
+    let answer = Scenarios::record(&bound, &training, gpu.into())?
+        .answer(&device, &device.settings(settings), true)
+        .map_err(|error| beyond_addresses(options, &bound, error))?;
     let notes = conflicts::without_effect(options, &bound);
-    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
-    let report = EstimateReport::new(&question, &runs);
+    let report = EstimateReport::new(&question, &answer);
     if let Some(path) = &given.html {
-        let visits = visit(&bound, &training, gpu.into()).map_err(|error| Failure::new(error.to_string()))?;
+        let visits = visit(&bound, &training, gpu.into())?;
         let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
-        write_page(path, &page(&report, &bound, &runs[0], &layers(&bound, &visits), &origin))?;
+        write_page(path, &page(&report, &bound, &answer, &layers(&bound, &visits), &origin))?;
     }
     if output.json {
         print_json(&report)?;
     } else {
         print(&report.text())?;
     }
-    Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
+    let fits = answer.fit.is_none() || answer.fits_for_certain();
+    Ok(if fits { Verdict::Good } else { Verdict::Bad })
 }
 
 /// A run that no GPU could hold, however large.
-fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, shortage: &Shortage) -> Failure {
-    let operator = match bound.steps.get(shortage.place as usize) {
-        Some(BoundStep::Call(call)) => format!("operator `{}`: ", bound.operator_name(call)),
-        _ => String::new(),
+fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddresses) -> Failure {
+    let model = &options.at.model;
+    let failure = match bound.steps.get(error.failure.place as usize) {
+        Some(BoundStep::Call(call)) => Failure::at(format!("{model}: operator `{}`", bound.operator_name(call)), error),
+        _ => Failure::at(model, error),
     };
-    Failure::new(format!(
-        "{}: {operator}asks for {} bytes when {} are allocated: more than 64-bit addresses reach",
-        options.at.model, shortage.error.requested, shortage.error.allocated
-    ))
-    .with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
+    failure.with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }
 
+/// The loop that the flags ask for.
 pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,

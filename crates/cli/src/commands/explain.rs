@@ -14,7 +14,7 @@ use crate::snapshot_file;
 pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
-    let settings = recorded_settings(&snapshot).map_err(|error| Failure::new(error.to_string()))?;
+    let settings = recorded_settings(&snapshot)?;
     let explanation = explain(&snapshot, number, &settings, options.vram);
     if let Some(path) = &options.html {
         let name = options.snapshot.path.file_name().unwrap_or(options.snapshot.path.as_os_str());

@@ -25,9 +25,8 @@ pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
     };
     let known = KnownGpus::load()?;
     let machine = known.find(REFERENCE)?.into();
-    let unknown = |error: vramfit_eager::forward::UnknownModule| Failure::new(error.to_string());
-    let visits = visit(&bound, &training, machine).map_err(unknown)?;
-    let run = train(&bound, &training, Settings::default(), machine, false).map_err(unknown)?;
+    let visits = visit(&bound, &training, machine)?;
+    let run = train(&bound, &training, Settings::default(), machine, false)?;
     let layers = layers(&bound, &visits);
     let totals = totals(&bound, &visits, &layers);
     let question = Question { model: &options.model.model, bound: &bound, training: &training, depth: options.depth };

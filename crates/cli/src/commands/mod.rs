@@ -35,16 +35,14 @@ pub fn print_raw(bytes: &[u8]) -> Result<(), Failure> {
 
 fn write_out(stream: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
     match stream.write_all(bytes).and_then(|()| stream.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("standard output: {error}")))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::at("standard output", error)),
         _ => Ok(()),
     }
 }
 
 /// Prints a result as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(format!("JSON: {error}")))?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::at("JSON", error))?;
     print(&(text + "\n"))
 }
 
@@ -57,5 +55,5 @@ pub fn origin(paths: &[&str]) -> Origin {
 /// Writes a page of HTML, whole or not at all.
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     whole_file::write(path, page.as_bytes())
-        .map_err(|error| Failure::new(format!("{}: the page could not be written: {error}", path.display())))
+        .map_err(|error| Failure::at(format!("{}: the page could not be written", path.display()), error))
 }

@@ -2,15 +2,15 @@
 
 mod watch;
 
-use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
-use vramfit_plan::{Control, Setup, Workbench, max_batch, plan};
-use vramfit_report::plan::{PlanReport, page};
-use vramfit_training::judgement::Device;
+use vramfit_plan::{AllocConf, Control, Setup, Workbench, max_batch, plan};
+use vramfit_report::estimate::gpu_notes;
+use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
+use vramfit_training::answer::Device;
 
 use crate::Verdict;
 use crate::arguments::{MaxBatch, ModeKind, Output, Plan, RunSettings};
@@ -34,13 +34,13 @@ pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
             .iter()
             .filter_map(|gpu| Some(Device { gpu, context: known.context(gpu).ok()?, is_asked: true, vram: None }))
             .collect();
-        let bound = bench.bind(setup).ok_or_else(|| Failure::new("the model cannot be bound"))?;
+        let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
         let control = Control::default();
-        let answer = watch::watched(&control, || plan(bench, setup, &others, &control))?
-            .map_err(|error| Failure::new(format!("{}: {}", options.at.model, error.0)))?;
-        notes.extend(vramfit_report::estimate::notes(&bench.device, &bound, answer.judged.run.libraries));
-        let report = PlanReport { model: &options.at.model, bench, answer: &answer, notes };
+        let outcome = watch::watched(&control, || plan(bench, setup, &others, &control))?
+            .map_err(|error| Failure::at(&options.at.model, error))?;
+        notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
+        let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
         if let Some(path) = &given.html {
             let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
             write_page(path, &page(&report, &origin))?;
@@ -67,7 +67,7 @@ pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failu
                 .with_hint(Some("capture it with a batch size to choose: dim 0 of every input is `batch` by default"))
         })?;
         if output.json {
-            print_json(&serde_json::json!({"max_batch": found.batch, "final": found.is_final}))?;
+            print_json(&MaxBatchReport::from(found))?;
         } else {
             print(&format!("{}\n", found.batch))?;
         }
@@ -78,7 +78,7 @@ pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failu
     })
 }
 
-/// Makes a workbench of what was asked for.
+/// Makes a workbench for the flags.
 fn with_bench(
     options: &RunSettings,
     command: &str,
@@ -91,8 +91,7 @@ fn with_bench(
     }
     let model = load(&options.at.model)?;
     let bound = options.at.bind(&model)?;
-    let alloc_conf = options.alloc_conf.clone().unwrap_or_default();
-    Settings::parse(&alloc_conf).map_err(|error| Failure::new(error.to_string()))?;
+    let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
@@ -102,8 +101,7 @@ fn with_bench(
         }
     }
     let setup = setup(options, &bound, alloc_conf);
-    vramfit_eager::forward::regions(&bound, &setup.training.checkpoint)
-        .map_err(|error| Failure::new(error.to_string()))?;
+    vramfit_eager::forward::regions(&bound, &setup.training.checkpoint)?;
     drop(bound);
     let in_place = rewritten(&model, options);
     let bench = Workbench::new(&model, in_place.as_ref(), device);
@@ -115,7 +113,7 @@ fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
     (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
 }
 
-fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: String) -> Setup {
+fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Setup {
     Setup {
         sizes: bound.sizes.clone(),
         variant: VariantFlags {

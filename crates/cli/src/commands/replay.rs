@@ -11,13 +11,12 @@ use crate::commands::{print, print_json};
 use crate::failure::Failure;
 use crate::snapshot_file;
 
-/// Replays, and prints what came of it.
+/// Replays, and prints how it went.
 pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
     let device = &snapshot.devices[number];
-    let recorded = recorded_settings(&snapshot)
-        .map_err(|error| Failure::new(format!("{}: {error}", options.snapshot.path.display())))?;
+    let recorded = recorded_settings(&snapshot).map_err(|error| Failure::at(options.snapshot.path.display(), error))?;
     let faithful = replay_recorded(device, &recorded);
     let mut report = ReplayReport::faithful(device, number, &faithful);
     let mut statistics = match options.summary {
@@ -49,14 +48,14 @@ fn other_settings(options: &OtherSettings, recorded: &Settings) -> Result<Option
         return Ok(None);
     }
     let settings = match &options.alloc_conf {
-        Some(text) => Settings::parse(text).map_err(|error| Failure::new(error.to_string()))?,
+        Some(text) => Settings::parse(text)?,
         None => recorded.clone(),
     };
     let settings = Settings { cap: options.vram, ..settings };
     match options.gpu_memory {
         Some(total) => Ok(Some(settings.on_device(total))),
         None if settings.memory_fraction < 1.0 && settings.cap.is_none() => Err(Failure::new(
-            "`per_process_memory_fraction` is a part of the GPU's memory, which a snapshot does not tell",
+            "`per_process_memory_fraction` is a part of the GPU's memory, which a snapshot does not record",
         )
         .with_hint(Some("give the GPU's memory with --gpu-memory, or the cap itself with --vram"))),
         None => Ok(Some(settings)),

@@ -9,7 +9,10 @@ use crate::effect::Effect;
 use crate::max_batch::MaxBatch;
 use crate::selective::Family;
 use crate::setup::Setup;
-use crate::tricks::{TRICKS, Trick, differences};
+use crate::tricks::{
+    Accumulation, Checkpointing, MixedPrecision, OtherOptimizer, SmallerBatch, SmallerDtype, SmallerSizes, Trick,
+    differences,
+};
 use crate::workbench::Workbench;
 
 /// A setup without the free tricks.
@@ -49,12 +52,8 @@ impl Checkpoints {
         let mut choices = vec![base.training.checkpoint.clone()];
         let family = self.0.iter().find(|(known, _)| known == base).map(|(_, family)| family.members(count));
         choices.extend(family.into_iter().flatten().map(|member| Choice::modules(member.names)));
-        choices.extend(
-            with(bench, "activation checkpointing", base)
-                .split_off(1)
-                .into_iter()
-                .map(|setup| setup.training.checkpoint),
-        );
+        choices
+            .extend(with(bench, &Checkpointing, base).split_off(1).into_iter().map(|setup| setup.training.checkpoint));
         let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
         for choice in choices {
             if !known.contains(&choice) {
@@ -77,14 +76,14 @@ pub fn cells(
     match effect {
         Effect::None => {
             let checkpoints = checkpoints.choices(bench, start, SUBSETS);
-            for micro in thinned(with(bench, "gradient accumulation", start), MICRO_BATCHES) {
+            for micro in thinned(with(bench, &Accumulation, start), MICRO_BATCHES) {
                 setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
             }
         }
         Effect::Rounding => {
             for precise in precisions(bench, start) {
                 let checkpoints = checkpoints.choices(bench, &precise, FEW_SUBSETS);
-                for micro in thinned(with(bench, "gradient accumulation", &precise), MICRO_BATCHES) {
+                for micro in thinned(with(bench, &Accumulation, &precise), MICRO_BATCHES) {
                     setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
                 }
             }
@@ -111,10 +110,10 @@ pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoi
         // The start's precision and autocast have been tried with fewer changes.
         let tried = if base.variant.dtype == start.variant.dtype { TOGETHER } else { 0 };
         let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
-        for optimizer in with(bench, "optimizer", &base) {
-            let mut changed = with(bench, "smaller batch", &optimizer);
-            if let Some(smallest) = with(bench, "shorter sequences or smaller images", &optimizer).split_off(1).pop() {
-                changed.extend(with(bench, "smaller batch", &smallest));
+        for optimizer in with(bench, &OtherOptimizer, &base) {
+            let mut changed = with(bench, &SmallerBatch, &optimizer);
+            if let Some(smallest) = with(bench, &SmallerSizes, &optimizer).split_off(1).pop() {
+                changed.extend(with(bench, &SmallerBatch, &smallest));
             }
             for setup in changed.iter().filter(|setup| differences(bench, &base, setup).len() > tried) {
                 setups.extend(checkpoints.iter().map(|choice| checkpointed(setup, choice)));
@@ -124,14 +123,14 @@ pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoi
     as_cells(bench, start, setups)
 }
 
-/// For every precision and optimizer what needs the least: one sample of the smallest size, as much run again as may be.
+/// The leanest setups of every precision and optimizer: one sample of the smallest size, as much recomputed as possible.
 pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     let mut setups = Vec::new();
     for base in coarser(bench, start) {
-        for optimizer in with(bench, "optimizer", &base) {
+        for optimizer in with(bench, &OtherOptimizer, &base) {
             let one = bench.with_batch(&optimizer, 1).unwrap_or(optimizer);
-            let smallest = with(bench, "shorter sequences or smaller images", &one).pop().unwrap_or(one);
-            setups.extend(with(bench, "activation checkpointing", &smallest));
+            let smallest = with(bench, &SmallerSizes, &one).pop().unwrap_or(one);
+            setups.extend(with(bench, &Checkpointing, &smallest));
         }
     }
     setups
@@ -139,8 +138,8 @@ pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
 
 /// The start, and of mixed precision and of smaller types the first: others take as much.
 fn coarser(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
-    let first = |name: &str| with(bench, name, start).into_iter().nth(1);
-    [Some(start.clone()), first("mixed precision"), first("smaller dtype")].into_iter().flatten().collect()
+    let first = |trick: &dyn Trick| with(bench, trick, start).into_iter().nth(1);
+    [Some(start.clone()), first(&MixedPrecision), first(&SmallerDtype)].into_iter().flatten().collect()
 }
 
 fn as_cells(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<Cell> {
@@ -151,33 +150,32 @@ fn as_cells(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<Cel
     setups.into_iter().map(cell).collect()
 }
 
-/// The start, then what the trick of this name makes of it.
-fn with(bench: &Workbench<'_>, name: &str, start: &Setup) -> Vec<Setup> {
-    let trick = TRICKS.into_iter().find(|trick: &&dyn Trick| trick.name() == name);
+/// The start, then what a trick makes of it; nothing more where the trick does not apply.
+fn with(bench: &Workbench<'_>, trick: &dyn Trick, start: &Setup) -> Vec<Setup> {
     let mut setups = vec![start.clone()];
-    setups.extend(trick.and_then(|trick| trick.alternatives(bench, start).ok()).unwrap_or_default());
+    setups.extend(trick.alternatives(bench, start).unwrap_or_default());
     setups
 }
 
 /// Every other precision.
 fn precisions(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
-    let mut setups = with(bench, "mixed precision", start).split_off(1);
-    setups.extend(with(bench, "smaller dtype", start).split_off(1));
+    let mut setups = with(bench, &MixedPrecision, start).split_off(1);
+    setups.extend(with(bench, &SmallerDtype, start).split_off(1));
     setups
 }
 
 /// One or two changes of the training itself.
 fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
     let mut setups = Vec::new();
-    let mut smaller = with(bench, "smaller batch", base);
-    // The largest batch that fits as it is changes the least.
+    let mut smaller = with(bench, &SmallerBatch, base);
+    // The largest batch that fits as it is is the smallest change.
     if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
         && bench.batch_of(base).is_some_and(|given| batch < given)
     {
         smaller.extend(bench.with_batch(base, batch));
     }
-    for optimizer in with(bench, "optimizer", base) {
-        for sizes in with(bench, "shorter sequences or smaller images", &optimizer) {
+    for optimizer in with(bench, &OtherOptimizer, base) {
+        for sizes in with(bench, &SmallerSizes, &optimizer) {
             for batch in &smaller {
                 let mut setup = sizes.clone();
                 if let Some(number) = bench.batch_of(batch).filter(|number| bench.batch_of(&setup) != Some(*number)) {
@@ -200,7 +198,7 @@ fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
     setup
 }
 
-/// The first half as they are, and of the others as many, spread: near the start a step more or less costs most.
+/// The first half, and as many of the others, evenly spread: near the start each step matters most.
 fn thinned<T>(mut setups: Vec<T>, count: usize) -> Vec<T> {
     if setups.len() <= count {
         return setups;

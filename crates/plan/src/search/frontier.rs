@@ -12,7 +12,7 @@ use crate::workbench::Workbench;
 /// One candidate in the plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Bytes of the device or of `--vram` that it takes on a GPU without end.
+    /// Bytes of the device or of `--vram` that it takes on a GPU of unlimited memory.
     pub taken: u64,
     /// The time for the same work, by that of the start.
     pub slowdown: f64,
@@ -73,7 +73,7 @@ pub fn frontier(
     let mut points: Vec<Point> = seen.iter().map(|(point, _)| *point).collect();
     let mut plans = Vec::new();
     if let Some(best) = best {
-        let taken = bench.device.taken(&best.run);
+        let taken = best.taken;
         let slower: Vec<&Setup> = seen
             .iter()
             .filter(|(point, _)| point.fits && point.taken < taken && point.slowdown > best.slowdown)

@@ -9,22 +9,24 @@ mod nothing;
 mod table;
 mod walk;
 
+use vramfit_training::answer::{Answer, Device, Fit};
 use vramfit_training::parallel;
 use vramfit_training::training::Run;
 
 use crate::control::Control;
 use crate::effect::Effect;
+use crate::error::{Unanswerable, Unbound};
 use crate::max_batch::{MaxBatch, max_batch};
 use crate::selective::refine;
 use crate::setup::Setup;
 use crate::tricks::{Change, differences, effect};
-use crate::workbench::{Judged, Peaks, Workbench};
+use crate::workbench::{Peaks, Workbench};
 
 pub use frontier::Point;
 pub use nothing::{GpuThatDoes, Nothing};
 pub use table::{Row, Shown};
 
-/// The largest batch is looked for up to so many times the start's, and at least so many: nobody trains with more.
+/// The largest batch is searched up to so many times the start's, and at least up to so many: nobody trains with more.
 const BEYOND: i64 = 4;
 const BATCHES: i64 = 512;
 
@@ -35,8 +37,10 @@ pub struct Plan {
     pub setup: Setup,
     /// What differs from the start, one on top of the other.
     pub changes: Vec<Change>,
-    /// Its run under the cap, with the usual order of addresses.
+    /// The expected run under the cap.
     pub run: Run,
+    /// What it takes of the capacity.
+    pub taken: u64,
     /// Bytes on the device, the CUDA context included.
     pub device_used: u64,
     /// Seconds of a step.
@@ -62,15 +66,21 @@ pub struct Group {
     pub candidates: usize,
 }
 
-/// All that was found.
+/// Everything that the search found.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// What was asked.
+pub struct Outcome {
+    /// The setup that was asked for.
     pub start: Setup,
+    /// What `vramfit estimate` answers for it.
+    pub answer: Answer,
     /// Whether it fits as it is.
-    pub judged: Judged,
-    /// Its peaks on a GPU without end.
+    pub fit: Fit,
+    /// The start's peaks on a GPU of unlimited memory.
     pub peaks: Peaks,
+    /// What it would take of the capacity then.
+    pub needed: u64,
+    /// What its process would take then, its CUDA context included.
+    pub device_used: u64,
     /// Seconds of a step.
     pub seconds: f64,
     /// The largest batch with the given settings; `None` where the model has no batch to choose.
@@ -81,37 +91,35 @@ pub struct Answer {
     pub tricks: Vec<Row>,
     /// Where nothing fits: what is missing.
     pub nothing: Option<Nothing>,
+    /// Candidates that were left out because the model could not be bound to them.
+    pub unbound: Vec<Unbound>,
     /// Whether the search was stopped.
     pub is_cut_short: bool,
     /// How many candidates were simulated.
     pub simulated: u64,
 }
 
-impl Answer {
+impl Outcome {
     /// The plans, group by group, the cheapest first.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.groups.iter().flat_map(|group| group.best.iter().chain(&group.others))
     }
 }
 
-/// Why there is no answer at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unanswerable(pub String);
-
-/// Searches. `gpus` are those among which one is looked for where nothing fits.
+/// Searches. `others` are the GPUs among which the smallest that would do is looked for where nothing fits.
 ///
 /// # Errors
 /// The start cannot be simulated.
 pub fn plan<'m>(
     bench: &Workbench<'m>,
     start: &Setup,
-    others: &[vramfit_training::judgement::Device<'m>],
+    others: &[Device<'m>],
     control: &Control,
-) -> Result<Answer, Unanswerable> {
-    let fail = |what: &str| Unanswerable(what.to_owned());
-    let judged = bench.judge(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
-    let peaks = bench.peaks(start, control).ok_or_else(|| fail("the model cannot be simulated at these settings"))?;
-    let seconds = bench.seconds(start).ok_or_else(|| fail("the model cannot be priced at these settings"))?;
+) -> Result<Outcome, Unanswerable> {
+    let answer = bench.answer(start, control).map_err(Unanswerable::NotSimulated)?;
+    let fit = answer.fit.clone().ok_or(Unanswerable::NoCapacity)?;
+    let peaks = bench.try_peaks(start, control).map_err(Unanswerable::NotSimulated)?;
+    let seconds = bench.try_seconds(start).map_err(Unanswerable::NotPriced)?;
     let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
     let max_batch = max_batch(bench, start, limit, control);
     let free = walk::Free::new(bench, start);
@@ -137,21 +145,25 @@ pub fn plan<'m>(
         parallel::both(|| parallel::map(&Effect::ALL, group), || table::table(bench, start, peaks, control));
     let fits = groups.iter().any(|group| group.best.is_some());
     let nothing = if fits { None } else { nothing::nothing(bench, start, &free, others, control) };
-    Ok(Answer {
+    Ok(Outcome {
         start: start.clone(),
-        judged,
+        needed: bench.device.taken_with(peaks.reserved, answer.expected.libraries),
+        device_used: peaks.reserved + answer.context,
+        answer,
+        fit,
         peaks,
         seconds,
         max_batch,
         groups,
         tricks,
         nothing,
+        unbound: bench.unbound(),
         is_cut_short: control.is_stopped(),
         simulated: control.simulated(),
     })
 }
 
-/// A plan with all that is told about it; `peaks` are those of the start.
+/// A plan with all that is reported about it; `peaks` are those of the start.
 fn make(
     bench: &Workbench<'_>,
     start: &Setup,
@@ -163,10 +175,10 @@ fn make(
     let mut reserved = peaks.reserved as i64;
     let mut changes = Vec::new();
     let differences = differences(bench, start, &setup);
-    // On a GPU without end: what a cap makes PyTorch give back is no saving of the trick's.
+    // On a GPU of unlimited memory: what PyTorch gives back because of a cap is no saving of the trick's.
     let lowered = control.map(&differences, |(_, after)| bench.peaks(after, control));
     for ((trick, after), now) in differences.into_iter().zip(lowered) {
-        // What was found is told also where the search has been stopped.
+        // What was found is reported also where the search has been stopped.
         let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
         changes.push(Change {
             trick: trick.name(),
@@ -180,7 +192,8 @@ fn make(
         (reserved, before) = (now, after);
     }
     Some(Plan {
-        device_used: run.peak_reserved + bench.device.context_bytes(run.libraries),
+        taken: bench.device.taken(&run),
+        device_used: bench.device.used(&run),
         seconds: bench.seconds(&setup)?,
         slowdown: bench.slowdown(start, &setup)?,
         effect: effect(bench, start, &setup),

@@ -1,6 +1,6 @@
 //! Where nothing fits: how much is missing, what the floor is, which GPU would do.
 
-use vramfit_training::judgement::Device;
+use vramfit_training::answer::Device;
 use vramfit_training::training::Run;
 
 use super::cells::corners;
@@ -16,14 +16,14 @@ pub struct Lean {
     pub setup: Setup,
     /// Bytes of the device or of `--vram`.
     pub taken: u64,
-    /// Its run on a GPU without end.
+    /// Its expected run on a GPU of unlimited memory.
     pub run: Run,
 }
 
 /// That nothing fits.
 #[derive(Clone, Debug)]
 pub struct Nothing {
-    /// What needs the least.
+    /// The leanest candidate.
     pub leanest: Lean,
     /// Bytes that are missing for it.
     pub missing: u64,
@@ -60,7 +60,7 @@ pub fn nothing<'m>(
     })
 }
 
-/// What needs the least, with all free tricks.
+/// The setup that needs the least, with all free tricks.
 fn leanest(bench: &Workbench<'_>, start: &Setup, free: &Free, control: &Control) -> Option<Lean> {
     let lean = |setup: &Setup| -> Option<Lean> {
         let setup = free.leanest(bench, setup);

@@ -17,7 +17,7 @@ pub struct Row {
     pub reason: Option<String>,
     /// What it does.
     pub shown: Vec<Shown>,
-    /// What else it tells.
+    /// What else it found.
     pub findings: Vec<Finding>,
     /// What it does not go together with.
     pub conflicts: &'static str,

@@ -8,11 +8,12 @@ use vramfit_training::parallel;
 use vramfit_training::training::{Phase, Run};
 
 use super::cells::Cell;
+use crate::alloc_conf::AllocatorSetting;
 use crate::control::Control;
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
-use crate::tricks::{FREE, Trick};
+use crate::tricks::{AllocatorSettings, FREEING_EARLIER, Trick};
 use crate::workbench::Workbench;
 
 /// What the walk found.
@@ -21,8 +22,8 @@ pub struct Walked {
     pub best: Option<(Setup, Run)>,
     /// How many candidates there were.
     pub candidates: usize,
-    /// The time for the same work that each cell takes with all free tricks that let go of something, by that of the
-    /// start.
+    /// The time for the same work that each cell takes with all free tricks that free memory earlier, by that of the
+    /// start; `None` for a cell that cannot be priced.
     pub slowdowns: Vec<Option<f64>>,
 }
 
@@ -33,7 +34,7 @@ type Adoption = (&'static dyn Trick, Setup);
 pub struct Free {
     /// Every combination, the empty one first.
     combinations: Vec<Vec<Adoption>>,
-    /// All that let go of something.
+    /// Those that free memory earlier, each at its leanest.
     leanest: Vec<Adoption>,
 }
 
@@ -49,7 +50,7 @@ struct Candidate {
     key: (i64, usize, f64),
 }
 
-/// Simulates candidates from the cheapest on, all cores at once, until one fits.
+/// Simulates candidates from the cheapest on, on all cores at once, until one fits.
 pub fn walk(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Walked {
     let priced = priced(bench, start, free, cells, control);
     let slowdowns = priced.iter().map(|cell| cell.leanest).collect();
@@ -98,7 +99,7 @@ struct Priced {
 /// Every cell with every combination of free tricks, and its price.
 fn priced(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Vec<Priced> {
     let Some(seconds) = bench.seconds(start) else { return Vec::new() };
-    let usual = bench.rate(start, seconds);
+    let rate = bench.rate(start, seconds);
     let numbers: Vec<usize> = (0..cells.len()).collect();
     let priced = control.map(&numbers, |&number| {
         let cell = &cells[number];
@@ -106,8 +107,8 @@ fn priced(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], con
         let mut pricings: [Option<Option<Pricing>>; 2] = [None, None];
         let mut slowdown = |setup: &Setup| -> Option<f64> {
             let pricing = &mut pricings[usize::from(setup.is_in_place)];
-            let pricing = pricing.get_or_insert_with(|| bench.pricing(setup)).as_mut()?;
-            Some(bench.rate(setup, pricing.seconds(&setup.training)) / usual)
+            let pricing = pricing.get_or_insert_with(|| bench.pricing(setup).ok()).as_mut()?;
+            Some(bench.rate(setup, pricing.seconds(&setup.training)) / rate)
         };
         let mut candidates = Vec::with_capacity(free.combinations.len());
         for (combination, adoptions) in free.combinations.iter().enumerate() {
@@ -161,38 +162,25 @@ impl Floors {
 }
 
 impl Free {
-    /// What the free tricks know for a start.
+    /// What the free tricks propose for a start.
     pub fn new(bench: &Workbench<'_>, start: &Setup) -> Free {
         let mut combinations: Vec<Vec<Adoption>> = vec![Vec::new()];
         let mut leanest = Vec::new();
-        for trick in FREE {
+        for trick in FREEING_EARLIER {
             let alternatives = trick.alternatives(bench, start).unwrap_or_default();
-            if trick.name() != "allocator settings" {
-                // The first alternative is the leanest.
-                leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
-            }
-            // Rounding sizes up to fewer classes costs memory; it is shown, not searched.
-            let useful: Vec<Setup> = alternatives
-                .into_iter()
-                .filter(|setup| {
-                    !setup.alloc_conf.contains("roundup_power2_divisions")
-                        || start.alloc_conf.contains("roundup_power2_divisions")
-                })
-                .collect();
-            let mut more = Vec::new();
-            for combination in &combinations {
-                for setup in &useful {
-                    let mut with = combination.clone();
-                    with.push((trick, setup.clone()));
-                    more.push(with);
-                }
-            }
-            combinations.extend(more);
+            // The first alternative is the leanest.
+            leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
+            combine(&mut combinations, trick, &alternatives);
         }
+        let mut settings = AllocatorSettings.alternatives(bench, start).unwrap_or_default();
+        // Rounding sizes up costs memory; it is shown, not searched.
+        let rounds_up = |setup: &Setup| setup.alloc_conf.sets(AllocatorSetting::RoundupPower2Divisions);
+        settings.retain(|setup| !rounds_up(setup) || rounds_up(start));
+        combine(&mut combinations, &AllocatorSettings, &settings);
         Free { combinations, leanest }
     }
 
-    /// A cell with every free trick that lets go of something.
+    /// A cell with every free trick that frees memory earlier.
     pub fn leanest(&self, bench: &Workbench<'_>, cell: &Setup) -> Setup {
         adopted(bench, cell, &self.leanest)
     }
@@ -200,6 +188,19 @@ impl Free {
     fn applied(&self, bench: &Workbench<'_>, cell: &Setup, combination: usize) -> Setup {
         adopted(bench, cell, &self.combinations[combination])
     }
+}
+
+/// Adds every known combination with each of a trick's alternatives.
+fn combine(combinations: &mut Vec<Vec<Adoption>>, trick: &'static dyn Trick, alternatives: &[Setup]) {
+    let mut more = Vec::new();
+    for combination in combinations.iter() {
+        for setup in alternatives {
+            let mut with = combination.clone();
+            with.push((trick, setup.clone()));
+            more.push(with);
+        }
+    }
+    combinations.extend(more);
 }
 
 fn adopted(bench: &Workbench<'_>, cell: &Setup, adoptions: &[Adoption]) -> Setup {

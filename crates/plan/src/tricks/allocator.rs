@@ -1,18 +1,13 @@
-//! The allocator's settings: less memory lies cached and unused.
+//! The allocator's settings: less memory is cached and unused.
 
 use super::Trick;
+use crate::alloc_conf::AllocatorSetting;
 use crate::effect::Effect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
 /// See the module.
 pub struct AllocatorSettings;
-
-const CHOICES: [(&str, &str); 3] = [
-    ("expandable_segments", "expandable_segments:True"),
-    ("max_split_size_mb", "max_split_size_mb:128"),
-    ("roundup_power2_divisions", "roundup_power2_divisions:8"),
-];
 
 impl Trick for AllocatorSettings {
     fn name(&self) -> &'static str {
@@ -32,14 +27,9 @@ impl Trick for AllocatorSettings {
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
-        let given = start.alloc_conf.as_str();
-        let setups: Vec<Setup> = CHOICES
-            .iter()
-            .filter(|(key, _)| !given.contains(key))
-            .map(|(_, setting)| {
-                let alloc_conf = if given.is_empty() { (*setting).to_owned() } else { format!("{given},{setting}") };
-                Setup { alloc_conf, ..start.clone() }
-            })
+        let free = AllocatorSetting::ALL.into_iter().filter(|&setting| !start.alloc_conf.sets(setting));
+        let setups: Vec<Setup> = free
+            .filter_map(|setting| Some(Setup { alloc_conf: start.alloc_conf.with(setting)?, ..start.clone() }))
             .collect();
         if setups.is_empty() { Err("all of them are set already".to_owned()) } else { Ok(setups) }
     }
@@ -49,7 +39,7 @@ impl Trick for AllocatorSettings {
     }
 
     fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
-        match setup.alloc_conf.as_str() {
+        match setup.alloc_conf.text() {
             "" => "the allocator's default settings".to_owned(),
             text => format!("PYTORCH_CUDA_ALLOC_CONF={text}"),
         }

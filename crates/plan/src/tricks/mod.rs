@@ -17,6 +17,15 @@ mod smaller_batch;
 mod smaller_dtype;
 mod zero_grad;
 
+pub(crate) use accumulation::Accumulation;
+pub(crate) use allocator::AllocatorSettings;
+pub(crate) use checkpoint::Checkpointing;
+pub(crate) use mixed_precision::MixedPrecision;
+pub(crate) use optimizer::OtherOptimizer;
+pub(crate) use sizes::SmallerSizes;
+pub(crate) use smaller_batch::SmallerBatch;
+pub(crate) use smaller_dtype::SmallerDtype;
+
 use crate::control::Control;
 use crate::effect::Effect;
 use crate::setup::Setup;
@@ -98,26 +107,25 @@ pub const TRICKS: [&dyn Trick; 15] = [
     &loss_item::LossItem,
     &in_place::InPlace,
     &optimizer_implementation::OptimizerImplementation,
-    &allocator::AllocatorSettings,
-    &checkpoint::Checkpointing,
-    &accumulation::Accumulation,
-    &mixed_precision::MixedPrecision,
-    &smaller_dtype::SmallerDtype,
-    &optimizer::OtherOptimizer,
-    &smaller_batch::SmallerBatch,
-    &sizes::SmallerSizes,
+    &AllocatorSettings,
+    &Checkpointing,
+    &Accumulation,
+    &MixedPrecision,
+    &SmallerDtype,
+    &OtherOptimizer,
+    &SmallerBatch,
+    &SmallerSizes,
     &evaluation::Evaluation,
     &slimmer::SlimmerModel,
 ];
 
-/// Tricks that cost no time worth naming and change nothing: each asks for less or lets go earlier, so that what is held
-/// at once with all of them is the least for any of them.
-pub const FREE: [&dyn Trick; 5] = [
+/// Tricks that cost no time worth naming and change nothing: each requests less or frees earlier, so that no combination of
+/// them holds less at once than all of them together.
+pub const FREEING_EARLIER: [&dyn Trick; 4] = [
     &zero_grad::ZeroGradEarly,
     &outputs::LettingGo,
     &in_place::InPlace,
     &optimizer_implementation::OptimizerImplementation,
-    &allocator::AllocatorSettings,
 ];
 
 /// The tricks in which two setups differ, applied one after another; each comes with the setup that has it and all

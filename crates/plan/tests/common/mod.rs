@@ -7,9 +7,9 @@ use std::path::Path;
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::Setup;
+use vramfit_plan::{AllocConf, Setup};
 use vramfit_readers::read_file;
-use vramfit_training::judgement::Device;
+use vramfit_training::answer::Device;
 use vramfit_training::training::Loop;
 
 pub fn model(name: &str) -> Model {
@@ -33,7 +33,7 @@ pub fn setup(model: &Model, batch: i64, sequence: Option<i64>) -> Setup {
         sizes: Sizes::select(model, &flags).unwrap(),
         variant: VariantFlags::default(),
         training: Loop::default(),
-        alloc_conf: String::new(),
+        alloc_conf: AllocConf::default(),
         is_in_place: false,
     }
 }

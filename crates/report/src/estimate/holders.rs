@@ -7,71 +7,61 @@ use vramfit_eager::forward::ADDED_LOSS;
 use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
-use vramfit_training::training::Run;
+use vramfit_training::answer::Answer;
 
-use super::places::Places;
-use super::{CATEGORIES, category_name};
+use super::locations::Locations;
+use crate::names::CategoryName;
 
 /// Memory of one kind that one line of one module holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Holder {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Holder {
     /// Bytes of its blocks.
     pub bytes: u64,
     /// How many blocks.
     pub blocks: u32,
     /// What it is for.
-    pub category: &'static str,
-    /// The module, or in words the loss that was added; `None` where it belongs to the whole model.
+    pub category: CategoryName,
+    /// The dotted path of the module, or words for a loss that was added; null where it belongs to the whole model.
     pub module: Option<String>,
-    /// The operator that asked for it.
+    /// The ATen operator that requested it.
     pub op: Option<String>,
     /// The line of the model's code, as `file:line in function`.
     pub source: Option<String>,
 }
 
-/// The names of what memory is for, in the contract's order.
-pub const CATEGORY_NAMES: [&str; CATEGORIES.len()] = {
-    let mut names = [""; CATEGORIES.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = CATEGORIES[index].0;
-        index += 1;
-    }
-    names
-};
-
-/// All holders at the run's peak, the largest first.
-pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) -> Vec<Holder> {
-    let held = run.held_at(instant);
+/// All holders at the peak of the expected run, which kept its journal; the largest first.
+pub fn at_peak(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) -> Vec<Holder> {
+    let held = answer.expected.held_at(answer.peaks.map_or(0, |peaks| peaks.first.peak.instant));
     let weights = weights_of(bound);
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
         let weight = weights.get(held.id as usize).copied();
         let module = match (held.category, held.place) {
             (Category::Inputs, ADDED_LOSS) => Some("the added loss's target"),
-            _ => weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place)),
+            _ => weight.filter(|module| !module.is_empty()).or_else(|| locations.module(held.place)),
         };
         // Weights have no line: all of a module belong together.
-        let place = if weight.is_some() { u32::MAX } else { held.place };
-        let holder = groups.entry((held.category, module, place)).or_insert_with(|| Holder {
+        let step = if weight.is_some() { u32::MAX } else { held.place };
+        let holder = groups.entry((held.category, module, step)).or_insert_with(|| Holder {
             bytes: 0,
             blocks: 0,
-            category: category_name(held.category),
+            category: held.category.into(),
             module: module.map(str::to_owned),
-            op: places.operator(place).map(str::to_owned),
-            source: places
-                .source(place)
+            op: locations.operator(step).map(str::to_owned),
+            source: locations
+                .source(step)
                 .map(|source| format!("{}:{} in {}", source.file, source.line, source.function)),
         });
         holder.bytes += held.block;
         holder.blocks += 1;
     }
-    let mut holders: Vec<(u32, Holder)> = groups.into_iter().map(|((_, _, place), holder)| (place, holder)).collect();
-    holders.sort_by(|(first_place, first), (second_place, second)| {
-        let by_size = second.bytes.cmp(&first.bytes).then_with(|| first.category.cmp(second.category));
+    let mut holders: Vec<(u32, Holder)> = groups.into_iter().map(|((_, _, step), holder)| (step, holder)).collect();
+    holders.sort_by(|(first_step, first), (second_step, second)| {
+        let by_size = second.bytes.cmp(&first.bytes).then_with(|| first.category.name().cmp(second.category.name()));
         let by_name = by_size.then_with(|| first.module.cmp(&second.module));
         // One line may call several operators.
-        by_name.then_with(|| first.source.cmp(&second.source)).then_with(|| first_place.cmp(second_place))
+        by_name.then_with(|| first.source.cmp(&second.source)).then_with(|| first_step.cmp(second_step))
     });
     holders.into_iter().map(|(_, holder)| holder).collect()
 }
@@ -86,8 +76,8 @@ pub fn weights_of<'a>(bound: &'a Bound<'_>) -> Vec<&'a str> {
         .chain(&model.buffers)
         .filter_map(|weight| Some((weight.tensor, weight.names.first()?.as_str())))
         .collect();
-    // What is on the host or empty asks for no memory.
-    let asks = |id: &&TensorId| !bound.tensor(**id).is_on_host && bound.tensor(**id).elements > 0;
+    // What is on the host or empty requests no memory.
+    let requests = |id: &&TensorId| !bound.tensor(**id).is_on_host && bound.tensor(**id).elements > 0;
     let module = |id: &TensorId| names.get(id).and_then(|name| name.rsplit_once('.')).map_or("", |(module, _)| module);
-    model.move_order.iter().filter(asks).map(module).collect()
+    model.move_order.iter().filter(requests).map(module).collect()
 }

@@ -4,15 +4,15 @@ use anstyle::{AnsiColor, Style};
 
 use vramfit_training::training::SCRATCH;
 
-use super::device::room;
-use super::{EstimateReport, Range};
+use super::{EstimateReport, RangeReport};
+use crate::names::{PhaseName, VerdictName};
 use crate::size::{grouped, human};
 
-/// Letters of a bar that stands for everything on the device.
+/// Characters of a bar for everything on the device.
 const BAR: usize = 30;
 /// How many holders are shown.
 const HOLDERS: usize = 10;
-/// Where a line ends.
+/// Columns of a line.
 const WIDTH: usize = 80;
 
 impl EstimateReport {
@@ -30,8 +30,7 @@ impl EstimateReport {
             let bad = AnsiColor::Red.on_default().bold();
             text += &format!("\n{bad}not modelled{bad:#}\n");
             for operator in &self.unmodelled {
-                let name = operator.split(' ').next().unwrap_or(operator);
-                let modules = self.unmodelled_in.get(name).map_or(&[][..], Vec::as_slice);
+                let modules = self.unmodelled_in.get(&operator.name).map_or(&[][..], Vec::as_slice);
                 let shown = modules.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
                 let more = if modules.len() > 3 { ", …" } else { "" };
                 let place = if shown.is_empty() { String::new() } else { format!(" in {shown}{more}") };
@@ -50,18 +49,12 @@ impl EstimateReport {
 
     fn verdict_text(&self) -> String {
         let Some(fit) = &self.fit else { return String::new() };
-        let style = match fit.verdict {
-            "fits" => AnsiColor::Green.on_default().bold(),
-            _ => AnsiColor::Red.on_default().bold(),
+        let (style, verdict) = match fit.verdict {
+            VerdictName::Fits => (AnsiColor::Green.on_default().bold(), "fits"),
+            VerdictName::TooClose => (AnsiColor::Red.on_default().bold(), "too close"),
+            VerdictName::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
-        let verdict = fit.verdict.replace('-', " ");
-        let place = match &fit.gpu {
-            Some(gpu) if self.vram.is_none() => {
-                format!("on the {gpu}, which has {} for it", room(fit.capacity, fit.capacity_high))
-            }
-            _ => format!("in {}", human(fit.capacity)),
-        };
-        let mut text = led(style, &verdict, &place);
+        let mut text = led(style, verdict, &fit.target());
         if let Some(message) = &fit.message {
             text += &wrapped(message, 2);
         }
@@ -77,17 +70,15 @@ impl EstimateReport {
             human(self.device_used),
             human(self.context)
         );
-        if self.peak.is_null() {
-            return text + "it dies while the model and its inputs are moved to the GPU\n";
-        }
-        let word = |key: &str| self.peak[key].as_str().unwrap_or("").to_owned();
-        let step = self.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
-        let module = word("module");
-        let place = match (module.as_str(), word("op").as_str()) {
-            ("", only) | (only, "") => only.to_owned(),
-            (module, op) => format!("{module} ({op})"),
+        let Some(peak) = &self.peak else {
+            return text + "it runs out of memory while the model and its inputs are moved to the GPU\n";
         };
-        let mut line = format!("the peak is in  {step}{}", word("phase"));
+        let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
+        let place = match (peak.module.as_deref(), peak.op.as_deref()) {
+            (Some(module), Some(op)) => format!("{module} ({op})"),
+            (only, None) | (None, only) => only.unwrap_or("").to_owned(),
+        };
+        let mut line = format!("the peak is in  {step}{}", peak.phase.name());
         if line.chars().count() + 1 + place.chars().count() > WIDTH {
             line += &format!("\n{:16}{}", "", cut(&place, WIDTH - 16));
         } else {
@@ -97,9 +88,9 @@ impl EstimateReport {
     }
 
     fn breakdown_text(&self) -> String {
-        let mut rows: Vec<(&str, u64)> =
-            self.breakdown.iter().map(|(name, bytes)| (name.as_str(), bytes.as_u64().unwrap_or(0))).collect();
-        rows.push(("cached, unused", self.peak_reserved.saturating_sub(self.peak_allocated)));
+        let mut rows = self.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes)).to_vec();
+        rows.push(("rounding", self.breakdown.rounding));
+        rows.push(("cached, unused", self.cached()));
         rows.push(("CUDA context", self.context));
         let mut text = String::from("\n");
         for (name, bytes) in rows.into_iter().filter(|(_, bytes)| *bytes > 0) {
@@ -113,15 +104,14 @@ impl EstimateReport {
 
     fn phases_text(&self) -> String {
         let mut text = format!("\n  {:16}{:>12}{:>12}{:>12}\n", "phase", "peak", "at its end", "reserved");
-        let has_micro_batches = self.phases.iter().any(|phase| phase["micro"].as_u64() > Some(0));
+        let has_micro_batches = self.has_micro_batches();
         for phase in &self.phases {
-            let number = |key: &str| human(phase[key].as_u64().unwrap_or(0));
-            let step = phase["step"].as_u64().map_or_else(String::new, |step| format!("{} ", step + 1));
-            let micro = phase["micro"].as_u64().filter(|_| has_micro_batches);
+            let step = phase.step.map_or_else(String::new, |step| format!("{} ", step + 1));
+            let micro = phase.micro.filter(|_| has_micro_batches);
             let micro = micro.map_or_else(String::new, |micro| format!(" {}", micro + 1));
-            let name = format!("{step}{}{micro}", phase["phase"].as_str().unwrap_or(""));
-            text +=
-                &format!("  {name:16}{:>12}{:>12}{:>12}\n", number("peak"), number("allocated"), number("reserved"));
+            let name = format!("{step}{}{micro}", phase.phase.name());
+            let [peak, allocated, reserved] = [phase.peak, phase.allocated, phase.reserved].map(human);
+            text += &format!("  {name:16}{peak:>12}{allocated:>12}{reserved:>12}\n");
         }
         text
     }
@@ -133,7 +123,8 @@ impl EstimateReport {
         let mut text = String::from("\n  largest holders at the peak\n");
         for holder in self.holders.iter().take(HOLDERS) {
             let module = holder.module.as_deref().unwrap_or("the model");
-            text += &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category, cut(module, WIDTH - 26));
+            text +=
+                &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category.name(), cut(module, WIDTH - 26));
             let op = holder.op.as_deref().unwrap_or("").trim_start_matches("aten.").trim_end_matches(".default");
             if let Some(source) = &holder.source {
                 text += &format!("{:14}{}\n", "", source_text(op, source, WIDTH - 14));
@@ -144,27 +135,30 @@ impl EstimateReport {
 
     fn second_peak_text(&self) -> String {
         let Some(second) = &self.second_peak else { return String::new() };
-        let saved = human(self.peak_allocated.saturating_sub(second.allocated));
         let line = format!(
-            "second peak: {} in {}step {}; cutting the first below it saves no more than {saved}",
+            "second peak: {} in {}step {}; cutting the first below it saves no more than {}",
             human(second.allocated),
-            if second.phase == "step" { "the optimizer's ".to_owned() } else { format!("the {} of ", second.phase) },
+            match second.phase {
+                PhaseName::Step => "the optimizer's ".to_owned(),
+                phase => format!("the {} of ", phase.name()),
+            },
             second.step.map_or(0, |step| step + 1),
+            human(second.saving)
         );
         format!("\n{}", wrapped(&line, 2))
     }
 }
 
-/// A peak with what it may be, and by what; the cause has a line of its own where there is no room for it.
-fn peak_text(name: &str, bytes: u64, range: &Range) -> String {
+/// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it.
+fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
     let mut line = format!("{name:16}{:>10}", human(bytes));
-    if range.low != range.high {
+    if let Some(causes) = range.causes() {
         let (low, high) = (human(range.low), human(range.high));
         line += &match low == high {
             true => format!("   give or take {},", human(range.high - range.low)),
             false => format!("   {low} to {high},"),
         };
-        let cause = format!("by {}", range.causes());
+        let cause = format!("by {causes}");
         let has_room = line.chars().count() + 1 + cause.chars().count() <= WIDTH;
         line += &if has_room { format!(" {cause}") } else { format!("\n{:29}{cause}", "") };
     }
@@ -180,7 +174,7 @@ fn source_text(op: &str, source: &str, width: usize) -> String {
     cut(&format!("{op}, {}", source.rsplit('/').next().unwrap_or(source)), width)
 }
 
-/// A text with its beginning cut off where it is too long: the end of a path tells most.
+/// A text without its beginning where it is too long: the end of a path says most.
 fn cut(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

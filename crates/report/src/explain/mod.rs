@@ -2,7 +2,7 @@
 
 mod html;
 mod json;
-mod place;
+mod location;
 mod text;
 mod words;
 

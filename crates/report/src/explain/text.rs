@@ -7,16 +7,16 @@ use vramfit_explain::peak::Holder;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
-use super::place::{activity, library_place, place, printable, role, shorten};
+use super::location::{activity, library_location, location, printable, role, shorten};
 use super::words::{count, percent, words};
 use crate::size::{grouped, human};
 
 const WIDTH: usize = 80;
 /// Holders shown: as many as leave room for the findings.
 const HOLDERS: usize = 6;
-/// Where the words of a finding begin.
+/// Column at which the words of a finding begin.
 const INDENT: usize = 15;
-/// Findings told with all their facts; of the others the title and the advice must do.
+/// Findings shown with all their facts; the others have only title and advice.
 const FULL: usize = 2;
 
 /// The verdict on a recording.
@@ -107,12 +107,12 @@ fn holders(snapshot: &Snapshot, explanation: &Explanation) -> String {
 /// Who holds it: a line of the program, or what is known instead.
 pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
     match (holder.owner, holder.activity) {
-        (Some(owner), _) => place(snapshot, owner),
+        (Some(owner), _) => location(snapshot, owner),
         (None, Some(Activity::Backward)) => "backward pass (no Python frame)".into(),
         (None, None) => "unknown, older than the recording".into(),
         (None, _) => {
             let blocks = || format!("{} up to {}", count(holder.blocks, "block"), human(holder.largest));
-            library_place(snapshot, holder.stack).unwrap_or_else(blocks)
+            library_location(snapshot, holder.stack).unwrap_or_else(blocks)
         }
     }
 }
@@ -137,7 +137,7 @@ fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is
     let mut text = format!("\n{style}{kind:INDENT$}{style:#}{bold}{}{bold:#}\n", words.title);
     let room = WIDTH - INDENT;
     if let Some(frame) = finding.place {
-        text += &format!("{:INDENT$}{}\n", "", shorten(&place(snapshot, frame), room));
+        text += &format!("{:INDENT$}{}\n", "", shorten(&location(snapshot, frame), room));
     }
     for line in words.facts.iter().filter(|_| is_full).flat_map(|fact| wrap(fact, room)) {
         text += &format!("{:INDENT$}{dim}{line}{dim:#}\n", "");
@@ -148,7 +148,7 @@ fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is
     text
 }
 
-/// Cuts `text` into lines of at most `width` letters, at spaces; a number stays with its unit.
+/// Cuts `text` into lines of at most `width` characters, at spaces; a number stays with its unit.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -7,7 +7,7 @@ use vramfit_explain::origin::Activity;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::{FrameId, Snapshot};
 
-use super::place::{library_place, place, role};
+use super::location::{library_location, location, role};
 use crate::size::{grouped, human};
 
 /// A finding in words.
@@ -50,7 +50,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn place(&self, frame: Option<FrameId>) -> String {
-        frame.map_or_else(|| "an unknown line".into(), |frame| place(self.snapshot, frame))
+        frame.map_or_else(|| "an unknown line".into(), |frame| location(self.snapshot, frame))
     }
 
     fn share(&self, share: &Share) -> String {
@@ -69,7 +69,7 @@ impl Writer<'_> {
 
     /// The library's line inside the user's, where there is one.
     fn library(&self, finding: &Finding) -> Option<String> {
-        library_place(self.snapshot, finding.stack).map(|place| format!("The largest part by way of {place}."))
+        library_location(self.snapshot, finding.stack).map(|place| format!("The largest part by way of {place}."))
     }
 
     fn leak(&self, finding: &Finding, leak: &Leak) -> Words {
@@ -94,8 +94,8 @@ impl Writer<'_> {
                  `output.detach().cpu()`, or only the number computed from it."
             }
             Kept::Tensors if self.explanation.origins.has_frames => {
-                "Something holds on to this tensor, such as a list that is appended to. Move it with `.cpu()`, or let \
-                 go of it after the step."
+                "Something holds on to this tensor, such as a list that is appended to. Move it with `.cpu()`, or drop \
+                 it after the step."
             }
             Kept::Tensors => {
                 "Look for a list that every step appends a tensor to, or a sum of tensors. To see the line, record \
@@ -109,7 +109,7 @@ impl Writer<'_> {
         facts.extend(self.shares(&leak.shares));
         facts.extend(self.library(finding));
         if let Some(event) = leak.released {
-            facts.push(format!("It is let go of from event {} on, after having piled up.", grouped(event.into())));
+            facts.push(format!("It is freed from event {} on, after piling up.", grouped(event.into())));
         }
         Words {
             title: format!("{per_step} a {turn}, {} in {}", human(finding.bytes), count(leak.steps as u64, turn)),
@@ -120,7 +120,7 @@ impl Writer<'_> {
 
     fn graph_kept(&self, finding: &Finding, graph: &GraphKept) -> Words {
         let released = match graph.released {
-            Some(event) => format!("The last of it is let go of at event {}.", grouped(event.into())),
+            Some(event) => format!("The last of it is freed at event {}.", grouped(event.into())),
             None => "Some of it is still held at the end.".into(),
         };
         Words {
@@ -184,7 +184,7 @@ impl Writer<'_> {
                 )
             });
             facts.push(format!(
-                "{} free lie in {} that live blocks pin{by}.",
+                "{} are free in {} that live blocks pin{by}.",
                 human(pinned.free),
                 count(pinned.segments, "segment")
             ));

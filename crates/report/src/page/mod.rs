@@ -11,7 +11,6 @@ pub(crate) mod treemap;
 
 pub(crate) use escape::escape;
 pub use reproduce::Origin;
-pub(crate) use reproduce::settings;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,11 +1,8 @@
 //! How a page came about: enough to make it again elsewhere.
 
-use serde_json::Value;
-
 use super::Section;
 use super::parts::command_line;
 use crate::page::escape;
-use crate::size::human;
 
 /// The command that made a page, and by which version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,34 +58,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Settings as names and values; sizes stand on their own.
-pub(crate) fn settings(settings: &Value) -> Vec<(String, String)> {
-    let word = |value: &Value| match value {
-        Value::String(text) if text.is_empty() => "none".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Null => "none".to_owned(),
-        other => other.to_string(),
-    };
-    let mut rows = Vec::new();
-    for (name, value) in settings.as_object().into_iter().flatten() {
-        let name = name.replace('_', " ");
-        match value {
-            Value::Object(parts) => rows.extend(parts.iter().map(|(part, value)| (part.clone(), word(value)))),
-            Value::Number(bytes) if name == "vram" => {
-                rows.push((name, format!("{bytes} B ({})", human(bytes.as_u64().unwrap_or(0)))));
-            }
-            value => rows.push((name, word(value))),
-        }
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -105,20 +76,5 @@ mod tests {
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$(rm)"), "'$(rm)'");
-    }
-
-    #[test]
-    fn settings_are_told_in_words() {
-        let rows = settings(&json!({"sizes": {"batch": 4}, "clip_grad": false, "vram": 1 << 30, "alloc_conf": ""}));
-        let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(
-            rows,
-            [
-                row("batch", "4"),
-                row("clip grad", "no"),
-                row("vram", "1073741824 B (1.00 GiB)"),
-                row("alloc conf", "none")
-            ]
-        );
     }
 }

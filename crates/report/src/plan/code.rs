@@ -1,6 +1,6 @@
 //! A plan as a training loop in PyTorch, complete but for the model and the data.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use vramfit_eager::forward::{Choice, module_names};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dtype::Dtype;
@@ -9,6 +9,8 @@ use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::training::{AddedLoss, ZeroGrad};
+
+use super::json::Parts;
 
 /// Where a line should end.
 const WIDTH: usize = 80;
@@ -27,24 +29,21 @@ impl Script {
 }
 
 /// Where the loss comes from.
-enum Loss {
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// A function of outputs and targets that was captured with the model.
+    #[serde(rename = "function")]
     Given,
+    /// The model returns it.
     Returned,
+    /// Added: the cross-entropy of the first output.
     CrossEntropy,
+    /// Added: the mean of the first output.
     Mean,
+    /// There is none.
     None,
-}
-
-impl Loss {
-    fn name(&self) -> &'static str {
-        match self {
-            Loss::Given => "function",
-            Loss::Returned => "returned",
-            Loss::CrossEntropy => "cross-entropy",
-            Loss::Mean => "mean",
-            Loss::None => "none",
-        }
-    }
 }
 
 /// The loss, and the output that it is or is made of.
@@ -52,7 +51,7 @@ struct LossValue {
     loss: Loss,
     /// How the output is reached, as Python writes it.
     output: String,
-    /// Whether the model's file does not tell how, so that `output` is a guess.
+    /// Whether the model's file does not record that, so that `output` is a guess.
     is_guessed: bool,
     /// Whether the output is that of a sequence, whose classes are its last dimension.
     is_sequence: bool,
@@ -66,8 +65,8 @@ impl LossValue {
             _ => bound.tensor(**id).dtype.is_differentiable(),
         };
         let found = variant.outputs.iter().find(is_wanted);
-        let place = found.and_then(|found| variant.outputs.iter().position(|id| id == found));
-        let known = place.and_then(|place| variant.paths.get(place));
+        let index = found.and_then(|found| variant.outputs.iter().position(|id| id == found));
+        let known = index.and_then(|index| variant.paths.get(index));
         let path = known.map_or(
             match (&loss, bound.model.origin) {
                 (_, _) if variant.outputs.len() < 2 => "",
@@ -116,18 +115,18 @@ impl LossValue {
 }
 
 /// What a program needs to do to a model what the code does.
-pub fn parts(bench: &Workbench<'_>, setup: &Setup) -> Value {
-    let Some(bound) = bench.bind(setup) else { return Value::Null };
-    json!({
-        "checkpointed": module_names(&bound, &setup.training.checkpoint),
-        "segments": match setup.training.checkpoint {
+pub fn parts(bench: &Workbench<'_>, setup: &Setup) -> Option<Parts> {
+    let bound = bench.bind(setup)?;
+    Some(Parts {
+        checkpointed: module_names(&bound, &setup.training.checkpoint),
+        segments: match setup.training.checkpoint {
             Choice::Sequential(segments) => Some(segments),
             _ => None,
         },
-        "in_place": if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() },
-        "dtype": setup.variant.dtype.map(Dtype::name),
-        "amp": setup.variant.amp.map(Dtype::name),
-        "loss": loss_of(&bound, setup).name(),
+        in_place: if setup.is_in_place { in_place::candidates(bench.model) } else { Vec::new() },
+        dtype: setup.variant.dtype.map(Dtype::name),
+        amp: setup.variant.amp.map(Dtype::name),
+        loss: loss_of(&bound, setup),
     })
 }
 
@@ -158,11 +157,12 @@ pub fn code(bench: &Workbench<'_>, setup: &Setup) -> String {
 }
 
 fn head(script: &mut Script, setup: &Setup, checkpoints: bool) {
-    if !setup.alloc_conf.is_empty() {
+    let alloc_conf = setup.alloc_conf.text();
+    if !alloc_conf.is_empty() {
         script.line(0, "import os");
         script.line(0, "");
         script.line(0, "# Before torch is imported, or in the shell.");
-        script.line(0, &format!("os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{}\"", setup.alloc_conf));
+        script.line(0, &format!("os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{alloc_conf}\""));
         script.line(0, "");
     }
     let sequential = matches!(setup.training.checkpoint, Choice::Sequential(_));
@@ -193,7 +193,7 @@ fn yours(script: &mut Script, bench: &Workbench<'_>, setup: &Setup, loss: &Loss,
     }
     script.line(0, "# the optimizer's own arguments, such as lr.");
     if setup.training.optimizer.adds_decay {
-        script.line(0, "# A weight_decay of 0.01 stands for yours.");
+        script.line(0, "# Put your own weight_decay in place of 0.01.");
     }
     script.line(0, "device = \"cuda\"");
     if setup.training.is_cudnn_benchmarked {
@@ -282,7 +282,7 @@ fn optimizer(script: &mut Script, recipe: Recipe) {
     call(script, 0, &format!("optimizer = torch.optim.{class}"), &arguments, "");
 }
 
-/// A call with what stands before and after it, one argument a line where it is too long for one.
+/// A call with what comes before and after it; one argument a line where it is too long for one line.
 fn call(script: &mut Script, indent: usize, before: &str, arguments: &[&str], after: &str) {
     let short = format!("{before}({}){after}", arguments.join(", "));
     if 4 * indent + short.chars().count() <= WIDTH {

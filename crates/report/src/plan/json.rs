@@ -1,140 +1,459 @@
-//! The contract's JSON.
+//! The answers of `vramfit plan --json` and `vramfit max-batch --json`.
 
-use serde_json::{Value, json};
-use vramfit_plan::search::{Plan, Point};
-use vramfit_plan::{Peaks, Setup};
+use indexmap::IndexMap;
+use serde::Serialize;
+use vramfit_plan::max_batch::MaxBatch;
+use vramfit_plan::search::{GpuThatDoes, Group, Plan, Point, Row};
+use vramfit_plan::tricks::Change;
+use vramfit_plan::{Peaks, Setup, Unbound};
+use vramfit_training::answer::TopPeaks;
 
 use super::{PlanReport, code};
-use crate::estimate;
+use crate::estimate::Breakdown;
+use crate::names::{EffectName, VerdictName};
+use crate::settings::{SettingsReport, yes_or_no};
+
+/// The answer of `vramfit plan --json`. Sizes are bytes; a slowdown is the time for the same work, by that of the start.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PlanAnswer {
+    /// The model's name or file.
+    model: String,
+    /// The largest batch such that every batch up to it fits with the given settings; null where there is no batch to choose.
+    max_batch: Option<i64>,
+    /// Whether the next batch is known not to fit.
+    max_batch_is_final: Option<bool>,
+    /// The plans that fit, group by group, the cheapest first.
+    plans: Vec<PlanRow>,
+    /// The training as it was asked for.
+    start: StartReport,
+    /// Whether it fits as it is.
+    fit: PlanFit,
+    /// The three groups of plans, by what they do to the training.
+    groups: Vec<GroupReport>,
+    /// What each trick does alone.
+    tricks: Vec<TrickReport>,
+    /// What is missing where no plan fits; null where one does, or where the search was stopped.
+    nothing_fits: Option<NothingFits>,
+    /// Whether the search was stopped before it was done.
+    cut_short: bool,
+    /// How many candidates were simulated.
+    simulated: u64,
+    /// What to know about the answer.
+    notes: Vec<String>,
+    /// Candidates that were left out because the model cannot be bound to their sizes or precision.
+    unbound: Vec<UnboundReport>,
+}
+
+/// The settings of a plan.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PlanSettings {
+    #[serde(flatten)]
+    settings: SettingsReport,
+    /// Whether activation modules write into their input where they may.
+    in_place: bool,
+    /// The batch of one forward pass.
+    batch: Option<i64>,
+}
+
+/// The training as it was asked for, without a cap.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StartReport {
+    /// All settings, defaults included.
+    settings: Option<PlanSettings>,
+    /// Whether it fits.
+    verdict: VerdictName,
+    /// Peak allocated bytes.
+    peak_allocated: u64,
+    /// Peak reserved bytes.
+    peak_reserved: u64,
+    /// What `nvidia-smi` would show for the process.
+    device_used: u64,
+    /// Seconds of a step.
+    seconds: f64,
+    /// The training loop in PyTorch.
+    code: String,
+    /// What a program needs to do the same to a live model.
+    parts: Option<Parts>,
+}
+
+/// Whether the start fits.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlanFit {
+    /// The GPU, where one was asked for.
+    gpu: Option<String>,
+    /// Bytes there are: of the GPU, or `--vram`. The lower bound where it is not recorded what CUDA sees of the GPU.
+    capacity: Option<u64>,
+    /// The upper bound of that.
+    capacity_high: Option<u64>,
+    /// The verdict over all simulations.
+    verdict: VerdictName,
+}
+
+/// A combination of changes that fits.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlanRow {
+    /// All settings, defaults included.
+    settings: Option<PlanSettings>,
+    /// What differs from the start, one on top of the other.
+    changes: Vec<ChangeReport>,
+    /// Peak allocated bytes.
+    peak_allocated: u64,
+    /// Peak reserved bytes.
+    peak_reserved: u64,
+    /// What `nvidia-smi` would show for the process.
+    device_used: u64,
+    /// Seconds of a step.
+    seconds: f64,
+    /// The time for the same work, by that of the start.
+    slowdown: f64,
+    /// What it does to the training.
+    effect: EffectName,
+    /// Why the peak is what it is.
+    why: Option<String>,
+    /// The training loop in PyTorch.
+    code: String,
+    /// What a program needs to do the same to a live model.
+    parts: Option<Parts>,
+}
+
+/// One change of a plan.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ChangeReport {
+    /// The trick's name.
+    trick: &'static str,
+    /// As it was.
+    before: String,
+    /// As it is with this change.
+    after: String,
+    /// Bytes that are no longer reserved at the peak, on top of the changes before it.
+    saving: i64,
+    /// The time for the same work, by that before this change.
+    slowdown: f64,
+    /// What it does to the training.
+    effect: EffectName,
+    /// What to know about it.
+    warning: Option<String>,
+}
+
+/// What a program needs to do to a model what the printed code does.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Parts {
+    /// The modules that are checkpointed.
+    pub checkpointed: Vec<String>,
+    /// The segments of `checkpoint_sequential`.
+    pub segments: Option<u32>,
+    /// The activation modules that get `inplace=True`.
+    pub in_place: Vec<String>,
+    /// The element type that the whole model is cast to.
+    pub dtype: Option<&'static str>,
+    /// The element type of autocast.
+    pub amp: Option<&'static str>,
+    /// Where the loss comes from.
+    pub loss: code::Loss,
+}
+
+/// The plans of one effect.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GroupReport {
+    /// The effect.
+    effect: EffectName,
+    /// How many combinations there were.
+    candidates: usize,
+    /// How many of `plans` are of this group.
+    plans: usize,
+    /// Memory against time: what no other candidate of the group beats in both.
+    frontier: Vec<PointReport>,
+}
+
+/// A candidate in the plot of memory against time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PointReport {
+    /// What it takes of the capacity.
+    taken: u64,
+    /// The time for the same work, by that of the start.
+    slowdown: f64,
+    /// Whether that is less than there is.
+    fits: bool,
+}
+
+/// A trick alone.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TrickReport {
+    /// The trick's name.
+    trick: &'static str,
+    /// What it does to the training.
+    effect: EffectName,
+    /// Whether it applies here.
+    applies: bool,
+    /// Why it does not.
+    reason: Option<String>,
+    /// The ways to use it.
+    options: Vec<OptionReport>,
+    /// What else it found.
+    findings: Vec<FindingReport>,
+    /// What it does not go together with, in words.
+    conflicts: &'static str,
+    /// How it is written in PyTorch.
+    code: &'static str,
+}
+
+/// One way to use a trick.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OptionReport {
+    /// Which way.
+    what: String,
+    /// Bytes that are no longer reserved at the peak; negative where it takes more.
+    saving: i64,
+    /// The same for allocated bytes.
+    saving_allocated: i64,
+    /// The time for the same work, by that of the start.
+    slowdown: f64,
+    /// What to know about it.
+    warning: Option<String>,
+}
+
+/// What a trick found beside ways to use it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FindingReport {
+    /// What was found.
+    what: String,
+    /// The bytes it is about.
+    bytes: Option<i64>,
+}
+
+/// That nothing fits.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NothingFits {
+    /// Bytes that are missing for the leanest candidate.
+    missing: u64,
+    /// What the leanest candidate takes of the capacity.
+    needed: u64,
+    /// Its settings.
+    settings: Option<PlanSettings>,
+    /// Its changes of the start, in words.
+    changes: Vec<String>,
+    /// What its peak is made of.
+    floor: Option<Breakdown>,
+    /// The smallest known GPU on which it fits.
+    gpu: Option<GpuReport>,
+    /// The smallest known GPU on which the start fits.
+    gpu_without_changes: Option<GpuReport>,
+}
+
+/// A GPU of the catalogue.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GpuReport {
+    /// Its name.
+    name: String,
+    /// Bytes it has for a process, at least.
+    capacity: u64,
+}
+
+/// A candidate that the model cannot be bound to.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UnboundReport {
+    /// The model's sizes by name.
+    sizes: IndexMap<String, i64>,
+    /// The element type that the whole model is cast to.
+    dtype: Option<&'static str>,
+    /// The element type of autocast.
+    amp: Option<&'static str>,
+    /// Why it cannot be bound.
+    reason: String,
+}
+
+/// The answer of `vramfit max-batch --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MaxBatchReport {
+    /// The largest batch such that every batch up to it fits; 0 where not even one sample does.
+    max_batch: i64,
+    /// Whether the next batch is known not to fit; false where the search was stopped.
+    #[serde(rename = "final")]
+    is_final: bool,
+}
+
+impl From<MaxBatch> for MaxBatchReport {
+    fn from(found: MaxBatch) -> MaxBatchReport {
+        MaxBatchReport { max_batch: found.batch, is_final: found.is_final }
+    }
+}
+
+impl PlanSettings {
+    /// Names and values for a page.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let mut rows = self.settings.rows();
+        rows.push(("in place".to_owned(), yes_or_no(self.in_place)));
+        rows.push(("batch".to_owned(), self.batch.map_or_else(|| "none".to_owned(), |batch| batch.to_string())));
+        rows
+    }
+}
 
 impl PlanReport<'_, '_> {
-    /// The answer as JSON.
-    pub fn json(&self) -> Value {
-        let answer = self.answer;
-        let groups: Vec<Value> = answer
-            .groups
-            .iter()
-            .map(|group| {
-                json!({
-                    "effect": group.effect.name(),
-                    "candidates": group.candidates,
-                    "plans": group.best.iter().count() + group.others.len(),
-                    "frontier": group.frontier.iter().map(point).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        let run = &answer.judged.run;
-        json!({
-            "model": self.model,
-            "max_batch": answer.max_batch.map(|found| found.batch),
-            "max_batch_is_final": answer.max_batch.map(|found| found.is_final),
-            "plans": answer.plans().map(|plan| self.plan(plan)).collect::<Vec<_>>(),
-            "start": {
-                "settings": self.settings(&answer.start),
-                "verdict": answer.judged.verdict.name(),
-                "peak_allocated": answer.peaks.allocated,
-                "peak_reserved": answer.peaks.reserved,
-                "device_used": answer.peaks.reserved + self.bench.device.context_bytes(run.libraries),
-                "seconds": answer.seconds,
-                "code": code::code(self.bench, &answer.start),
-                "parts": code::parts(self.bench, &answer.start),
-            },
-            "fit": {
-                "gpu": self.bench.device.is_asked.then(|| self.bench.device.gpu.name.clone()),
-                "capacity": self.bench.device.capacity().map(|capacity| capacity.low),
-                "capacity_high": self.bench.device.capacity().map(|capacity| capacity.high),
-                "verdict": answer.judged.verdict.name(),
-            },
-            "groups": groups,
-            "tricks": self.tricks(),
-            "nothing_fits": self.nothing_json(),
-            "cut_short": answer.is_cut_short,
-            "simulated": answer.simulated,
-            "notes": self.notes,
-        })
+    /// The answer as it is written in JSON.
+    pub fn json(&self) -> impl Serialize {
+        self.answer()
     }
 
-    pub(super) fn settings(&self, setup: &Setup) -> Value {
-        let Some(bound) = self.bench.bind(setup) else { return Value::Null };
-        let mut settings = estimate::settings(&bound, &setup.training, &self.bench.device, &setup.alloc_conf);
-        if let Some(map) = settings.as_object_mut() {
-            map.insert("in_place".into(), setup.is_in_place.into());
-            map.insert("batch".into(), self.bench.batch_of(setup).into());
+    fn answer(&self) -> PlanAnswer {
+        let (outcome, device) = (self.outcome, &self.bench.device);
+        let verdict = outcome.fit.verdict.into();
+        PlanAnswer {
+            model: self.model.to_owned(),
+            max_batch: outcome.max_batch.map(|found| found.batch),
+            max_batch_is_final: outcome.max_batch.map(|found| found.is_final),
+            plans: outcome.plans().map(|plan| self.plan(plan)).collect(),
+            start: StartReport {
+                settings: self.settings(&outcome.start),
+                verdict,
+                peak_allocated: outcome.peaks.allocated,
+                peak_reserved: outcome.peaks.reserved,
+                device_used: outcome.device_used,
+                seconds: outcome.seconds,
+                code: code::code(self.bench, &outcome.start),
+                parts: code::parts(self.bench, &outcome.start),
+            },
+            fit: PlanFit {
+                gpu: device.is_asked.then(|| device.gpu.name.clone()),
+                capacity: Some(outcome.fit.capacity.low),
+                capacity_high: Some(outcome.fit.capacity.high),
+                verdict,
+            },
+            groups: outcome.groups.iter().map(GroupReport::from).collect(),
+            tricks: outcome.tricks.iter().map(TrickReport::from).collect(),
+            nothing_fits: self.nothing_fits(),
+            cut_short: outcome.is_cut_short,
+            simulated: outcome.simulated,
+            notes: self.notes.clone(),
+            unbound: outcome.unbound.iter().map(UnboundReport::from).collect(),
         }
-        settings
     }
 
-    fn plan(&self, plan: &Plan) -> Value {
-        let changes: Vec<Value> = plan
-            .changes
-            .iter()
-            .map(|change| {
-                json!({
-                    "trick": change.trick,
-                    "before": change.before,
-                    "after": change.after,
-                    "saving": change.saving,
-                    "slowdown": change.slowdown,
-                    "effect": change.effect.name(),
-                    "warning": change.warning,
-                })
-            })
-            .collect();
-        let peaks = Peaks::of(&plan.run);
-        json!({
-            "settings": self.settings(&plan.setup),
-            "changes": changes,
-            "peak_allocated": peaks.allocated,
-            "peak_reserved": peaks.reserved,
-            "device_used": plan.device_used,
-            "seconds": plan.seconds,
-            "slowdown": plan.slowdown,
-            "effect": plan.effect.name(),
-            "why": self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
-            "code": self.code(plan),
-            "parts": code::parts(self.bench, &plan.setup),
+    pub(super) fn settings(&self, setup: &Setup) -> Option<PlanSettings> {
+        let bound = self.bench.bind(setup)?;
+        Some(PlanSettings {
+            settings: SettingsReport::new(&bound, &setup.training, &self.bench.device, setup.alloc_conf.text()),
+            in_place: setup.is_in_place,
+            batch: self.bench.batch_of(setup),
         })
     }
 
-    fn tricks(&self) -> Vec<Value> {
-        let rows = self.answer.tricks.iter().map(|row| {
-            json!({
-                "trick": row.name,
-                "effect": row.effect.name(),
-                "applies": row.reason.is_none(),
-                "reason": row.reason,
-                "options": row.shown.iter().map(|shown| json!({
-                    "what": shown.what,
-                    "saving": shown.saving,
-                    "saving_allocated": shown.saving_allocated,
-                    "slowdown": shown.slowdown,
-                    "warning": shown.warning,
-                })).collect::<Vec<_>>(),
-                "findings": row.findings.iter().map(|finding| json!({"what": finding.what, "bytes": finding.bytes})).collect::<Vec<_>>(),
-                "conflicts": row.conflicts,
-                "code": row.written,
-            })
-        });
-        rows.collect()
+    fn plan(&self, plan: &Plan) -> PlanRow {
+        let peaks = Peaks::of(&plan.run);
+        PlanRow {
+            settings: self.settings(&plan.setup),
+            changes: plan.changes.iter().map(ChangeReport::from).collect(),
+            peak_allocated: peaks.allocated,
+            peak_reserved: peaks.reserved,
+            device_used: plan.device_used,
+            seconds: plan.seconds,
+            slowdown: plan.slowdown,
+            effect: plan.effect.into(),
+            why: self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
+            code: self.code(plan),
+            parts: code::parts(self.bench, &plan.setup),
+        }
     }
 
-    fn nothing_json(&self) -> Value {
-        let Some(nothing) = self.nothing() else { return Value::Null };
-        let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| {
-            gpu.as_ref().map(|gpu| json!({"name": gpu.name, "capacity": gpu.capacity}))
-        };
-        json!({
-            "missing": nothing.missing,
-            "needed": nothing.leanest.taken,
-            "settings": self.settings(&nothing.leanest.setup),
-            "changes": self.leanest_changes(nothing),
-            "floor": nothing.leanest.run.peak().map(|phase| estimate::breakdown(&phase.peak)),
-            "gpu": gpu(&nothing.gpu),
-            "gpu_without_changes": gpu(&nothing.gpu_for_start),
+    fn nothing_fits(&self) -> Option<NothingFits> {
+        let nothing = self.nothing()?;
+        let peaks = TopPeaks::of(&nothing.leanest.run);
+        Some(NothingFits {
+            missing: nothing.missing,
+            needed: nothing.leanest.taken,
+            settings: self.settings(&nothing.leanest.setup),
+            changes: self.leanest_changes(nothing),
+            floor: peaks.map(|peaks| Breakdown::from(peaks.first.peak.account)),
+            gpu: nothing.gpu.as_ref().map(GpuReport::from),
+            gpu_without_changes: nothing.gpu_for_start.as_ref().map(GpuReport::from),
         })
     }
 }
 
-fn point(point: &Point) -> Value {
-    json!({"taken": point.taken, "slowdown": point.slowdown, "fits": point.fits})
+impl From<&Change> for ChangeReport {
+    fn from(change: &Change) -> ChangeReport {
+        ChangeReport {
+            trick: change.trick,
+            before: change.before.clone(),
+            after: change.after.clone(),
+            saving: change.saving,
+            slowdown: change.slowdown,
+            effect: change.effect.into(),
+            warning: change.warning.clone(),
+        }
+    }
+}
+
+impl From<&Group> for GroupReport {
+    fn from(group: &Group) -> GroupReport {
+        GroupReport {
+            effect: group.effect.into(),
+            candidates: group.candidates,
+            plans: group.best.iter().count() + group.others.len(),
+            frontier: group.frontier.iter().map(PointReport::from).collect(),
+        }
+    }
+}
+
+impl From<&Point> for PointReport {
+    fn from(point: &Point) -> PointReport {
+        PointReport { taken: point.taken, slowdown: point.slowdown, fits: point.fits }
+    }
+}
+
+impl From<&Row> for TrickReport {
+    fn from(row: &Row) -> TrickReport {
+        let options = row.shown.iter().map(|shown| OptionReport {
+            what: shown.what.clone(),
+            saving: shown.saving,
+            saving_allocated: shown.saving_allocated,
+            slowdown: shown.slowdown,
+            warning: shown.warning.clone(),
+        });
+        let findings = row.findings.iter();
+        TrickReport {
+            trick: row.name,
+            effect: row.effect.into(),
+            applies: row.reason.is_none(),
+            reason: row.reason.clone(),
+            options: options.collect(),
+            findings: findings
+                .map(|finding| FindingReport { what: finding.what.clone(), bytes: finding.bytes })
+                .collect(),
+            conflicts: row.conflicts,
+            code: row.written,
+        }
+    }
+}
+
+impl From<&GpuThatDoes> for GpuReport {
+    fn from(gpu: &GpuThatDoes) -> GpuReport {
+        GpuReport { name: gpu.name.clone(), capacity: gpu.capacity }
+    }
+}
+
+impl From<&Unbound> for UnboundReport {
+    fn from(unbound: &Unbound) -> UnboundReport {
+        UnboundReport {
+            sizes: unbound.sizes.iter().cloned().collect(),
+            dtype: unbound.variant.dtype.map(|dtype| dtype.name()),
+            amp: unbound.variant.amp.map(|dtype| dtype.name()),
+            reason: unbound.reason.to_string(),
+        }
+    }
 }

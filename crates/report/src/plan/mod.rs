@@ -6,17 +6,21 @@ mod json;
 mod plot;
 mod text;
 
-use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Nothing, Plan};
 use vramfit_plan::tricks::differences;
-use vramfit_plan::{Answer, Effect, Workbench};
+use vramfit_plan::{Effect, Outcome, Unbound, Workbench};
+use vramfit_training::answer::{CapacityKind, TopPeaks};
 use vramfit_training::training::{Phase, Run};
 
-use crate::estimate::{CATEGORIES, Places};
+use crate::estimate::{Breakdown, Locations, room};
+use crate::names::PhaseName;
 use crate::size::human;
 
 pub use html::page;
+pub use json::MaxBatchReport;
+#[cfg(test)]
+pub(crate) use json::PlanAnswer;
 
 /// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
 const WIDE: f64 = 4.0;
@@ -28,15 +32,15 @@ pub struct PlanReport<'a, 'm> {
     /// Where it was simulated.
     pub bench: &'a Workbench<'m>,
     /// What was found.
-    pub answer: &'a Answer,
-    /// What else to tell.
+    pub outcome: &'a Outcome,
+    /// What else to say.
     pub notes: Vec<String>,
 }
 
 impl PlanReport<'_, '_> {
     /// Whether some plan fits.
     pub fn fits(&self) -> bool {
-        self.answer.plans().next().is_some()
+        self.outcome.plans().next().is_some()
     }
 
     /// The training step of a plan in PyTorch.
@@ -44,77 +48,95 @@ impl PlanReport<'_, '_> {
         code::code(self.bench, &plan.setup)
     }
 
-    /// That nothing fits, which a search that was stopped cannot tell.
+    /// That nothing fits, which a search that was stopped cannot know.
     fn nothing(&self) -> Option<&Nothing> {
-        self.answer.nothing.as_ref().filter(|_| !self.answer.is_cut_short)
+        self.outcome.nothing.as_ref().filter(|_| !self.outcome.is_cut_short)
     }
 
-    /// What needs the least of all that was tried, as changes of the start.
+    /// The leanest candidate of all, as changes of the start.
     fn leanest_changes(&self, nothing: &Nothing) -> Vec<String> {
         let leanest = &nothing.leanest.setup;
-        let changes = differences(self.bench, &self.answer.start, leanest);
+        let changes = differences(self.bench, &self.outcome.start, leanest);
         changes.into_iter().map(|(trick, _)| trick.state(self.bench, leanest)).collect()
     }
 
-    /// What is told of a group without a plan.
+    /// What is said of a group without a plan.
     fn no_plan(&self, group: &Group) -> String {
-        match self.answer.is_cut_short {
+        match self.outcome.is_cut_short {
             true => "none found until it was stopped".to_owned(),
             false => format!("nothing fits, of {} combinations", group.candidates),
         }
     }
 
-    /// What the start would take of what there is, without a cap.
-    fn needed(&self) -> u64 {
-        let context = self.bench.device.context_bytes(self.answer.judged.run.libraries);
-        self.answer.peaks.reserved + if self.bench.device.vram.is_none() { context } else { 0 }
+    /// What it is to fit in: `on the RTX 3060, which has 12.0 GiB for it`, or `in 3.00 GiB`.
+    fn target(&self) -> String {
+        let capacity = self.outcome.fit.capacity;
+        match self.outcome.fit.kind {
+            CapacityKind::Gpu => {
+                let name = &self.bench.device.gpu.name;
+                format!("on the {name}, which has {} for it", room(capacity.low, capacity.high))
+            }
+            CapacityKind::Reserved => format!("in {}", human(capacity.low)),
+        }
     }
 
-    /// What a plan takes of what there is.
-    fn taken(&self, plan: &Plan) -> u64 {
-        self.bench.device.taken(&plan.run)
+    /// How many candidates were left out because they could not be bound, and why; `None` where none was.
+    fn unbound(&self) -> Option<String> {
+        let all = &self.outcome.unbound;
+        let first = all.first()?;
+        Some(match all.len() {
+            1 => format!("1 candidate was left out because the model cannot be bound to it: {}", reason(first)),
+            count => format!(
+                "{count} candidates were left out because the model cannot be bound to them; the first: {}",
+                reason(first)
+            ),
+        })
     }
 
-    /// What there is, at least.
-    fn capacity(&self) -> Option<u64> {
-        self.bench.device.capacity().map(|capacity| capacity.low)
-    }
-
-    /// What there is, at least and at most.
-    fn capacities(&self) -> (u64, u64) {
-        self.bench.device.capacity().map_or((0, 0), |capacity| (capacity.low, capacity.high))
-    }
-
-    /// Why the peak of a run is what it is: where it stands, what it is made of, and what comes next.
+    /// Why the peak of a run is what it is: in which phase it is, what it is made of, and what comes next.
     fn why(&self, bound: &Bound<'_>, run: &Run) -> String {
-        let Some(top) = run.peak() else { return "it dies while the model is moved to the GPU".to_owned() };
-        let places = Places::new(bound);
+        let Some(peaks) = TopPeaks::of(run) else {
+            return "it runs out of memory while the model is moved to the GPU".to_owned();
+        };
+        let top = peaks.first;
         let place = match top.phase {
             Phase::Step => "the optimizer's step".to_owned(),
             phase => {
-                let module = places.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
-                format!("the {} pass{module}", phase.name())
+                let locations = Locations::new(bound);
+                let module =
+                    locations.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
+                format!("the {} pass{module}", PhaseName::from(phase).name())
             }
         };
-        let mut parts: Vec<(&str, u64)> = CATEGORIES
-            .iter()
-            .map(|&(name, category): &(&str, Category)| (name, top.peak.account.requested[category as usize]))
-            .collect();
+        let mut parts = Breakdown::from(top.peak.account).by_category();
         parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let largest: Vec<String> = parts
             .iter()
             .take(3)
             .filter(|(_, bytes)| *bytes > 0)
-            .map(|(name, bytes)| format!("{name} {}", human(*bytes)))
+            .map(|(category, bytes)| format!("{} {}", category.name(), human(*bytes)))
             .collect();
         let mut text = format!("the peak is {} in {place}: {}", human(top.peak.allocated), largest.join(", "));
-        let others = run.phases.iter().filter(|phase| phase.phase != Phase::Build && phase.phase != top.phase);
-        if let Some(second) = others.max_by_key(|phase| phase.peak.allocated) {
-            let name = if second.phase == Phase::Step { "the optimizer's step" } else { second.phase.name() };
+        if let Some(second) = peaks.second {
+            let name = match second.phase {
+                Phase::Step => "the optimizer's step",
+                phase => PhaseName::from(phase).name(),
+            };
             text += &format!("; next is {} with {}", name, human(second.peak.allocated));
         }
         text
     }
+}
+
+/// The sizes of a candidate that could not be bound, and why.
+fn reason(unbound: &Unbound) -> String {
+    let sizes: Vec<String> = unbound.sizes.iter().map(|(name, size)| format!("{name} {size}")).collect();
+    let precision = match (unbound.variant.dtype, unbound.variant.amp) {
+        (Some(dtype), _) => format!(" in {}", dtype.short_name()),
+        (None, Some(amp)) => format!(" with autocast {}", amp.short_name()),
+        (None, None) => String::new(),
+    };
+    format!("{}{precision}: {}", sizes.join(", "), unbound.reason)
 }
 
 /// What a group of plans is called.

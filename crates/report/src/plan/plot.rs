@@ -20,7 +20,7 @@ pub fn plot(points: &[Point], capacity: Option<u64>) -> String {
         (low, high) = (low.min(point.slowdown), high.max(point.slowdown));
     }
     let width = (right - left).max(1) as f64;
-    // As the page does it: where times lie far apart, every factor takes the same room.
+    // As on the page: where times are far apart, the axis is logarithmic.
     let scaled = |slowdown: f64| if high > WIDE * low { slowdown.ln() } else { slowdown };
     let height = (scaled(high) - scaled(low)).max(1e-9);
     let column = |bytes: u64| ((bytes.saturating_sub(left)) as f64 / width * (WIDTH - 1) as f64).round() as usize;
@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_far_apart_stand_on_a_logarithmic_axis() {
+    fn times_far_apart_are_on_a_logarithmic_axis() {
         let point = |taken: u64, slowdown: f64| Point { taken: taken << 30, slowdown, fits: true };
         let text = plot(&[point(8, 1.0), point(5, 8.0), point(2, 64.0)], None);
         let marked: Vec<usize> = (0..HEIGHT).filter(|&row| text.lines().nth(row).unwrap().contains('o')).collect();
-        assert_eq!(marked, [0, 4, 7], "the middle factor stands in the middle: {text}");
+        assert_eq!(marked, [0, 4, 7], "the middle factor is in the middle: {text}");
     }
 
     #[test]
-    fn points_stand_where_their_memory_and_time_are() {
+    fn points_are_where_their_memory_and_time_put_them() {
         let point = |taken: u64, slowdown: f64, fits| Point { taken: taken << 30, slowdown, fits };
         let text = plot(&[point(8, 1.0, false), point(4, 1.2, true), point(2, 1.4, true)], Some(5 << 30));
         let lines: Vec<&str> = text.lines().collect();

@@ -3,31 +3,33 @@
 use anstyle::{AnsiColor, Style};
 use vramfit_plan::Effect;
 use vramfit_plan::search::{Group, Plan, Row};
-use vramfit_training::judgement::Verdict;
+use vramfit_training::answer::{TopPeaks, Verdict};
 
 use super::plot::plot;
 use super::{PlanReport, saved, times, title};
-use crate::estimate::room;
-use crate::estimate::{CATEGORIES, led, wrapped};
+use crate::estimate::{Breakdown, led, wrapped};
 use crate::size::human;
 
 impl PlanReport<'_, '_> {
     /// The report for a terminal.
     pub fn text(&self) -> String {
         let mut text = self.verdict_text();
-        for group in &self.answer.groups {
+        for group in &self.outcome.groups {
             text += &self.group_text(group);
         }
         text += &self.nothing_text();
-        if let Some(plan) = self.answer.plans().next() {
+        if let Some(plan) = self.outcome.plans().next() {
             text += &self.code_text(plan);
         }
         text += &self.tricks_text();
-        if self.answer.is_cut_short {
+        if self.outcome.is_cut_short {
             text += match self.fits() {
                 true => "\nstopped early: this is the best that was found until then\n",
                 false => "\nstopped early: nothing that fits was found until then, which says nothing of the rest\n",
             };
+        }
+        if let Some(unbound) = self.unbound() {
+            text += &format!("\n{}", wrapped(&unbound, 0));
         }
         for note in &self.notes {
             text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
@@ -37,21 +39,15 @@ impl PlanReport<'_, '_> {
 
     fn verdict_text(&self) -> String {
         let bold = Style::new().bold();
-        let answer = self.answer;
-        let (style, verdict) = match answer.judged.verdict {
+        let outcome = self.outcome;
+        let (style, verdict) = match outcome.fit.verdict {
             Verdict::Fits => (AnsiColor::Green.on_default().bold(), "fits as it is"),
             Verdict::TooClose => (AnsiColor::Red.on_default().bold(), "too close to tell"),
             Verdict::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
-        let device = &self.bench.device;
-        let (low, high) = self.capacities();
-        let place = match device.vram {
-            None => format!("on the {}, which has {} for it", device.gpu.name, room(low, high)),
-            Some(_) => format!("in {}", human(low)),
-        };
-        let line = format!("{place}; it would take {}", human(self.needed()));
+        let line = format!("{}; it would take {}", self.target(), human(outcome.needed));
         let mut text = format!("{bold}{}{bold:#}\n{}", self.model, led(style, verdict, &line));
-        if let Some(found) = answer.max_batch {
+        if let Some(found) = outcome.max_batch {
             let more = if found.is_final { "" } else { " or more" };
             text += &format!("largest batch with these settings: {}{more}\n", found.batch);
         }
@@ -69,14 +65,14 @@ impl PlanReport<'_, '_> {
             text += "  less memory for more time:\n";
             for plan in &group.others {
                 let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
-                let line = format!("{} {}: {}", human(self.taken(plan)), times(plan.slowdown), changes.join("; "));
+                let line = format!("{} {}: {}", human(plan.taken), times(plan.slowdown), changes.join("; "));
                 text += &wrapped(&line, 4);
                 for warning in plan.changes.iter().filter_map(|change| change.warning.as_ref()) {
-                    text += &wrapped(&format!("mind: {warning}"), 6);
+                    text += &wrapped(&format!("note: {warning}"), 6);
                 }
             }
         }
-        text + &plot(&group.frontier, self.capacity())
+        text + &plot(&group.frontier, Some(self.outcome.fit.capacity.low))
     }
 
     fn plan_text(&self, plan: &Plan) -> String {
@@ -90,7 +86,7 @@ impl PlanReport<'_, '_> {
             text += &coloured(new, &wrapped(&format!("+ {}", change.after), 2));
             text += &format!("      {}, time {}\n", saved(change.saving), times(change.slowdown));
             if let Some(warning) = &change.warning {
-                text += &wrapped(&format!("mind: {warning}"), 6);
+                text += &wrapped(&format!("note: {warning}"), 6);
             }
         }
         let bold = Style::new().bold();
@@ -119,11 +115,10 @@ impl PlanReport<'_, '_> {
             changes => wrapped(&format!("that is with: {changes}"), 2),
         };
         text += "  its floor:\n";
-        if let Some(phase) = nothing.leanest.run.peak() {
-            for (name, category) in CATEGORIES {
-                let bytes = phase.peak.account.requested[category as usize];
+        if let Some(peaks) = TopPeaks::of(&nothing.leanest.run) {
+            for (category, bytes) in Breakdown::from(peaks.first.peak.account).by_category() {
                 if bytes > 0 {
-                    text += &format!("    {name:12}{:>10}\n", human(bytes));
+                    text += &format!("    {:12}{:>10}\n", category.name(), human(bytes));
                 }
             }
         }
@@ -137,14 +132,14 @@ impl PlanReport<'_, '_> {
 
     fn code_text(&self, plan: &Plan) -> String {
         let bold = Style::new().bold();
-        // At the edge, so that it can be pasted as it stands.
+        // Not indented, so that it can be pasted as it is.
         format!("\n{bold}The code of the first plan{bold:#}\n\n{}", self.code(plan))
     }
 
     fn tricks_text(&self) -> String {
         let bold = Style::new().bold();
         let mut text = format!("\n{bold}Each trick alone{bold:#}\n");
-        for row in &self.answer.tricks {
+        for row in &self.outcome.tricks {
             text += &row_text(row);
         }
         text
@@ -163,7 +158,7 @@ fn row_text(row: &Row) -> String {
     for shown in &row.shown {
         text += &wrapped(&format!("{}: {}, time {}", shown.what, saved(shown.saving), times(shown.slowdown)), 4);
         if let Some(warning) = &shown.warning {
-            text += &wrapped(&format!("mind: {warning}"), 6);
+            text += &wrapped(&format!("note: {warning}"), 6);
         }
     }
     for finding in &row.findings {

@@ -6,20 +6,20 @@ use serde_json::{Map, Value, json};
 use vramfit_allocator::SegmentAction;
 use vramfit_eager::memory::{Category, Entry};
 use vramfit_graph::bind::Bound;
+use vramfit_training::answer::Answer;
 use vramfit_training::training::{Phase, Run};
 
-use super::super::category_name;
-use super::super::holders::{CATEGORY_NAMES, weights_of};
-use super::super::places::Places;
-use super::peak::phase_name;
+use super::super::holders::weights_of;
+use super::super::locations::Locations;
+use crate::names::{CategoryName, PhaseName};
 use crate::viewer::columns::Columns;
 use crate::viewer::compress;
 
-/// The regions of the simulated address space that are used. They lie so far apart that a browser's numbers, exact up to
-/// 2^53, could not hold the distance: on the page they stand side by side.
+/// The regions of the simulated address space that are used. They are so far apart that a browser's numbers, exact up to
+/// 2^53, could not hold the distance: on the page they are side by side.
 struct Regions(Vec<(u64, u64)>);
 
-/// What lies farther apart belongs to different regions.
+/// Addresses farther apart belong to different regions.
 const FAR: u64 = 1 << 40;
 
 impl Regions {
@@ -46,7 +46,7 @@ impl Regions {
     }
 }
 
-/// Memory from the request that made it to the one that let go of it.
+/// Memory from the request that allocates it to the one that frees it.
 struct Piece {
     id: u32,
     born: u32,
@@ -59,7 +59,8 @@ struct Piece {
 }
 
 /// The columns, compressed.
-pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
+pub fn pack(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) -> Vec<u8> {
+    let run = &answer.expected;
     let pieces = pieces(run);
     let answered = answered(run);
     let segments: Vec<_> = run.segments.iter().filter(|(instant, _)| *instant <= answered).collect();
@@ -73,9 +74,7 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     columns.add("size", pieces.iter().map(|piece| piece.size));
     columns.add("tail", pieces.iter().map(|piece| piece.size.saturating_sub(piece.requested)));
     columns.add("stream", pieces.iter().map(|_| 0));
-    let name = |category: Category| category_name(category);
-    let role = |category: Category| CATEGORY_NAMES.iter().position(|known| *known == name(category)).unwrap_or(0);
-    columns.add("role", pieces.iter().map(|piece| role(piece.category) as u64));
+    columns.add("role", pieces.iter().map(|piece| CategoryName::from(piece.category).index() as u64));
     columns.add_differences("time", (0..answered).map(|_| 0));
     columns.add_differences("segmentAt", segments.iter().map(|(instant, _)| u64::from(*instant)));
     columns.add("segmentKind", segments.iter().map(|(_, change)| segment_kind(change.action)));
@@ -84,10 +83,10 @@ pub fn pack(bound: &Bound<'_>, run: &Run, places: &Places<'_>) -> Vec<u8> {
     let mut tables = Tables::default();
     let weights = weights_of(bound);
     let weight = |id: u32| weights.get(id as usize).copied().filter(|module| !module.is_empty());
-    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(places, weight(piece.id), piece.place)).collect();
+    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(locations, weight(piece.id), piece.place)).collect();
     columns.add("stack", stacks.into_iter());
     tables.add_to(&mut columns);
-    compress(&columns.finish(head(run, &tables)))
+    compress(&columns.finish(head(answer, &tables)))
 }
 
 fn segment_kind(action: SegmentAction) -> u64 {
@@ -99,7 +98,7 @@ fn segment_kind(action: SegmentAction) -> u64 {
     }
 }
 
-/// All memory in the order in which it was asked for; what it became last is what it was for.
+/// All memory in the order of its requests; its last label says what it was for.
 fn pieces(run: &Run) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
@@ -125,7 +124,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
             (piece.size, piece.address, piece.category) = (label.block, label.address, label.category);
         }
     }
-    // After a failure nothing has a block, and nothing is let go of.
+    // After a failure nothing gets a block, and nothing is freed.
     let answered = answered(run);
     pieces.retain(|piece| piece.born <= answered);
     for piece in &mut pieces {
@@ -142,16 +141,17 @@ fn answered(run: &Run) -> u32 {
     }
 }
 
-fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
+fn head(answer: &Answer, tables: &Tables) -> Map<String, Value> {
+    let run = &answer.expected;
     let events = answered(run);
-    // A run that dies while it is built has no peak; the most is held where it ends.
-    let peak = run.peak().map_or(events, |phase| phase.peak.instant);
+    // A run that fails while it is built has no peak; the most is held where it ends.
+    let peak = answer.peaks.map_or(events, |peaks| peaks.first.peak.instant);
     let mut steps: Vec<[u32; 2]> = Vec::new();
     let mut phases: Vec<Value> = Vec::new();
     let (mut start, mut before) = (0, 0);
     for phase in &run.phases {
         let end = phase.end.min(events);
-        phases.push(json!([before, end, phase_name(phase.phase.name())]));
+        phases.push(json!([before, end, PhaseName::from(phase.phase).beside_step()]));
         before = end;
         if phase.phase == Phase::Build {
             start = end;
@@ -169,8 +169,8 @@ fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
         "steps": steps,
         "phases": phases,
         "unfinished": null,
-        "roles": CATEGORY_NAMES,
-        "roleOrder": (0..CATEGORY_NAMES.len()).collect::<Vec<_>>(),
+        "roles": CategoryName::ALL.map(CategoryName::name),
+        "roleOrder": (0..CategoryName::ALL.len()).collect::<Vec<_>>(),
         "findings": [],
         "peak": i64::from(peak) - 1,
         "reservedPeak": i64::from(peak) - 1,
@@ -183,7 +183,7 @@ fn head(run: &Run, tables: &Tables) -> Map<String, Value> {
     }
 }
 
-/// Strings, frames and stacks: one stack a place, with one frame, its line.
+/// Strings, frames and stacks: one stack for each step, with one frame, its source line.
 #[derive(Default)]
 struct Tables {
     strings: Vec<String>,
@@ -205,17 +205,17 @@ impl Tables {
         number
     }
 
-    fn stack(&mut self, places: &Places<'_>, weight: Option<&str>, place: u32) -> u64 {
-        let module = weight.or_else(|| places.module(place));
-        let key = (weight.map(|weight| weight.as_ptr().addr()), place);
+    fn stack(&mut self, locations: &Locations<'_>, weight: Option<&str>, step: u32) -> u64 {
+        let module = weight.or_else(|| locations.module(step));
+        let key = (weight.map(|weight| weight.as_ptr().addr()), step);
         if let Some(&number) = self.stacks.get(&key) {
             return number;
         }
         let number = self.modules.len() as u64;
         let module = module.map_or(0, |module| self.string(module) + 1);
-        let source = places.source(place).filter(|_| weight.is_none());
+        let source = locations.source(step).filter(|_| weight.is_none());
         if let Some(source) = source {
-            let operator = places.operator(place).unwrap_or("");
+            let operator = locations.operator(step).unwrap_or("");
             let frame = (
                 self.string(&source.file),
                 source.line.into(),

@@ -1,7 +1,6 @@
 //! Who holds what at the peak: the treemap, and the largest in a table.
 
 use super::super::Holder;
-use super::super::holders::CATEGORY_NAMES;
 use crate::page::escape;
 use crate::page::parts::{Column, head, number};
 use crate::page::treemap::{Leaf, treemap};
@@ -18,8 +17,13 @@ pub fn holders(holders: &[Holder]) -> String {
         .iter()
         .map(|holder| {
             let owner = holder.module.as_deref().unwrap_or(WHOLE);
-            let kind = CATEGORY_NAMES.iter().position(|name| *name == holder.category).unwrap_or(0);
-            Leaf { kind: holder.category, color: kind + 1, owner, block: block(owner), bytes: holder.bytes }
+            Leaf {
+                kind: holder.category.name(),
+                color: holder.category.index() + 1,
+                owner,
+                block: block(owner),
+                bytes: holder.bytes,
+            }
         })
         .collect();
     let rows: String = holders.iter().take(LISTED).map(row).collect();
@@ -44,13 +48,13 @@ fn row(holder: &Holder) -> String {
     format!(
         "<tr><th scope=\"row\" data-value=\"{0}\">{0}{line}</th><td>{1}</td>{2}{3}</tr>",
         escape(owner),
-        holder.category,
+        holder.category.name(),
         number(holder.bytes, &human(holder.bytes)),
         number(holder.blocks, &grouped(holder.blocks.into()))
     )
 }
 
-/// The repeated block that a module lies in: its path up to the first number. Elsewhere the first two names.
+/// The repeated block that a module is in: its path up to the first number. Elsewhere the first two names.
 fn block(module: &str) -> &str {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|letter| letter.is_ascii_digit());
     let names = module.split('.').position(is_number).map_or(2, |number| number + 1);
@@ -77,7 +81,7 @@ mod tests {
         let holder = Holder {
             bytes: 1 << 20,
             blocks: 1,
-            category: "activations",
+            category: crate::names::CategoryName::Activations,
             module: Some("a.<script>alert(1)</script>".into()),
             op: Some("aten.relu.default".into()),
             source: Some("<b>.py:3 in f".into()),

@@ -9,14 +9,15 @@ mod peak;
 mod table;
 
 use vramfit_graph::bind::Bound;
+use vramfit_training::answer::Answer;
 use vramfit_training::layers::Layer;
-use vramfit_training::training::Run;
 
-use super::EstimateReport;
-use super::device::room;
-use super::places::Places;
+use super::fit::room;
+use super::locations::Locations;
+use super::{EstimateReport, holders as holding};
+use crate::names::{VerdictName, joined};
 use crate::page::parts::{Number, notes};
-use crate::page::{Origin, Page, Section, Verdict, escape, settings, treemap};
+use crate::page::{Origin, Page, Section, Verdict, escape, treemap};
 use crate::size::{grouped, human};
 use crate::viewer;
 
@@ -25,10 +26,10 @@ const GROUPINGS: &str = "<option value=\"role\">purpose</option><option value=\"
                          <option value=\"line\">line</option>";
 const AXES: &str = "<option value=\"event\">requests</option>";
 
-/// The page on `report`, made of `run`, which kept its journal.
-pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Layer], origin: &Origin) -> String {
-    let places = Places::new(bound);
-    let holders = report.all_holders(bound, run, &places);
+/// The page on `report`, made of `answer`, whose expected run kept its journal.
+pub fn page(report: &EstimateReport, bound: &Bound<'_>, answer: &Answer, layers: &[Layer], origin: &Origin) -> String {
+    let locations = Locations::new(bound);
+    let holders = holding::at_peak(bound, answer, &locations);
     Page {
         command: "estimate",
         name: &report.model,
@@ -46,10 +47,10 @@ pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Lay
             Section::new("layers", "Modules", table::table(layers)),
         ],
         origin,
-        settings: settings(&report.settings),
+        settings: report.settings.rows(),
         styles: vec![viewer::STYLE, treemap::STYLE, STYLE],
         scripts: viewer::SCRIPTS.to_vec(),
-        data: Some(data::pack(bound, run, &places)),
+        data: Some(data::pack(bound, answer, &locations)),
     }
     .html()
 }
@@ -57,15 +58,16 @@ pub fn page(report: &EstimateReport, bound: &Bound<'_>, run: &Run, layers: &[Lay
 /// The numbers at the top.
 fn numbers(report: &EstimateReport) -> Vec<Number> {
     let reserved = &report.reserved_range;
-    let spread = match reserved.low == reserved.high {
-        true => "the same under every order of addresses".to_owned(),
-        false => format!("{} to {}, by {}", human(reserved.low), human(reserved.high), reserved.causes()),
+    let spread = match reserved.causes() {
+        None => "the same under every order of addresses".to_owned(),
+        Some(causes) => format!("{} to {}, by {causes}", human(reserved.low), human(reserved.high)),
     };
-    let word = |key: &str| report.peak[key].as_str().unwrap_or("").to_owned();
-    let step = report.peak["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
-    let place = match report.peak.is_null() {
-        true => "it dies while the model is moved to the GPU".to_owned(),
-        false => format!("{step}{} {}", peak::phase_name(&word("phase")), word("module")),
+    let place = match &report.peak {
+        None => "it runs out of memory while the model is moved to the GPU".to_owned(),
+        Some(peak) => {
+            let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
+            format!("{step}{} {}", peak.phase.beside_step(), peak.module.as_deref().unwrap_or(""))
+        }
     };
     let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
     vec![
@@ -86,30 +88,24 @@ fn verdict(report: &EstimateReport) -> Verdict {
     let (is_good, title) = match &report.fit {
         None => (None, format!("It takes {} on the GPU", human(report.device_used))),
         Some(fit) => {
-            let place = match &fit.gpu {
-                Some(gpu) if report.vram.is_none() => {
-                    format!("on the {gpu}, which has {} for it", room(fit.capacity, fit.capacity_high))
-                }
-                _ => format!("in {}", human(fit.capacity)),
-            };
+            let target = fit.target();
             let title = match fit.verdict {
-                "fits" => format!("Fits {place}"),
-                "too-close" => format!("Too close to tell {place}"),
-                _ => format!("Does not fit {place}"),
+                VerdictName::Fits => format!("Fits {target}"),
+                VerdictName::TooClose => format!("Too close to tell {target}"),
+                VerdictName::DoesNotFit => format!("Does not fit {target}"),
             };
-            (Some(fit.verdict == "fits"), title)
+            (Some(fit.verdict == VerdictName::Fits), title)
         }
     };
     if let Some(fit) = &report.fit {
         match &fit.message {
             Some(message) => details += &format!("<p class=\"place\">{}</p>", escape(message)),
             None => {
-                let taken = if report.vram.is_some() { report.peak_reserved } else { report.device_used };
-                let share = |capacity: u64| format!("{:.0} %", 100.0 * taken as f64 / capacity.max(1) as f64);
+                let share = |capacity: u64| format!("{:.0} %", 100.0 * fit.needed as f64 / capacity.max(1) as f64);
                 let (least, most) = (share(fit.capacity_high), share(fit.capacity));
                 let shares = if least == most { most } else { format!("{least} to {most}") };
                 let room = room(fit.capacity, fit.capacity_high);
-                details += &format!("<p>It takes {} of {room} ({shares}).</p>", human(taken));
+                details += &format!("<p>It takes {} of {room} ({shares}).</p>", human(fit.needed));
             }
         }
     }
@@ -118,7 +114,7 @@ fn verdict(report: &EstimateReport) -> Verdict {
         false => "<p>Not called exact; the notes say why.</p>",
     };
     if !report.unmodelled.is_empty() {
-        details += &format!("<p class=\"bad\">Not modelled: {}</p>", escape(&report.unmodelled.join(", ")));
+        details += &format!("<p class=\"bad\">Not modelled: {}</p>", escape(&joined(&report.unmodelled)));
     }
     details += &notes(&report.notes);
     Verdict { is_good, title, details }

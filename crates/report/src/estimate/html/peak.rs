@@ -1,8 +1,10 @@
 //! What the peak is made of, and how memory goes from phase to phase.
 
-use super::super::EstimateReport;
-use super::super::device::mark;
-use super::super::holders::CATEGORY_NAMES;
+use vramfit_training::answer::CapacityKind;
+
+use super::super::fit::mark;
+use super::super::{EstimateReport, PhaseRow};
+use crate::names::PhaseName;
 use crate::page::parts::{Share, meter};
 use crate::size::human;
 
@@ -13,20 +15,17 @@ const CONTEXT: usize = 12;
 
 /// The bar, its table, and the table of phases.
 pub fn peak(report: &EstimateReport) -> String {
-    let mut shares: Vec<Share<'_>> = report
-        .breakdown
+    let by_category = report.breakdown.by_category();
+    let mut shares: Vec<Share<'_>> = by_category
         .iter()
-        .map(|(name, bytes)| Share {
-            name,
-            bytes: bytes.as_u64().unwrap_or(0),
-            color: CATEGORY_NAMES.iter().position(|known| known == name).map_or(ROUNDING, |kind| kind + 1),
-        })
+        .map(|(category, bytes)| Share { name: category.name(), bytes: *bytes, color: category.index() + 1 })
         .collect();
-    let cached = report.peak_reserved.saturating_sub(report.peak_allocated);
-    shares.push(Share { name: "cached, unused", bytes: cached, color: CACHED });
+    shares.push(Share { name: "rounding", bytes: report.breakdown.rounding, color: ROUNDING });
+    shares.push(Share { name: "cached, unused", bytes: report.cached(), color: CACHED });
     shares.push(Share { name: "CUDA context", bytes: report.context, color: CONTEXT });
-    // With --vram, what there is does not hold the context.
-    let beside = report.vram.map_or(0, |_| report.context);
+    // What PyTorch may reserve does not include the context, which the bar does.
+    let is_capped = report.fit.as_ref().is_some_and(|fit| fit.kind == CapacityKind::Reserved);
+    let beside = if is_capped { report.context } else { 0 };
     let limit = report.fit.as_ref().map(|fit| (fit.capacity + beside, fit.capacity_high + beside));
     let label = format!("{} on the device, by what it is for", human(report.device_used));
     let rows: String = shares
@@ -49,7 +48,7 @@ pub fn peak(report: &EstimateReport) -> String {
             format!(
                 "<p class=\"help\">{}{}.</p>",
                 mark(low, high),
-                if report.vram.is_some() { " with the CUDA context beside it" } else { "" }
+                if is_capped { " with the CUDA context beside it" } else { "" }
             )
         }),
         phases(report),
@@ -58,18 +57,17 @@ pub fn peak(report: &EstimateReport) -> String {
 }
 
 fn phases(report: &EstimateReport) -> String {
-    let has_micro_batches = report.phases.iter().any(|phase| phase["micro"].as_u64() > Some(0));
-    let row = |phase: &serde_json::Value| {
-        let number = |key: &str| human(phase[key].as_u64().unwrap_or(0));
-        let step = phase["step"].as_u64().map_or_else(String::new, |step| format!("step {}, ", step + 1));
-        let micro = phase["micro"].as_u64().filter(|_| has_micro_batches);
+    let has_micro_batches = report.has_micro_batches();
+    let row = |phase: &PhaseRow| {
+        let step = phase.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
+        let micro = phase.micro.filter(|_| has_micro_batches);
         let micro = micro.map_or_else(String::new, |micro| format!(" {}", micro + 1));
         format!(
             "<tr><th scope=\"row\">{step}{}{micro}</th><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
-            phase_name(phase["phase"].as_str().unwrap_or("")),
-            number("peak"),
-            number("allocated"),
-            number("reserved")
+            phase.phase.beside_step(),
+            human(phase.peak),
+            human(phase.allocated),
+            human(phase.reserved)
         )
     };
     let rows: String = report.phases.iter().map(row).collect();
@@ -78,23 +76,15 @@ fn phases(report: &EstimateReport) -> String {
     )
 }
 
-/// A phase beside its step's number: what PyTorch calls a step is the optimizer's.
-pub fn phase_name(name: &str) -> &str {
-    match name {
-        "step" => "optimizer",
-        name => name,
-    }
-}
-
 fn second_peak(report: &EstimateReport) -> String {
     let Some(second) = &report.second_peak else { return String::new() };
     let place = match second.phase {
-        "step" => "the optimizer's step".to_owned(),
-        phase => format!("the {phase} pass"),
+        PhaseName::Step => "the optimizer's step".to_owned(),
+        phase => format!("the {} pass", phase.name()),
     };
     format!(
         "<p class=\"help\">The next peak is {} in {place}: cutting the first below it saves no more than {}.</p>",
         human(second.allocated),
-        human(report.peak_allocated.saturating_sub(second.allocated))
+        human(second.saving)
     )
 }

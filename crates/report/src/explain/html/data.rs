@@ -10,11 +10,11 @@ use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::{Action, FrameId, Snapshot, StackId, StringId};
 use vramfit_trace::start::Start;
 
-use crate::explain::place::{activity, role};
+use crate::explain::location::{activity, role};
 use crate::viewer::columns::Columns;
 use crate::viewer::compress;
 
-/// How many allocations of a finding are named; more cannot be told apart on a screen.
+/// How many allocations of a finding are listed; more cannot be distinguished on a screen.
 const ALLOCATIONS: usize = 200_000;
 
 /// The columns, compressed.
@@ -77,7 +77,7 @@ fn phases(explanation: &Explanation) -> Vec<Value> {
     for span in explanation.phases.spans.iter().filter(|span| is_known(span.activity)) {
         let end = if span.end_event == OUTSIDE { events } else { span.end_event };
         match runs.last_mut() {
-            // What lies between two parts of one pass, such as the loss, does not part them.
+            // What is between two parts of one pass, such as the loss, does not separate them.
             Some((first, last, activity))
                 if *activity == span.activity && (span.first_event - *last) * 4 <= end - *first =>
             {
@@ -89,7 +89,7 @@ fn phases(explanation: &Explanation) -> Vec<Value> {
     runs.iter().map(|(first, end, doing)| json!([first, end, activity(*doing)])).collect()
 }
 
-/// Each allocation: when it was made, how long it lived, where it lay, how large it was, whose it is.
+/// Each allocation: when it was made, how long it lived, its address and size, and whose it is.
 fn add_allocations(
     columns: &mut Columns,
     tables: &mut Tables,
@@ -169,7 +169,7 @@ fn segment_changes(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Segmen
     at_start.chain(later).collect()
 }
 
-/// Addresses are told from the lowest one on: a browser's numbers are exact up to 2^53 only.
+/// Addresses are relative to the lowest one: a browser's numbers are exact up to 2^53 only.
 fn lowest_address(explanation: &Explanation, changes: &[SegmentChange]) -> u64 {
     let blocks = explanation.history.lifetimes.iter().map(|lifetime| lifetime.address);
     blocks.chain(changes.iter().map(|change| change.address)).min().unwrap_or(0)

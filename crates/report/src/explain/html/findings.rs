@@ -6,7 +6,7 @@ use vramfit_explain::roles::Role;
 use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
-use crate::explain::place::{activity, place, role, stack};
+use crate::explain::location::{activity, location, role, stack};
 use crate::explain::text::who;
 use crate::explain::words::{count, percent, words};
 use crate::page::parts::{Column, Number, head, number};
@@ -121,7 +121,7 @@ fn item(snapshot: &Snapshot, explanation: &Explanation, index: usize, finding: &
     let kind = finding.details.kind();
     let line = finding
         .place
-        .map_or(String::new(), |frame| format!("<p class=\"place\">{}</p>", escape(&place(snapshot, frame))));
+        .map_or(String::new(), |frame| format!("<p class=\"place\">{}</p>", escape(&location(snapshot, frame))));
     let facts: String = words.facts.iter().map(|fact| format!("<li>{}</li>", escape(fact))).collect();
     let frames: String =
         stack(snapshot, finding.stack).iter().map(|frame| format!("<li>{}</li>", escape(frame))).collect();

@@ -8,7 +8,7 @@ use super::super::{PlanReport, WIDE, times, title};
 use super::{group, id};
 use crate::size::human;
 
-/// Where the plot lies in the picture, in percent of it. Letters keep their size whatever the picture's.
+/// The plot's edges, in percent of the picture. Text keeps its size whatever the picture's.
 const LEFT: f64 = 11.0;
 const RIGHT: f64 = 98.0;
 const TOP: f64 = 6.0;
@@ -29,7 +29,7 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
     if marks.len() < 3 {
         return None;
     }
-    let capacity = report.capacity().unwrap_or(0);
+    let capacity = report.outcome.fit.capacity.low;
     let most = marks.iter().map(|mark| mark.taken).max().unwrap_or(1);
     // Far beyond everything the mark of what there is would only press the rest together.
     let limit = Some(capacity).filter(|&capacity| capacity <= most.saturating_mul(2));
@@ -71,17 +71,17 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
 fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
     let mut marks = vec![Mark {
         effect: None,
-        taken: report.needed(),
+        taken: report.outcome.needed,
         slowdown: 1.0,
-        text: format!("as it is: {}, time {}", human(report.needed()), times(1.0)),
+        text: format!("as it is: {}, time {}", human(report.outcome.needed), times(1.0)),
         link: None,
     }];
-    for group in &report.answer.groups {
+    for group in &report.outcome.groups {
         let plans: Vec<_> = group.best.iter().chain(&group.others).collect();
         let name = title(group.effect).to_lowercase();
         for point in &group.frontier {
             let is_plan = |plan: &&&vramfit_plan::search::Plan| {
-                report.taken(plan) == point.taken && (plan.slowdown - point.slowdown).abs() < 1e-9
+                plan.taken == point.taken && (plan.slowdown - point.slowdown).abs() < 1e-9
             };
             if plans.iter().any(|plan| is_plan(&plan)) {
                 continue;
@@ -97,7 +97,7 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
         }
         for (index, plan) in plans.into_iter().enumerate() {
             let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
-            let (taken, changes) = (report.taken(plan), changes.join("; "));
+            let (taken, changes) = (plan.taken, changes.join("; "));
             marks.push(Mark {
                 effect: Some(group.effect),
                 taken,
@@ -113,7 +113,7 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
 /// Lines from point to point of each group's frontier.
 fn ways(report: &PlanReport<'_, '_>, across: &Axis, up: &Axis) -> String {
     let mut html = String::new();
-    for group in &report.answer.groups {
+    for group in &report.outcome.groups {
         for pair in group.frontier.windows(2) {
             let (x1, x2) = (across.place(pair[0].taken as f64), across.place(pair[1].taken as f64));
             let (y1, y2) = (up.place(pair[0].slowdown), up.place(pair[1].slowdown));

@@ -11,28 +11,28 @@ use crate::size::human;
 
 /// A row each.
 pub fn glance(report: &PlanReport<'_, '_>) -> String {
-    let answer = report.answer;
-    let most = answer.groups.iter().filter_map(|group| group.best.as_ref()).map(|plan| report.taken(plan));
-    let most = most.chain([report.needed(), report.capacity().unwrap_or(0)]).max().unwrap_or(1);
+    let outcome = report.outcome;
+    let most = outcome.groups.iter().filter_map(|group| group.best.as_ref()).map(|plan| plan.taken);
+    let most = most.chain([report.outcome.needed, report.outcome.fit.capacity.low]).max().unwrap_or(1);
     // One length for all, so that they can be compared.
     let bar = |name: &str, taken: u64, color: usize| {
         let label = format!("{name}: {}", human(taken));
-        meter(&label, &[Share { name, bytes: taken, color }], report.capacity(), most)
+        meter(&label, &[Share { name, bytes: taken, color }], Some(report.outcome.fit.capacity.low), most)
     };
     let mut rows = format!(
         "<tr><th scope=\"row\">As it is</th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
-        bar("as it is", report.needed(), 12),
-        human(report.needed()),
+        bar("as it is", report.outcome.needed, 12),
+        human(report.outcome.needed),
         times(1.0)
     );
-    for group in &answer.groups {
+    for group in &outcome.groups {
         let name = format!("<a href=\"#{}\">{}</a>", id(group.effect), title(group.effect));
         rows += &match &group.best {
             Some(best) => format!(
                 "<tr><th scope=\"row\">{name}<br><small>{}</small></th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
                 changes(best),
-                bar(title(group.effect), report.taken(best), color(id(group.effect))),
-                human(report.taken(best)),
+                bar(title(group.effect), best.taken, color(id(group.effect))),
+                human(best.taken),
                 times(best.slowdown)
             ),
             None => {
@@ -40,10 +40,10 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
             }
         };
     }
-    let (low, high) = report.capacities();
+    let capacity = report.outcome.fit.capacity;
     format!(
         "<table class=\"glance\"><thead><tr><th scope=\"col\">plan</th><th scope=\"col\">of what there is</th><th scope=\"col\" class=\"number\">takes</th><th scope=\"col\" class=\"number\">time</th></tr></thead><tbody>{rows}</tbody></table><p class=\"help\">{}. Time is for the same work, by that of the start.</p>",
-        mark(low, high)
+        mark(capacity.low, capacity.high)
     )
 }
 

@@ -47,7 +47,7 @@ fn plan_html(report: &PlanReport<'_, '_>, plan: &Plan, place: &str, is_open: boo
     let mut rows = String::new();
     for change in &plan.changes {
         let warning =
-            change.warning.as_ref().map_or_else(String::new, |text| format!("<small>mind: {}</small>", escape(text)));
+            change.warning.as_ref().map_or_else(String::new, |text| format!("<small>note: {}</small>", escape(text)));
         rows += &format!(
             "<tr><td><small>{}</small><del>{}</del><ins>{}</ins>{warning}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
             escape(change.trick),

@@ -6,12 +6,12 @@ mod group;
 mod tricks;
 
 use vramfit_plan::Effect;
-use vramfit_training::judgement::Verdict as Judgement;
+use vramfit_training::answer::{self, CapacityKind, TopPeaks};
 
 use super::{PlanReport, times, title};
-use crate::estimate::{CATEGORIES, room};
+use crate::estimate::{Breakdown, room};
 use crate::page::parts::{Number, notes};
-use crate::page::{Origin, Page, Section, Verdict, escape, settings};
+use crate::page::{Origin, Page, Section, Verdict, escape};
 use crate::size::human;
 
 const STYLE: &str = include_str!("plan.css");
@@ -19,15 +19,15 @@ const STYLE: &str = include_str!("plan.css");
 /// The page on `report`.
 pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
     let mut sections = vec![Section::new("glance", "At a glance", glance::glance(report))];
-    let first = report.answer.groups.iter().position(|group| group.best.is_some());
-    for (index, group) in report.answer.groups.iter().enumerate() {
+    let first = report.outcome.groups.iter().position(|group| group.best.is_some());
+    for (index, group) in report.outcome.groups.iter().enumerate() {
         let body = group::group(report, group, Some(index) == first);
         sections.push(Section::new(id(group.effect), title(group.effect), body));
     }
     if let Some(plot) = frontier::frontier(report) {
         sections.push(Section::new("frontier", "Memory against time", plot));
     }
-    sections.push(Section::new("tricks", "Each trick alone", tricks::tricks(&report.answer.tricks)));
+    sections.push(Section::new("tricks", "Each trick alone", tricks::tricks(&report.outcome.tricks)));
     Page {
         command: "plan",
         name: report.model,
@@ -35,7 +35,7 @@ pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
         numbers: numbers(report),
         sections,
         origin,
-        settings: settings(&report.settings(&report.answer.start)),
+        settings: report.settings(&report.outcome.start).map_or_else(Vec::new, |settings| settings.rows()),
         styles: vec![STYLE],
         scripts: Vec::new(),
         data: None,
@@ -49,53 +49,47 @@ fn id(effect: Effect) -> &'static str {
 }
 
 fn numbers(report: &PlanReport<'_, '_>) -> Vec<Number> {
-    let answer = report.answer;
-    let (batch, note) = match answer.max_batch {
+    let outcome = report.outcome;
+    let (batch, note) = match outcome.max_batch {
         Some(found) if found.is_final && found.batch == 0 => ("0".to_owned(), "not even one sample fits as it is"),
         Some(found) if found.is_final => (found.batch.to_string(), "every one up to it fits as it is"),
         Some(found) => (format!("{} or more", found.batch), "larger ones were not tried"),
         None => ("none to choose".to_owned(), "the model has no batch"),
     };
-    let best = answer.plans().next();
-    let (low, high) = report.capacities();
+    let best = outcome.plans().next();
+    let capacity = outcome.fit.capacity;
     vec![
-        Number::new("It would take", human(report.needed()), "without any change"),
-        Number::new("There are", room(low, high), place(report)),
+        Number::new("It would take", human(outcome.needed), "without any change"),
+        Number::new("There are", room(capacity.low, capacity.high), place(report)),
         Number::new("Largest batch", batch, note),
         match best {
             Some(best) => Number::new("Price of the first plan", times(best.slowdown), "time for the same work"),
-            None => Number::new("Simulated", answer.simulated.to_string(), "candidates"),
+            None => Number::new("Simulated", outcome.simulated.to_string(), "candidates"),
         },
     ]
 }
 
 fn place(report: &PlanReport<'_, '_>) -> String {
-    match report.bench.device.vram {
-        Some(_) => "that PyTorch may reserve".to_owned(),
-        None => format!("on the {}, the CUDA context included", report.bench.device.gpu.name),
+    match report.outcome.fit.kind {
+        CapacityKind::Reserved => "that PyTorch may reserve".to_owned(),
+        CapacityKind::Gpu => format!("on the {}, the CUDA context included", report.bench.device.gpu.name),
     }
 }
 
 fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
-    let answer = report.answer;
-    let place = match report.bench.device.vram {
-        Some(vram) => format!("in {}", human(vram)),
-        None => {
-            let (low, high) = report.capacities();
-            format!("on the {}, which has {} for it", report.bench.device.gpu.name, room(low, high))
-        }
-    };
-    let is_fine = answer.judged.verdict == Judgement::Fits;
-    let best = answer.plans().next();
-    let as_it_is = match answer.judged.verdict {
-        Judgement::Fits => format!("Fits as it is {place}"),
-        Judgement::TooClose => format!("Too close to tell as it is {place}"),
-        Judgement::DoesNotFit => format!("Does not fit as it is {place}"),
+    let outcome = report.outcome;
+    let target = report.target();
+    let is_fine = outcome.fit.verdict == answer::Verdict::Fits;
+    let best = outcome.plans().next();
+    let as_it_is = match outcome.fit.verdict {
+        answer::Verdict::Fits => format!("Fits as it is {target}"),
+        answer::Verdict::TooClose => format!("Too close to tell as it is {target}"),
+        answer::Verdict::DoesNotFit => format!("Does not fit as it is {target}"),
     };
     let (is_good, title) = match best {
         Some(_) if is_fine => (true, as_it_is),
         Some(_) => (true, format!("{as_it_is}; fits with changes")),
-        None if answer.is_cut_short => (false, format!("{as_it_is}; no plan was found until it was stopped")),
+        None if outcome.is_cut_short => (false, format!("{as_it_is}; no plan was found until it was stopped")),
         None => (false, format!("{as_it_is}, and nothing makes it fit")),
     };
     let mut details = String::new();
@@ -109,13 +103,16 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
         details += &format!(
             "<p>The cheapest way, {what}: {}. It then takes {} and {} the time.</p>",
             changes.join("; "),
-            human(report.taken(best)),
+            human(best.taken),
             times(best.slowdown)
         );
     }
     details += &nothing(report);
-    if answer.is_cut_short {
+    if outcome.is_cut_short {
         details += "<p>Stopped early: this is what was found until then.</p>";
+    }
+    if let Some(unbound) = report.unbound() {
+        details += &format!("<p>{}</p>", escape(&unbound));
     }
     details += &notes(&report.notes);
     Verdict { is_good: Some(is_good), title, details }
@@ -128,11 +125,10 @@ fn nothing(report: &PlanReport<'_, '_>) -> String {
         Some(gpu) => format!("{} ({})", escape(&gpu.name), human(gpu.capacity)),
         None => "none in the catalogue".to_owned(),
     };
-    let floor: Vec<String> = nothing.leanest.run.peak().map_or_else(Vec::new, |phase| {
-        let requested = phase.peak.account.requested;
-        let parts = CATEGORIES.map(|(name, category)| (name, requested[category as usize]));
+    let floor: Vec<String> = TopPeaks::of(&nothing.leanest.run).map_or_else(Vec::new, |peaks| {
+        let parts = Breakdown::from(peaks.first.peak.account).by_category();
         let shown = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
-        shown.map(|(name, bytes)| format!("{name} {}", human(bytes))).collect()
+        shown.map(|(category, bytes)| format!("{} {}", category.name(), human(bytes))).collect()
     });
     let changes = match report.leanest_changes(nothing).join("; ") {
         changes if changes.is_empty() => "without any change".to_owned(),

@@ -47,7 +47,7 @@ fn options(row: &Row) -> String {
     }
     for shown in &row.shown {
         let warning = shown.warning.as_ref();
-        let warning = warning.map_or_else(String::new, |text| format!("<br><small>mind: {}</small>", escape(text)));
+        let warning = warning.map_or_else(String::new, |text| format!("<br><small>note: {}</small>", escape(text)));
         html += &line(
             &(escape(&shown.what) + &warning),
             number(shown.saving, &saved(shown.saving)),

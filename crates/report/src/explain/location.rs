@@ -1,11 +1,11 @@
-//! Places of a program, as people read them: `train.py:12 in train`.
+//! Source locations, as people read them: `train.py:12 in train`.
 
 use vramfit_explain::origin::{Activity, FrameKind};
 use vramfit_explain::roles::Role;
 use vramfit_trace::snapshot::{FrameId, Snapshot, StackId};
 
 /// `file.py:12 in train`.
-pub fn place(snapshot: &Snapshot, frame: FrameId) -> String {
+pub fn location(snapshot: &Snapshot, frame: FrameId) -> String {
     let frame = snapshot.stacks.frame(frame);
     let file = printable(snapshot.strings.get(frame.file));
     let function = printable(snapshot.strings.get(frame.function));
@@ -14,15 +14,15 @@ pub fn place(snapshot: &Snapshot, frame: FrameId) -> String {
 
 /// The frames of a stack, innermost first.
 pub fn stack(snapshot: &Snapshot, stack: StackId) -> Vec<String> {
-    snapshot.stacks.frame_ids(stack).iter().map(|&id| place(snapshot, id)).collect()
+    snapshot.stacks.frame_ids(stack).iter().map(|&id| location(snapshot, id)).collect()
 }
 
 /// The innermost frame of a stack that is neither PyTorch's nor native: the library's line, where no line is the
 /// user's own.
-pub fn library_place(snapshot: &Snapshot, stack: StackId) -> Option<String> {
+pub fn library_location(snapshot: &Snapshot, stack: StackId) -> Option<String> {
     let is_library =
         |&&id: &&FrameId| FrameKind::of(snapshot.stacks.frame(id), &snapshot.strings) == FrameKind::Library;
-    snapshot.stacks.frame_ids(stack).iter().find(is_library).map(|&id| place(snapshot, id))
+    snapshot.stacks.frame_ids(stack).iter().find(is_library).map(|&id| location(snapshot, id))
 }
 
 /// `text` without anything that would steer a terminal.
@@ -30,7 +30,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
-/// `text` cut at its beginning to at most `width` letters, at a folder where there is one.
+/// `text` cut at its beginning to at most `width` characters, at a folder where there is one.
 pub fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width || width == 0 {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_place_loses_its_first_folders() {
+    fn a_long_location_loses_its_first_folders() {
         assert_eq!(shorten("/home/me/project/train.py:12 in train", 32), "…/project/train.py:12 in train");
         assert_eq!(shorten("/home/me/project/train.py:12 in train", 26), "…/train.py:12 in train");
         assert_eq!(shorten("train.py:12 in train", 40), "train.py:12 in train");

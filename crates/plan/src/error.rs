@@ -1,0 +1,49 @@
+//! Why a setup cannot be simulated.
+
+use thiserror::Error;
+use vramfit_eager::forward::UnknownModule;
+use vramfit_graph::bind::BindError;
+use vramfit_graph::select::{VariantError, VariantFlags};
+use vramfit_training::answer::BeyondAddresses;
+
+/// Why a setup cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SetupError {
+    /// The model was not captured in this precision and mode.
+    #[error(transparent)]
+    Variant(#[from] VariantError),
+    /// The model cannot have these sizes.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The model has no such module to checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] UnknownModule),
+    /// No GPU has the addresses for it.
+    #[error(transparent)]
+    BeyondAddresses(#[from] BeyondAddresses),
+}
+
+/// A candidate that was left out because the model could not be bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unbound {
+    /// Its sizes, by the names of the model's symbols.
+    pub sizes: Vec<(String, i64)>,
+    /// Its precision and mode.
+    pub variant: VariantFlags,
+    /// Why it could not be bound.
+    pub reason: SetupError,
+}
+
+/// Why there is no plan at all.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unanswerable {
+    /// The start cannot be simulated.
+    #[error("the model cannot be simulated at these settings: {0}")]
+    NotSimulated(#[source] SetupError),
+    /// The start cannot be priced.
+    #[error("the model cannot be priced at these settings: {0}")]
+    NotPriced(#[source] SetupError),
+    /// There is neither a GPU nor a cap to fit.
+    #[error("no capacity is known to plan for")]
+    NoCapacity,
+}

@@ -1,0 +1,67 @@
+//! What to know about an answer: what the model's file does not record, what was guessed, what was not measured on the GPU.
+
+use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::Precision;
+use vramfit_training::answer::{Answer, Cause, Device};
+
+use super::Question;
+use crate::names::{CountedName, joined};
+use crate::size::human;
+
+/// All notes, in the order in which they are shown.
+pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
+    let mut notes = question.bound.model.notes.clone();
+    notes.extend(answer.causes.iter().filter_map(|cause| match cause {
+        Cause::ModelFile(words) => Some(words.clone()),
+        _ => None,
+    }));
+    let guessed: Vec<CountedName> = answer.guessed().iter().map(CountedName::from).collect();
+    if !guessed.is_empty() {
+        notes.push(format!("guessed from similar recordings: {}", joined(&guessed)));
+    }
+    notes.extend_from_slice(&question.notes);
+    notes.extend(gpu_notes(&question.device, question.bound, answer));
+    notes
+}
+
+/// What was not measured on the GPU, and what to know when using it.
+pub fn gpu_notes(device: &Device<'_>, bound: &Bound<'_>, answer: &Answer) -> Vec<String> {
+    let (name, compute) = (&device.gpu.name, device.gpu.compute);
+    let mut notes: Vec<String> = answer
+        .causes
+        .iter()
+        .filter_map(|cause| match cause {
+            Cause::GpuNotMeasured => Some(format!(
+                "not measured on this GPU ({name}): the CUDA context is taken from an H200, cuBLAS's workspaces from \
+                 PyTorch's code; `vramfit calibrate` measures both there"
+            )),
+            Cause::CudnnNotMeasured => {
+                Some(format!("cuDNN's workspaces are those of an H200; on the {name} it may choose others"))
+            }
+            _ => None,
+        })
+        .collect();
+    if let Some(capacity) = answer.fit.as_ref().map(|fit| fit.capacity).filter(|room| room.low != room.high) {
+        notes.push(format!(
+            "what CUDA sees of the {name}'s memory is not recorded: from 91 % ({}) to all of it ({}); \"fits\" means in the \
+             least of that. PyTorch names it in its out-of-memory error as \"total capacity\"",
+            human(capacity.low),
+            human(capacity.high)
+        ));
+    }
+    let precision = bound.variant.precision;
+    let is_bfloat16 = matches!(precision, Precision::Cast(Dtype::Bfloat16) | Precision::Autocast(Dtype::Bfloat16));
+    if is_bfloat16 && !compute.has_bfloat16() {
+        notes.push(format!("compute capability {compute} has no bfloat16: PyTorch emulates it, slowly"));
+    }
+    if !compute.runs_cuda_13() {
+        let mut note = format!("torch 2.11's CUDA 13 wheels do not run on compute capability {compute}");
+        if let Some(newest) = &device.gpu.newest {
+            note += &format!(": use those of CUDA {}", newest.cuda);
+            note += &newest.torch.as_ref().map_or_else(String::new, |torch| format!(", which end with torch {torch}"));
+        }
+        notes.push(note);
+    }
+    notes
+}

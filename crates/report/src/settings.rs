@@ -1,0 +1,314 @@
+//! The settings of a run, defaults included, as JSON and pages show them.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use vramfit_eager::forward::Choice;
+use vramfit_graph::bind::Bound;
+use vramfit_graph::model::Mode;
+use vramfit_training::answer::Device;
+use vramfit_training::training::{AddedLoss, Loop, ZeroGrad};
+
+use crate::size::human;
+
+/// Every setting of a run. A key is the name of the flag that sets it, with underscores.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SettingsReport {
+    /// The model's sizes by name, such as `batch` and `seq`.
+    pub sizes: IndexMap<String, i64>,
+    /// `as built`, an element type, or `autocast` with one.
+    precision: String,
+    /// Training or evaluation.
+    mode: ModeName,
+    /// Whether autograd keeps the graph.
+    grad: bool,
+    /// The optimizer's name on the command line.
+    optimizer: &'static str,
+    /// How the optimizer goes over the weights.
+    optimizer_impl: &'static str,
+    /// Whether weight decay is added to the gradients.
+    weight_decay: bool,
+    /// Whether gradients are clipped with `clip_grad_norm_`.
+    clip_grad: bool,
+    /// Micro-batches in a step.
+    accumulate: u32,
+    /// `none`, `blocks`, `sequential:N`, or module names with commas between.
+    checkpoint: String,
+    /// Where `optimizer.zero_grad()` is called.
+    zero_grad: ZeroGradName,
+    /// `optimizer.zero_grad(set_to_none=…)`.
+    set_to_none: bool,
+    /// `torch.backends.cudnn.benchmark`.
+    cudnn_benchmark: bool,
+    /// Whether inputs stay on the GPU.
+    inputs: InputsName,
+    /// How long the script holds the model's outputs and the loss.
+    outputs: OutputsName,
+    /// Where the loss comes from.
+    loss: LossName,
+    /// How many steps are simulated.
+    steps: u32,
+    /// The GPU that is simulated.
+    gpu: String,
+    /// `--vram`: bytes that PyTorch may reserve.
+    vram: Option<u64>,
+    /// `PYTORCH_CUDA_ALLOC_CONF`, empty for the defaults.
+    alloc_conf: String,
+}
+
+/// A model's mode.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum ModeName {
+    /// `model.train()`.
+    Train,
+    /// `model.eval()`.
+    Eval,
+}
+
+impl ModeName {
+    fn name(self) -> &'static str {
+        match self {
+            ModeName::Train => "train",
+            ModeName::Eval => "eval",
+        }
+    }
+}
+
+/// Where `optimizer.zero_grad()` is called.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum ZeroGradName {
+    /// Before the forward pass.
+    BeforeForward,
+    /// Between forward and backward pass.
+    BeforeBackward,
+}
+
+impl ZeroGradName {
+    fn name(self) -> &'static str {
+        match self {
+            ZeroGradName::BeforeForward => "before-forward",
+            ZeroGradName::BeforeBackward => "before-backward",
+        }
+    }
+}
+
+/// Whether inputs stay on the GPU.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum InputsName {
+    /// Moved once.
+    Kept,
+    /// Copied each step.
+    Fresh,
+}
+
+impl InputsName {
+    fn name(self) -> &'static str {
+        match self {
+            InputsName::Kept => "kept",
+            InputsName::Fresh => "fresh",
+        }
+    }
+}
+
+/// How long the script holds the model's outputs and the loss.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum OutputsName {
+    /// Until the next iteration.
+    Held,
+    /// The outputs until the backward pass, the loss until its end.
+    Released,
+}
+
+impl OutputsName {
+    fn name(self) -> &'static str {
+        match self {
+            OutputsName::Held => "held",
+            OutputsName::Released => "released",
+        }
+    }
+}
+
+/// Where the loss comes from.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum LossName {
+    /// The captured step returns it.
+    Captured,
+    /// Added: the cross-entropy of the first output.
+    CrossEntropy,
+    /// Added: the mean of the first output.
+    Mean,
+    /// There is none, and so no backward pass.
+    None,
+}
+
+impl LossName {
+    fn of(bound: &Bound<'_>, training: &Loop) -> LossName {
+        match training.loss {
+            _ if bound.variant.loss.is_some() => LossName::Captured,
+            AddedLoss::CrossEntropy => LossName::CrossEntropy,
+            AddedLoss::Mean => LossName::Mean,
+            AddedLoss::None => LossName::None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            LossName::Captured => "captured",
+            LossName::CrossEntropy => "cross-entropy",
+            LossName::Mean => "mean",
+            LossName::None => "none",
+        }
+    }
+}
+
+impl SettingsReport {
+    /// Of a run of `bound` on a GPU.
+    pub fn new(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_conf: &str) -> SettingsReport {
+        SettingsReport {
+            sizes: sizes(bound),
+            precision: bound.variant.precision.to_string(),
+            mode: if bound.variant.mode == Mode::Train { ModeName::Train } else { ModeName::Eval },
+            grad: bound.variant.has_grad,
+            optimizer: training.optimizer.kind.name(),
+            optimizer_impl: training.optimizer.implementation.name(),
+            weight_decay: training.optimizer.adds_decay,
+            clip_grad: training.clips_gradients,
+            accumulate: training.accumulate,
+            checkpoint: checkpoint(&training.checkpoint),
+            zero_grad: match training.zero_grad {
+                ZeroGrad::BeforeForward => ZeroGradName::BeforeForward,
+                ZeroGrad::BeforeBackward => ZeroGradName::BeforeBackward,
+            },
+            set_to_none: training.sets_to_none,
+            cudnn_benchmark: training.is_cudnn_benchmarked,
+            inputs: if training.has_fresh_inputs { InputsName::Fresh } else { InputsName::Kept },
+            outputs: if training.lets_go { OutputsName::Released } else { OutputsName::Held },
+            loss: LossName::of(bound, training),
+            steps: training.steps,
+            gpu: device.gpu.name.clone(),
+            vram: device.vram,
+            alloc_conf: alloc_conf.to_owned(),
+        }
+    }
+
+    /// Names and values for a page; each size is a row of its own.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), size.to_string()));
+        let others = [
+            ("precision", self.precision.clone()),
+            ("mode", self.mode.name().to_owned()),
+            ("grad", yes_or_no(self.grad)),
+            ("optimizer", self.optimizer.to_owned()),
+            ("optimizer impl", self.optimizer_impl.to_owned()),
+            ("weight decay", yes_or_no(self.weight_decay)),
+            ("clip grad", yes_or_no(self.clip_grad)),
+            ("accumulate", self.accumulate.to_string()),
+            ("checkpoint", or_none(&self.checkpoint)),
+            ("zero grad", self.zero_grad.name().to_owned()),
+            ("set to none", yes_or_no(self.set_to_none)),
+            ("cudnn benchmark", yes_or_no(self.cudnn_benchmark)),
+            ("inputs", self.inputs.name().to_owned()),
+            ("outputs", self.outputs.name().to_owned()),
+            ("loss", self.loss.name().to_owned()),
+            ("steps", self.steps.to_string()),
+            ("gpu", self.gpu.clone()),
+            ("vram", self.vram.map_or_else(|| or_none(""), |bytes| format!("{bytes} B ({})", human(bytes)))),
+            ("alloc conf", or_none(&self.alloc_conf)),
+        ];
+        sizes.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+}
+
+/// The sizes that a model is bound to, by name.
+pub(crate) fn sizes(bound: &Bound<'_>) -> IndexMap<String, i64> {
+    let symbols = bound.model.symbols.iter().zip(bound.sizes.as_slice());
+    symbols.map(|(symbol, &size)| (symbol.name.clone(), size)).collect()
+}
+
+/// A flag in words.
+pub(crate) fn yes_or_no(flag: bool) -> String {
+    if flag { "yes" } else { "no" }.to_owned()
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "none".to_owned() } else { text.to_owned() }
+}
+
+/// `--checkpoint`, as it is written.
+fn checkpoint(choice: &Choice) -> String {
+    match choice {
+        Choice::Nothing => "none".to_owned(),
+        Choice::Blocks => "blocks".to_owned(),
+        Choice::Sequential(segments) => format!("sequential:{segments}"),
+        Choice::Modules(names) => names.join(","),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> SettingsReport {
+        SettingsReport {
+            sizes: IndexMap::from([("batch".to_owned(), 4)]),
+            precision: "as built".to_owned(),
+            mode: ModeName::Train,
+            grad: true,
+            optimizer: "adamw",
+            optimizer_impl: "default",
+            weight_decay: false,
+            clip_grad: false,
+            accumulate: 1,
+            checkpoint: "none".to_owned(),
+            zero_grad: ZeroGradName::BeforeForward,
+            set_to_none: true,
+            cudnn_benchmark: false,
+            inputs: InputsName::Kept,
+            outputs: OutputsName::Held,
+            loss: LossName::CrossEntropy,
+            steps: 3,
+            gpu: "H200".to_owned(),
+            vram: Some(1 << 30),
+            alloc_conf: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_page_shows_every_setting_that_json_has_in_the_same_order() {
+        let json = serde_json::to_value(settings()).expect("settings can be written");
+        let keys: Vec<String> = json.as_object().expect("an object").keys().map(|key| key.replace('_', " ")).collect();
+        let names: Vec<String> = settings().rows().into_iter().map(|(name, _)| name).collect();
+        assert_eq!((keys[0].as_str(), names[0].as_str()), ("sizes", "batch"));
+        assert_eq!(keys[1..], names[1..]);
+    }
+
+    #[test]
+    fn settings_are_shown_in_words() {
+        let rows = settings().rows();
+        for (name, value) in
+            [("batch", "4"), ("clip grad", "no"), ("vram", "1073741824 B (1.00 GiB)"), ("alloc conf", "none")]
+        {
+            assert!(rows.contains(&(name.to_owned(), value.to_owned())), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_named_on_a_page_as_in_json() {
+        let json = serde_json::to_value(settings()).expect("settings can be written");
+        for (name, value) in settings().rows().into_iter().skip(1) {
+            if let Some(word) = json[name.replace(' ', "_")].as_str().filter(|word| !word.is_empty()) {
+                assert_eq!(value, word, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a number is not certain to the byte.
+
+use vramfit_eager::autograd::Guessed;
+use vramfit_eager::forward::Missing;
+
+/// Something that is not known, and that the answer depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Operators without a memory rule, with how many steps of one pass call each.
+    UnmodelledOperators(Vec<Counted>),
+    /// cuDNN workspaces that were guessed from similar recordings, with how often each kind occurs.
+    GuessedWorkspaces(Vec<Counted>),
+    /// `torch.backends.cudnn.benchmark` picks the fastest of several plans, whose workspaces differ.
+    CudnnBenchmark(Vec<Counted>),
+    /// The model's file does not record when Python frees some of its tensors.
+    PythonLifetimes,
+    /// Which of two equal cached blocks is reused depends on addresses that the CUDA driver chooses.
+    AddressOrder,
+    /// What the model's file does not record, in the words of its reader.
+    ModelFile(String),
+    /// The CUDA context and cuBLAS's workspaces were not measured on this GPU.
+    GpuNotMeasured,
+    /// cuDNN's workspaces were recorded on another GPU than this one.
+    CudnnNotMeasured,
+}
+
+/// A name with how often it occurs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// An operator, or a kind of workspace.
+    pub name: String,
+    /// How often.
+    pub count: usize,
+}
+
+impl Cause {
+    /// That these operators have no rule; `None` where all have one.
+    pub(super) fn unmodelled(missing: &Missing) -> Option<Cause> {
+        let operators = missing.iter().map(|(name, calls)| Counted { name: name.clone(), count: calls.len() });
+        (!missing.is_empty()).then(|| Cause::UnmodelledOperators(operators.collect()))
+    }
+
+    /// That these workspaces are not certain; `None` where all are.
+    pub(super) fn workspaces(guessed: &Guessed, is_cudnn_benchmarked: bool) -> Option<Cause> {
+        let workspaces = guessed.iter().map(|(name, &count)| Counted { name: name.clone(), count: count as usize });
+        let cause = if is_cudnn_benchmarked { Cause::CudnnBenchmark } else { Cause::GuessedWorkspaces };
+        (!guessed.is_empty()).then(|| cause(workspaces.collect()))
+    }
+}
+
+/// At least one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Causes {
+    first: Cause,
+    others: Vec<Cause>,
+}
+
+impl Causes {
+    /// `None` where there is no cause.
+    pub fn of(causes: impl IntoIterator<Item = Cause>) -> Option<Causes> {
+        let mut causes = causes.into_iter();
+        Some(Causes { first: causes.next()?, others: causes.collect() })
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Cause> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}

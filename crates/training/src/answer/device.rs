@@ -1,0 +1,84 @@
+//! The GPU that an answer is for: what the process takes on it beside PyTorch's memory, and what is left for PyTorch.
+
+use vramfit_allocator::Settings;
+use vramfit_catalogue::gpu::Capacity;
+use vramfit_catalogue::{Context, Gpu};
+use vramfit_eager::autograd::Libraries;
+
+use super::cause::Cause;
+use super::fit::CapacityKind;
+use crate::training::Run;
+
+/// The GPU that was asked for, or the measured one that is used where none was.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// The GPU.
+    pub gpu: &'a Gpu,
+    /// Its CUDA context, or that of a measured GPU where its own was not measured.
+    pub context: Context,
+    /// Whether it was asked for: only then its capacity counts.
+    pub is_asked: bool,
+    /// `--vram`: what PyTorch may reserve.
+    pub vram: Option<u64>,
+}
+
+impl Device<'_> {
+    /// What the process takes beside what PyTorch reserves.
+    pub fn context_bytes(&self, libraries: Libraries) -> u64 {
+        self.context.bytes(libraries.blas, libraries.dnn)
+    }
+
+    /// What the process of a run takes at its peak, as nvidia-smi shows it.
+    pub fn used(&self, run: &Run) -> u64 {
+        run.peak_reserved + self.context_bytes(run.libraries)
+    }
+
+    /// The upper bound of what PyTorch may reserve, if any is known: `--vram`, or what the GPU leaves beside the context.
+    pub fn cap(&self, libraries: Libraries) -> Option<u64> {
+        let left = || self.gpu.capacity().high.saturating_sub(self.context_bytes(libraries));
+        self.vram.or_else(|| self.is_asked.then(left))
+    }
+
+    /// What there is: `--vram`, or the GPU's memory; `None` where neither was asked for.
+    pub fn capacity(&self) -> Option<Capacity> {
+        match self.vram {
+            Some(bytes) => Some(Capacity { low: bytes, high: bytes }),
+            None => self.is_asked.then(|| self.gpu.capacity()),
+        }
+    }
+
+    /// What [`Device::capacity`] is the capacity of.
+    pub fn capacity_kind(&self) -> CapacityKind {
+        if self.vram.is_some() { CapacityKind::Reserved } else { CapacityKind::Gpu }
+    }
+
+    /// What a run takes of the capacity.
+    pub fn taken(&self, run: &Run) -> u64 {
+        self.taken_with(run.peak_reserved, run.libraries)
+    }
+
+    /// What reserving so much takes of the capacity.
+    pub fn taken_with(&self, reserved: u64, libraries: Libraries) -> u64 {
+        match self.capacity_kind() {
+            CapacityKind::Reserved => reserved,
+            CapacityKind::Gpu => reserved + self.context_bytes(libraries),
+        }
+    }
+
+    /// The allocator's settings on this GPU.
+    pub fn settings(&self, settings: Settings) -> Settings {
+        let settings = Settings { cap: self.vram, ..settings };
+        if self.is_asked { settings.on_device(self.gpu.capacity().high) } else { settings }
+    }
+
+    /// What was not measured on this GPU and an answer depends on.
+    pub(super) fn unmeasured(&self, libraries: Libraries) -> impl Iterator<Item = Cause> {
+        let is_measured = self.gpu.is_measured();
+        // A calibration measures everything but cuDNN's choice of workspaces.
+        let is_calibrated = self.gpu.seen_by_cuda_source.as_deref() == Some("calibrated");
+        let gpu = (!is_measured).then_some(Cause::GpuNotMeasured);
+        let has_cudnn = libraries.dnn > 0;
+        let cudnn = (has_cudnn && (!is_measured || is_calibrated)).then_some(Cause::CudnnNotMeasured);
+        gpu.into_iter().chain(cudnn)
+    }
+}

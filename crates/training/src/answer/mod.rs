@@ -1,0 +1,118 @@
+//! What a simulated training answers for a GPU: the expected run, the bounds of its peaks with their causes, whether that is exact,
+//! and whether it fits.
+//!
+//! [`Scenarios`] records what a training may request; [`Answer`] is made of all simulations of that, once. `estimate`, `plan`
+//! and `max-batch` ask the same.
+
+mod cause;
+mod device;
+mod fit;
+mod peaks;
+mod range;
+mod runs;
+mod scenarios;
+#[cfg(test)]
+mod tests;
+
+pub use cause::{Cause, Causes, Counted};
+pub use device::Device;
+pub use fit::{CapacityKind, Fit, GpuMemory, Shortage, Verdict};
+pub use peaks::TopPeaks;
+pub use range::Range;
+pub use runs::{AlternativeRuns, Runs};
+pub use scenarios::{BeyondAddresses, Scenarios};
+
+use crate::training::{Account, Run};
+
+/// The answer for one training on one GPU.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The run with everything as expected, under the cap.
+    pub expected: Run,
+    /// The bounds of the peak allocated bytes.
+    pub allocated: Range,
+    /// The bounds of the peak reserved bytes.
+    pub reserved: Range,
+    /// Everything that keeps the answer from being exact, each once.
+    pub causes: Vec<Cause>,
+    /// The highest peaks of the expected run; `None` where it fails while it is built.
+    pub peaks: Option<TopPeaks>,
+    /// Bytes of the CUDA context.
+    pub context: u64,
+    /// What the process takes at its peak, its CUDA context included.
+    pub device_used: u64,
+    /// Whether it fits; `None` where no capacity is known.
+    pub fit: Option<Fit>,
+}
+
+impl Answer {
+    fn new(runs: Runs, file_causes: &[Cause], is_cudnn_benchmarked: bool, device: &Device<'_>) -> Answer {
+        let mut allocated = Range::of(&runs, |run| run.peak().map_or(0, |phase| phase.peak.allocated));
+        let mut reserved = Range::of(&runs, |run| run.peak_reserved);
+        if is_cudnn_benchmarked {
+            // Plans whose workspace the GPU has no memory for are not tried.
+            let limit = device.gpu.capacity().high;
+            (allocated, reserved) = (allocated.at_most(limit), reserved.at_most(limit));
+        }
+        let fit = Fit::of(device, &runs);
+        let expected = runs.expected;
+        let requested =
+            [Cause::unmodelled(&expected.missing), Cause::workspaces(&expected.guessed, is_cudnn_benchmarked)];
+        let mut causes: Vec<Cause> = Vec::new();
+        let spread = allocated.causes().chain(reserved.causes()).cloned();
+        let all = requested.into_iter().flatten().chain(spread).chain(file_causes.iter().cloned());
+        for cause in all.chain(device.unmeasured(expected.libraries)) {
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
+        Answer {
+            allocated,
+            reserved,
+            causes,
+            peaks: TopPeaks::of(&expected),
+            context: device.context_bytes(expected.libraries),
+            device_used: device.used(&expected),
+            fit,
+            expected,
+        }
+    }
+
+    /// Whether both peaks are certain to the byte.
+    pub fn is_exact(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// Whether a capacity is known and every simulation fits in it.
+    pub fn fits_for_certain(&self) -> bool {
+        self.fit.as_ref().is_some_and(|fit| fit.verdict == Verdict::Fits)
+    }
+
+    /// The peak allocated bytes of the expected run.
+    pub fn peak_allocated(&self) -> u64 {
+        self.peaks.map_or(0, |peaks| peaks.first.peak.allocated)
+    }
+
+    /// What is allocated at that peak, by category.
+    pub fn breakdown(&self) -> Account {
+        self.peaks.map_or_else(Account::default, |peaks| peaks.first.peak.account)
+    }
+
+    /// Operators without a memory rule.
+    pub fn unmodelled(&self) -> &[Counted] {
+        let found = self.causes.iter().find_map(|cause| match cause {
+            Cause::UnmodelledOperators(operators) => Some(operators.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Workspaces that are not certain.
+    pub fn guessed(&self) -> &[Counted] {
+        let found = self.causes.iter().find_map(|cause| match cause {
+            Cause::GuessedWorkspaces(workspaces) | Cause::CudnnBenchmark(workspaces) => Some(workspaces.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+}

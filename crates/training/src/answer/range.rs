@@ -1,0 +1,79 @@
+//! Between which bounds a number is.
+
+use super::cause::{Cause, Causes};
+use super::runs::Runs;
+use crate::training::Run;
+
+/// A number over all simulations of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// Every simulation gives the same.
+    Single(u64),
+    /// Simulations differ.
+    Spread {
+        /// The lower bound.
+        low: u64,
+        /// The upper bound.
+        high: u64,
+        /// What makes them differ.
+        causes: Causes,
+    },
+}
+
+impl Range {
+    /// Of a number of every run.
+    pub(super) fn of(runs: &Runs, number: impl Fn(&Run) -> u64) -> Range {
+        let span = |(low, high): (u64, u64), run: &Run| (low.min(number(run)), high.max(number(run)));
+        let expected = number(&runs.expected);
+        let by_address = runs.other_orders.iter().fold((expected, expected), span);
+        let mut causes = Vec::new();
+        let mut all = by_address;
+        if let Some(alternatives) = &runs.alternatives {
+            all = alternatives.runs.iter().fold(by_address, span);
+            if all != by_address {
+                causes.extend(alternatives.causes.iter().cloned());
+            }
+        }
+        if by_address.0 != by_address.1 {
+            causes.push(Cause::AddressOrder);
+        }
+        match Causes::of(causes) {
+            Some(causes) => Range::Spread { low: all.0, high: all.1, causes },
+            None => Range::Single(expected),
+        }
+    }
+
+    /// The same with an upper bound of at most `limit`, but never below the lower one.
+    pub(super) fn at_most(self, limit: u64) -> Range {
+        match self {
+            Range::Spread { low, high, .. } if high > limit && limit <= low => Range::Single(low),
+            Range::Spread { low, high, causes } => Range::Spread { low, high: high.min(limit), causes },
+            single => single,
+        }
+    }
+
+    /// The lower bound.
+    pub fn low(&self) -> u64 {
+        match self {
+            Range::Single(number) => *number,
+            Range::Spread { low, .. } => *low,
+        }
+    }
+
+    /// The upper bound.
+    pub fn high(&self) -> u64 {
+        match self {
+            Range::Single(number) => *number,
+            Range::Spread { high, .. } => *high,
+        }
+    }
+
+    /// What makes the bounds differ; none where they do not.
+    pub fn causes(&self) -> impl Iterator<Item = &Cause> {
+        let causes = match self {
+            Range::Single(_) => None,
+            Range::Spread { causes, .. } => Some(causes.iter()),
+        };
+        causes.into_iter().flatten()
+    }
+}

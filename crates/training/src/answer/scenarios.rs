@@ -1,0 +1,196 @@
+//! The requests that a training may make: those expected, and where they are not certain, their bounds and mixtures.
+
+use thiserror::Error;
+use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_cudnn::Scenario;
+use vramfit_cudnn::convolution::Assumption;
+use vramfit_eager::forward::UnknownModule;
+use vramfit_eager::machine::Machine;
+use vramfit_graph::bind::Bound;
+
+use super::Answer;
+use super::cause::{Cause, Causes};
+use super::device::Device;
+use super::runs::{AlternativeRuns, Runs};
+use crate::parallel;
+use crate::training::{Failure, Loop, Program, Run, record};
+
+/// Fewer requests are answered sooner than another thread starts.
+const WORTH_A_THREAD: usize = 20_000;
+
+/// Where workspaces are guessed, so many programs take each of them at random: a smaller workspace here and a larger one there
+/// may leave blocks that fit less well than all large or all small.
+const SAMPLED: u32 = 6;
+
+/// Everything that a training may request, recorded once and answered for any GPU and any settings.
+#[derive(Clone, Debug)]
+pub struct Scenarios {
+    expected: Program,
+    alternatives: Option<Alternatives>,
+    /// What the model's file does not record.
+    file_causes: Vec<Cause>,
+    is_cudnn_benchmarked: bool,
+}
+
+/// Programs beside the expected one.
+#[derive(Clone, Debug)]
+struct Alternatives {
+    programs: Vec<Program>,
+    causes: Causes,
+}
+
+/// A run that no GPU could hold, however large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "asks for {} bytes when {} are allocated: more than 64-bit addresses reach",
+    failure.error.requested,
+    failure.error.allocated
+)]
+pub struct BeyondAddresses {
+    /// The allocation that failed.
+    pub failure: Failure,
+}
+
+impl Scenarios {
+    /// Records what a training requests.
+    ///
+    /// # Errors
+    /// The model has no module that is to be checkpointed.
+    pub fn record(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Scenarios, UnknownModule> {
+        let program = |scenario: Scenario| record(bound, &Loop { scenario, ..training.clone() }, machine);
+        let expected = program(Scenario::Expected)?;
+        let is_cudnn_benchmarked = training.is_cudnn_benchmarked;
+        let has_unknown_lifetimes = !bound.variant.late.is_empty();
+        let causes = [
+            Cause::unmodelled(&expected.missing),
+            Cause::workspaces(&expected.guessed, is_cudnn_benchmarked),
+            has_unknown_lifetimes.then_some(Cause::PythonLifetimes),
+        ];
+        let alternatives = match Causes::of(causes.into_iter().flatten()) {
+            None => None,
+            Some(causes) => {
+                let programs = alternatives(&expected, training, has_unknown_lifetimes, program)?;
+                Some(Alternatives { programs, causes })
+            }
+        };
+        let file_causes = bound.variant.causes.iter().cloned().map(Cause::ModelFile).collect();
+        Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
+    }
+
+    /// The expected requests.
+    pub fn expected(&self) -> &Program {
+        &self.expected
+    }
+
+    /// The answer for a GPU; `settings` are those of [`Device::settings`]. The expected run keeps its journal where
+    /// `keeps_journal` says so.
+    ///
+    /// # Errors
+    /// The training needs more than 64-bit addresses reach, and no capacity would end it sooner.
+    pub fn answer(
+        &self,
+        device: &Device<'_>,
+        settings: &Settings,
+        keeps_journal: bool,
+    ) -> Result<Answer, BeyondAddresses> {
+        let runs = self.runs(device, settings, keeps_journal);
+        match runs.expected.failure {
+            Some(failure) if settings.cap.is_none() && device.cap(runs.expected.libraries).is_none() => {
+                Err(BeyondAddresses { failure })
+            }
+            _ => Ok(Answer::new(runs, &self.file_causes, self.is_cudnn_benchmarked, device)),
+        }
+    }
+
+    /// Every simulation that [`Scenarios::answer`] is made of.
+    pub fn runs(&self, device: &Device<'_>, settings: &Settings, keeps_journal: bool) -> Runs {
+        let runs = self.simulate(settings, keeps_journal);
+        // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
+        // reaches changes nothing.
+        match device.cap(runs.expected.libraries) {
+            Some(cap)
+                if settings.cap.is_none()
+                    && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
+            {
+                self.simulate(&Settings { cap: Some(cap), ..settings.clone() }, keeps_journal)
+            }
+            _ => runs,
+        }
+    }
+
+    /// The expected run where the verdict is that it fits. The first simulation that does not fit ends the search.
+    pub fn fitting(&self, device: &Device<'_>, settings: &Settings) -> Option<Run> {
+        // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
+        if settings.garbage_collection_threshold > 0.0 {
+            let answer = self.answer(device, settings, false).ok()?;
+            return answer.fits_for_certain().then_some(answer.expected);
+        }
+        let capacity = device.capacity()?.low;
+        let cap = settings.cap.or_else(|| device.cap(self.expected.libraries));
+        let settings = Settings { cap, ..settings.clone() };
+        let mut expected = None;
+        for (program, driver) in self.simulations() {
+            let run = program.run(settings.clone(), driver);
+            if run.failure.is_some() || device.taken(&run) > capacity {
+                return None;
+            }
+            expected.get_or_insert(run);
+        }
+        expected
+    }
+
+    /// Every program with every order of addresses that it is answered under, the expected one first.
+    fn simulations(&self) -> impl Iterator<Item = (&Program, SimulatedDriver)> {
+        let alternatives = self.alternatives.iter().flat_map(|alternatives| &alternatives.programs);
+        let programs = std::iter::once(&self.expected).chain(alternatives);
+        programs.flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver)))
+    }
+
+    fn simulate(&self, settings: &Settings, keeps_journal: bool) -> Runs {
+        let simulations: Vec<_> = self.simulations().collect();
+        let indices: Vec<usize> = (0..simulations.len()).collect();
+        let run = |&index: &usize| {
+            let (program, driver) = &simulations[index];
+            program.run_keeping(settings.clone(), driver.clone(), keeps_journal && index == 0)
+        };
+        let requests: usize = simulations.iter().map(|(program, _)| program.allocation_count()).sum();
+        let mut runs = match requests < WORTH_A_THREAD {
+            true => indices.iter().map(run).collect(),
+            false => parallel::map_once(&indices, run),
+        };
+        let alternative_runs = runs.split_off(self.expected.orders().len());
+        let other_orders = runs.split_off(1);
+        let alternatives = self.alternatives.as_ref();
+        Runs {
+            expected: runs.remove(0),
+            other_orders,
+            alternatives: alternatives
+                .map(|alternatives| AlternativeRuns { runs: alternative_runs, causes: alternatives.causes.clone() }),
+        }
+    }
+}
+
+/// The bounds of what is requested, and mixtures of them.
+fn alternatives(
+    expected: &Program,
+    training: &Loop,
+    has_unknown_lifetimes: bool,
+    program: impl Fn(Scenario) -> Result<Program, UnknownModule>,
+) -> Result<Vec<Program>, UnknownModule> {
+    let has_guesses = !expected.guessed.is_empty();
+    if !expected.missing.is_empty() || (has_guesses && training.is_cudnn_benchmarked) {
+        return Ok(vec![program(Scenario::Lower)?, program(Scenario::Upper)?]);
+    }
+    if !has_guesses {
+        // What autograd holds anyway lives no longer for a name that holds it too.
+        let upper = program(Scenario::Upper)?;
+        return Ok(if upper.asks_as(expected) { Vec::new() } else { vec![upper] });
+    }
+    let lower = expected.assuming(Assumption::All(Scenario::Lower));
+    let upper = match has_unknown_lifetimes {
+        true => program(Scenario::Upper)?,
+        false => expected.assuming(Assumption::All(Scenario::Upper)),
+    };
+    let sampled = (0..SAMPLED).map(|series| expected.assuming(Assumption::Sampled(series)));
+    Ok([lower, upper].into_iter().chain(sampled).collect())
+}

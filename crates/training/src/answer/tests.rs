@@ -1,0 +1,126 @@
+//! Ranges and verdicts of runs that are made up.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use vramfit_allocator::OutOfMemory;
+use vramfit_catalogue::{Catalogue, Gpu};
+
+use super::*;
+use crate::training::{Failure, Run};
+
+/// A run that reserves so much.
+fn run(peak_reserved: u64) -> Run {
+    Run {
+        phases: Vec::new(),
+        peak_reserved,
+        missing: Default::default(),
+        guessed: Default::default(),
+        libraries: Default::default(),
+        failure: None,
+        journal: Vec::new(),
+        labels: Vec::new(),
+        segments: Vec::new(),
+    }
+}
+
+fn failing(peak_reserved: u64) -> Run {
+    let error = OutOfMemory {
+        requested: 1,
+        block: 512,
+        segment: 2 << 20,
+        allocated: 0,
+        reserved: peak_reserved,
+        in_private_pools: 0,
+        cap: None,
+    };
+    Run { failure: Some(Failure { error, place: 0 }), ..run(peak_reserved) }
+}
+
+fn runs(expected: Run, other_orders: Vec<Run>, alternatives: Vec<Run>) -> Runs {
+    let causes = Causes::of([Cause::PythonLifetimes]).unwrap();
+    let alternatives = (!alternatives.is_empty()).then_some(AlternativeRuns { runs: alternatives, causes });
+    Runs { expected, other_orders, alternatives }
+}
+
+fn reserved(runs: &Runs) -> Range {
+    Range::of(runs, |run| run.peak_reserved)
+}
+
+fn gpu() -> Gpu {
+    Catalogue::built_in().unwrap().find("H200").unwrap().clone()
+}
+
+fn answer(runs: Runs, gpu: &Gpu, vram: u64) -> Answer {
+    let device = Device { gpu, context: gpu.context.unwrap(), is_asked: false, vram: Some(vram) };
+    Answer::new(runs, &[], false, &device)
+}
+
+#[test]
+fn a_range_that_is_spread_names_what_spreads_it() {
+    assert_eq!(reserved(&runs(run(5), vec![run(5)], vec![run(5)])), Range::Single(5));
+    let causes = |runs: &Runs| reserved(runs).causes().cloned().collect::<Vec<_>>();
+    assert_eq!(causes(&runs(run(5), vec![run(6)], vec![])), [Cause::AddressOrder]);
+    assert_eq!(causes(&runs(run(5), vec![run(5)], vec![run(7)])), [Cause::PythonLifetimes]);
+    assert_eq!(causes(&runs(run(5), vec![run(6)], vec![run(4)])), [Cause::PythonLifetimes, Cause::AddressOrder]);
+    // Within what addresses alone make of it, nothing else is to blame.
+    assert_eq!(causes(&runs(run(5), vec![run(7)], vec![run(6)])), [Cause::AddressOrder]);
+    assert_eq!(Causes::of([]), None);
+}
+
+#[test]
+fn a_limit_lowers_the_upper_bound_and_leaves_the_lower_one() {
+    let range = reserved(&runs(run(5), vec![run(9)], vec![]));
+    assert_eq!((range.clone().at_most(7).low(), range.clone().at_most(7).high()), (5, 7));
+    assert_eq!(range.clone().at_most(20), range);
+    assert_eq!(range.at_most(3), Range::Single(5));
+}
+
+#[test]
+fn it_fits_where_every_simulation_fits_and_does_not_where_none_does() {
+    let gpu = gpu();
+    let verdict = |runs: Runs| answer(runs, &gpu, 10).fit.unwrap().verdict;
+    assert_eq!(verdict(runs(run(8), vec![run(9)], vec![run(10)])), Verdict::Fits);
+    assert_eq!(verdict(runs(run(8), vec![run(9)], vec![failing(10)])), Verdict::TooClose);
+    assert_eq!(verdict(runs(run(8), vec![run(11)], vec![])), Verdict::TooClose);
+    assert_eq!(verdict(runs(failing(8), vec![failing(9)], vec![])), Verdict::DoesNotFit);
+}
+
+#[test]
+fn an_answer_is_exact_where_nothing_is_unknown() {
+    let gpu = gpu();
+    assert!(answer(runs(run(8), vec![run(8)], vec![run(8)]), &gpu, 10).is_exact());
+    let spread = answer(runs(run(8), vec![run(9)], vec![]), &gpu, 10);
+    assert_eq!(spread.causes, [Cause::AddressOrder], "each cause is named once, though both peaks have it");
+    let mut unmodelled = run(8);
+    unmodelled.missing.insert("aten.foo.default".to_owned(), vec![3, 7]);
+    let answer = answer(runs(unmodelled, vec![run(8)], vec![]), &gpu, 10);
+    assert!(!answer.is_exact());
+    assert_eq!(answer.unmodelled(), [Counted { name: "aten.foo.default".to_owned(), count: 2 }]);
+}
+
+#[test]
+fn the_second_peak_is_of_another_kind_of_phase_than_the_first() {
+    use crate::training::{Peak, Phase, PhaseReport};
+    let phase = |phase: Phase, step: u32, allocated: u64| PhaseReport {
+        phase,
+        step: Some(step),
+        micro: None,
+        allocated: 0,
+        peak: Peak { allocated, ..Peak::default() },
+        reserved: 0,
+        peak_reserved: 0,
+        end: 0,
+    };
+    let phases = vec![
+        phase(Phase::Build, 0, 90),
+        phase(Phase::Forward, 0, 30),
+        phase(Phase::Backward, 0, 50),
+        phase(Phase::Step, 0, 40),
+        phase(Phase::Backward, 1, 49),
+        phase(Phase::Step, 1, 40),
+    ];
+    let peaks = TopPeaks::of(&Run { phases, ..run(0) }).unwrap();
+    assert_eq!((peaks.first.phase, peaks.first.peak.allocated), (Phase::Backward, 50));
+    let second = peaks.second.unwrap();
+    assert_eq!((second.phase, second.step, second.peak.allocated), (Phase::Step, Some(0), 40));
+}
