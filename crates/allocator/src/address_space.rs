@@ -1,22 +1,22 @@
-//! A process's address space, as far as CUDA takes from it.
+//! The part of a process's address space that CUDA uses.
 //!
-//! CUDA takes address space from the operating system in chunks of whole 32 MiB and puts a segment into the lowest hole
-//! that holds it. Linux gives a new chunk the highest gap between mappings, so chunks come one below the other; a gap is
-//! used only where 32 MiB more than the chunk are free in it. A chunk that is empty goes back and is a gap again. The
-//! order of addresses decides which of two cached blocks of one size is taken first, and with it how long unsplit tails
-//! are: `docs/cuda-addresses.md` tells how this was found.
+//! CUDA reserves address space in chunks of whole 32 MiB and puts a segment into the lowest hole that holds it. Linux
+//! places a new chunk in the highest gap between mappings, so each chunk is below the one before; a gap is used only if
+//! it is 32 MiB larger than the chunk. An empty chunk is returned and becomes a gap again. The order of addresses
+//! decides which of two free blocks of one size is used first, and so how long unsplit tails are;
+//! `docs/cuda-addresses.md` describes how this was found.
 
-/// Address space is taken in pieces of this size.
+/// CUDA reserves address space in multiples of this.
 pub(crate) const CHUNK: u64 = 32 << 20;
 
-/// A chunk, by its beginning.
+/// Address space that CUDA has reserved.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     end: u64,
     free: u64,
 }
 
-/// Where there is room.
+/// Chunks, the holes in them, and the gaps between them.
 #[derive(Clone, Debug)]
 pub(crate) struct AddressSpace {
     chunks: ByAddress<Chunk>,
@@ -29,7 +29,7 @@ pub(crate) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Nothing taken yet: chunks go below `highest`. Empty chunks go back to the operating system, or stay.
+    /// No chunk yet: chunks are placed below `highest`. `gives_back` says whether empty chunks are returned.
     pub fn new(highest: u64, gives_back: bool) -> AddressSpace {
         AddressSpace {
             chunks: ByAddress::new(),
@@ -40,7 +40,7 @@ impl AddressSpace {
         }
     }
 
-    /// A chunk of which only `holes` (begin, size) are free.
+    /// Adds a chunk of which only `holes` (address, size) are free.
     pub fn add_chunk(&mut self, begin: u64, size: u64, holes: &[(u64, u64)]) {
         let free = holes.iter().map(|&(_, span)| span).sum();
         self.chunks.insert(begin, Chunk { end: begin + size, free });
@@ -50,13 +50,12 @@ impl AddressSpace {
         self.lowest = self.lowest.min(begin);
     }
 
-    /// The operating system has this range to give, from now on.
+    /// Makes a range available to new chunks.
     pub fn open_gap(&mut self, begin: u64, size: u64) {
         merge(&mut self.gaps, begin, size, (0, u64::MAX));
     }
 
-    /// Tells of address space that is free to use: a recording shows that segments have lain there. What is known
-    /// already stays as it is.
+    /// Adds free address space. Chunks that are known already do not change.
     pub fn reveal(&mut self, begin: u64, end: u64) {
         if self.chunks.0.is_empty() {
             self.lowest = begin;
@@ -76,14 +75,14 @@ impl AddressSpace {
         self.lowest = self.lowest.min(begin);
     }
 
-    /// Address space for good, of which nothing is ever a hole.
+    /// Reserves address space for an expandable segment. It is never returned.
     pub fn reserve(&mut self, span: u64) -> u64 {
         self.lowest = self.lowest.saturating_sub(span.next_multiple_of(CHUNK));
         self.chunks.insert(self.lowest, Chunk { end: self.lowest + span, free: 0 });
         self.lowest
     }
 
-    /// Takes `span` bytes; none where there is no address below any more.
+    /// Takes `span` bytes; `None` if the address space is exhausted.
     pub fn place(&mut self, span: u64) -> Option<u64> {
         let address = match self.holes.0.iter_mut().position(|(_, size)| *size >= span) {
             Some(at) => {
@@ -111,7 +110,7 @@ impl AddressSpace {
         Some(address)
     }
 
-    /// Lets go of what was placed.
+    /// Frees what was placed.
     pub fn free(&mut self, address: u64, span: u64) {
         let Some((begin, chunk)) = self.chunks.around(address) else { return };
         chunk.free += span;
@@ -144,7 +143,7 @@ impl AddressSpace {
     }
 }
 
-/// Something at addresses, in their order. There are few, so a list is quicker than a tree.
+/// A map by address. It has few entries, so a sorted list is faster than a tree.
 #[derive(Clone, Debug)]
 struct ByAddress<Value>(Vec<(u64, Value)>);
 
@@ -153,24 +152,23 @@ impl<Value> ByAddress<Value> {
         ByAddress(Vec::new())
     }
 
-    /// How many lie below an address.
+    /// How many entries are below an address.
     fn below(&self, address: u64) -> usize {
         self.0.partition_point(|(found, _)| *found < address)
     }
 
-    /// Those that do not lie below an address.
+    /// The entries at an address and above.
     fn from(&self, address: u64) -> &[(u64, Value)] {
         &self.0[self.below(address)..]
     }
 
-    /// The last that does not lie above an address.
+    /// The last entry at an address or below.
     fn around(&mut self, address: u64) -> Option<(u64, &mut Value)> {
         let count = self.0.partition_point(|(found, _)| *found <= address);
         let (begin, value) = self.0.get_mut(count.checked_sub(1)?)?;
         Some((*begin, value))
     }
 
-    /// Puts something at an address, in the place of what is there.
     fn insert(&mut self, address: u64, value: Value) {
         let at = self.below(address);
         match self.0.get_mut(at) {
@@ -189,7 +187,7 @@ impl<Value> ByAddress<Value> {
     }
 }
 
-/// Adds a range to ranges, joined with its neighbours within `bounds`.
+/// Adds a range to ranges, merged with adjacent ranges within `bounds`.
 fn merge(ranges: &mut ByAddress<u64>, address: u64, size: u64, bounds: (u64, u64)) {
     let after = ranges.below(address);
     let joins_after = ranges.0.get(after).is_some_and(|&(found, _)| found == address + size && found < bounds.1);
@@ -215,7 +213,7 @@ mod tests {
     const TOP: u64 = 1 << 40;
 
     #[test]
-    fn chunks_come_one_below_the_other_and_fill_from_below() {
+    fn each_chunk_is_below_the_one_before_and_fills_from_below() {
         let mut space = AddressSpace::new(TOP, true);
         assert_eq!(space.place(20 * MIB), Some(TOP - 32 * MIB));
         assert_eq!(space.place(2 * MIB), Some(TOP - 12 * MIB));
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_chunk_goes_back_and_its_gap_is_used_from_above() {
+    fn an_empty_chunk_is_returned_and_its_gap_is_used_from_above() {
         let mut space = AddressSpace::new(TOP, true);
         let first = space.place(120 * MIB);
         let second = space.place(20 * MIB);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_with_something_in_it_stays_and_is_filled_from_below() {
+    fn a_chunk_in_use_stays_and_is_filled_from_below() {
         let mut space = AddressSpace::new(TOP, true);
         let chunk = TOP - 96 * MIB;
         assert_eq!((space.place(74 * MIB), space.place(2 * MIB)), (Some(chunk), Some(chunk + 74 * MIB)));
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_must_have_a_chunk_to_spare() {
+    fn a_gap_must_be_32_mib_larger_than_the_chunk() {
         let mut space = AddressSpace::new(TOP, true);
         space.open_gap(2 * TOP, 63 * MIB);
         assert_eq!(space.place(32 * MIB), Some(TOP - 32 * MIB));
@@ -253,11 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn holes_of_two_chunks_are_never_one() {
+    fn holes_of_two_chunks_are_never_merged() {
         let mut space = AddressSpace::new(TOP, true);
-        let places: Vec<u64> = (0..4).filter_map(|_| space.place(16 * MIB)).collect();
-        space.free(places[0], 16 * MIB);
-        space.free(places[3], 16 * MIB);
+        let addresses: Vec<u64> = (0..4).filter_map(|_| space.place(16 * MIB)).collect();
+        space.free(addresses[0], 16 * MIB);
+        space.free(addresses[3], 16 * MIB);
         assert_eq!(space.place(32 * MIB), Some(TOP - 96 * MIB));
     }
 }

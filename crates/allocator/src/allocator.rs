@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::block::{Block, BlockId, Blocks, Use};
+use crate::block::{Block, BlockId, BlockUse, Blocks};
 use crate::driver::Driver;
 use crate::mempool::MempoolId;
 use crate::pool::Pool;
 use crate::settings::Settings;
-use crate::size::{SMALL_REQUEST, block_size, segment_size, should_split, whole_pieces};
+use crate::size::{SMALL_REQUEST, block_size, round_to_blocks, segment_size, should_split};
 use crate::statistics::Statistics;
 
 pub(crate) const SMALL_POOL: u32 = 0;
@@ -39,26 +39,26 @@ pub struct SegmentChange {
     pub stream: u64,
 }
 
-/// An allocation that failed for good, with what PyTorch's message tells of it.
+/// An allocation that failed, with the numbers of PyTorch's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// What the program asked for.
+    /// Bytes the program requested.
     pub requested: u64,
-    /// The block that would have served it.
+    /// Bytes of the block it needed.
     pub block: u64,
-    /// What was asked of the driver.
+    /// Bytes requested from the driver.
     pub segment: u64,
     /// Bytes the program holds.
     pub allocated: u64,
-    /// Bytes reserved.
+    /// Bytes taken from the driver.
     pub reserved: u64,
-    /// Cached bytes in private pools, which the default pool cannot use.
+    /// Free bytes in private pools, which the default pool cannot use.
     pub in_private_pools: u64,
-    /// The cap, where one is set.
+    /// [`Settings::cap`].
     pub cap: Option<u64>,
 }
 
-/// A free that was requested and waits for other streams.
+/// A free that waits for other streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingFree(u64);
 
@@ -66,7 +66,7 @@ pub struct PendingFree(u64);
 #[derive(Clone, Debug)]
 pub struct Allocator<D> {
     pub(crate) settings: Settings,
-    /// Whether sizes are rounded to steps between powers of two.
+    /// Whether `roundup_power2_divisions` is set.
     pub(crate) has_divisions: bool,
     pub(crate) driver: D,
     pub(crate) blocks: Blocks,
@@ -76,21 +76,21 @@ pub struct Allocator<D> {
     pub(crate) pending: BTreeMap<u64, BlockId>,
     next_pending: u64,
     pub(crate) statistics: Statistics,
-    /// Whether of all that changes with each request only the sum of `allocated_bytes` is kept.
-    pub(crate) is_brief: bool,
+    /// Whether only the statistics of segments and the sum of `allocated_bytes` are kept.
+    pub(crate) has_reduced_statistics: bool,
     pub(crate) changes: Vec<SegmentChange>,
 }
 
-/// Address space that grows.
+/// Address space that gets memory page by page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpandableSegment {
     pub base: u64,
     pub page: u64,
 }
 
-/// A request on its way through the allocator.
+/// A request with its sizes and its pool.
 #[derive(Clone, Copy)]
-pub(crate) struct Search {
+pub(crate) struct BlockRequest {
     pub pool: u32,
     pub stream: u64,
     pub size: u64,
@@ -111,16 +111,16 @@ impl<D: Driver> Allocator<D> {
             pending: BTreeMap::new(),
             next_pending: 0,
             statistics: Statistics::default(),
-            is_brief: false,
+            has_reduced_statistics: false,
             changes: Vec::new(),
         }
     }
 
-    /// One that counts less with each request: of [`Allocator::statistics`] only what concerns segments, and the sum of
-    /// `allocated_bytes`, hold.
-    pub fn brief(settings: Settings, driver: D) -> Allocator<D> {
+    /// A faster allocator, which keeps only part of [`Allocator::statistics`]: what concerns segments, and the sum of
+    /// `allocated_bytes`.
+    pub fn with_reduced_statistics(settings: Settings, driver: D) -> Allocator<D> {
         let mut allocator = Allocator::new(settings, driver);
-        allocator.is_brief = true;
+        allocator.has_reduced_statistics = true;
         allocator
     }
 
@@ -139,7 +139,7 @@ impl<D: Driver> Allocator<D> {
         self.statistics.reset_peaks();
     }
 
-    /// Bytes the program holds, whole blocks counted.
+    /// Bytes in blocks that the program holds.
     pub fn allocated_bytes(&self) -> u64 {
         self.statistics.allocated_bytes.all.current
     }
@@ -149,39 +149,39 @@ impl<D: Driver> Allocator<D> {
         self.statistics.reserved_bytes.all.current
     }
 
-    /// CUDA, as this allocator sees it.
+    /// The driver that the allocator takes memory from.
     pub fn driver(&mut self) -> &mut D {
         &mut self.driver
     }
 
-    /// A block.
+    /// A block. Its number is valid while the program holds it.
     pub fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id]
     }
 
-    /// What was taken from the driver or given back since this was last asked, in order.
+    /// What was taken from the driver or given back since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<SegmentChange> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Forgets what [`Allocator::take_changes`] would tell.
+    /// Drops what [`Allocator::take_changes`] would return.
     pub fn clear_changes(&mut self) {
         self.changes.clear();
     }
 
-    /// Serves a request of `requested` bytes on `stream`, from `owner`'s pool.
+    /// A block of at least `requested` bytes on `stream`, from `owner`'s pool.
     ///
     /// # Errors
-    /// Out of memory, after the cache has been given back to the driver and the driver asked again.
+    /// Out of memory: the driver or the cap refuses even after the cache was given back.
     #[inline]
     pub fn allocate(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Result<BlockId, OutOfMemory> {
         match self.allocate_cached(requested, stream, owner) {
             Some(id) => Ok(id),
-            None => self.allocate_otherwise(requested, stream, owner),
+            None => self.allocate_uncached(requested, stream, owner),
         }
     }
 
-    /// The same from the cache alone, where no segment is expandable; `None` where it has no block for the request.
+    /// The same from free blocks alone. `None` where there is none that fits, or where there are expandable segments.
     pub fn allocate_cached(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Option<BlockId> {
         let size = self.block_size(requested);
         let pool = self.pool_for(size, owner);
@@ -191,55 +191,54 @@ impl<D: Driver> Allocator<D> {
         self.take_cached(pool, stream, size, requested)
     }
 
-    /// The block size that serves a request.
     #[inline]
     pub(crate) fn block_size(&self, requested: u64) -> u64 {
-        if self.has_divisions { block_size(requested, &self.settings) } else { whole_pieces(requested) }
+        if self.has_divisions { block_size(requested, &self.settings) } else { round_to_blocks(requested) }
     }
 
-    /// From the cache where there are expandable segments, or from the driver.
+    /// From free blocks where there are expandable segments, or from the driver.
     #[cold]
-    fn allocate_otherwise(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Result<BlockId, OutOfMemory> {
+    fn allocate_uncached(&mut self, requested: u64, stream: u64, owner: MempoolId) -> Result<BlockId, OutOfMemory> {
         let size = self.block_size(requested);
         let pool = self.pool_for(size, owner);
-        let search = Search { pool, stream, size, segment: segment_size(size, &self.settings) };
-        let found = self.take_expandable(search).or_else(|| self.obtain(search, owner));
+        let request = BlockRequest { pool, stream, size, segment: segment_size(size, &self.settings) };
+        let found = self.take_expandable(request).or_else(|| self.allocate_from_driver(request, owner));
         match found {
-            Some(found) => Ok(self.hand_out(found, search, requested)),
+            Some(found) => Ok(self.assign(found, request, requested)),
             None => {
                 self.statistics.ooms += 1;
-                Err(self.out_of_memory(requested, search))
+                Err(self.out_of_memory(requested, request))
             }
         }
     }
 
-    /// The way to a block that the cache does not have.
-    fn obtain(&mut self, search: Search, owner: MempoolId) -> Option<BlockId> {
+    /// A block from the driver, after the steps that PyTorch takes to make room.
+    fn allocate_from_driver(&mut self, request: BlockRequest, owner: MempoolId) -> Option<BlockId> {
         if self.collects_garbage() {
             self.collect_garbage();
         }
-        if let Some(found) = self.ask_driver(search, false) {
+        if let Some(found) = self.request_segment(request, false) {
             return Some(found);
         }
-        if self.release_oversize(search)
-            && let Some(found) = self.ask_driver(search, false)
+        if self.release_oversize(request)
+            && let Some(found) = self.request_segment(request, false)
         {
             return Some(found);
         }
-        // While a private pool is being filled a CUDA graph is being captured, and the cache must not be touched.
+        // A private pool is filled during the capture of a CUDA graph, when the cache must not be emptied.
         if owner != MempoolId::DEFAULT {
             return None;
         }
         self.empty_cache();
-        self.ask_driver(search, true)
+        self.request_segment(request, true)
     }
 
-    fn out_of_memory(&self, requested: u64, search: Search) -> OutOfMemory {
+    fn out_of_memory(&self, requested: u64, request: BlockRequest) -> OutOfMemory {
         let private = self.pools.iter().filter(|pool| pool.owner != MempoolId::DEFAULT);
         OutOfMemory {
             requested,
-            block: search.size,
-            segment: search.segment,
+            block: request.size,
+            segment: request.segment,
             allocated: self.allocated_bytes(),
             reserved: self.reserved_bytes(),
             in_private_pools: private.flat_map(|pool| pool.free.iter()).map(|(key, _)| key.1).sum(),
@@ -247,25 +246,24 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
-    /// The program lets go of a block; it goes back to the cache at once.
+    /// Frees a block; it can be used again at once.
     #[inline]
     pub fn free(&mut self, id: BlockId) {
-        self.release_from_program(id);
+        self.count_freed(id);
         self.return_to_cache(id);
     }
 
-    /// The program lets go of a block that other streams still use: it stays active until
-    /// [`Allocator::complete_free`].
+    /// Frees a block that other streams still use: it stays active until [`Allocator::complete_free`].
     pub fn request_free(&mut self, id: BlockId) -> PendingFree {
-        self.release_from_program(id);
-        self.blocks[id].usage = Use::Pending;
+        self.count_freed(id);
+        self.blocks[id].usage = BlockUse::Pending;
         self.next_pending += 1;
         self.pending.insert(self.next_pending, id);
         PendingFree(self.next_pending)
     }
 
-    /// The other streams are done with the block. Nothing happens where the cache was emptied meanwhile, which waits
-    /// for all streams.
+    /// The other streams are done with the block. Does nothing if the cache was emptied meanwhile, since that waits for
+    /// all streams.
     pub fn complete_free(&mut self, free: PendingFree) {
         if let Some(id) = self.pending.remove(&free.0) {
             self.return_to_cache(id);
@@ -273,23 +271,23 @@ impl<D: Driver> Allocator<D> {
     }
 
     #[inline]
-    fn release_from_program(&mut self, id: BlockId) {
+    fn count_freed(&mut self, id: BlockId) {
         let block = &self.blocks[id];
         let size = block.size;
-        if self.is_brief {
-            self.statistics.let_go_briefly(size);
+        if self.has_reduced_statistics {
+            self.statistics.allocated_bytes.all.decrease(size);
             return;
         }
         let is_small = self.pools[block.pool as usize].is_small;
-        self.statistics.let_go(is_small, size, size >= self.settings.max_split_size);
+        self.statistics.count_freed(is_small, size, size >= self.settings.max_split_size);
     }
 
-    /// The pool of `owner` that serves blocks of `size` bytes, made now if `owner` has none yet.
+    /// The pool of `owner` for blocks of `size` bytes.
     pub(crate) fn pool_for(&mut self, size: u64, owner: MempoolId) -> u32 {
         self.pool_of(size <= SMALL_REQUEST, owner)
     }
 
-    /// The small or the large pool of `owner`, made now if `owner` has none yet.
+    /// The small or the large pool of `owner`, created if it does not exist yet.
     pub(crate) fn pool_of(&mut self, is_small: bool, owner: MempoolId) -> u32 {
         if owner == MempoolId::DEFAULT {
             return if is_small { SMALL_POOL } else { LARGE_POOL };
@@ -302,40 +300,40 @@ impl<D: Driver> Allocator<D> {
         u32::try_from(index).expect("fewer than 2^32 pools")
     }
 
-    /// Asks the driver for a segment, or for more of an expandable one.
-    fn ask_driver(&mut self, search: Search, is_retry: bool) -> Option<BlockId> {
+    /// Requests a segment from the driver, or pages of an expandable one.
+    fn request_segment(&mut self, request: BlockRequest, is_retry: bool) -> Option<BlockId> {
         if is_retry {
             self.statistics.alloc_retries += 1;
         }
         if let Some(cap) = self.settings.cap
-            && self.reserved_bytes().saturating_add(search.segment) > cap
+            && self.reserved_bytes().saturating_add(request.segment) > cap
         {
             return None;
         }
         if self.settings.expandable_segments {
-            return self.expand(search);
+            return self.expand(request);
         }
-        let address = self.driver.allocate(search.segment)?;
-        Some(self.adopt_segment(address, search))
+        let address = self.driver.allocate(request.segment)?;
+        Some(self.add_segment(address, request))
     }
 
-    /// A new segment, as one block that is in no pool yet.
-    pub(crate) fn adopt_segment(&mut self, address: u64, search: Search) -> BlockId {
-        let is_small = self.pools[search.pool as usize].is_small;
+    /// Adds a segment, as one block that is in no pool yet.
+    pub(crate) fn add_segment(&mut self, address: u64, request: BlockRequest) -> BlockId {
+        let is_small = self.pools[request.pool as usize].is_small;
         self.statistics.segment.increase(is_small, 1);
-        self.statistics.reserved_bytes.increase(is_small, search.segment);
-        if search.segment >= self.settings.max_split_size {
+        self.statistics.reserved_bytes.increase(is_small, request.segment);
+        if request.segment >= self.settings.max_split_size {
             self.statistics.oversize_segments.increase(1);
         }
         self.statistics.device_alloc += 1;
-        self.record(SegmentAction::Allocate, address, search.segment, search.stream);
+        self.record(SegmentAction::Allocate, address, request.segment, request.stream);
         self.blocks.insert(Block {
             address,
-            size: search.segment,
+            size: request.segment,
             requested: 0,
-            stream: search.stream,
-            usage: Use::Free,
-            pool: search.pool,
+            stream: request.stream,
+            usage: BlockUse::Free,
+            pool: request.pool,
             expandable: None,
             previous: None,
             next: None,
@@ -347,31 +345,37 @@ impl<D: Driver> Allocator<D> {
         self.changes.push(SegmentChange { action, address, size, stream });
     }
 
-    /// Gives the block, which is in no pool, to the program, cutting off what it does not need where the rules allow it.
-    pub(crate) fn hand_out(&mut self, id: BlockId, search: Search, requested: u64) -> BlockId {
+    /// Allocates a block that is in no pool to the program, split where the rules allow it.
+    pub(crate) fn assign(&mut self, id: BlockId, request: BlockRequest, requested: u64) -> BlockId {
         let block = &self.blocks[id];
         let is_small = self.pools[block.pool as usize].is_small;
-        let is_split = should_split(&self.settings, is_small, block.size, search.size);
-        self.hand_out_part(id, search.size, requested, is_split)
+        let is_split = should_split(&self.settings, is_small, block.size, request.size);
+        self.assign_part(id, request.size, requested, is_split)
     }
 
-    pub(crate) fn hand_out_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
+    /// Allocates the first `size` bytes of a block that is in no pool, or all of it unless `is_split`.
+    pub(crate) fn assign_part(&mut self, id: BlockId, size: u64, requested: u64, is_split: bool) -> BlockId {
         let found = &mut self.blocks[id];
-        let (is_in_split, whole, next) = (found.is_split(), found.size, found.next);
+        let (is_part, whole, next) = (found.is_split(), found.size, found.next);
         let is_small = self.pools[found.pool as usize].is_small;
-        let was_split = found.expandable.is_none().then_some(is_in_split);
-        found.usage = Use::Allocated;
+        let was_split = found.expandable.is_none().then_some(is_part);
+        found.usage = BlockUse::Allocated;
         found.requested = requested;
         if is_split {
-            let rest =
-                Block { address: found.address + size, size: whole - size, requested: 0, usage: Use::Free, ..*found };
+            let rest = Block {
+                address: found.address + size,
+                size: whole - size,
+                requested: 0,
+                usage: BlockUse::Free,
+                ..*found
+            };
             found.size = size;
             let rest = self.blocks.insert(rest);
             self.blocks.splice(rest, Some(id), next);
             self.insert_free(rest);
         }
         let size = self.blocks[id].size;
-        self.count_handed_out(is_small, whole, size, requested, was_split);
+        self.count_allocated(is_small, whole, size, requested, was_split);
         id
     }
 

@@ -1,13 +1,13 @@
-//! The cache: blocks out of it, and back into it.
+//! The cache of free blocks: allocating from it, and freeing into it.
 
-use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
-use crate::block::{Block, BlockId, Use};
+use crate::allocator::{Allocator, BlockRequest, LARGE_POOL, SMALL_POOL};
+use crate::block::{Block, BlockId, BlockUse};
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::size::{SMALL_REQUEST, should_split};
 
 impl<D: Driver> Allocator<D> {
-    /// Best fit among the cached blocks, handed out at once, where no segment is expandable.
+    /// Allocates the best fit among the free blocks, where no segment is expandable.
     #[inline]
     pub(crate) fn take_cached(&mut self, pool: u32, stream: u64, size: u64, requested: u64) -> Option<BlockId> {
         if !self.expandable.is_empty() {
@@ -15,7 +15,7 @@ impl<D: Driver> Allocator<D> {
         }
         let largest = self.largest_for(size);
         let pool = &mut self.pools[pool as usize];
-        let (place, found) = pool.free.fit(stream, size)?;
+        let (slot, found) = pool.free.best_fit(stream, size)?;
         if found.size >= largest {
             return None;
         }
@@ -23,31 +23,31 @@ impl<D: Driver> Allocator<D> {
         let block = &mut self.blocks[found.id];
         let (was_split, previous) = (block.is_split(), block.previous);
         if !should_split(&self.settings, is_small, found.size, size) {
-            block.usage = Use::Allocated;
+            block.usage = BlockUse::Allocated;
             block.requested = requested;
-            pool.free.remove_at(place);
-            self.count_handed_out(is_small, found.size, found.size, requested, Some(was_split));
+            pool.free.remove_at(slot);
+            self.count_allocated(is_small, found.size, found.size, requested, Some(was_split));
             return Some(found.id);
         }
-        // What is left keeps its number, and its place in the cache if it can.
-        let first = Block { size, requested, usage: Use::Allocated, next: Some(found.id), ..*block };
+        // The free rest keeps its number, and its slot in the free list if the order allows it.
+        let first = Block { size, requested, usage: BlockUse::Allocated, next: Some(found.id), ..*block };
         block.address += size;
         block.size -= size;
         block.cached_at = pool.searches;
-        pool.free.change_at(place, block.size, block.address);
-        let handed = self.blocks.insert(first);
-        self.blocks[found.id].previous = Some(handed);
+        pool.free.change_at(slot, block.size, block.address);
+        let allocated = self.blocks.insert(first);
+        self.blocks[found.id].previous = Some(allocated);
         if let Some(previous) = previous {
-            self.blocks[previous].next = Some(handed);
+            self.blocks[previous].next = Some(allocated);
         }
-        self.count_handed_out(is_small, found.size, size, requested, Some(was_split));
-        Some(handed)
+        self.count_allocated(is_small, found.size, size, requested, Some(was_split));
+        Some(allocated)
     }
 
-    /// The program gets `size` bytes of a block of `whole`; `was_split` says whether that was a part of its segment, and is `None`
-    /// for expandable ones, which are not counted.
+    /// Counts that the program got `size` bytes of a block of `whole`. `was_split` is whether that block was only part of
+    /// its segment; `None` for expandable segments, whose splits are not counted.
     #[inline]
-    pub(crate) fn count_handed_out(
+    pub(crate) fn count_allocated(
         &mut self,
         is_small: bool,
         whole: u64,
@@ -55,8 +55,8 @@ impl<D: Driver> Allocator<D> {
         requested: u64,
         was_split: Option<bool>,
     ) {
-        if self.is_brief {
-            self.statistics.hand_out_briefly(size);
+        if self.has_reduced_statistics {
+            self.statistics.allocated_bytes.all.increase(size);
             return;
         }
         match (was_split, size < whole) {
@@ -65,19 +65,22 @@ impl<D: Driver> Allocator<D> {
             (Some(true), false) => self.statistics.change_split(is_small, -1, -(whole as i64)),
             (Some(false), false) | (None, _) => {}
         }
-        self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
+        self.statistics.count_allocated(is_small, size, requested, size >= self.settings.max_split_size);
     }
 
-    /// What [`Allocator::allocate`] on the first stream from the default pool would hand out, where the cache has it and to let go of it at once
-    /// would leave everything as it was: then it need not be done.
+    /// The size of the block that [`Allocator::allocate`] on stream 0 of the default pool would return. For a transient
+    /// allocation, which is freed before the next request: there is nothing to do then but to count the bytes.
+    ///
+    /// `None` where allocating and freeing would change more than that: no free block fits, the segments are
+    /// expandable, garbage collection counts searches, or all statistics are kept.
     #[inline]
-    pub fn passing(&self, requested: u64) -> Option<u64> {
-        if !self.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
+    pub fn peek_transient(&self, requested: u64) -> Option<u64> {
+        if !self.has_reduced_statistics || !self.expandable.is_empty() || self.collects_garbage() {
             return None;
         }
         let size = self.block_size(requested);
         let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
-        let (_, found) = pool.free.fit(0, size)?;
+        let (_, found) = pool.free.best_fit(0, size)?;
         let whole = found.size;
         if whole >= self.largest_for(size) {
             return None;
@@ -85,8 +88,8 @@ impl<D: Driver> Allocator<D> {
         Some(if should_split(&self.settings, pool.is_small, whole, size) { size } else { whole })
     }
 
-    /// Whether each block of the small pool is as large as its request asks for, rounded to whole pieces: what is left of a cached
-    /// block is never too little to be cut off. Not said where garbage is collected, which ages blocks.
+    /// Whether every block of the small pool has exactly the rounded size of its request, wherever it is: no free block
+    /// is too small to split. False under settings that make sizes or the choice of blocks depend on more than that.
     pub fn has_exact_small_blocks(&self) -> bool {
         self.expandable.is_empty()
             && !self.settings.expandable_segments
@@ -94,18 +97,18 @@ impl<D: Driver> Allocator<D> {
             && !self.has_divisions
     }
 
-    /// Puts an active block into the cache, joined with its free neighbours.
+    /// Frees an active block and merges it with its free neighbours.
     pub(crate) fn return_to_cache(&mut self, id: BlockId) {
-        self.blocks[id].usage = Use::Free;
-        let neighbours = self.cached_neighbours(id);
-        if self.is_brief {
-            self.unite_in_cache(id, neighbours);
+        self.blocks[id].usage = BlockUse::Free;
+        let neighbours = self.free_neighbours(id);
+        if self.has_reduced_statistics {
+            self.merge_into_cache(id, neighbours);
         } else {
             self.return_counted(id, neighbours);
         }
     }
 
-    /// Puts a free block into the cache, joined with its free neighbours, and counts that.
+    /// Adds a free block to the free list, merged with these neighbours, and counts that.
     fn return_counted(&mut self, id: BlockId, neighbours: [Option<BlockId>; 2]) {
         let Block { size, requested, pool, expandable, .. } = self.blocks[id];
         let mut split_blocks = 0i64;
@@ -114,7 +117,7 @@ impl<D: Driver> Allocator<D> {
             split_blocks -= 1;
             split_bytes -= self.blocks[neighbour].size as i64;
         }
-        let whole = self.unite_in_cache(id, neighbours);
+        let whole = self.merge_into_cache(id, neighbours);
         let block = &self.blocks[whole];
         if block.is_split() {
             split_blocks += 1;
@@ -124,68 +127,68 @@ impl<D: Driver> Allocator<D> {
         if expandable.is_none() {
             self.statistics.change_split(is_small, split_blocks, split_bytes);
         }
-        self.statistics.come_back(is_small, size, requested);
+        self.statistics.count_inactive(is_small, size, requested);
     }
 
-    /// The blocks before and after this one, where they are in the cache.
+    /// The blocks before and after this one, where they are free.
     #[inline]
-    fn cached_neighbours(&self, id: BlockId) -> [Option<BlockId>; 2] {
+    fn free_neighbours(&self, id: BlockId) -> [Option<BlockId>; 2] {
         let Block { previous, next, .. } = self.blocks[id];
-        [previous, next].map(|neighbour| neighbour.filter(|&id| self.blocks[id].usage == Use::Free))
+        [previous, next].map(|neighbour| neighbour.filter(|&id| self.blocks[id].usage == BlockUse::Free))
     }
 
-    /// Puts a free block into the cache, joined with these neighbours; tells which block it is then.
+    /// Adds a free block to the free list, merged with these neighbours; returns the merged block.
     #[inline(always)]
-    fn unite_in_cache(&mut self, id: BlockId, neighbours: [Option<BlockId>; 2]) -> BlockId {
+    fn merge_into_cache(&mut self, id: BlockId, neighbours: [Option<BlockId>; 2]) -> BlockId {
         let cached = match neighbours {
             [None, None] => {
                 self.insert_free(id);
                 return id;
             }
             [Some(first), Some(other)] => {
-                self.join(id, other);
+                self.merge_pooled(id, other);
                 first
             }
             [Some(only), None] | [None, Some(only)] => only,
         };
-        self.absorb(cached, id);
+        self.grow_free(cached, id);
         cached
     }
 
-    /// Joins `other`, a neighbour, to `block` if both are of one kind.
+    /// Merges `other`, a neighbour, into `block` if both have the same use.
     pub(crate) fn merge(&mut self, block: BlockId, other: BlockId) {
         if self.blocks[other].usage == self.blocks[block].usage {
-            self.join(block, other);
+            self.merge_pooled(block, other);
         }
     }
 
-    /// Joins `other`, a neighbour of the same kind, to `block`.
-    fn join(&mut self, id: BlockId, other: BlockId) {
+    /// Merges `other`, a free or unmapped neighbour, into `id`, which is in no pool.
+    fn merge_pooled(&mut self, id: BlockId, other: BlockId) {
         let neighbour = &self.blocks[other];
         let key = Pool::size_key(neighbour);
         let pool = &mut self.pools[neighbour.pool as usize];
         let removed = match neighbour.usage {
-            Use::Free => pool.free.remove(&key),
+            BlockUse::Free => pool.free.remove(&key),
             _ => pool.unmapped.remove(&(key.0, key.2)),
         };
         debug_assert_eq!(removed, Some(other));
-        self.unite(id, other);
+        self.absorb(id, other);
     }
 
-    /// Joins `other`, which is in no pool, to the cached block beside it, which stays in the cache.
+    /// Merges `other`, which is in no pool, into the free block next to it, which stays in the free list.
     #[inline(always)]
-    fn absorb(&mut self, id: BlockId, other: BlockId) {
+    fn grow_free(&mut self, id: BlockId, other: BlockId) {
         let before = Pool::size_key(&self.blocks[id]);
-        self.unite(id, other);
+        self.absorb(id, other);
         let block = &mut self.blocks[id];
         let pool = &mut self.pools[block.pool as usize];
         block.cached_at = pool.searches;
         pool.free.change(before, block.size, block.address);
     }
 
-    /// `other`, which is in no pool, becomes a part of its neighbour.
+    /// Makes `other`, which is in no pool, part of its neighbour.
     #[inline(always)]
-    fn unite(&mut self, id: BlockId, other: BlockId) {
+    fn absorb(&mut self, id: BlockId, other: BlockId) {
         let Block { address, size, previous, next, .. } = self.blocks[other];
         self.blocks.delete(other);
         let block = &mut self.blocks[id];
@@ -212,28 +215,28 @@ impl<D: Driver> Allocator<D> {
         pool.free.insert(Pool::size_key(block), id);
     }
 
-    /// Cached blocks from this size on are not for a request of `size` bytes.
+    /// Free blocks of this size or larger must not serve a request of `size` bytes.
     fn largest_for(&self, size: u64) -> u64 {
         let limit = self.settings.max_split_size;
         if size < limit { limit } else { size.saturating_add(self.settings.max_non_split_rounding) }
     }
 
-    /// Best fit among the cached blocks, taken out, where there are expandable segments.
-    pub(crate) fn take_expandable(&mut self, search: Search) -> Option<BlockId> {
+    /// Takes the best fit out of the free list, where there are expandable segments.
+    pub(crate) fn take_expandable(&mut self, request: BlockRequest) -> Option<BlockId> {
         if self.expandable.is_empty() {
             return None;
         }
-        let id = self.best_expandable(search)?;
+        let id = self.best_expandable(request)?;
         let key = Pool::size_key(&self.blocks[id]);
-        if key.1 >= self.largest_for(search.size) {
+        if key.1 >= self.largest_for(request.size) {
             return None;
         }
-        self.pools[search.pool as usize].free.remove(&key)
+        self.pools[request.pool as usize].free.remove(&key)
     }
 
-    /// Best fit where there are expandable segments: there a block counts with what it could grow to.
-    fn best_expandable(&self, search: Search) -> Option<BlockId> {
-        let mut fits = self.pools[search.pool as usize].fits(search.stream, search.size).map(|(_, id)| id);
+    /// Best fit where there are expandable segments: a block counts with the size it could grow to.
+    fn best_expandable(&self, request: BlockRequest) -> Option<BlockId> {
+        let mut fits = self.pools[request.pool as usize].fits(request.stream, request.size).map(|(_, id)| id);
         let is_expandable = |id: BlockId| self.blocks[id].expandable.is_some();
         if !self.settings.expandable_segments {
             return fits.find(|&id| !is_expandable(id));

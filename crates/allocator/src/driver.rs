@@ -1,26 +1,26 @@
-//! What the allocator asks of CUDA: memory, and addresses for it.
+//! What the allocator needs from CUDA: memory, and addresses for it.
 
 use crate::address_space::{self, AddressSpace};
 
 /// CUDA, as far as the allocator sees it.
 pub trait Driver {
-    /// `cudaMalloc`: the address of a new segment, or a refusal.
+    /// `cudaMalloc`: the address of a new segment, or `None` if there is no memory.
     fn allocate(&mut self, size: u64) -> Option<u64>;
 
     /// `cudaFree`.
     fn free(&mut self, address: u64, size: u64);
 
-    /// `cuMemAddressReserve`: where an expandable segment begins, and for how many bytes it has address space.
+    /// `cuMemAddressReserve`: address and size of the address space for an expandable segment.
     fn reserve_addresses(&mut self, page: u64) -> (u64, u64);
 
-    /// `cuMemCreate` and `cuMemMap`: puts memory behind a range of an expandable segment; false is a refusal.
+    /// `cuMemCreate` and `cuMemMap`: puts memory behind a range of an expandable segment; false if there is none.
     fn map(&mut self, address: u64, size: u64) -> bool;
 
     /// `cuMemUnmap`.
     fn unmap(&mut self, address: u64, size: u64);
 }
 
-/// A GPU that exists only as numbers: `capacity` bytes, and addresses in the order in which CUDA gives them out.
+/// A GPU of `capacity` bytes that assigns addresses in CUDA's order.
 #[derive(Clone, Debug)]
 pub struct SimulatedDriver {
     capacity: u64,
@@ -31,13 +31,13 @@ pub struct SimulatedDriver {
 
 /// Segments begin at multiples of this.
 const GRANULARITY: u64 = 2 << 20;
-/// All segments lie below.
+/// All segments are below this address.
 const HIGHEST_ADDRESS: u64 = 1 << 62;
-/// Address space for an expandable segment where the GPU's size is not known.
+/// Address space of an expandable segment where the GPU's size is not known.
 const ADDRESS_SPACE: u64 = 1 << 40;
 
-/// What a CUDA context holds at first, as seen on an H200 (driver 580): two chunks side by side, with 2 MiB free at the
-/// end of the first, behind the memory that local variables of kernels go to, and 24 MiB at the end of the second.
+/// What a CUDA context holds at first, observed on an H200 (driver 580): two adjacent chunks. The first has 2 MiB free at
+/// its end, after the local memory of kernels; the second has 24 MiB free at its end.
 mod context {
     const MIB: u64 = 1 << 20;
     pub const BEGIN: u64 = 1 << 60;
@@ -48,17 +48,17 @@ mod context {
     /// Local memory once it has grown.
     pub const GROWN_LOCAL_MEMORY: u64 = 506 * MIB;
 }
-/// The C library gives blocks above this size back to the operating system when they are freed: its threshold grows to
-/// the largest block freed so far, and importing PyTorch and transformers leaves it between 3 and 4 MiB.
+/// The C library returns larger blocks to the operating system when they are freed. Its threshold grows to the largest
+/// block freed so far; importing PyTorch and transformers leaves it between 3 and 4 MiB.
 const KEPT_BLOCK: u64 = 4 << 20;
-/// Host memory lies above what CUDA has: it was there first.
+/// Host memory is above CUDA's, because it was mapped first.
 const HIGHEST_HOST_ADDRESS: u64 = 1 << 61;
 
 impl SimulatedDriver {
     /// CUDA takes address space from the operating system in multiples of this.
     pub const CHUNK: u64 = address_space::CHUNK;
 
-    /// A GPU of `capacity` bytes, and a process in which nothing else takes addresses.
+    /// A GPU of `capacity` bytes, in a process in which nothing else uses addresses.
     pub fn new(capacity: u64) -> SimulatedDriver {
         SimulatedDriver {
             capacity,
@@ -68,12 +68,12 @@ impl SimulatedDriver {
         }
     }
 
-    /// A GPU that never refuses.
+    /// A GPU with unlimited memory.
     pub fn unlimited() -> SimulatedDriver {
         SimulatedDriver::new(u64::MAX)
     }
 
-    /// A GPU of `capacity` bytes, as a new process sees it: the context and libraries take addresses too.
+    /// A GPU of `capacity` bytes as a new process sees it: the CUDA context uses addresses too.
     pub fn in_process(capacity: u64) -> SimulatedDriver {
         use context::{BEGIN, FIRST_CHUNK, LOCAL_MEMORY, SECOND_CHUNK, SECOND_HOLE};
         let mut space = AddressSpace::new(BEGIN, true);
@@ -83,18 +83,18 @@ impl SimulatedDriver {
         SimulatedDriver { space, ..SimulatedDriver::new(capacity) }
     }
 
-    /// The first kernel that needs it makes local memory grow: the old one goes once the new one is there.
+    /// The first kernel that needs more local memory makes CUDA allocate it anew, and then free the old one.
     pub fn grow_local_memory(&mut self) {
         self.space.place(context::GROWN_LOCAL_MEMORY);
         self.space.free(context::BEGIN, context::LOCAL_MEMORY);
     }
 
-    /// A library takes memory that PyTorch's allocator knows nothing of, and keeps it.
+    /// A library takes memory beside PyTorch's allocator, and keeps it.
     pub fn library_takes(&mut self, bytes: u64) {
         self.space.place(bytes.next_multiple_of(GRANULARITY));
     }
 
-    /// The program frees a tensor in host memory: where it was large, its addresses are there for CUDA to take.
+    /// The program frees a tensor in host memory. If it was large, CUDA can use its addresses.
     pub fn host_frees(&mut self, bytes: u64) {
         if SimulatedDriver::minds_host_free(bytes) {
             self.host = self.host.saturating_sub(bytes);
@@ -102,13 +102,12 @@ impl SimulatedDriver {
         }
     }
 
-    /// Whether a tensor in host memory is so large that it matters when it is freed.
+    /// Whether freeing a host tensor of this size changes which addresses CUDA can use.
     pub fn minds_host_free(bytes: u64) -> bool {
         bytes > KEPT_BLOCK
     }
 
-    /// Tells of address space that is free to use: a recording shows that segments have lain there. What is known
-    /// already stays as it is.
+    /// Adds free address space, where a recording shows that segments were. What is known already does not change.
     pub fn reveal(&mut self, begin: u64, end: u64) {
         self.space.reveal(begin, end);
     }
@@ -126,10 +125,11 @@ impl SimulatedDriver {
 
 impl Driver for SimulatedDriver {
     fn allocate(&mut self, size: u64) -> Option<u64> {
+        let span = size.checked_next_multiple_of(GRANULARITY)?;
         if !self.take(size) {
             return None;
         }
-        let address = self.space.place(size.checked_next_multiple_of(GRANULARITY)?);
+        let address = self.space.place(span);
         if address.is_none() {
             self.used -= size;
         }
@@ -137,7 +137,7 @@ impl Driver for SimulatedDriver {
     }
 
     fn free(&mut self, address: u64, size: u64) {
-        self.used -= size;
+        self.used = self.used.saturating_sub(size);
         self.space.free(address, size.next_multiple_of(GRANULARITY));
     }
 
@@ -152,6 +152,6 @@ impl Driver for SimulatedDriver {
     }
 
     fn unmap(&mut self, _address: u64, size: u64) {
-        self.used -= size;
+        self.used = self.used.saturating_sub(size);
     }
 }

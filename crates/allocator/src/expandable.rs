@@ -1,83 +1,83 @@
-//! Expandable segments: address space that gets memory page by page, and gives it back the same way.
+//! Expandable segments: address space that gets memory page by page.
 
 use std::num::NonZeroU32;
 
-use crate::allocator::{Allocator, ExpandableSegment, Search, SegmentAction};
-use crate::block::{Block, BlockId, Use};
+use crate::allocator::{Allocator, BlockRequest, ExpandableSegment, SegmentAction};
+use crate::block::{Block, BlockId, BlockUse};
 use crate::driver::Driver;
 use crate::size::SMALL_SEGMENT;
 
 impl<D: Driver> Allocator<D> {
-    /// A block of at least `search.size` bytes at the lowest address where pages can be added to make one.
-    pub(crate) fn expand(&mut self, search: Search) -> Option<BlockId> {
-        let mut candidate = self.find_address_space(search);
+    /// A block of at least `request.size` bytes, at the lowest address where mapping pages makes one.
+    pub(crate) fn expand(&mut self, request: BlockRequest) -> Option<BlockId> {
+        let mut candidate = self.find_address_space(request);
         if !self.blocks[candidate].is_mapped() {
             let room = self.blocks[candidate].size;
-            self.map(candidate, room.min(search.size))?;
+            self.map(candidate, room.min(request.size))?;
         }
-        while self.blocks[candidate].size < search.size {
-            let missing = search.size - self.blocks[candidate].size;
+        while self.blocks[candidate].size < request.size {
+            let missing = request.size - self.blocks[candidate].size;
             let next = self.blocks[candidate].next?;
             self.map(next, missing.min(self.blocks[next].size))?;
             candidate = next;
         }
         let key = crate::pool::Pool::size_key(&self.blocks[candidate]);
-        self.pools[search.pool as usize].free.remove(&key);
+        self.pools[request.pool as usize].free.remove(&key);
         Some(candidate)
     }
 
     /// The lowest run of free and unmapped blocks with room for the request, in a new segment if there is none.
-    fn find_address_space(&mut self, search: Search) -> BlockId {
-        let is_usable = |block: &Block| matches!(block.usage, Use::Free | Use::Unmapped);
-        let pool = &self.pools[search.pool as usize];
-        for (_, &unmapped) in pool.unmapped.range((search.stream, 0)..).take_while(|&(key, _)| key.0 == search.stream) {
+    fn find_address_space(&mut self, request: BlockRequest) -> BlockId {
+        let is_usable = |block: &Block| matches!(block.usage, BlockUse::Free | BlockUse::Unmapped);
+        let pool = &self.pools[request.pool as usize];
+        for (_, &unmapped) in pool.unmapped.range((request.stream, 0)..).take_while(|&(key, _)| key.0 == request.stream)
+        {
             let before = self.blocks[unmapped].previous.filter(|&before| is_usable(&self.blocks[before]));
             let first = before.unwrap_or(unmapped);
             let mut room = 0;
             let mut cursor = Some(first);
             while let Some(id) = cursor
-                && room < search.size
+                && room < request.size
                 && is_usable(&self.blocks[id])
             {
                 room += self.blocks[id].size;
                 cursor = self.blocks[id].next;
             }
-            if room >= search.size {
+            if room >= request.size {
                 return first;
             }
         }
         let page = if pool.is_small { SMALL_SEGMENT } else { self.settings.large_segment_size };
         let (base, span) = self.driver.reserve_addresses(page);
-        self.adopt_address_space(search, base, span.max(search.size.next_multiple_of(page)), page)
+        self.add_address_space(request, base, span.max(request.size.next_multiple_of(page)), page)
     }
 
-    /// The segment of this number, from 1.
     fn expandable_segment(&self, number: NonZeroU32) -> ExpandableSegment {
         self.expandable[number.get() as usize - 1]
     }
 
-    /// A new expandable segment without memory, as one unmapped block.
-    pub(crate) fn adopt_address_space(&mut self, search: Search, base: u64, span: u64, page: u64) -> BlockId {
+    /// Adds an expandable segment without memory, as one unmapped block.
+    pub(crate) fn add_address_space(&mut self, request: BlockRequest, base: u64, span: u64, page: u64) -> BlockId {
         self.expandable.push(ExpandableSegment { base, page });
         let number = u32::try_from(self.expandable.len()).ok().and_then(NonZeroU32::new);
         let id = self.blocks.insert(Block {
             address: base,
             size: span,
             requested: 0,
-            stream: search.stream,
-            usage: Use::Unmapped,
-            pool: search.pool,
+            stream: request.stream,
+            usage: BlockUse::Unmapped,
+            pool: request.pool,
             expandable: number,
             previous: None,
             next: None,
             cached_at: 0,
         });
-        self.pools[search.pool as usize].unmapped.insert((search.stream, base), id);
+        self.pools[request.pool as usize].unmapped.insert((request.stream, base), id);
         id
     }
 
-    /// Puts memory behind the first `size` bytes of an unmapped block, in whole pages, and joins it to its free
-    /// neighbours. `None` where the driver refuses.
+    /// Maps the first `size` bytes of an unmapped block, in whole pages, and merges them with free neighbours. `None` if
+    /// the driver has no memory.
     fn map(&mut self, id: BlockId, size: u64) -> Option<()> {
         let block = self.blocks[id];
         let segment = self.expandable_segment(block.expandable?);
@@ -87,7 +87,7 @@ impl<D: Driver> Allocator<D> {
             return None;
         }
         self.pools[block.pool as usize].unmapped.remove(&(block.stream, block.address));
-        self.blocks[id].usage = Use::Free;
+        self.blocks[id].usage = BlockUse::Free;
         if mapped < block.size {
             let rest = self.blocks.insert(Block { address: end, size: block.size - mapped, ..block });
             self.blocks[id].size = mapped;
@@ -103,7 +103,7 @@ impl<D: Driver> Allocator<D> {
         Some(())
     }
 
-    /// Gives back the whole pages inside a cached block. False where there are none.
+    /// Unmaps the whole pages inside a free block. False if there are none.
     pub(crate) fn unmap(&mut self, id: BlockId) -> bool {
         let block = self.blocks[id];
         let Some(number) = block.expandable else { return false };
@@ -128,7 +128,7 @@ impl<D: Driver> Allocator<D> {
         }
         self.blocks[id].address = begin;
         self.blocks[id].size = end - begin;
-        self.blocks[id].usage = Use::Unmapped;
+        self.blocks[id].usage = BlockUse::Unmapped;
         self.merge_neighbours(id);
         let address = self.blocks[id].address;
         self.pools[block.pool as usize].unmapped.insert((block.stream, address), id);

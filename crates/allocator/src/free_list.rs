@@ -1,251 +1,246 @@
-//! Cached blocks in best fit's order.
+//! Free blocks in best-fit order.
 //!
-//! Blocks lie on shelves, eight to an octave of sizes, in order on each; a bit for each shelf says whether anything lies
-//! there. So best fit is one look at the shelf of the size asked for, and one at the bits of those above.
+//! Free blocks are kept in bins by size, eight bins to a power of two, sorted within each bin. A bitmap says which bins
+//! have blocks. So best fit looks at one bin, and at the bitmap for the next larger one.
 
 use crate::block::BlockId;
 
-/// Best fit's order: by stream, then size, then address.
+/// Best-fit order: by stream, then size, then address.
 pub(crate) type SizeKey = (u64, u64, u64);
 
-/// How many shelves an octave of sizes has, as a power of two.
-const STEPS: u32 = 3;
-/// How many shelves there are: every size has one.
-const SHELVES: usize = ((u64::BITS - PIECE - STEPS + 1) << STEPS) as usize;
-/// Sizes are told apart from 512 bytes on, which is a power of two.
-const PIECE: u32 = 9;
-const WORDS: usize = SHELVES.div_ceil(u64::BITS as usize);
+/// Each power of two has `1 << LOG2_BINS` bins.
+const LOG2_BINS: u32 = 3;
+/// Bins begin at blocks of `1 << LOG2_UNIT` bytes, the smallest block.
+const LOG2_UNIT: u32 = 9;
+/// How many bins there are: enough for every 64-bit size.
+const BINS: usize = ((u64::BITS - LOG2_UNIT - LOG2_BINS + 1) << LOG2_BINS) as usize;
+const BITMAP_WORDS: usize = BINS.div_ceil(u64::BITS as usize);
 
-/// Cached blocks by [`SizeKey`].
+/// Free blocks by [`SizeKey`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeList {
-    /// In the order of their streams.
-    racks: Vec<Rack>,
+    /// Sorted by stream.
+    streams: Vec<StreamBins>,
 }
 
-/// The cached blocks of one stream.
+/// The free blocks of one stream.
 #[derive(Clone, Debug)]
-struct Rack {
+struct StreamBins {
     stream: u64,
-    /// The blocks by [`shelf_of`], each shelf from the largest size and address down: its last is the next to be taken.
-    shelves: Vec<Vec<Piece>>,
-    /// Which shelves have blocks, a bit each.
-    filled: [u64; WORDS],
+    /// The blocks by [`bin_of`], each bin from the largest size and address down: its last block is the best fit.
+    bins: Vec<Vec<FreeBlock>>,
+    /// One bit a bin: whether it has blocks.
+    occupied: [u64; BITMAP_WORDS],
 }
 
-/// A cached block, by size and address.
+/// A free block, by size and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct FreeBlock {
     pub size: u64,
     address: u64,
     pub id: BlockId,
 }
 
-/// Where a cached block lies, until anything changes.
+/// The position of a free block, valid until the list changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    rack: usize,
-    shelf: usize,
-    at: usize,
+pub(crate) struct Slot {
+    stream: usize,
+    bin: usize,
+    index: usize,
 }
 
-impl Piece {
-    /// Its place in the order, by size, then address.
+impl FreeBlock {
     #[inline]
     fn rank(&self) -> u128 {
         rank(self.size, self.address)
     }
 }
 
-/// Size and address as one number: it is compared without a branch.
+/// Size and address as one number, which compares without a branch.
 #[inline]
 fn rank(size: u64, address: u64) -> u128 {
     (u128::from(size) << 64) | u128::from(address)
 }
 
-impl Rack {
-    fn new(stream: u64) -> Rack {
-        Rack { stream, shelves: vec![Vec::new(); SHELVES], filled: [0; WORDS] }
+impl StreamBins {
+    fn new(stream: u64) -> StreamBins {
+        StreamBins { stream, bins: vec![Vec::new(); BINS], occupied: [0; BITMAP_WORDS] }
     }
 
-    /// Adds a block to the shelf of its size.
+    /// Adds a block to `bin`, the bin of its size.
     #[inline(always)]
-    fn insert(&mut self, number: usize, piece: Piece) {
-        let shelf = &mut self.shelves[number];
-        self.filled[number / 64] |= 1 << (number % 64);
-        match shelf.last() {
-            Some(last) if last.rank() < piece.rank() => {
-                let at = shelf.partition_point(|found| found.rank() > piece.rank());
-                shelf.insert(at, piece);
+    fn insert(&mut self, bin: usize, block: FreeBlock) {
+        let blocks = &mut self.bins[bin];
+        self.occupied[bin / 64] |= 1 << (bin % 64);
+        match blocks.last() {
+            Some(last) if last.rank() < block.rank() => {
+                let index = blocks.partition_point(|found| found.rank() > block.rank());
+                blocks.insert(index, block);
             }
-            _ => shelf.push(piece),
+            _ => blocks.push(block),
         }
     }
 
-    /// What lies at a place of a shelf has another size and address from now on; it moves where its order asks for it.
+    /// Gives a block another size and address, and moves it to keep the order.
     #[inline(always)]
-    fn change_at(&mut self, number: usize, at: usize, size: u64, address: u64) {
-        let wanted = shelf_of(size);
-        let shelf = &mut self.shelves[number];
-        let changed = Piece { size, address, ..shelf[at] };
-        if wanted != number {
-            self.remove_at(number, at);
-            self.insert(wanted, changed);
+    fn change_at(&mut self, bin: usize, index: usize, size: u64, address: u64) {
+        let new_bin = bin_of(size);
+        let blocks = &mut self.bins[bin];
+        let changed = FreeBlock { size, address, ..blocks[index] };
+        if new_bin != bin {
+            self.remove_at(bin, index);
+            self.insert(new_bin, changed);
             return;
         }
-        let mut at = at;
-        while at > 0 && shelf[at - 1].rank() < changed.rank() {
-            shelf[at] = shelf[at - 1];
-            at -= 1;
+        let mut index = index;
+        while index > 0 && blocks[index - 1].rank() < changed.rank() {
+            blocks[index] = blocks[index - 1];
+            index -= 1;
         }
-        while let Some(next) = shelf.get(at + 1)
+        while let Some(next) = blocks.get(index + 1)
             && next.rank() > changed.rank()
         {
-            shelf[at] = *next;
-            at += 1;
+            blocks[index] = *next;
+            index += 1;
         }
-        shelf[at] = changed;
+        blocks[index] = changed;
     }
 
-    /// Takes out what lies at a place of a shelf.
     #[inline]
-    fn remove_at(&mut self, number: usize, at: usize) {
-        let shelf = &mut self.shelves[number];
-        if at + 1 == shelf.len() {
-            shelf.pop();
+    fn remove_at(&mut self, bin: usize, index: usize) {
+        let blocks = &mut self.bins[bin];
+        if index + 1 == blocks.len() {
+            blocks.pop();
         } else {
-            shelf.remove(at);
+            blocks.remove(index);
         }
-        if shelf.is_empty() {
-            self.filled[number / 64] &= !(1 << (number % 64));
+        if blocks.is_empty() {
+            self.occupied[bin / 64] &= !(1 << (bin % 64));
         }
     }
 
-    /// The shelf and the place on it of the smallest block that is not smaller, of these the one with the lowest address.
+    /// Bin and index of the smallest block of at least `size` bytes, the lowest address among equals.
     #[inline(always)]
     fn best_fit(&self, size: u64) -> Option<(usize, usize)> {
-        let first = shelf_of(size);
-        let shelf = &self.shelves[first];
-        let fitting = match shelf.last() {
-            Some(last) if last.size >= size => shelf.len(),
-            Some(_) => shelf.partition_point(|found| found.size >= size),
+        let bin = bin_of(size);
+        let blocks = &self.bins[bin];
+        let fitting = match blocks.last() {
+            Some(last) if last.size >= size => blocks.len(),
+            Some(_) => blocks.partition_point(|found| found.size >= size),
             None => 0,
         };
         if fitting > 0 {
-            return Some((first, fitting - 1));
+            return Some((bin, fitting - 1));
         }
-        let number = self.filled_from(first + 1)?;
-        Some((number, self.shelves[number].len().checked_sub(1)?))
+        let larger = self.occupied_from(bin + 1)?;
+        Some((larger, self.bins[larger].len().checked_sub(1)?))
     }
 
-    /// The first shelf with blocks from this one on.
+    /// The first bin from `first` on that has blocks.
     #[inline]
-    fn filled_from(&self, first: usize) -> Option<usize> {
+    fn occupied_from(&self, first: usize) -> Option<usize> {
         let mut word = first / 64;
-        let mut bits = self.filled.get(word)? & (u64::MAX << (first % 64));
+        let mut bits = self.occupied.get(word)? & (u64::MAX << (first % 64));
         while bits == 0 {
             word += 1;
-            bits = *self.filled.get(word)?;
+            bits = *self.occupied.get(word)?;
         }
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// The place of the block with this size and address, and its shelf.
+    /// Bin and index of the block with this size and address.
     #[inline]
     fn find(&self, size: u64, address: u64) -> Option<(usize, usize)> {
-        let number = shelf_of(size);
-        let shelf = &self.shelves[number];
-        let last = shelf.len().checked_sub(1)?;
+        let bin = bin_of(size);
+        let blocks = &self.bins[bin];
+        let last = blocks.len().checked_sub(1)?;
         let wanted = rank(size, address);
-        if shelf[last].rank() == wanted {
-            return Some((number, last));
+        if blocks[last].rank() == wanted {
+            return Some((bin, last));
         }
-        let at = shelf.partition_point(|found| found.rank() > wanted);
-        shelf.get(at).filter(|found| found.rank() == wanted).map(|_| (number, at))
+        let index = blocks.partition_point(|found| found.rank() > wanted);
+        blocks.get(index).filter(|found| found.rank() == wanted).map(|_| (bin, index))
     }
 
-    /// The blocks from the shelf of a size on.
-    fn shelves_from(&self, size: u64) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
-        let pieces = self.shelves[shelf_of(size)..].iter().flat_map(|shelf| shelf.iter().rev());
-        pieces.map(|piece| ((self.stream, piece.size, piece.address), piece.id))
+    /// The blocks from the bin of `size` on, in order.
+    fn blocks_from(&self, size: u64) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
+        let blocks = self.bins[bin_of(size)..].iter().flat_map(|bin| bin.iter().rev());
+        blocks.map(|block| ((self.stream, block.size, block.address), block.id))
     }
 }
 
 impl FreeList {
-    /// The first rack that does not come before a stream.
+    /// The index of the first stream that is not below `stream`.
     #[inline]
-    fn rack_from(&self, stream: u64) -> usize {
-        match self.racks.first() {
+    fn stream_index(&self, stream: u64) -> usize {
+        match self.streams.first() {
             // Nearly always the only one.
             Some(first) if first.stream == stream => 0,
-            _ => self.racks.partition_point(|rack| rack.stream < stream),
+            _ => self.streams.partition_point(|bins| bins.stream < stream),
         }
     }
 
     #[inline]
-    fn rack(&mut self, stream: u64) -> Option<&mut Rack> {
-        let index = self.rack_from(stream);
-        self.racks.get_mut(index).filter(|rack| rack.stream == stream)
+    fn stream_bins(&mut self, stream: u64) -> Option<&mut StreamBins> {
+        let index = self.stream_index(stream);
+        self.streams.get_mut(index).filter(|bins| bins.stream == stream)
     }
 
-    /// Adds a block.
     #[inline]
     pub fn insert(&mut self, (stream, size, address): SizeKey, id: BlockId) {
-        let rack = self.rack_from(stream);
-        if self.racks.get(rack).is_none_or(|found| found.stream != stream) {
-            self.racks.insert(rack, Rack::new(stream));
+        let index = self.stream_index(stream);
+        if self.streams.get(index).is_none_or(|found| found.stream != stream) {
+            self.streams.insert(index, StreamBins::new(stream));
         }
-        self.racks[rack].insert(shelf_of(size), Piece { size, address, id });
+        self.streams[index].insert(bin_of(size), FreeBlock { size, address, id });
     }
 
-    /// The first block of a stream that is not smaller.
+    /// The best fit for `size` bytes on `stream`.
     #[inline(always)]
-    pub fn fit(&self, stream: u64, size: u64) -> Option<(Place, Piece)> {
-        let index = self.rack_from(stream);
-        let rack = self.racks.get(index).filter(|rack| rack.stream == stream)?;
-        let (shelf, at) = rack.best_fit(size)?;
-        Some((Place { rack: index, shelf, at }, rack.shelves[shelf][at]))
+    pub fn best_fit(&self, stream: u64, size: u64) -> Option<(Slot, FreeBlock)> {
+        let index = self.stream_index(stream);
+        let bins = self.streams.get(index).filter(|bins| bins.stream == stream)?;
+        let (bin, position) = bins.best_fit(size)?;
+        Some((Slot { stream: index, bin, index: position }, bins.bins[bin][position]))
     }
 
-    /// Takes out what lies at a place.
     #[inline]
-    pub fn remove_at(&mut self, place: Place) {
-        self.racks[place.rack].remove_at(place.shelf, place.at);
+    pub fn remove_at(&mut self, slot: Slot) {
+        self.streams[slot.stream].remove_at(slot.bin, slot.index);
     }
 
-    /// The block at a place has another size and address from now on.
+    /// Gives the block at `slot` another size and address.
     #[inline(always)]
-    pub fn change_at(&mut self, place: Place, size: u64, address: u64) {
-        self.racks[place.rack].change_at(place.shelf, place.at, size, address);
+    pub fn change_at(&mut self, slot: Slot, size: u64, address: u64) {
+        self.streams[slot.stream].change_at(slot.bin, slot.index, size, address);
     }
 
-    /// The block with this key has another size and address from now on.
+    /// Gives the block with this key another size and address.
     #[inline]
     pub fn change(&mut self, key: SizeKey, size: u64, address: u64) {
-        if let Some(rack) = self.rack(key.0)
-            && let Some((number, at)) = rack.find(key.1, key.2)
+        if let Some(bins) = self.stream_bins(key.0)
+            && let Some((bin, index)) = bins.find(key.1, key.2)
         {
-            rack.change_at(number, at, size, address);
+            bins.change_at(bin, index, size, address);
         }
     }
 
-    /// Takes the block with this key out.
     #[inline]
     pub fn remove(&mut self, key: &SizeKey) -> Option<BlockId> {
         let (stream, size, address) = *key;
-        let rack = self.rack(stream)?;
-        let (number, at) = rack.find(size, address)?;
-        let id = rack.shelves[number][at].id;
-        rack.remove_at(number, at);
+        let bins = self.stream_bins(stream)?;
+        let (bin, index) = bins.find(size, address)?;
+        let id = bins.bins[bin][index].id;
+        bins.remove_at(bin, index);
         Some(id)
     }
 
     /// The blocks from this key on, in order.
     pub fn from(&self, key: SizeKey) -> impl DoubleEndedIterator<Item = (SizeKey, BlockId)> {
         let (stream, size, _) = key;
-        let first = self.rack_from(stream);
-        let racks = self.racks[first..].iter();
-        let blocks = racks.flat_map(move |rack| rack.shelves_from(if rack.stream == stream { size } else { 0 }));
+        let first = self.stream_index(stream);
+        let streams = self.streams[first..].iter();
+        let blocks = streams.flat_map(move |bins| bins.blocks_from(if bins.stream == stream { size } else { 0 }));
         blocks.filter(move |(found, _)| *found >= key)
     }
 
@@ -254,7 +249,6 @@ impl FreeList {
         self.from((0, 0, 0))
     }
 
-    /// The block with this key.
     pub fn get(&self, key: SizeKey) -> Option<BlockId> {
         self.from(key).next().filter(|(found, _)| *found == key).map(|(_, id)| id)
     }
@@ -265,12 +259,12 @@ impl FreeList {
     }
 }
 
-/// The number of a size's shelf: a step of an eighth of an octave each, from pieces of 512 bytes on.
+/// The number of the bin for blocks of this size.
 #[inline]
-fn shelf_of(size: u64) -> usize {
-    let pieces = size >> PIECE;
-    let octave = (pieces | (1 << STEPS)).ilog2() - STEPS;
-    (u64::from(octave << STEPS) + (pieces >> octave)) as usize
+fn bin_of(size: u64) -> usize {
+    let units = size >> LOG2_UNIT;
+    let octave = (units | (1 << LOG2_BINS)).ilog2() - LOG2_BINS;
+    (u64::from(octave << LOG2_BINS) + (units >> octave)) as usize
 }
 
 #[cfg(test)]
@@ -298,15 +292,15 @@ mod tests {
             if number % 5 == 0 {
                 let fit = map.range((key.0, key.1, 0)..(key.0 + 1, 0, 0)).next().map(|(key, id)| (*key, *id));
                 let fit = fit.filter(|(fit, _)| fit.1 < 20_000);
-                let found = list.fit(key.0, key.1).filter(|(_, piece)| piece.size < 20_000);
-                assert_eq!(found.map(|(_, piece)| piece.id), fit.map(|(_, id)| id));
-                if let (Some((place, _)), Some((fit, id))) = (found, fit) {
+                let found = list.best_fit(key.0, key.1).filter(|(_, block)| block.size < 20_000);
+                assert_eq!(found.map(|(_, block)| block.id), fit.map(|(_, id)| id));
+                if let (Some((slot, _)), Some((fit, id))) = (found, fit) {
                     map.remove(&fit);
                     let other = (fit.0, fit.1 / 2 + (state >> 50) % 7, fit.2 + 1);
                     if number % 3 == 0 || map.contains_key(&other) {
-                        list.remove_at(place);
+                        list.remove_at(slot);
                     } else {
-                        list.change_at(place, other.1, other.2);
+                        list.change_at(slot, other.1, other.2);
                         map.insert(other, id);
                     }
                 }
@@ -316,11 +310,11 @@ mod tests {
                 assert!(list.iter().eq(map.iter().map(|(key, id)| (*key, *id))));
                 assert!(list.before(key).eq(map.range(..key).rev().map(|(key, id)| (*key, *id))));
                 assert!(list.from(key).eq(map.range(key..).map(|(key, id)| (*key, *id))));
-                assert!(list.racks.is_sorted_by_key(|rack| rack.stream));
-                for rack in &list.racks {
-                    for (number, shelf) in rack.shelves.iter().enumerate() {
-                        assert_eq!(rack.filled[number / 64] >> (number % 64) & 1 == 1, !shelf.is_empty());
-                        assert!(shelf.iter().all(|piece| shelf_of(piece.size) == number));
+                assert!(list.streams.is_sorted_by_key(|bins| bins.stream));
+                for bins in &list.streams {
+                    for (number, bin) in bins.bins.iter().enumerate() {
+                        assert_eq!(bins.occupied[number / 64] >> (number % 64) & 1 == 1, !bin.is_empty());
+                        assert!(bin.iter().all(|block| bin_of(block.size) == number));
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Starting from memory that is already in use: an allocator with a given layout of segments and blocks.
 
-use crate::allocator::{Allocator, PendingFree, Search};
-use crate::block::{Block, BlockId, Use};
+use crate::allocator::{Allocator, BlockRequest, PendingFree};
+use crate::block::{Block, BlockId, BlockUse};
 use crate::driver::Driver;
 use crate::mempool::MempoolId;
 use crate::pool::Pool;
@@ -65,7 +65,7 @@ pub enum RestoredBlock {
 
 impl<D: Driver> Allocator<D> {
     /// An allocator in which `segments` exist already, and the handles to the pieces in use, in order. The driver is
-    /// not asked for them. The statistics begin with this state: every peak is the current value.
+    /// not asked for them, but gets them back when they are released. The statistics begin with this state: every peak is the current value.
     pub fn with_layout(
         settings: Settings,
         driver: D,
@@ -86,14 +86,14 @@ impl<D: Driver> Allocator<D> {
     fn restore_segment(&mut self, segment: &LayoutSegment) -> BlockId {
         let size = segment.pieces.iter().map(|piece| piece.size).sum();
         let pool = self.pool_of(segment.is_small, segment.pool);
-        let search = Search { pool, stream: segment.stream, size, segment: size };
+        let request = BlockRequest { pool, stream: segment.stream, size, segment: size };
         if !segment.is_expandable {
-            return self.adopt_segment(segment.address, search);
+            return self.add_segment(segment.address, request);
         }
         let page = if segment.is_small { SMALL_SEGMENT } else { self.settings.large_segment_size };
         let unmapped = match self.unmapped_around(pool, segment.stream, segment.address, size) {
             Some(id) => id,
-            None => self.adopt_address_space(search, segment.address, EXPANDABLE_SPAN, page),
+            None => self.add_address_space(request, segment.address, EXPANDABLE_SPAN, page),
         };
         self.restore_mapped(unmapped, segment.address, size)
     }
@@ -108,7 +108,7 @@ impl<D: Driver> Allocator<D> {
                 LayoutUse::Allocated { requested } | LayoutUse::Pending { requested } => requested,
             };
             let is_last = index + 1 == pieces.len();
-            let id = self.hand_out_part(cursor, piece.size, requested, !is_last);
+            let id = self.assign_part(cursor, piece.size, requested, !is_last);
             blocks.push((id, piece.usage));
             if let Some(rest) = self.blocks[id].next.filter(|_| !is_last) {
                 let key = Pool::size_key(&self.blocks[rest]);
@@ -140,7 +140,7 @@ impl<D: Driver> Allocator<D> {
         let whole = self.blocks[unmapped];
         let pool = whole.pool as usize;
         self.pools[pool].unmapped.remove(&(whole.stream, whole.address));
-        let mapped = self.blocks.insert(Block { address, size, usage: Use::Free, ..whole });
+        let mapped = self.blocks.insert(Block { address, size, usage: BlockUse::Free, ..whole });
         self.blocks.splice(mapped, whole.previous, whole.next);
         let mut before = whole.previous;
         if address > whole.address {

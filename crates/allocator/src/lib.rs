@@ -1,8 +1,4 @@
-//! PyTorch's CUDA caching allocator as a state machine.
-//!
-//! [`Allocator`] serves requests as `CUDACachingAllocator.cpp` of torch 2.11 does: sizes rounded to 512 bytes, two
-//! pools, best fit by size then address, the split rules of both pools, merging, expandable segments, what is given
-//! back before an out-of-memory error. CUDA itself is a [`Driver`]: a simulated GPU, or a recording's own answers.
+#![doc = include_str!("../README.md")]
 
 mod address_space;
 mod allocator;
@@ -17,12 +13,12 @@ mod mempool;
 mod pool;
 mod release;
 mod segments;
-pub mod settings;
+mod settings;
 pub mod size;
-pub mod statistics;
+mod statistics;
 
 pub use allocator::{Allocator, OutOfMemory, PendingFree, SegmentAction, SegmentChange};
-pub use block::{Block, BlockId, Use};
+pub use block::{Block, BlockId, BlockUse};
 pub use driver::{Driver, SimulatedDriver};
 pub use layout::{LayoutPiece, LayoutSegment, LayoutUse, RestoredBlock};
 pub use mempool::MempoolId;

@@ -1,6 +1,6 @@
 //! The identity of a memory pool.
 
-/// PyTorch's `MempoolId_t`: `(0, 0)` is the default pool, anything else a private one (CUDA graphs, `MemPool`).
+/// PyTorch's `MempoolId_t`: `(0, 0)` is the default pool, others are private (CUDA graphs, `torch.cuda.MemPool`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MempoolId(pub u64, pub u64);
 

@@ -1,4 +1,4 @@
-//! Pools: the cached blocks, in the order in which best fit looks at them.
+//! Pools of free blocks.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ pub(crate) use crate::free_list::SizeKey;
 /// One of the allocator's pools.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    /// Whether it serves requests of at most 1 MiB.
+    /// Whether it serves blocks of at most 1 MiB.
     pub is_small: bool,
     /// The private pool it belongs to, or the default.
     pub owner: MempoolId,
-    /// Cached blocks.
+    /// Free blocks in best-fit order.
     pub free: FreeList,
     /// Unmapped address space of expandable segments, by stream and address.
     pub unmapped: BTreeMap<(u64, u64), BlockId>,
-    /// How often a block was looked for, while garbage collection is on.
+    /// How many requests there were, while garbage collection is on.
     pub searches: u64,
 }
 
@@ -32,7 +32,7 @@ impl Pool {
         (block.stream, block.size, block.address)
     }
 
-    /// The cached blocks of `stream` with at least `size` bytes, the smallest first.
+    /// The free blocks of `stream` with at least `size` bytes, the smallest first.
     pub fn fits(&self, stream: u64, size: u64) -> impl Iterator<Item = (SizeKey, BlockId)> {
         self.free.from((stream, size, 0)).take_while(move |(key, _)| key.0 == stream)
     }

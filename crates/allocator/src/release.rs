@@ -1,13 +1,13 @@
-//! Giving memory back: `empty_cache`, the steps before an out-of-memory error, and garbage collection.
+//! Giving memory back to the driver: `empty_cache`, the steps before an out-of-memory error, garbage collection.
 
-use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search, SegmentAction};
+use crate::allocator::{Allocator, BlockRequest, LARGE_POOL, SMALL_POOL, SegmentAction};
 use crate::block::BlockId;
 use crate::driver::Driver;
 use crate::mempool::MempoolId;
 use crate::pool::{Pool, SizeKey};
 
 impl<D: Driver> Allocator<D> {
-    /// As `torch.cuda.empty_cache`: waits for pending frees, then gives back every segment that is wholly free.
+    /// `torch.cuda.empty_cache`: completes pending frees, then gives back every segment that is wholly free.
     pub fn empty_cache(&mut self) {
         self.statistics.sync_all_streams += 1;
         for id in std::mem::take(&mut self.pending).into_values() {
@@ -25,7 +25,7 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
-    /// Nothing uses the private pool any more (its CUDA graph was destroyed): `empty_cache` may give it back.
+    /// Lets `empty_cache` give back a private pool that nothing uses any more (its CUDA graph was destroyed).
     pub fn make_freeable(&mut self, owner: MempoolId) {
         if owner != MempoolId::DEFAULT && !self.freeable_pools.contains(&owner) {
             self.freeable_pools.push(owner);
@@ -33,12 +33,12 @@ impl<D: Driver> Allocator<D> {
     }
 
     fn release_pool(&mut self, pool: u32) {
-        let mut growing = Vec::new();
+        let mut expandable = Vec::new();
         let mut whole = Vec::new();
         for (key, id) in self.pools[pool as usize].free.iter() {
             let block = &self.blocks[id];
             if block.expandable.is_some() {
-                growing.push(id);
+                expandable.push(id);
             } else if !block.is_split() {
                 whole.push((key, id));
             }
@@ -46,7 +46,7 @@ impl<D: Driver> Allocator<D> {
         for (key, id) in whole {
             self.release_segment(pool, key, id);
         }
-        for id in growing {
+        for id in expandable {
             if self.unmap(id) && !self.blocks[id].is_split() {
                 let block = self.blocks[id];
                 self.pools[pool as usize].unmapped.remove(&(block.stream, block.address));
@@ -55,7 +55,7 @@ impl<D: Driver> Allocator<D> {
         }
     }
 
-    /// Gives one wholly free segment back to the driver.
+    /// Gives back one segment that is wholly free.
     pub(crate) fn release_segment(&mut self, pool: u32, key: SizeKey, id: BlockId) {
         let (stream, size, address) = key;
         self.statistics.device_free += 1;
@@ -71,27 +71,27 @@ impl<D: Driver> Allocator<D> {
         self.blocks.delete(id);
     }
 
-    /// Gives back unsplittable cached blocks, just enough for the request. Does nothing unless `max_split_size` is set.
-    pub(crate) fn release_oversize(&mut self, search: Search) -> bool {
+    /// Gives back unsplittable free blocks, just enough for the request. Does nothing unless `max_split_size` is set.
+    pub(crate) fn release_oversize(&mut self, request: BlockRequest) -> bool {
         let limit = self.settings.max_split_size;
         if limit == u64::MAX {
             return false;
         }
-        let wanted = search.size.max(limit);
+        let wanted = request.size.max(limit);
         let is_releasable = |allocator: &Self, id: BlockId| allocator.blocks[id].expandable.is_none();
-        let pool = &self.pools[search.pool as usize];
-        let best = pool.fits(search.stream, wanted).next();
+        let pool = &self.pools[request.pool as usize];
+        let best = pool.fits(request.stream, wanted).next();
         if let Some((key, id)) = best
             && is_releasable(self, id)
         {
-            self.release_segment(search.pool, key, id);
+            self.release_segment(request.pool, key, id);
             return true;
         }
         let mut released = 0;
         let candidates: Vec<(SizeKey, BlockId)> = pool
             .free
-            .before((search.stream, wanted, 0))
-            .take_while(|(key, _)| key.0 == search.stream && key.1 >= limit)
+            .before((request.stream, wanted, 0))
+            .take_while(|(key, _)| key.0 == request.stream && key.1 >= limit)
             .collect();
         for (key, id) in candidates {
             if released >= wanted {
@@ -99,13 +99,13 @@ impl<D: Driver> Allocator<D> {
             }
             if is_releasable(self, id) {
                 released += key.1;
-                self.release_segment(search.pool, key, id);
+                self.release_segment(request.pool, key, id);
             }
         }
         released >= wanted
     }
 
-    /// Gives back segments of the large pool that have lain idle for longer than average, once more than the threshold
+    /// Gives back segments of the large pool that have been free for longer than average, while more than the threshold
     /// is reserved.
     pub(crate) fn collect_garbage(&mut self) {
         let Some(cap) = self.settings.cap else { return };
@@ -117,24 +117,24 @@ impl<D: Driver> Allocator<D> {
         let age = |allocator: &Self, id: BlockId| {
             allocator.pools[LARGE_POOL as usize].searches - allocator.blocks[id].cached_at
         };
-        let idle = |allocator: &Self| -> Vec<(SizeKey, BlockId)> {
+        let free_segments = |allocator: &Self| -> Vec<(SizeKey, BlockId)> {
             let free = &allocator.pools[LARGE_POOL as usize].free;
             free.iter().filter(|&(_, id)| !allocator.blocks[id].is_split()).collect()
         };
-        let candidates = idle(self);
+        let candidates = free_segments(self);
         let mut count = candidates.len() as u64;
         let mut total_age: u64 = candidates.iter().map(|&(_, id)| age(self, id)).sum();
-        let mut reclaimed = 0;
+        let mut released = 0;
         let mut has_freed = true;
-        while reclaimed < target && has_freed && count > 0 {
-            let old = total_age as f64 / count as f64;
+        while released < target && has_freed && count > 0 {
+            let mean_age = total_age as f64 / count as f64;
             has_freed = false;
-            for (key, id) in idle(self) {
-                let years = age(self, id);
-                if self.blocks[id].expandable.is_none() && years as f64 >= old {
+            for (key, id) in free_segments(self) {
+                let block_age = age(self, id);
+                if self.blocks[id].expandable.is_none() && block_age as f64 >= mean_age {
                     has_freed = true;
-                    reclaimed += key.1;
-                    total_age -= years;
+                    released += key.1;
+                    total_age -= block_age;
                     count -= 1;
                     self.release_segment(LARGE_POOL, key, id);
                 }

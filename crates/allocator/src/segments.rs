@@ -1,4 +1,4 @@
-//! The segments as they lie now, as a snapshot lists them.
+//! The current segments, as a memory snapshot lists them.
 
 use crate::allocator::Allocator;
 use crate::block::Block;
@@ -22,7 +22,7 @@ pub struct Segment {
 }
 
 impl<D> Allocator<D> {
-    /// The segments by address.
+    /// All segments, by address.
     pub fn segments(&self) -> Vec<Segment> {
         let mut segments: Vec<Segment> = self.heads().map(|head| self.segment_from(head)).collect();
         segments.sort_by_key(|segment| segment.address);

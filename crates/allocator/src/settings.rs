@@ -8,24 +8,24 @@ const MIB: u64 = 1 << 20;
 /// `roundup_power2_divisions` holds one number for each power of two from 1 MiB to 64 GiB.
 const DIVISION_INTERVALS: usize = 16;
 
-/// What steers the allocator. [`Settings::default`] is PyTorch's default.
+/// The allocator's settings. [`Settings::default`] is PyTorch's default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Blocks of this size and more are not split (`max_split_size_mb`); `u64::MAX` where unset.
+    /// Blocks of at least this size are not split (`max_split_size_mb`); `u64::MAX` if unset.
     pub max_split_size: u64,
     /// How much larger than the request an unsplittable block may be (`max_non_split_rounding_mb`).
     pub max_non_split_rounding: u64,
-    /// The large pool's shared segment, and the page of its expandable segments (`large_segment_size_mb`).
+    /// Size of the large pool's shared segments, and of the pages of its expandable segments (`large_segment_size_mb`).
     pub large_segment_size: u64,
-    /// Steps between powers of two to which requests are rounded, by power of two from 1 MiB on; 0 is off.
+    /// How many steps requests are rounded to between two powers of two, for each power from 1 MiB on; 0 is off.
     pub roundup_power2_divisions: [u64; DIVISION_INTERVALS],
-    /// The part of the cap beyond which old cached blocks are given back; 0 is off.
+    /// The share of the cap above which old free blocks are given back; 0 is off.
     pub garbage_collection_threshold: f64,
-    /// Whether segments grow (`expandable_segments`).
+    /// Whether new segments are expandable (`expandable_segments`).
     pub expandable_segments: bool,
-    /// The part of the GPU's memory the process may reserve (`per_process_memory_fraction`); 1 is all of it.
+    /// The share of the GPU's memory that the process may reserve (`per_process_memory_fraction`).
     pub memory_fraction: f64,
-    /// The most bytes the allocator may reserve, as from `set_per_process_memory_fraction`.
+    /// The most bytes the allocator may reserve, as `torch.cuda.set_per_process_memory_fraction` sets it.
     pub cap: Option<u64>,
 }
 
@@ -56,9 +56,9 @@ pub enum SettingsError {
     /// A key without a value, or punctuation in the wrong place.
     #[error("allocator settings: found {found} where `{needed}` was needed, after `{after}`")]
     Syntax {
-        /// What stands there.
+        /// What was found.
         found: String,
-        /// What should stand there.
+        /// What was needed.
         needed: &'static str,
         /// The text before it.
         after: String,
@@ -73,7 +73,7 @@ pub enum SettingsError {
         /// What is needed.
         needed: String,
     },
-    /// Another allocator, which this one does not model.
+    /// Another allocator, which is not modelled.
     #[error(
         "allocator settings: `backend:{backend}` is not modelled: CUDA's own pool allocator, not PyTorch's caching one, would serve the requests"
     )]
@@ -83,7 +83,7 @@ pub enum SettingsError {
     },
 }
 
-/// The keys that torch 2.11 takes.
+/// The keys that torch 2.11 accepts.
 const KEYS: [&str; 16] = [
     "backend",
     "expandable_segments",
@@ -104,10 +104,10 @@ const KEYS: [&str; 16] = [
 ];
 
 impl Settings {
-    /// Reads the syntax of `PYTORCH_CUDA_ALLOC_CONF`: `key:value,key:[value,…]`. The empty text gives the defaults.
+    /// Parses the syntax of `PYTORCH_CUDA_ALLOC_CONF`: `key:value,key:[value,…]`. The empty text gives the defaults.
     ///
     /// # Errors
-    /// Everything PyTorch itself refuses, and `backend:cudaMallocAsync`.
+    /// What PyTorch itself refuses, and `backend:cudaMallocAsync`.
     pub fn parse(text: &str) -> Result<Settings, SettingsError> {
         let mut settings = Settings::default();
         let mut tokens = Tokens::new(text);
@@ -198,15 +198,15 @@ impl Settings {
         Ok(())
     }
 
-    /// The `roundup_power2_divisions` that hold for a request of `size` bytes.
+    /// The entry of `roundup_power2_divisions` for a request of `size` bytes.
     pub fn divisions_for(&self, size: u64) -> u64 {
         let power = size.max(1).ilog2() as usize;
         let index = power.saturating_sub(MIB.ilog2() as usize);
         self.roundup_power2_divisions[index.min(DIVISION_INTERVALS - 1)]
     }
 
-    /// The same settings with the cap that `per_process_memory_fraction` means on a GPU of `total` bytes, unless a cap
-    /// is set already.
+    /// The same settings with the cap that `per_process_memory_fraction` means on a GPU of `total` bytes. A cap that is
+    /// already set stays.
     #[must_use]
     pub fn on_device(mut self, total: u64) -> Settings {
         if self.cap.is_none() && self.memory_fraction < 1.0 {
@@ -259,7 +259,7 @@ fn divisions(key: &str, tokens: &mut Tokens) -> Result<u64, SettingsError> {
     Ok(value)
 }
 
-/// The settings text cut at `,` `:` `[` `]`, white space dropped, as PyTorch cuts it.
+/// The settings text split at `,` `:` `[` `]`, without white space, as PyTorch splits it.
 struct Tokens {
     tokens: Vec<String>,
     position: usize,
@@ -306,7 +306,7 @@ impl Tokens {
     }
 
     fn expect(&mut self, needed: &'static str) -> Result<(), SettingsError> {
-        if self.take(needed) { Ok(()) } else { Err(self.surprise(needed)) }
+        if self.take(needed) { Ok(()) } else { Err(self.unexpected(needed)) }
     }
 
     fn value(&mut self) -> Result<String, SettingsError> {
@@ -315,11 +315,11 @@ impl Tokens {
                 self.position += 1;
                 Ok(self.tokens[self.position - 1].clone())
             }
-            _ => Err(self.surprise("a value")),
+            _ => Err(self.unexpected("a value")),
         }
     }
 
-    fn surprise(&self, needed: &'static str) -> SettingsError {
+    fn unexpected(&self, needed: &'static str) -> SettingsError {
         let found = self.tokens.get(self.position).map_or("the end".into(), |token| format!("`{token}`"));
         SettingsError::Syntax { found, needed, after: self.tokens[..self.position].concat() }
     }

@@ -3,7 +3,7 @@
 pub use crate::constants::{LARGE_SEGMENT, MINIMUM_BLOCK, OWN_SEGMENT, SEGMENT_ROUNDING, SMALL_REQUEST, SMALL_SEGMENT};
 use crate::settings::Settings;
 
-/// The block size that serves a request of `requested` bytes.
+/// The size of a block for a request of `requested` bytes.
 pub fn block_size(requested: u64, settings: &Settings) -> u64 {
     if requested < MINIMUM_BLOCK {
         return MINIMUM_BLOCK;
@@ -12,13 +12,13 @@ pub fn block_size(requested: u64, settings: &Settings) -> u64 {
     if divisions > 1 && requested > MINIMUM_BLOCK.saturating_mul(divisions) {
         next_division(requested, divisions)
     } else {
-        whole_pieces(requested)
+        round_to_blocks(requested)
     }
 }
 
-/// A request in whole pieces of [`MINIMUM_BLOCK`], at least one: the block size where there are no divisions.
+/// `requested` rounded up to a multiple of [`MINIMUM_BLOCK`], at least one: the block size without divisions.
 #[inline]
-pub(crate) fn whole_pieces(requested: u64) -> u64 {
+pub(crate) fn round_to_blocks(requested: u64) -> u64 {
     requested.max(1).div_ceil(MINIMUM_BLOCK).saturating_mul(MINIMUM_BLOCK)
 }
 
@@ -36,7 +36,7 @@ fn next_division(size: u64, divisions: u64) -> u64 {
     if down == size { size } else { down.saturating_add(step) }
 }
 
-/// What is asked of the driver when no cached block can serve a block of `size` bytes.
+/// The size of the segment requested from the driver when no free block can serve `size` bytes.
 pub fn segment_size(size: u64, settings: &Settings) -> u64 {
     if size <= SMALL_REQUEST {
         SMALL_SEGMENT
@@ -47,9 +47,9 @@ pub fn segment_size(size: u64, settings: &Settings) -> u64 {
     }
 }
 
-/// Whether a block of `whole` bytes is cut for a request of `size`.
+/// Whether a free block of `whole` bytes is split for a block of `size` bytes.
 #[inline]
-pub(crate) fn should_split(settings: &Settings, is_small: bool, whole: u64, size: u64) -> bool {
+pub fn should_split(settings: &Settings, is_small: bool, whole: u64, size: u64) -> bool {
     let rest = whole - size;
     if is_small || settings.expandable_segments {
         rest >= MINIMUM_BLOCK
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_rounded_up_to_whole_pieces_of_512_bytes() {
+    fn a_request_is_rounded_up_to_a_multiple_of_512_bytes() {
         let settings = Settings::default();
         for (requested, size) in [(0, 512), (1, 512), (512, 512), (513, 1024), (1_000_000, 1_000_448)] {
             assert_eq!(block_size(requested, &settings), size, "{requested}");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_two_or_twenty_mebibytes_or_their_own_size() {
+    fn segments_are_two_or_twenty_mebibytes_or_the_size_of_their_block() {
         let settings = Settings::default();
         let mib = 1 << 20;
         assert_eq!(segment_size(512, &settings), 2 * mib);

@@ -3,9 +3,9 @@
 /// One number with its history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistic {
-    /// Now.
+    /// The current value.
     pub current: u64,
-    /// The most it has been.
+    /// The highest value so far.
     pub peak: u64,
     /// The sum of all increases.
     pub allocated: u64,
@@ -34,14 +34,14 @@ impl Statistic {
     }
 }
 
-/// A statistic over all pools and by pool.
+/// A statistic in total and by pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByPool {
-    /// Both pools together.
+    /// The small and the large pools together.
     pub all: Statistic,
-    /// Blocks of at most 1 MiB.
+    /// The small pools.
     pub small_pool: Statistic,
-    /// The others.
+    /// The large pools.
     pub large_pool: Statistic,
 }
 
@@ -79,18 +79,18 @@ impl ByPool {
     }
 }
 
-/// Everything `torch.cuda.memory_stats` reports of one device.
+/// What `torch.cuda.memory_stats` reports for one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// How many blocks the program holds.
     pub allocation: ByPool,
-    /// How many segments came from `cudaMalloc`; pages of expandable segments do not count.
+    /// How many segments come from `cudaMalloc`; expandable segments do not count.
     pub segment: ByPool,
     /// How many blocks the program holds or other streams still use.
     pub active: ByPool,
-    /// How many cached blocks are parts of a segment that is in use, and so cannot be given back.
+    /// How many free blocks are in a segment with blocks in use, so that they cannot be given back.
     pub inactive_split: ByPool,
-    /// The blocks' bytes that the program holds.
+    /// Bytes of the blocks that the program holds.
     pub allocated_bytes: ByPool,
     /// Bytes taken from the driver.
     pub reserved_bytes: ByPool,
@@ -98,17 +98,17 @@ pub struct Statistics {
     pub active_bytes: ByPool,
     /// Bytes of inactive split blocks.
     pub inactive_split_bytes: ByPool,
-    /// Bytes as the program asked for them, of active blocks.
+    /// Bytes that the program requested, of active blocks.
     pub requested_bytes: ByPool,
     /// Blocks at least as large as `max_split_size`.
     pub oversize_allocations: Statistic,
     /// Segments at least as large as `max_split_size`.
     pub oversize_segments: Statistic,
-    /// How often the cache was emptied because the driver had refused.
+    /// How often the cache was emptied because the driver or the cap refused.
     pub alloc_retries: u64,
     /// How often even that did not help.
     pub ooms: u64,
-    /// How often all streams were waited for.
+    /// How often the allocator waited for all streams.
     pub sync_all_streams: u64,
     /// How often memory was taken from the driver.
     pub device_alloc: u64,
@@ -117,20 +117,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The program gets a block: all that is counted where `is_brief`.
-    #[inline]
-    pub(crate) fn hand_out_briefly(&mut self, size: u64) {
-        self.allocated_bytes.all.increase(size);
-    }
-
-    /// The program lets go of a block: all that is counted where `is_brief`.
-    #[inline]
-    pub(crate) fn let_go_briefly(&mut self, size: u64) {
-        self.allocated_bytes.all.decrease(size);
-    }
-
-    /// The program gets a block.
-    pub(crate) fn hand_out(&mut self, is_small: bool, size: u64, requested: u64, is_oversize: bool) {
+    /// Counts a block that the program gets.
+    pub(crate) fn count_allocated(&mut self, is_small: bool, size: u64, requested: u64, is_oversize: bool) {
         self.allocation.increase(is_small, 1);
         self.allocated_bytes.increase(is_small, size);
         self.active.increase(is_small, 1);
@@ -141,8 +129,8 @@ impl Statistics {
         }
     }
 
-    /// The program lets go of a block.
-    pub(crate) fn let_go(&mut self, is_small: bool, size: u64, is_oversize: bool) {
+    /// Counts a block that the program frees; it may still be active.
+    pub(crate) fn count_freed(&mut self, is_small: bool, size: u64, is_oversize: bool) {
         self.allocation.decrease(is_small, 1);
         self.allocated_bytes.decrease(is_small, size);
         if is_oversize {
@@ -150,20 +138,20 @@ impl Statistics {
         }
     }
 
-    /// A block comes back to the cache.
-    pub(crate) fn come_back(&mut self, is_small: bool, size: u64, requested: u64) {
+    /// Counts a block that is not active any more.
+    pub(crate) fn count_inactive(&mut self, is_small: bool, size: u64, requested: u64) {
         self.active.decrease(is_small, 1);
         self.active_bytes.decrease(is_small, size);
         self.requested_bytes.decrease(is_small, requested);
     }
 
-    /// There are so many cached parts of segments more, and so many bytes in them.
+    /// Adds to the inactive split blocks and their bytes.
     pub(crate) fn change_split(&mut self, is_small: bool, blocks: i64, bytes: i64) {
         self.inactive_split.change(is_small, blocks);
         self.inactive_split_bytes.change(is_small, bytes);
     }
 
-    /// As `torch.cuda.reset_peak_memory_stats`: every peak becomes the current value.
+    /// `torch.cuda.reset_peak_memory_stats`: every peak becomes the current value.
     pub fn reset_peaks(&mut self) {
         for (_, statistic) in self.by_pool_mut() {
             statistic.reset_peak();
@@ -184,7 +172,7 @@ impl Statistics {
         fresh
     }
 
-    /// The statistics that are kept by pool, with PyTorch's names, in `memory_summary`'s order.
+    /// The statistics by pool, with PyTorch's names, in the order of `memory_summary`.
     pub fn by_pool(&self) -> [(&'static str, &ByPool); 9] {
         [
             ("allocated_bytes", &self.allocated_bytes),
@@ -213,7 +201,7 @@ impl Statistics {
         ]
     }
 
-    /// All numbers under the flat keys of `torch.cuda.memory_stats`, `max_split_size` aside.
+    /// All numbers with the keys of `torch.cuda.memory_stats`, except `max_split_size`.
     pub fn flat(&self) -> Vec<(String, u64)> {
         let mut rows = Vec::new();
         let mut push = |name: &str, statistic: &Statistic| {

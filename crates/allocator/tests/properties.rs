@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use proptest::prelude::*;
-use vramfit_allocator::{Allocator, BlockId, MempoolId, Settings, SimulatedDriver, Use};
+use vramfit_allocator::{Allocator, BlockId, BlockUse, MempoolId, Settings, SimulatedDriver};
 
 /// One thing to do with an allocator.
 #[derive(Clone, Debug)]
@@ -59,12 +59,12 @@ fn check(allocator: &Allocator<SimulatedDriver>) {
             assert_eq!(block.address, cursor, "blocks tile their segment");
             assert!(block.size > 0 && block.size % 512 == 0);
             cursor += block.size;
-            if block.usage == Use::Allocated {
+            if block.usage == BlockUse::Allocated {
                 allocated += block.size;
             }
         }
         for pair in segment.blocks.windows(2) {
-            assert!(pair[0].usage != Use::Free || pair[1].usage != Use::Free, "free neighbours are joined");
+            assert!(pair[0].usage != BlockUse::Free || pair[1].usage != BlockUse::Free, "free neighbours are joined");
         }
         assert_eq!(cursor, segment.address + segment.size);
         end_of_last = cursor;

@@ -1,10 +1,10 @@
-//! From a recording to all that is found in it.
+//! From a recording to everything that is found in it.
 
 use vramfit_allocator::Settings;
 use vramfit_trace::snapshot::{Action, Device, Snapshot};
 use vramfit_trace::start::Start;
 
-use crate::findings::{self, Context, Finding};
+use crate::findings::{self, Evidence, Finding};
 use crate::history::{History, OUTSIDE, layouts_at, number};
 use crate::origin::Origins;
 use crate::peak::{Owners, Peak, ReservedPeak, largest_hole, peak};
@@ -12,7 +12,7 @@ use crate::phases::Phases;
 use crate::roles::{Role, roles};
 use crate::steps::Steps;
 
-/// Everything a recording says about one GPU.
+/// What is known about one GPU of a recording.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The GPU's number.
@@ -27,18 +27,18 @@ pub struct Explanation {
     pub steps: Steps,
     /// What each allocation was for.
     pub roles: Vec<Role>,
-    /// The instant at which the most was held.
+    /// The peak of allocated bytes.
     pub peak: Peak,
-    /// The instant at which the most was reserved.
+    /// The peak of reserved bytes.
     pub reserved_peak: ReservedPeak,
     /// What is wrong, or could be better.
     pub findings: Vec<Finding>,
 }
 
-/// Explains GPU `device` of `snapshot`, recorded under `settings`. `vram` is what PyTorch may reserve, where known.
+/// Explains GPU `device` of `snapshot`, recorded under `settings`. `vram` is what PyTorch may reserve, if known.
 ///
 /// # Panics
-/// Where the snapshot has no such GPU.
+/// If the snapshot has no such GPU.
 pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Option<u64>) -> Explanation {
     let recorded = &snapshot.devices[device];
     let start = Start::of(recorded);
@@ -50,7 +50,7 @@ pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Op
     let (peak_event, _) = history.peak_allocated();
     let reserved_event = reserved_peak_event(recorded, &history);
     let mut instants = vec![peak_event, reserved_event];
-    // What was before the first event comes first.
+    // The state before the first event comes first.
     instants.sort_by_key(|&event| event.wrapping_add(1));
     let layouts = layouts_at(recorded, settings, &start, &instants);
     let layout_at = |event: u32| {
@@ -68,7 +68,7 @@ pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Op
         },
         largest_hole: largest_hole(layout_at(reserved_event)),
     };
-    let findings = findings::all(Context {
+    let findings = findings::all(Evidence {
         device: recorded,
         start: &start,
         settings,
@@ -83,8 +83,8 @@ pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Op
     Explanation { device, history, origins, phases, steps, roles, peak, reserved_peak, findings }
 }
 
-/// The event after which the most was reserved: the allocation for which the last segment was taken, so that the
-/// segment counts together with what it was taken for.
+/// The event of the reserved peak: the allocation for which the last segment was taken, so that the segment counts
+/// together with its allocation.
 fn reserved_peak_event(device: &Device, history: &History) -> u32 {
     let (event, reserved) = history.peak_reserved();
     if event == OUTSIDE {

@@ -3,33 +3,33 @@
 use std::collections::HashMap;
 
 use vramfit_allocator::{Segment, Settings};
-use vramfit_replay::{FaithfulReplay, RecordedReplay};
+use vramfit_replay::FaithfulReplay;
 use vramfit_trace::snapshot::{Action, BlockState, Device, PoolId, StackId};
 use vramfit_trace::start::Start;
 
-/// Stands for "before the first event" and for "never".
+/// The event number for "before the first event" and for "never".
 pub const OUTSIDE: u32 = u32::MAX;
 
-/// One allocation, from the event that made it to the event that let go of it.
+/// One allocation, from the event that made it to the event that freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// The event that made it; [`OUTSIDE`] for what lay there before the recording.
+    /// The event that made it; [`OUTSIDE`] if it was there before the recording.
     pub birth: u32,
-    /// The event that let go of it; [`OUTSIDE`] for what was held at the end.
+    /// The event that freed it; [`OUTSIDE`] if it was held at the end.
     pub death: u32,
-    /// The event after which its memory could be used again, later than `death` where other streams used it.
+    /// The event after which its memory could be used again, later than `death` if other streams used it.
     pub reusable: u32,
-    /// Where it lay.
+    /// Its address.
     pub address: u64,
     /// Bytes of its block, tail included.
     pub size: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub requested: u64,
     /// Its stream.
     pub stream: u64,
     /// Its pool.
     pub pool: PoolId,
-    /// Where the program was.
+    /// The call stack.
     pub stack: StackId,
 }
 
@@ -45,12 +45,12 @@ impl Lifetime {
     }
 }
 
-/// All that lived in a recording.
+/// All allocations of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The allocations: what lay there before the recording by address, then the others by birth.
+    /// The allocations: those from before the recording by address, then the others by birth.
     pub lifetimes: Vec<Lifetime>,
-    /// How many of them lay there before the recording.
+    /// How many of them are from before the recording.
     pub earlier: usize,
     /// Bytes held after each event.
     pub allocated: Vec<u64>,
@@ -65,7 +65,7 @@ pub struct History {
 }
 
 impl History {
-    /// Replays `device` and writes down what lived.
+    /// Replays `device` and follows its allocations.
     pub fn of(device: &Device, settings: &Settings, start: &Start) -> History {
         let mut builder = Builder::new(device, settings, start);
         while let Some(index) = builder.replay.advance() {
@@ -91,12 +91,12 @@ impl History {
         is_it.then_some(self.earlier + index)
     }
 
-    /// The event after which the most was held, and how much; `OUTSIDE` where that was before the first event.
+    /// The event of the allocated peak, and its bytes; [`OUTSIDE`] if that was before the first event.
     pub fn peak_allocated(&self) -> (u32, u64) {
         peak(&self.allocated, self.allocated_at_start)
     }
 
-    /// The event after which the most was reserved, and how much.
+    /// The event of the reserved peak, and its bytes.
     pub fn peak_reserved(&self) -> (u32, u64) {
         peak(&self.reserved, self.reserved_at_start)
     }
@@ -125,7 +125,7 @@ pub(crate) fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(OUTSIDE)
 }
 
-/// The segments as they lay just after each of `events`, which must be in order.
+/// The segments just after each of `events`, which must be in order.
 pub fn layouts_at(device: &Device, settings: &Settings, start: &Start, events: &[u32]) -> Vec<Vec<Segment>> {
     let mut replay = FaithfulReplay::new(device, settings, start);
     let mut layouts = Vec::with_capacity(events.len());
@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
             Action::Alloc => {
                 let size = self.replay.held_at(event.address).map_or(event.size, |block| block.size);
                 if let Some(lost) = self.live.insert(event.address, self.history.lifetimes.len()) {
-                    self.bury(lost, index);
+                    self.end(lost, index);
                 }
                 self.allocated = self.allocated.saturating_add(size);
                 self.history.lifetimes.push(Lifetime {
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
             }
             Action::FreeRequested => {
                 if let Some(held) = self.live.remove(&event.address) {
-                    self.bury(held, index);
+                    self.end(held, index);
                     self.pending.insert(event.address, held);
                 }
             }
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
         self.history.reserved.push(self.reserved);
     }
 
-    fn bury(&mut self, held: usize, index: usize) {
+    fn end(&mut self, held: usize, index: usize) {
         let lifetime = &mut self.history.lifetimes[held];
         lifetime.death = number(index);
         self.allocated = self.allocated.saturating_sub(lifetime.size);
@@ -234,8 +234,7 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> History {
         self.fill_stacks_from_end();
-        let RecordedReplay { mismatches, .. } = self.replay.finish();
-        self.history.mismatches = mismatches;
+        self.history.mismatches = self.replay.count_mismatches();
         self.history
     }
 

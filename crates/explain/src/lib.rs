@@ -1,12 +1,12 @@
 //! What a recorded memory snapshot says about the program that made it.
 //!
-//! [`explain`] replays a recording once and reads off: when memory peaked and who held it, which training steps there
-//! were, what leaks from step to step, what an evaluation keeps for a backward pass that never comes, which transient
-//! sets the peak, how much is reserved but unusable, and why an allocation failed. It finds; [`Finding`]s are facts
-//! with numbers and places, and words are found elsewhere.
+//! [`explain`] replays a recording and finds out: when memory peaked and who held it, where the training steps are, what
+//! leaks from step to step, what an evaluation keeps for a backward pass that never comes, which transient sets the
+//! peak, how much is reserved but unusable, and why an allocation failed. A [`Finding`] has numbers and source lines;
+//! the words for it are in `vramfit-report`.
 //!
-//! The way of the data: [`history`] is what lived when, [`origin`] whose line a call stack is, [`phases`] what the
-//! program was doing, [`steps`] where its training steps begin and end, [`findings`] what follows from all that.
+//! The data flow: [`history`] is what lived when, [`origin`] whose line a call stack is, [`phases`] what the program was
+//! doing, [`steps`] where its training steps begin and end, [`findings`] what follows from that.
 
 mod explain;
 pub mod findings;

@@ -1,8 +1,8 @@
-//! The instant at which the most was held, and by whom.
+//! The peak of allocated bytes, and who held them.
 
 use std::collections::HashMap;
 
-use vramfit_allocator::{Segment, Use};
+use vramfit_allocator::{BlockUse, Segment};
 use vramfit_trace::snapshot::{FrameId, Snapshot, StackId, StringId};
 
 use crate::history::{History, OUTSIDE};
@@ -12,12 +12,12 @@ use crate::roles::Role;
 use crate::steps::Steps;
 use crate::steps::annotated::open_at;
 
-/// The instant at which the most was held.
+/// The peak of allocated bytes.
 #[derive(Clone, Debug)]
 pub struct Peak {
-    /// The event after which it was; [`OUTSIDE`] where it was before the first.
+    /// The event after which it was reached; [`OUTSIDE`] if before the first.
     pub event: u32,
-    /// Microseconds after the first event, where times were recorded.
+    /// Microseconds after the first event, if times were recorded.
     pub time_us: Option<i64>,
     /// The step in which it was, the unfinished one included.
     pub step: Option<usize>,
@@ -29,7 +29,7 @@ pub struct Peak {
     pub allocated: u64,
     /// Bytes reserved at that instant.
     pub reserved: u64,
-    /// Of the bytes held those that were asked for; the rest is rounding and unsplit tails.
+    /// The bytes requested among those held; the rest is rounding and unsplit tails.
     pub requested: u64,
     /// Bytes of the largest free block.
     pub largest_hole: u64,
@@ -37,10 +37,10 @@ pub struct Peak {
     pub holders: Vec<Holder>,
 }
 
-/// The instant at which the most was reserved.
+/// The peak of reserved bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedPeak {
-    /// The event after which it was.
+    /// The event after which it was reached.
     pub event: u32,
     /// Bytes reserved.
     pub reserved: u64,
@@ -76,7 +76,7 @@ pub struct Holder {
     pub largest: u64,
 }
 
-/// All that is needed to tell who an allocation belongs to.
+/// Everything needed to find out who an allocation belongs to.
 #[derive(Clone, Copy)]
 pub struct Owners<'a> {
     /// What lived when.
@@ -122,7 +122,7 @@ impl Owners<'_> {
     }
 }
 
-/// Looks at the instant at which GPU `device` held the most; `layout` is the memory as it lay then.
+/// The peak of GPU `device`; `layout` is its memory at that moment.
 pub fn peak(snapshot: &Snapshot, device: usize, owners: Owners<'_>, steps: &Steps, layout: &[Segment]) -> Peak {
     let history = owners.history;
     let (event, allocated) = history.peak_allocated();
@@ -150,5 +150,5 @@ pub fn peak(snapshot: &Snapshot, device: usize, owners: Owners<'_>, steps: &Step
 /// Bytes of the largest free block.
 pub fn largest_hole(layout: &[Segment]) -> u64 {
     let blocks = layout.iter().flat_map(|segment| &segment.blocks);
-    blocks.filter(|block| block.usage == Use::Free).map(|block| block.size).max().unwrap_or(0)
+    blocks.filter(|block| block.usage == BlockUse::Free).map(|block| block.size).max().unwrap_or(0)
 }

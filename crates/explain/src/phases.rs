@@ -1,16 +1,16 @@
-//! What the program was doing at every allocation, and the spans in which it did the same thing at the same place.
+//! What the program was doing at every allocation, and the spans of one activity at one call site.
 
 use vramfit_trace::snapshot::FrameId;
 
 use crate::history::{History, OUTSIDE};
 use crate::origin::{Activity, Origin, Origins, SiteId};
 
-/// A run of allocations of one activity at one place.
+/// Consecutive allocations of one activity at one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// What the program was doing.
     pub activity: Activity,
-    /// Where, at the level of its loops; [`SiteId::NONE`] in autograd.
+    /// The call site; [`SiteId::NONE`] in autograd.
     pub site: SiteId,
     /// The first allocation, counted among those made by events.
     pub first: u32,
@@ -25,13 +25,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether `event` lies in it.
+    /// Whether it contains `event`.
     pub fn contains(&self, event: u32) -> bool {
         (self.first_event..self.end_event).contains(&event)
     }
 }
 
-/// The course of a program.
+/// The activities of a program over time.
 #[derive(Clone, Debug, Default)]
 pub struct Phases {
     /// What the program was doing, for each allocation made by an event.
@@ -48,8 +48,8 @@ impl Phases {
         for (index, lifetime) in history.births().iter().enumerate() {
             let origin = origins.get(lifetime.stack);
             if let Some(activity) = origin.activity {
-                let has_place = activity != Activity::Backward;
-                current = (activity, if has_place { origin.site } else { SiteId::NONE });
+                let has_site = activity != Activity::Backward;
+                current = (activity, if has_site { origin.site } else { SiteId::NONE });
             }
             phases.activities.push(current.0);
             phases.extend(current, &origin, index, lifetime.birth);
@@ -78,18 +78,18 @@ impl Phases {
         }
     }
 
-    /// The span in which `event` lies.
+    /// The span that contains `event`.
     pub fn span_at(&self, event: u32) -> Option<&Span> {
         self.span_index_at(event).map(|index| &self.spans[index])
     }
 
-    /// The number of the span in which `event` lies.
+    /// The number of the span that contains `event`.
     pub fn span_index_at(&self, event: u32) -> Option<usize> {
         let after = self.spans.partition_point(|span| span.first_event <= event);
         after.checked_sub(1).filter(|&index| event != OUTSIDE && event < self.spans[index].end_event)
     }
 
-    /// Whether autograd was at work at `event`.
+    /// Whether `event` is in a backward pass.
     pub fn is_backward_at(&self, event: u32) -> bool {
         self.span_at(event).is_some_and(|span| span.activity == Activity::Backward)
     }

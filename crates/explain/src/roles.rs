@@ -1,4 +1,4 @@
-//! What an allocation was for, told by when it was made and how long it lived.
+//! What an allocation was for, derived from when it was made and how long it lived.
 
 use crate::history::{History, Lifetime, OUTSIDE};
 use crate::origin::Activity;
@@ -8,7 +8,7 @@ use crate::steps::Steps;
 /// What an allocation was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// It lay there before the recording began.
+    /// It is from before the recording.
     Earlier,
     /// Made before the first step: parameters, buffers, data kept on the GPU.
     Setup,
@@ -24,13 +24,13 @@ pub enum Role {
     Kept,
     /// Made between steps, as in an evaluation.
     BetweenSteps,
-    /// Gone before the program went on to something else.
+    /// Freed before the program went on to something else.
     Temporary,
     /// The same, in autograd.
     BackwardTemporary,
     /// The same, in the optimizer.
     OptimizerTemporary,
-    /// Made in a step; the recording has no frames to tell more.
+    /// Made in a step; without frames no more is known.
     InStep,
     /// Nothing is known.
     Unknown,

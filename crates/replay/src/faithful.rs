@@ -1,17 +1,18 @@
-//! The faithful replay: same requests, same addresses from the driver, compared event by event.
+//! The faithful replay: the recorded requests, the recorded addresses from the driver, compared event by event.
 
 use std::collections::HashMap;
 
 use vramfit_allocator::size::SMALL_SEGMENT;
-use vramfit_allocator::{Allocator, Block, BlockId, MempoolId, PendingFree, Segment, Settings, Statistics, Use};
+use vramfit_allocator::{Allocator, Block, BlockId, BlockUse, MempoolId, PendingFree, Segment, Settings, Statistics};
 use vramfit_trace::snapshot::{Action, Device, Event};
 use vramfit_trace::start::Start;
 
 use crate::convert::mempool;
 use crate::initial_layout::{Restored, restore};
 use crate::mismatch::{Mismatch, MismatchKind, compare_layout};
-use crate::recorded_driver::{Gain, RecordedDriver};
-use crate::request::judge_release;
+use crate::recorded_driver::{RecordedDriver, RecordedMemory};
+use crate::recorded_totals::recorded_totals;
+use crate::request::{ReleaseCause, classify_releases};
 use crate::totals::Totals;
 
 /// How many mismatches are kept with their details; all are counted.
@@ -20,22 +21,21 @@ const KEPT_MISMATCHES: usize = 100;
 /// What a faithful replay found.
 #[derive(Clone, Debug)]
 pub struct RecordedReplay {
-    /// How many events there were.
+    /// How many events there are.
     pub events: usize,
     /// How many differences.
     pub mismatches: u64,
     /// The first of them.
     pub first_mismatches: Vec<Mismatch>,
-    /// The recording's numbers: reserved bytes and segments from its own segment events; the allocated peak with the
-    /// blocks' sizes as the replay, fed with the recorded addresses, gives them.
+    /// The recording's numbers, derived from its own events and addresses.
     pub recorded: Totals,
     /// The replay's numbers.
     pub replayed: Totals,
     /// The statistics at the end.
     pub statistics: Statistics,
-    /// The statistics when the allocated peak was reached.
+    /// The statistics at the peak of allocated bytes.
     pub statistics_at_peak: Statistics,
-    /// The event at which the allocated peak was reached.
+    /// The event at which allocated bytes reached their peak.
     pub peak_event: Option<usize>,
     /// Recorded out-of-memory errors, by event.
     pub ooms: Vec<usize>,
@@ -43,107 +43,81 @@ pub struct RecordedReplay {
 
 /// Replays `device` and compares.
 pub fn replay_recorded(device: &Device, settings: &Settings) -> RecordedReplay {
-    let mut replay = FaithfulReplay::new(device, settings, &Start::of(device));
+    let start = Start::of(device);
+    let mut replay = FaithfulReplay::new(device, settings, &start);
     while replay.advance().is_some() {}
-    replay.finish()
+    replay.finish(recorded_totals(device, settings, &start))
 }
 
-/// Memory given back since the last allocation.
+/// Memory that was released since the last allocation.
 #[derive(Default)]
-struct Releases {
-    /// Whether an allocation gave it back, rather than the program. Where it was all that could be given back, PyTorch
-    /// counts a retry; where not, it was garbage collection or made room just large enough.
+struct RecentReleases {
+    /// Whether an allocation released it, rather than the program. Where it was all that could be released, PyTorch
+    /// counts a retry; where not, it was garbage collection, or oversize blocks just large enough.
     are_by_allocation: bool,
-    /// Whether segments of the small pool are among it, which garbage collection never takes.
+    /// Whether it has segments of the small pool, which garbage collection never releases.
     have_small: bool,
-    judged_until: usize,
+    classified_until: usize,
 }
 
-impl Releases {
-    fn note(&mut self, device: &Device, index: usize) {
-        if index >= self.judged_until {
-            let (is_by_program, end) = judge_release(device, index);
-            self.are_by_allocation = !is_by_program;
+impl RecentReleases {
+    fn add(&mut self, device: &Device, index: usize) {
+        if index >= self.classified_until {
+            let releases = classify_releases(device, index);
+            self.are_by_allocation = releases.cause == ReleaseCause::Allocation;
             self.have_small = false;
-            self.judged_until = end;
+            self.classified_until = releases.end;
         }
         self.have_small |= device.events[index].size == SMALL_SEGMENT;
     }
 }
 
-/// A faithful replay under way, for those who want to look at every instant.
+/// A faithful replay that can be stopped and inspected after every event.
 pub struct FaithfulReplay<'a> {
     device: &'a Device,
     next: usize,
     allocator: Allocator<RecordedDriver>,
     live: HashMap<u64, BlockId>,
     pending: HashMap<u64, PendingFree>,
-    recorded_reserved: u64,
-    recorded_peak_reserved: u64,
-    /// How often the recording shows that the whole cache was given back before the driver was asked again.
-    recorded_retries: u64,
-    releases: Releases,
-    result: RecordedReplay,
+    releases: RecentReleases,
+    /// How often the recording shows that all of the cache was released before the driver was asked again.
+    retries: u64,
+    ooms: Vec<usize>,
+    mismatches: u64,
+    first_mismatches: Vec<Mismatch>,
+    statistics_at_peak: Statistics,
+    peak_event: Option<usize>,
 }
 
 impl<'a> FaithfulReplay<'a> {
     /// A replay of `device` before its first event.
     pub fn new(device: &'a Device, settings: &Settings, start: &Start) -> FaithfulReplay<'a> {
-        // What the recording shows was decided by a cap that it does not tell; its releases are input here.
+        // The cap that decided the recorded releases is not recorded, so releases are input.
         let settings = Settings { cap: None, ..settings.clone() };
         let Restored { allocator, live, pending } = restore(settings, device, start);
-        let totals = Totals::default();
-        let statistics = allocator.statistics().clone();
-        let result = RecordedReplay {
-            events: device.events.len(),
-            mismatches: 0,
-            first_mismatches: Vec::new(),
-            recorded: totals,
-            replayed: totals,
-            statistics: statistics.clone(),
-            statistics_at_peak: statistics,
-            peak_event: None,
-            ooms: Vec::new(),
-        };
-        let reserved = start.reserved();
         FaithfulReplay {
             device,
             next: 0,
+            statistics_at_peak: allocator.statistics().clone(),
             allocator,
             live,
             pending,
-            recorded_reserved: reserved,
-            recorded_peak_reserved: reserved,
-            recorded_retries: 0,
-            releases: Releases::default(),
-            result,
+            releases: RecentReleases::default(),
+            retries: 0,
+            ooms: Vec::new(),
+            mismatches: 0,
+            first_mismatches: Vec::new(),
+            peak_event: None,
         }
     }
 
     /// Replays the next event; its index, or `None` after the last.
     pub fn advance(&mut self) -> Option<usize> {
         let index = self.next;
-        if index >= self.device.events.len() {
-            return None;
-        }
+        let event = *self.device.events.get(index)?;
         self.next += 1;
-        self.step(index);
+        self.replay_event(index, &event);
         Some(index)
-    }
-
-    /// The allocator's statistics, with the retries and failures of the recording: the recorded driver refuses nothing,
-    /// so the allocator itself counts none.
-    fn statistics(&self) -> Statistics {
-        let ooms = self.result.ooms.len() as u64;
-        Statistics { ooms, alloc_retries: self.recorded_retries, ..self.allocator.statistics().clone() }
-    }
-
-    /// Whether the default pools hold a segment that is wholly free.
-    fn has_releasable_segment(&self) -> bool {
-        self.allocator.segments().iter().any(|segment| {
-            let is_free = segment.blocks.iter().all(|block| block.usage == Use::Free);
-            is_free && segment.pool == MempoolId::DEFAULT && !segment.is_expandable
-        })
     }
 
     /// The segments as they are now.
@@ -151,82 +125,97 @@ impl<'a> FaithfulReplay<'a> {
         self.allocator.segments()
     }
 
-    /// The block that the program holds at a recorded address now.
+    /// The block that the program holds now for the allocation recorded at `address`.
     pub fn held_at(&self, address: u64) -> Option<&Block> {
         self.live.get(&address).map(|&id| self.allocator.block(id))
     }
 
-    fn step(&mut self, index: usize) {
-        let event = self.device.events[index];
+    /// How many differences there are, those between the layouts now and at the recording's end included.
+    pub fn count_mismatches(mut self) -> u64 {
+        self.compare_layout();
+        self.mismatches
+    }
+
+    /// The allocator's statistics, with the retries and failures of the recording: the recorded driver refuses nothing,
+    /// so the allocator itself counts none.
+    fn statistics(&self) -> Statistics {
+        let ooms = self.ooms.len() as u64;
+        Statistics { ooms, alloc_retries: self.retries, ..self.allocator.statistics().clone() }
+    }
+
+    /// Whether the default pools have a segment that is wholly free.
+    fn has_releasable_segment(&self) -> bool {
+        self.allocator.segments().iter().any(|segment| {
+            let is_free = segment.blocks.iter().all(|block| block.usage == BlockUse::Free);
+            is_free && segment.pool == MempoolId::DEFAULT && !segment.is_expandable
+        })
+    }
+
+    fn replay_event(&mut self, index: usize, event: &Event) {
+        let Event { address, size, stream, .. } = *event;
         match event.action {
             Action::SegmentAlloc | Action::SegmentMap => {
-                self.recorded_reserved = self.recorded_reserved.saturating_add(event.size);
-                self.recorded_peak_reserved = self.recorded_peak_reserved.max(self.recorded_reserved);
-                self.allocator.driver().gains.push_back(Gain { address: event.address, size: event.size });
+                self.allocator.driver().upcoming.push_back(RecordedMemory { address, size });
             }
             Action::SegmentFree => {
-                self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
-                self.releases.note(self.device, index);
-                if !self.allocator.release_segment_at(event.address, event.size, event.stream) {
-                    self.report(index, MismatchKind::Release { address: event.address, size: event.size });
+                self.releases.add(self.device, index);
+                if !self.allocator.release_segment_at(address, size, stream) {
+                    self.report(Some(index), MismatchKind::Release { address, size });
                 }
             }
             Action::SegmentUnmap => {
-                self.recorded_reserved = self.recorded_reserved.saturating_sub(event.size);
-                self.releases.note(self.device, index);
-                if !self.allocator.unmap_at(event.address, event.size, event.stream) {
-                    self.report(index, MismatchKind::Release { address: event.address, size: event.size });
+                self.releases.add(self.device, index);
+                if !self.allocator.unmap_at(address, size, stream) {
+                    self.report(Some(index), MismatchKind::Release { address, size });
                 }
             }
-            Action::Alloc => self.allocate(index, &event),
-            Action::FreeRequested => self.free(index, &event),
+            Action::Alloc => self.allocate(index, event),
+            Action::FreeRequested => self.free(index, event),
             Action::FreeCompleted => {
-                if let Some(free) = self.pending.remove(&event.address) {
+                if let Some(free) = self.pending.remove(&address) {
                     self.allocator.complete_free(free);
                 }
             }
             Action::Oom => {
-                self.recorded_retries += 1;
+                self.retries += 1;
                 self.releases.are_by_allocation = false;
-                self.result.ooms.push(index);
+                self.ooms.push(index);
             }
             Action::Snapshot => {}
         }
     }
 
     fn allocate(&mut self, index: usize, event: &Event) {
-        let releases = std::mem::take(&mut self.releases.are_by_allocation);
+        let has_released = std::mem::take(&mut self.releases.are_by_allocation);
         let may_be_garbage = self.allocator.settings().garbage_collection_threshold > 0.0 && !self.releases.have_small;
-        if releases && !may_be_garbage && !self.has_releasable_segment() {
-            self.recorded_retries += 1;
+        if has_released && !may_be_garbage && !self.has_releasable_segment() {
+            self.retries += 1;
         }
         let invented = self.allocator.driver().invented;
         // A recorded driver refuses nothing and there is no cap, so an allocation always succeeds.
         let Ok(id) = self.allocator.allocate(event.size, event.stream, mempool(event.pool)) else { return };
         if self.allocator.driver().invented > invented {
-            self.report(index, MismatchKind::ExtraSegment);
+            self.report(Some(index), MismatchKind::ExtraSegment);
         }
-        while let Some(gain) = self.allocator.driver().gains.pop_front() {
-            self.report(index, MismatchKind::MissingSegment { address: gain.address, size: gain.size });
+        while let Some(RecordedMemory { address, size }) = self.allocator.driver().upcoming.pop_front() {
+            self.report(Some(index), MismatchKind::MissingSegment { address, size });
         }
         let replayed = self.allocator.block(id).address;
         if replayed != event.address {
-            self.report(index, MismatchKind::Address { recorded: event.address, replayed });
+            self.report(Some(index), MismatchKind::Address { recorded: event.address, replayed });
         }
         self.live.insert(event.address, id);
         let allocated = self.allocator.statistics().allocated_bytes.all;
-        if allocated.current == allocated.peak
-            && allocated.peak > self.result.statistics_at_peak.allocated_bytes.all.peak
-        {
-            self.result.statistics_at_peak = self.statistics();
-            self.result.peak_event = Some(index);
+        if allocated.current == allocated.peak && allocated.peak > self.statistics_at_peak.allocated_bytes.all.peak {
+            self.statistics_at_peak = self.statistics();
+            self.peak_event = Some(index);
         }
         self.allocator.clear_changes();
     }
 
     fn free(&mut self, index: usize, event: &Event) {
         let Some(id) = self.live.remove(&event.address) else {
-            self.report(index, MismatchKind::UnknownFree { address: event.address });
+            self.report(Some(index), MismatchKind::UnknownFree { address: event.address });
             return;
         };
         let next = self.device.events.get(index + 1);
@@ -237,34 +226,37 @@ impl<'a> FaithfulReplay<'a> {
         }
     }
 
-    fn report(&mut self, index: usize, kind: MismatchKind) {
-        self.keep(Mismatch { event: Some(index), kind });
-    }
-
-    fn keep(&mut self, mismatch: Mismatch) {
-        self.result.mismatches += 1;
-        if self.result.first_mismatches.len() < KEPT_MISMATCHES {
-            self.result.first_mismatches.push(mismatch);
+    fn compare_layout(&mut self) {
+        for kind in compare_layout(self.device, &self.allocator) {
+            self.report(None, kind);
         }
     }
 
-    /// What the whole replay found.
-    pub fn finish(mut self) -> RecordedReplay {
-        for mismatch in compare_layout(self.device, &self.allocator) {
-            self.keep(mismatch);
+    fn report(&mut self, event: Option<usize>, kind: MismatchKind) {
+        self.mismatches += 1;
+        if self.first_mismatches.len() < KEPT_MISMATCHES {
+            self.first_mismatches.push(Mismatch { event, kind });
         }
+    }
+
+    fn finish(mut self, recorded: Totals) -> RecordedReplay {
+        self.compare_layout();
         let statistics = self.statistics();
-        self.result.replayed = Totals {
+        let replayed = Totals {
             peak_allocated: statistics.allocated_bytes.all.peak,
             peak_reserved: statistics.reserved_bytes.all.peak,
             segments: self.allocator.segment_count() as u64,
         };
-        self.result.recorded = Totals {
-            peak_allocated: statistics.allocated_bytes.all.peak,
-            peak_reserved: self.recorded_peak_reserved,
-            segments: self.device.segments.len() as u64,
-        };
-        self.result.statistics = statistics;
-        self.result
+        RecordedReplay {
+            events: self.device.events.len(),
+            mismatches: self.mismatches,
+            first_mismatches: self.first_mismatches,
+            recorded,
+            replayed,
+            statistics,
+            statistics_at_peak: self.statistics_at_peak,
+            peak_event: self.peak_event,
+            ooms: self.ooms,
+        }
     }
 }

@@ -21,76 +21,81 @@ pub(crate) struct Restored {
     pub pending: HashMap<u64, PendingFree>,
 }
 
-/// The allocator that holds what `start` says was there before the first event of `device`.
+/// The allocator that holds what was there before the first event of `device`.
 pub(crate) fn restore(settings: Settings, device: &Device, start: &Start) -> Restored {
-    let tails = tails_shown_later(&settings, device, start);
-    let mut addresses = Vec::new();
-    let layout: Vec<LayoutSegment> = start
-        .segments
-        .iter()
-        .map(|segment| {
-            let cuts = cut(&settings, segment, &tails);
-            addresses.extend(cuts.iter().filter_map(|(_, block)| block.map(|block| block.address)));
-            LayoutSegment {
-                address: segment.address,
-                stream: segment.stream,
-                pool: mempool(segment.pool),
-                is_small: segment.is_small,
-                is_expandable: segment.is_expandable,
-                pieces: cuts.into_iter().map(|(size, block)| LayoutPiece { size, usage: usage(block) }).collect(),
-            }
-        })
-        .collect();
+    let pieces = pieces(&settings, device, start);
+    let blocks: Vec<StartBlock> = pieces.iter().flatten().filter_map(|piece| piece.block).collect();
+    let segments = start.segments.iter().zip(&pieces);
+    let layout: Vec<LayoutSegment> = segments.map(|(segment, pieces)| layout_of(segment, pieces)).collect();
     let (allocator, handles) = Allocator::with_layout(settings, RecordedDriver::new(), &layout);
     let (mut live, mut pending) = (HashMap::new(), HashMap::new());
-    for (address, handle) in addresses.into_iter().zip(handles) {
+    for (block, handle) in blocks.iter().zip(handles) {
         match handle {
-            RestoredBlock::Held(id) => drop(live.insert(address, id)),
-            RestoredBlock::Pending(free) => drop(pending.insert(address, free)),
+            RestoredBlock::Held(id) => drop(live.insert(block.address, id)),
+            RestoredBlock::Pending(free) => drop(pending.insert(block.address, free)),
         }
     }
     Restored { allocator, live, pending }
 }
 
-fn usage(block: Option<StartBlock>) -> LayoutUse {
-    match block {
+fn layout_of(segment: &StartSegment, pieces: &[Piece]) -> LayoutSegment {
+    let usage = |piece: &Piece| match piece.block {
         None => LayoutUse::Free,
         Some(StartBlock { requested, is_pending: true, .. }) => LayoutUse::Pending { requested },
         Some(StartBlock { requested, is_pending: false, .. }) => LayoutUse::Allocated { requested },
+    };
+    LayoutSegment {
+        address: segment.address,
+        stream: segment.stream,
+        pool: mempool(segment.pool),
+        is_small: segment.is_small,
+        is_expandable: segment.is_expandable,
+        pieces: pieces.iter().map(|piece| LayoutPiece { size: piece.size, usage: usage(piece) }).collect(),
     }
 }
 
-/// A piece of a segment: its size, and the active block it is, if it is one.
-type Cut = (u64, Option<StartBlock>);
+/// A part of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub size: u64,
+    /// The active block it is; `None` for free memory.
+    pub block: Option<StartBlock>,
+}
 
-/// Cuts a segment into its active blocks and the free pieces between them.
-fn cut(settings: &Settings, segment: &StartSegment, tails: &HashMap<u64, u64>) -> Vec<Cut> {
+/// The pieces of each segment of `start`, by address and without gaps. The size of a block that is gone at the end is
+/// not recorded: it follows from what is next to it, then or later.
+pub(crate) fn pieces(settings: &Settings, device: &Device, start: &Start) -> Vec<Vec<Piece>> {
+    let tails = tails_shown_later(settings, device, start);
+    start.segments.iter().map(|segment| pieces_of(settings, segment, &tails)).collect()
+}
+
+fn pieces_of(settings: &Settings, segment: &StartSegment, tails: &HashMap<u64, u64>) -> Vec<Piece> {
     let end = segment.address + segment.size;
-    let mut cuts = Vec::new();
+    let mut pieces = Vec::new();
     let mut cursor = segment.address;
     for (index, block) in segment.blocks.iter().enumerate() {
         if block.address < cursor {
             continue;
         }
         if block.address > cursor {
-            cuts.push((block.address - cursor, None));
+            pieces.push(Piece { size: block.address - cursor, block: None });
         }
         let limit = segment.blocks.get(index + 1).map_or(end, |next| next.address.min(end)) - block.address;
         let rounded = block_size(block.requested, settings).min(limit);
         let has_tail = !segment.is_small && !segment.is_expandable && limit - rounded <= SMALL_REQUEST;
         let guess = if has_tail { limit } else { rounded + tails.get(&block.address).copied().unwrap_or(0) };
         let size = block.size.unwrap_or(guess).min(limit);
-        cuts.push((size, Some(*block)));
+        pieces.push(Piece { size, block: Some(*block) });
         cursor = block.address + size;
     }
     if cursor < end {
-        cuts.push((end - cursor, None));
+        pieces.push(Piece { size: end - cursor, block: None });
     }
-    cuts
+    pieces
 }
 
-/// Unsplit tails that a later event shows: an allocation that begins shortly after a block's rounded end, while the
-/// block is still held, begins where the block really ends.
+/// Unsplit tails that a later event shows, by the block's address: an allocation that begins shortly after a block's
+/// rounded end, while the block is still held, begins where the block really ends.
 fn tails_shown_later(settings: &Settings, device: &Device, start: &Start) -> HashMap<u64, u64> {
     let mut unknown: BTreeMap<u64, u64> = BTreeMap::new();
     for segment in start.segments.iter().filter(|segment| !segment.is_small && !segment.is_expandable) {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use vramfit_allocator::{Allocator, Use};
+use vramfit_allocator::{Allocator, BlockUse};
 use vramfit_trace::snapshot::{BlockState, Device};
 
 /// One difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The event at which it showed; `None` for the layout at the end.
+    /// The event at which it was found; `None` for the layout at the end.
     pub event: Option<usize>,
     /// What differs.
     pub kind: MismatchKind,
@@ -24,16 +24,16 @@ pub enum MismatchKind {
         /// The replayed one.
         replayed: u64,
     },
-    /// The recording takes memory from the driver, the replay does not.
+    /// The recording takes memory from the driver and the replay does not.
     MissingSegment {
         /// The recorded address.
         address: u64,
         /// Its bytes.
         size: u64,
     },
-    /// The replay takes memory from the driver, the recording does not.
+    /// The replay takes memory from the driver and the recording does not.
     ExtraSegment,
-    /// The recording gives a segment back that is not wholly free in the replay.
+    /// The recording releases a segment that is not wholly free in the replay.
     Release {
         /// The recorded address.
         address: u64,
@@ -45,12 +45,12 @@ pub enum MismatchKind {
         /// The recorded address.
         address: u64,
     },
-    /// A segment at the end that the replay does not have, or has otherwise.
+    /// A segment at the end that is missing in the replay, or differs.
     Segment {
         /// The recorded address.
         address: u64,
     },
-    /// A block at the end that the replay does not have, or has otherwise.
+    /// A block at the end that is missing in the replay, or differs.
     Block {
         /// The recorded address.
         address: u64,
@@ -88,9 +88,9 @@ impl fmt::Display for Mismatch {
 }
 
 /// The differences between the layout a recording ends with and the replay's.
-pub(crate) fn compare_layout<D>(device: &Device, allocator: &Allocator<D>) -> Vec<Mismatch> {
+pub(crate) fn compare_layout<D>(device: &Device, allocator: &Allocator<D>) -> Vec<MismatchKind> {
     let mut found = Vec::new();
-    let mut report = |kind| found.push(Mismatch { event: None, kind });
+    let mut report = |kind| found.push(kind);
     let replayed = allocator.segments();
     for segment in &device.segments {
         let position = replayed.binary_search_by_key(&segment.address, |other| other.address);
@@ -103,9 +103,9 @@ pub(crate) fn compare_layout<D>(device: &Device, allocator: &Allocator<D>) -> Ve
             let position = other.blocks.binary_search_by_key(&block.address, |other| other.address);
             let other = position.ok().map(|index| &other.blocks[index]);
             let usage = match block.state {
-                BlockState::Allocated => Use::Allocated,
-                BlockState::PendingFree => Use::Pending,
-                BlockState::Free => Use::Free,
+                BlockState::Allocated => BlockUse::Allocated,
+                BlockState::PendingFree => BlockUse::Pending,
+                BlockState::Free => BlockUse::Free,
             };
             if other.is_none_or(|other| (other.size, other.usage) != (block.size, usage)) {
                 report(MismatchKind::Block {

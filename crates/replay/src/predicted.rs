@@ -1,4 +1,4 @@
-//! The strictest replay: under a known cap, releases and failures are predicted too, and must come as recorded.
+//! The strictest replay: under a known cap, releases and failures are predicted too and compared with the recording.
 
 use std::collections::HashMap;
 
@@ -6,41 +6,41 @@ use vramfit_allocator::{Allocator, BlockId, PendingFree, SegmentChange, Settings
 use vramfit_trace::snapshot::{Action, Device};
 
 use crate::convert::{mempool, segment_change};
-use crate::recorded_driver::{Gain, RecordedDriver};
-use crate::request::judge_release;
+use crate::recorded_driver::{RecordedDriver, RecordedMemory};
+use crate::request::{ReleaseCause, classify_releases};
 
-/// Where a prediction first strayed from its recording.
+/// Where a prediction first differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stray {
-    /// The event at which it showed.
+pub struct Divergence {
+    /// The allocation at which it showed, by event.
     pub event: usize,
-    /// What the recording shows up to that allocation: segments taken and given back.
+    /// The segment changes that the recording shows since the allocation before.
     pub recorded: Vec<SegmentChange>,
-    /// What was predicted.
+    /// The segment changes that were predicted.
     pub predicted: Vec<SegmentChange>,
 }
 
 /// Replays a recording that starts from nothing under the settings and the cap it was made with. Only the addresses of
-/// new segments are taken from it: every segment taken, given back or refused is predicted, and the first that comes
-/// otherwise than recorded is returned. A recorded `empty_cache()` is input.
-pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
+/// new segments and the calls of `empty_cache()` are taken from it. Every segment allocated, released or refused is
+/// predicted; the first difference is returned.
+pub fn first_divergence(device: &Device, settings: &Settings) -> Option<Divergence> {
     let mut driver = RecordedDriver::new();
     for event in &device.events {
         if matches!(event.action, Action::SegmentAlloc | Action::SegmentMap) {
-            driver.gains.push_back(Gain { address: event.address, size: event.size });
+            driver.upcoming.push_back(RecordedMemory { address: event.address, size: event.size });
         }
     }
     let mut allocator = Allocator::new(settings.clone(), driver);
     let mut live: HashMap<u64, BlockId> = HashMap::new();
     let mut pending: HashMap<u64, PendingFree> = HashMap::new();
     let mut recorded: Vec<SegmentChange> = Vec::new();
-    let mut judged_until = 0;
+    let mut classified_until = 0;
     for (index, event) in device.events.iter().enumerate() {
         match event.action {
             Action::Alloc | Action::Oom => {
-                let got = allocator.allocate(event.size, event.stream, mempool(event.pool));
+                let result = allocator.allocate(event.size, event.stream, mempool(event.pool));
                 let predicted = allocator.take_changes();
-                let is_as_recorded = match got {
+                let is_as_recorded = match result {
                     Ok(id) => {
                         live.insert(event.address, id);
                         event.action == Action::Alloc && allocator.block(id).address == event.address
@@ -48,7 +48,7 @@ pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
                     Err(_) => event.action == Action::Oom,
                 };
                 if !is_as_recorded || predicted != recorded {
-                    return Some(Stray { event: index, recorded, predicted });
+                    return Some(Divergence { event: index, recorded, predicted });
                 }
                 recorded.clear();
             }
@@ -69,10 +69,10 @@ pub fn first_stray(device: &Device, settings: &Settings) -> Option<Stray> {
             Action::Snapshot => {}
             Action::SegmentAlloc | Action::SegmentMap => recorded.extend(segment_change(event)),
             Action::SegmentFree | Action::SegmentUnmap => {
-                if index >= judged_until {
-                    let (is_by_program, end) = judge_release(device, index);
-                    judged_until = end;
-                    if is_by_program {
+                if index >= classified_until {
+                    let releases = classify_releases(device, index);
+                    classified_until = releases.end;
+                    if releases.cause == ReleaseCause::EmptyCache {
                         allocator.empty_cache();
                     }
                 }

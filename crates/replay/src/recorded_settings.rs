@@ -1,13 +1,12 @@
-//! The settings a recording was made under, as its `allocator_settings` tell them.
+//! The settings a recording was made under, from its `allocator_settings`.
 
 use vramfit_allocator::{Settings, SettingsError};
 use vramfit_trace::snapshot::{Setting, Snapshot};
 
-/// Reads `allocator_settings`. The text of the environment variable is taken first, where the recording has it; the
-/// single values complete it.
+/// Reads `allocator_settings`: the text of the environment variable first, if recorded, then the single values.
 ///
 /// # Errors
-/// The recorded text is one that [`Settings::parse`] refuses, such as another backend's.
+/// [`Settings::parse`] refuses the recorded text, for instance because of another backend.
 pub fn recorded_settings(snapshot: &Snapshot) -> Result<Settings, SettingsError> {
     let find = |name: &str| snapshot.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value);
     let text = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"].into_iter().find_map(|name| match find(name) {
@@ -28,9 +27,9 @@ pub fn recorded_settings(snapshot: &Snapshot) -> Result<Settings, SettingsError>
         for (boundary, divisions) in intervals {
             if let (Ok(boundary), &Setting::Int(divisions)) = (boundary.parse::<u64>(), divisions)
                 && boundary.is_power_of_two()
-                && let Some(place) = settings.roundup_power2_divisions.get_mut(boundary.ilog2() as usize)
+                && let Some(entry) = settings.roundup_power2_divisions.get_mut(boundary.ilog2() as usize)
             {
-                *place = u64::try_from(divisions).unwrap_or(0);
+                *entry = u64::try_from(divisions).unwrap_or(0);
             }
         }
     }

@@ -4,77 +4,75 @@ use vramfit_allocator::{Allocator, BlockId, OutOfMemory, PendingFree, Settings, 
 use vramfit_trace::snapshot::{Action, Device};
 use vramfit_trace::start::Start;
 
-use crate::request::{BEFORE_FIRST_EVENT, Request, Trace};
+use crate::request::{BEFORE_FIRST_EVENT, Request, Requests};
 use crate::totals::Totals;
 
 /// What a what-if replay found.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// The numbers, up to the failure where there was one.
+    /// The numbers, up to the failure if there was one.
     pub totals: Totals,
-    /// The first allocation that failed, after which the program would have died.
+    /// The first allocation that failed, where the program would have stopped.
     pub failure: Option<Failure>,
-    /// For each allocation that the recording shows as refused: the error it would have raised here too, or `None`
-    /// where it would have been served.
+    /// For each allocation that failed in the recording: the error it would raise here too, or `None` if it would
+    /// succeed.
     pub refusals: Vec<Option<OutOfMemory>>,
     /// The statistics at the end.
     pub statistics: Statistics,
-    /// The statistics when the allocated peak was reached.
+    /// The statistics at the peak of allocated bytes.
     pub statistics_at_peak: Statistics,
 }
 
 /// An allocation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The request's place in the trace.
-    pub request: usize,
-    /// The event it comes from.
+    /// The event it comes from, or [`BEFORE_FIRST_EVENT`].
     pub event: u32,
-    /// What PyTorch would tell of it.
+    /// What PyTorch's message would say.
     pub error: OutOfMemory,
 }
 
-/// Where an allocation of the trace is now.
+/// What became of an allocation.
 #[derive(Clone, Copy)]
-enum Place {
-    Nowhere,
+enum AllocationState {
+    Absent,
     Held(BlockId),
     Pending(PendingFree),
 }
 
-/// What the requests behind `device`'s recording would have done under `settings`, on a GPU of `capacity` bytes.
+/// What the requests of `device`'s recording would have done under `settings`, on a GPU of `capacity` bytes.
 ///
-/// Which of two blocks of one size is taken depends on their addresses, so new segments are put where the recording
-/// shows that CUDA had room at the time.
+/// Addresses decide between free blocks of one size, so new segments are put where the recording shows that CUDA had
+/// address space at the time.
 pub fn replay_with(device: &Device, settings: Settings, capacity: u64) -> WhatIf {
-    let trace = Trace::of(device, &Start::of(device));
+    let requests = Requests::of(device, &Start::of(device));
     let mut rooms = rooms(device).into_iter().peekable();
     let allocator = Allocator::new(settings, SimulatedDriver::new(capacity));
-    replay_requests(&trace, allocator, |driver, event| {
+    replay_requests(&requests, allocator, |driver, event| {
         while let Some(room) = rooms.next_if(|room| event != BEFORE_FIRST_EVENT && room.event <= event) {
             driver.reveal(room.begin, room.end);
         }
     })
 }
 
-/// Address space that a recording shows to be free from an event on.
+/// Address space that was free from an event on.
 struct Room {
     event: u32,
     begin: u64,
     end: u64,
 }
 
-/// The rooms a recording shows. Where segments lie side by side, the room reaches from the one being allocated to the
-/// end of the row: CUDA fills a hole from below, and takes new address space from above.
+/// The free address space that a recording shows. Where segments are adjacent, it reaches from the one being allocated
+/// to the end of the row: CUDA fills a hole from below, and takes new address space from above.
 fn rooms(device: &Device) -> Vec<Room> {
-    let gains: Vec<(u32, u64, u64)> = device
+    let new_segments: Vec<(u32, u64, u64)> = device
         .events
         .iter()
         .enumerate()
         .filter(|(_, event)| event.action == Action::SegmentAlloc)
         .map(|(index, event)| (index as u32, event.address, event.address.saturating_add(event.size)))
         .collect();
-    let mut ranges: Vec<(u64, u64)> = gains.iter().map(|&(_, begin, end)| (begin, end)).collect();
+    let mut ranges: Vec<(u64, u64)> = new_segments.iter().map(|&(_, begin, end)| (begin, end)).collect();
     ranges.sort_unstable();
     let mut rows: Vec<(u64, u64)> = Vec::new();
     for (begin, end) in ranges {
@@ -89,50 +87,54 @@ fn rooms(device: &Device) -> Vec<Room> {
         let next = rows.get(rows.partition_point(|row| row.0 <= begin)).map_or(u64::MAX, |row| row.0);
         Room { event, begin, end: end.next_multiple_of(SimulatedDriver::CHUNK).min(next) }
     };
-    gains.into_iter().map(room).collect()
+    new_segments.into_iter().map(room).collect()
 }
 
-/// Feeds `trace` to `allocator`, until the end or until an allocation fails that the recording shows as served.
-/// `reveal` prepares the driver for each request, by the event that the request comes from.
+/// Feeds `requests` to `allocator`, to the end or to an allocation that fails here and not in the recording.
+/// `prepare` is called before each request, with the driver and the event that the request comes from.
 fn replay_requests(
-    trace: &Trace,
+    requests: &Requests,
     mut allocator: Allocator<SimulatedDriver>,
-    mut reveal: impl FnMut(&mut SimulatedDriver, u32),
+    mut prepare: impl FnMut(&mut SimulatedDriver, u32),
 ) -> WhatIf {
-    let mut places = vec![Place::Nowhere; trace.allocations as usize];
+    let mut states = vec![AllocationState::Absent; requests.allocations as usize];
     let mut failure = None;
     let mut refusals = Vec::new();
     let mut at_peak = allocator.statistics().clone();
-    for (index, request) in trace.requests.iter().enumerate() {
-        reveal(allocator.driver(), trace.events[index]);
+    for (index, request) in requests.list.iter().enumerate() {
+        prepare(allocator.driver(), requests.events[index]);
         match *request {
             Request::Allocate { id, size, stream, pool } => match allocator.allocate(size, stream, pool) {
-                Ok(block) => places[id.0 as usize] = Place::Held(block),
+                Ok(block) => states[id.0 as usize] = AllocationState::Held(block),
                 Err(error) => {
-                    failure = Some(Failure { request: index, event: trace.events[index], error });
+                    failure = Some(Failure { event: requests.events[index], error });
                     break;
                 }
             },
             Request::Free { id } => {
-                if let Place::Held(block) = std::mem::replace(&mut places[id.0 as usize], Place::Nowhere) {
+                if let AllocationState::Held(block) =
+                    std::mem::replace(&mut states[id.0 as usize], AllocationState::Absent)
+                {
                     allocator.free(block);
                 }
             }
-            Request::RequestFree { id } => {
-                if let Place::Held(block) = places[id.0 as usize] {
-                    places[id.0 as usize] = Place::Pending(allocator.request_free(block));
+            Request::FreeLater { id } => {
+                if let AllocationState::Held(block) = states[id.0 as usize] {
+                    states[id.0 as usize] = AllocationState::Pending(allocator.request_free(block));
                 }
             }
             Request::CompleteFree { id } => {
-                if let Place::Pending(free) = std::mem::replace(&mut places[id.0 as usize], Place::Nowhere) {
+                if let AllocationState::Pending(free) =
+                    std::mem::replace(&mut states[id.0 as usize], AllocationState::Absent)
+                {
                     allocator.complete_free(free);
                 }
             }
             Request::EmptyCache => allocator.empty_cache(),
             Request::Refused { size, stream, pool } => {
-                let served = allocator.allocate(size, stream, pool);
-                refusals.push(served.err());
-                if let Ok(block) = served {
+                let result = allocator.allocate(size, stream, pool);
+                refusals.push(result.err());
+                if let Ok(block) = result {
                     allocator.free(block);
                 }
             }

@@ -1,4 +1,4 @@
-//! Reads a snapshot file and says what is in it, in how much time: `cargo run --release --example read_snapshot FILE`.
+//! Reads a snapshot file and prints what is in it, and how long that took: `cargo run --release --example read_snapshot FILE`.
 
 use std::process::ExitCode;
 use std::time::Instant;

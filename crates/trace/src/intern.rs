@@ -1,13 +1,44 @@
-//! Interning: each distinct string, frame and call stack is stored once and named by a number.
+//! Interning: each distinct string, frame and call stack is stored once and has a number.
 //!
-//! Contents lie end to end in one buffer a table, and the hash tables hold numbers only, so that a million stacks cost
-//! little more than their frames.
+//! Each table has its contents end to end in one buffer, and its hash table has numbers only. So a million stacks take
+//! little more memory than their frames.
 
 use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::snapshot::{Frame, FrameId, StackId, StringId};
+/// The number of a string in [`Strings`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StringId(pub u32);
+
+/// The number of a call stack in [`Stacks`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackId(pub u32);
+
+impl StackId {
+    /// The empty stack: the event was recorded without frames.
+    pub const NONE: StackId = StackId(0);
+
+    /// Whether no frames were recorded.
+    pub fn is_none(self) -> bool {
+        self == StackId::NONE
+    }
+}
+
+/// The number of a frame in [`Stacks`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FrameId(pub u32);
+
+/// One frame of a call stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The source file as recorded; `??` for native code without debug information.
+    pub file: StringId,
+    /// The line in that file, 0 if unknown.
+    pub line: u32,
+    /// The function's name.
+    pub function: StringId,
+}
 
 /// Distinct strings, each stored once. Id 0 is the empty string.
 #[derive(Clone, Debug)]
@@ -32,7 +63,7 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The id of `text`, stored now if it was not yet known.
+    /// The id of `text`, which is added if it is new.
     pub fn intern(&mut self, text: &str) -> StringId {
         let hash = self.hasher.hash_one(text);
         let Strings { text: buffer, ends, ids, hasher } = self;
@@ -46,7 +77,7 @@ impl Strings {
         id
     }
 
-    /// The string `id` names.
+    /// The string with this id.
     pub fn get(&self, id: StringId) -> &str {
         slice(&self.text, &self.ends, id)
     }
@@ -56,7 +87,7 @@ impl Strings {
         self.ends.len()
     }
 
-    /// Whether no string but the empty one is known.
+    /// Whether there is only the empty string.
     pub fn is_empty(&self) -> bool {
         self.ends.len() <= 1
     }
@@ -101,7 +132,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// The id of `frame`, stored now if it was not yet known.
+    /// The id of `frame`, which is added if it is new.
     pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
         let hash = self.hasher.hash_one(frame);
         let Stacks { frames, frame_ids, hasher, .. } = self;
@@ -114,7 +145,7 @@ impl Stacks {
         id
     }
 
-    /// The id of the stack made of `frames`, innermost first, stored now if it was not yet known.
+    /// The id of the stack of `frames`, innermost first, which is added if it is new.
     pub fn intern_stack(&mut self, frames: &[FrameId]) -> StackId {
         let hash = hash_stack(&self.hasher, frames);
         let Stacks { stack_frames, stack_ends, stack_ids, hasher, .. } = self;
@@ -128,7 +159,7 @@ impl Stacks {
         id
     }
 
-    /// The frame `id` names.
+    /// The frame with this id.
     pub fn frame(&self, id: FrameId) -> Frame {
         self.frames[id.0 as usize]
     }
@@ -148,7 +179,7 @@ impl Stacks {
         self.stack_ends.len()
     }
 
-    /// Whether no stack but the empty one is known.
+    /// Whether there is only the empty stack.
     pub fn is_empty(&self) -> bool {
         self.stack_ends.len() <= 1
     }
@@ -168,7 +199,7 @@ fn stack<'a>(frames: &'a [FrameId], ends: &[usize], id: StackId) -> &'a [FrameId
     &frames[start..ends[index]]
 }
 
-/// Hashes two ids at a time: a stack is hashed for each event, and stacks are long.
+/// Hashes two ids at a time for speed: a stack is hashed for each event, and stacks are long.
 fn hash_stack(hasher: &DefaultHashBuilder, frames: &[FrameId]) -> u64 {
     let mut state = hasher.build_hasher();
     let (pairs, rest) = frames.as_chunks::<2>();

@@ -1,10 +1,6 @@
-//! Memory events of a PyTorch program.
-//!
-//! [`read`] reads a snapshot file.
-//! [`snapshot`] is what `torch.cuda.memory._dump_snapshot` wrote: events, segments, stacks. [`start`] derives what
-//! was in memory before a recording began.
+#![doc = include_str!("../README.md")]
 
-pub mod intern;
+mod intern;
 mod pools;
 pub mod read;
 pub mod snapshot;

@@ -1,14 +1,14 @@
-//! Which private pool an event belongs to, for recordings that tell it of segments only.
+//! Which private pool an event belongs to, for recordings that have it for segments only.
 //!
-//! torch 2.11 writes the pool of each final segment, but not of events. An event's pool is that of the segment it lies
-//! in; walking back from the end tells which segment lay there at the time.
+//! torch 2.11 writes the pool of each final segment, but not of events. An event has the pool of the segment that was at
+//! its address at the time; walking back from the end finds that segment.
 
 use std::collections::BTreeMap;
 
 use crate::snapshot::{Action, Device, PoolId};
 
-/// Fills in the events' pools where the final segments show that private pools were in use. A segment that was given
-/// back before the end counts as the default pool's.
+/// Fills in the pools of events if the final segments show that private pools were in use. A segment that was released
+/// before the end counts as the default pool's.
 pub(crate) fn fill_in(device: &mut Device) {
     let has_private = device.segments.iter().any(|segment| segment.pool != PoolId::DEFAULT);
     if !has_private || device.events.iter().any(|event| event.pool != PoolId::DEFAULT) {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_the_pool_of_the_segment_it_lay_in_at_the_time() {
+    fn an_event_has_the_pool_of_the_segment_that_was_there_at_the_time() {
         let events = vec![
             event(Action::SegmentAlloc, 4096, 2048),
             event(Action::Alloc, 4096, 512),

@@ -1,46 +1,13 @@
 //! What `torch.cuda.memory._dump_snapshot` writes, as plain data.
 //!
-//! Nothing here interprets the numbers: a [`Snapshot`] says what PyTorch recorded, in PyTorch's own terms. Strings and
-//! call stacks are interned, so that a recording of a million events stays small.
+//! Nothing here interprets the numbers: a [`Snapshot`] has what PyTorch recorded, in PyTorch's own terms. Strings and call
+//! stacks are interned, so that a recording of a million events stays small.
 
 use std::fmt;
 
-pub use crate::intern::{Stacks, Strings};
+pub use crate::intern::{Frame, FrameId, StackId, Stacks, StringId, Strings};
 
-/// A number that names an interned string in [`Strings`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StringId(pub u32);
-
-/// A number that names an interned call stack in [`Stacks`]. [`StackId::NONE`] stands for "no frames were recorded".
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StackId(pub u32);
-
-impl StackId {
-    /// The empty stack: the event was recorded without frames.
-    pub const NONE: StackId = StackId(0);
-
-    /// Whether no frames were recorded.
-    pub fn is_none(self) -> bool {
-        self == StackId::NONE
-    }
-}
-
-/// A number that names an interned frame in [`Stacks`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FrameId(pub u32);
-
-/// One frame of a call stack: where the program was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// The source file as recorded; `??` for native code without debug information.
-    pub file: StringId,
-    /// The line in that file, 0 where unknown.
-    pub line: u32,
-    /// The function's name.
-    pub function: StringId,
-}
-
-/// The identity of a memory pool: `(0, 0)` is the default pool, anything else a private one (CUDA graphs, `MemPool`).
+/// A memory pool: `(0, 0)` is the default pool, others are private (CUDA graphs, `torch.cuda.MemPool`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId(pub u64, pub u64);
 
@@ -49,27 +16,27 @@ impl PoolId {
     pub const DEFAULT: PoolId = PoolId(0, 0);
 }
 
-/// What happened, in PyTorch's words.
+/// The kind of an event, as PyTorch names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Action {
     /// A tensor's storage got a block.
     Alloc,
-    /// The program let go of a block.
+    /// The program freed a block.
     FreeRequested,
-    /// The block went back into the cache; later than `FreeRequested` only where other streams still used it.
+    /// The block can be used again; later than `FreeRequested` only if other streams still used it.
     FreeCompleted,
-    /// `cudaMalloc` gave a new segment.
+    /// `cudaMalloc` returned a new segment.
     SegmentAlloc,
-    /// `cudaFree` took a segment back.
+    /// A segment was released with `cudaFree`.
     SegmentFree,
-    /// An expandable segment got physical memory.
+    /// Pages of an expandable segment got physical memory.
     SegmentMap,
-    /// An expandable segment gave physical memory back.
+    /// Pages of an expandable segment lost their physical memory.
     SegmentUnmap,
     /// A snapshot was taken here.
     Snapshot,
-    /// An allocation failed for good; the event's address field holds the free bytes on the device.
+    /// An allocation failed; the event's address is the free bytes on the device.
     Oom,
 }
 
@@ -87,7 +54,7 @@ impl Action {
         Action::Oom,
     ];
 
-    /// The word PyTorch writes for this action.
+    /// The name that PyTorch writes.
     pub fn name(self) -> &'static str {
         match self {
             Action::Alloc => "alloc",
@@ -102,7 +69,7 @@ impl Action {
         }
     }
 
-    /// The action PyTorch calls `name`.
+    /// The action with this name.
     pub fn from_name(name: &str) -> Option<Action> {
         Action::ALL.into_iter().find(|action| action.name() == name)
     }
@@ -119,55 +86,55 @@ impl fmt::Display for Action {
 pub struct Event {
     /// What happened.
     pub action: Action,
-    /// The address it happened to; for [`Action::Oom`] the free bytes on the device.
+    /// The address of the block or segment; for [`Action::Oom`] the free bytes on the device.
     pub address: u64,
     /// Bytes: as requested for `alloc` and the frees, the segment's or range's for the segment actions, the rounded
     /// request for `oom`.
     pub size: u64,
     /// The CUDA stream, 0 being the default stream.
     pub stream: u64,
-    /// The memory pool; [`PoolId::DEFAULT`] in recordings that do not say.
+    /// The memory pool; [`PoolId::DEFAULT`] if not recorded.
     pub pool: PoolId,
-    /// Microseconds since the epoch, 0 where not recorded.
+    /// Microseconds since the epoch, 0 if not recorded.
     pub time_us: i64,
-    /// Where the program was.
+    /// The call stack.
     pub stack: StackId,
-    /// `compile_context` or `user_metadata` where recorded, joined; the empty string otherwise.
+    /// `compile_context` and `user_metadata`, joined; the empty string if not recorded.
     pub note: StringId,
 }
 
-/// What a block was doing when the snapshot was taken.
+/// The state of a block when the snapshot was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockState {
-    /// In use.
+    /// The program holds it.
     Allocated,
-    /// Let go of by the program, but another stream has still to be done with it.
+    /// The program has freed it, but another stream still uses it.
     PendingFree,
-    /// In the cache.
+    /// Free, in the cache.
     Free,
 }
 
-/// A piece of a segment.
+/// A block of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Where it begins.
     pub address: u64,
-    /// How many bytes it spans, tail included.
+    /// Its bytes, unsplit tail included.
     pub size: u64,
-    /// How many bytes were asked for; equal to `size` where not recorded.
+    /// The bytes requested; equal to `size` if not recorded.
     pub requested_size: u64,
-    /// What it was doing.
+    /// Its state.
     pub state: BlockState,
-    /// Where it was allocated.
+    /// The call stack of its allocation.
     pub stack: StackId,
 }
 
-/// A segment as it lay when the snapshot was taken, in address order within a device.
+/// A segment when the snapshot was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Where it begins.
     pub address: u64,
-    /// How many bytes it spans.
+    /// Its bytes.
     pub total_size: u64,
     /// The CUDA stream it belongs to.
     pub stream: u64,
@@ -177,20 +144,20 @@ pub struct Segment {
     pub is_expandable: bool,
     /// The memory pool it belongs to.
     pub pool: PoolId,
-    /// Where `cudaMalloc` was called.
+    /// The call stack of its `cudaMalloc`.
     pub stack: StackId,
     /// Its blocks, in address order; they tile the segment.
     pub blocks: Vec<Block>,
 }
 
-/// A named stretch or instant that the program marked (`record_function`, profiler steps).
+/// The begin or end of a range that the program marked (`record_function`, profiler steps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
     /// The device it was recorded for.
     pub device: i64,
-    /// `START`, `END` or another stage word.
+    /// `START`, `END` or another stage.
     pub stage: StringId,
-    /// What the program called it.
+    /// The name of the range.
     pub name: StringId,
     /// Microseconds since the epoch.
     pub time_us: i64,
@@ -201,17 +168,17 @@ pub struct Annotation {
 pub enum Setting {
     /// Python's `None`.
     None,
-    /// A truth value.
+    /// A `bool`.
     Bool(bool),
-    /// A whole number.
+    /// An `int`.
     Int(i64),
-    /// A real number.
+    /// A `float`.
     Float(f64),
-    /// A text.
+    /// A `str`.
     Text(String),
-    /// A dictionary, such as `roundup_power2_divisions`.
+    /// A `dict`, such as `roundup_power2_divisions`.
     Map(Vec<(String, Setting)>),
-    /// A list.
+    /// A `list`.
     List(Vec<Setting>),
 }
 
@@ -227,16 +194,16 @@ pub struct Device {
 /// A whole snapshot file.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// One entry a GPU, by ordinal; a GPU that was not used has neither events nor segments.
+    /// One entry per GPU, by ordinal; an unused GPU has neither events nor segments.
     pub devices: Vec<Device>,
     /// `allocator_settings`, by name.
     pub settings: Vec<(String, Setting)>,
     /// `external_annotations`.
     pub annotations: Vec<Annotation>,
-    /// Trace entries that were left out because their action is none of the nine: the word, and how many.
+    /// Trace entries that were left out because their action is unknown: its name, and how many.
     pub unknown_actions: Vec<(String, u64)>,
-    /// The strings that the rest names.
+    /// The interned strings.
     pub strings: Strings,
-    /// The call stacks that the rest names.
+    /// The interned call stacks.
     pub stacks: Stacks,
 }

@@ -1,13 +1,13 @@
-//! What already lay in memory when the recording began.
+//! What was already in memory when the recording began.
 //!
-//! A recording may start late: history was switched on after the model was built, or the ring buffer has lost its
-//! beginning. Walking back from the final segments through the events gives the state before the first event.
+//! A recording may start late: history was enabled after the model was built, or the ring buffer lost its beginning.
+//! Walking back from the final segments through the events gives the state before the first event.
 
 use std::collections::BTreeMap;
 
 use crate::snapshot::{Action, BlockState, Device, Event, PoolId, StackId};
 
-/// Bytes of a small pool's segment; no segment of the large pool is as small.
+/// The size of the small pool's segments; segments of the large pool are larger.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// Memory that was reserved when the recording began, by address.
@@ -41,13 +41,13 @@ pub struct StartSegment {
 pub struct StartBlock {
     /// Where it begins.
     pub address: u64,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub requested: u64,
-    /// Its true bytes, known where it was still there at the end.
+    /// Its bytes, known if it was still there at the end.
     pub size: Option<u64>,
-    /// Whether only another stream still used it.
+    /// Whether the program had freed it and another stream still used it.
     pub is_pending: bool,
-    /// Where it was allocated, or freed where only that is known.
+    /// The call stack of its allocation, or of its free if only that is known.
     pub stack: StackId,
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use vramfit_allocator::Settings;
-use vramfit_replay::first_stray;
+use vramfit_replay::first_divergence;
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::out_of_memory::{DeviceMemory, message};
 use vramfit_validation::allocator::{answers, device, faithful, what_if};
@@ -40,6 +40,15 @@ fn the_statistics_are_those_of_pytorch() {
 }
 
 #[test]
+fn the_peaks_that_the_recorded_events_add_up_to_are_those_of_pytorch() {
+    for recording in recordings().filter(Recording::is_complete) {
+        let recorded = faithful(&recording).unwrap().recorded;
+        let peaks = (recorded.peak_allocated, recorded.peak_reserved);
+        assert_eq!(peaks, (recording.report.peak_allocated, recording.report.peak_reserved), "{}", recording.name);
+    }
+}
+
+#[test]
 fn the_summary_is_pytorchs_own_to_the_letter() {
     for recording in recordings().filter(Recording::is_complete) {
         let replay = faithful(&recording).unwrap();
@@ -53,8 +62,8 @@ fn under_the_recorded_cap_every_release_and_failure_is_predicted() {
         let settings = Settings::parse(&recording.report.alloc_conf).unwrap();
         let settings =
             Settings { cap: recording.report.cap_bytes, ..settings }.on_device(recording.report.total_memory);
-        let stray = first_stray(device(&recording).unwrap(), &settings);
-        assert_eq!(stray, None, "{}", recording.name);
+        let divergence = first_divergence(device(&recording).unwrap(), &settings);
+        assert_eq!(divergence, None, "{}", recording.name);
     }
 }
 

@@ -2,59 +2,59 @@
 
 use super::pinned::Pinned;
 use super::settings::{Gain, changes, replay};
-use super::{Context, Details, Finding};
+use super::{Details, Evidence, Finding};
 use crate::history::{OUTSIDE, layouts_at};
 
-/// Memory reserved but not held when the most was reserved.
+/// Memory reserved but not held at the reserved peak.
 #[derive(Clone, Debug)]
 pub struct Fragmentation {
-    /// The most bytes reserved.
+    /// Bytes reserved at the peak.
     pub reserved: u64,
-    /// Bytes held at that instant.
+    /// Bytes held at that event.
     pub allocated: u64,
-    /// Where the rest lies, and who pins it.
+    /// Where the rest is, and who pins it.
     pub pinned: Pinned,
-    /// The reserved peak of a replay under the recorded settings, with which the gains compare.
+    /// The reserved peak of a replay under the recorded settings, to compare the gains with.
     pub replayed: u64,
-    /// What other settings would have reserved, the least first.
+    /// What other settings would have reserved, the lowest first.
     pub gains: Vec<Gain>,
 }
 
-/// Stranded bytes count as fragmentation from this part of the reserved ones on: at the reserved peak the allocator
-/// has just asked for more although it had this much. And this part must never be needed later either: what the
-/// program comes to use is a cache, not waste.
+/// Stranded bytes count as fragmentation from this share of the reserved ones on: at the reserved peak the allocator has
+/// just requested more although it had this much. And this share must never be needed later either: what the program
+/// comes to use is a cache, not waste.
 const SHARE: f64 = 0.2;
-/// And from this many on: below, it is the grain of segments of 2 and 20 MiB.
+/// And from this many bytes on: below, it is the granularity of segments of 2 and 20 MiB.
 const LEAST: u64 = 128 << 20;
 
-/// Looks at the instant at which the most was reserved.
-pub(super) fn find(context: &Context<'_>) -> Option<Finding> {
-    let peak = context.reserved_peak;
+/// Fragmentation at the reserved peak.
+pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
+    let peak = evidence.reserved_peak;
     let stranded = peak.stranded();
-    let (_, most_held) = context.history.peak_allocated();
-    let never_needed = peak.reserved.saturating_sub(most_held);
+    let (_, peak_held) = evidence.history.peak_allocated();
+    let never_needed = peak.reserved.saturating_sub(peak_held);
     let wasted = stranded.min(never_needed);
     if peak.event == OUTSIDE || wasted < LEAST || (wasted as f64) < SHARE * peak.reserved as f64 {
         return None;
     }
-    let layouts = layouts_at(context.device, context.settings, context.start, &[peak.event]);
-    let pinned = Pinned::of(context, layouts.first()?, peak.event);
-    let replayed = replay(context.device, context.settings, None).totals.peak_reserved;
-    let mut gains: Vec<Gain> = changes(context.settings, false)
+    let layouts = layouts_at(evidence.device, evidence.settings, evidence.start, &[peak.event]);
+    let pinned = Pinned::of(evidence, layouts.first()?, peak.event);
+    let replayed = replay(evidence.device, evidence.settings, None).totals.peak_reserved;
+    let mut gains: Vec<Gain> = changes(evidence.settings, false)
         .into_iter()
         .map(|change| Gain {
-            peak_reserved: replay(context.device, &change.settings, None).totals.peak_reserved,
+            peak_reserved: replay(evidence.device, &change.settings, None).totals.peak_reserved,
             text: change.text,
         })
         .collect();
     gains.sort_by_key(|gain| gain.peak_reserved);
-    let allocation = context.history.made_by(peak.event);
-    let stack = allocation.map_or_else(Default::default, |index| context.history.lifetimes[index].stack);
+    let allocation = evidence.history.made_by(peak.event);
+    let stack = allocation.map_or_else(Default::default, |index| evidence.history.lifetimes[index].stack);
     Some(Finding {
         bytes: stranded,
         per_step: None,
-        place: context.line_of(stack, peak.event),
-        made_at: context.origins.get(stack).owner,
+        place: evidence.line_of(stack, peak.event),
+        made_at: evidence.origins.get(stack).owner,
         stack,
         events: (peak.event, peak.event),
         allocations: Vec::new(),

@@ -1,4 +1,4 @@
-//! What is wrong, or could be better: facts with numbers and places.
+//! What is wrong, or could be better: facts with numbers and source lines.
 
 mod fragmentation;
 mod graph_kept;
@@ -33,11 +33,11 @@ pub use spike::Spike;
 pub struct Finding {
     /// How many bytes it is about.
     pub bytes: u64,
-    /// Bytes a training step, for what grows.
+    /// Bytes per training step, for what grows.
     pub per_step: Option<u64>,
-    /// The user's line to look at; `None` where unknown.
+    /// The user's line to look at; `None` if unknown.
     pub place: Option<FrameId>,
-    /// The user's line that made most of it, which may lie inside the model.
+    /// The user's line that made most of it, which may be inside the model.
     pub made_at: Option<FrameId>,
     /// The whole stack of its largest part.
     pub stack: StackId,
@@ -56,16 +56,16 @@ pub enum Details {
     Leak(Leak),
     /// An allocation failed.
     Oom(OutOfMemory),
-    /// Much is reserved that cannot be used.
+    /// Much memory is reserved and cannot be used.
     Fragmentation(Fragmentation),
     /// An evaluation keeps what only a backward pass would need.
     GraphKept(GraphKept),
-    /// Something brief sets the peak.
+    /// Something short-lived sets the peak.
     Spike(Spike),
 }
 
 impl Details {
-    /// The contract's word for it.
+    /// Its name in the JSON output.
     pub fn kind(&self) -> &'static str {
         match self {
             Details::Leak(_) => "leak",
@@ -90,9 +90,9 @@ pub struct Share {
     pub blocks: u64,
 }
 
-/// Everything the search for findings looks at.
+/// What findings are derived from.
 #[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
+pub(crate) struct Evidence<'a> {
     pub device: &'a Device,
     pub start: &'a Start,
     pub settings: &'a Settings,
@@ -105,34 +105,34 @@ pub(crate) struct Context<'a> {
     pub reserved_peak: ReservedPeak,
 }
 
-impl Context<'_> {
+impl Evidence<'_> {
     /// The user's line behind an event with `stack`; for autograd, the line that called `backward`.
     fn line_of(&self, stack: StackId, event: u32) -> Option<FrameId> {
         let line = || self.phases.span_at(event).filter(|span| span.activity == Activity::Backward)?.line;
         self.origins.get(stack).caller.or_else(line)
     }
 
-    /// Whether growth of `bytes` is worth a word: at least 1 % of the peak, or 8 MiB; never below 64 KiB. A list of
-    /// losses, 512 bytes a step, is not.
+    /// Whether growth of `bytes` is worth reporting: at least 1 % of the peak, or 8 MiB; never below 64 KiB. A list of
+    /// losses, 512 bytes per step, is not.
     fn is_material(&self, bytes: u64) -> bool {
         let (_, peak) = self.history.peak_allocated();
         bytes >= 64 << 10 && (bytes >= 8 << 20 || bytes >= peak / 100)
     }
 }
 
-/// Looks for everything. What kills a run comes first, then what grows, then what could be less.
-pub(crate) fn all(context: Context<'_>) -> Vec<Finding> {
+/// All findings: first what ends a run, then what grows, then what could be less.
+pub(crate) fn all(evidence: Evidence<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(oom::find(&context));
-    let kept_graphs = graph_kept::find(&context);
-    findings.extend(leak::find(&context, &kept_graphs));
+    findings.extend(oom::find(&evidence));
+    let kept_graphs = graph_kept::find(&evidence);
+    findings.extend(leak::find(&evidence, &kept_graphs));
     findings.extend(kept_graphs);
-    findings.extend(fragmentation::find(&context));
-    findings.extend(spike::find(&context));
+    findings.extend(fragmentation::find(&evidence));
+    findings.extend(spike::find(&evidence));
     findings
 }
 
-/// The middle value, the lower one of two.
+/// The median, the lower one of two.
 pub(crate) fn median(mut values: Vec<u64>) -> u64 {
     if values.is_empty() {
         return 0;

@@ -1,4 +1,4 @@
-//! Out of memory: what was asked for, what there was, and what would have let it through.
+//! Out of memory: what was requested, what there was, and which settings would have avoided it.
 
 use vramfit_allocator::size::segment_size;
 use vramfit_replay::{BEFORE_FIRST_EVENT, WhatIf};
@@ -6,23 +6,23 @@ use vramfit_trace::snapshot::{Action, Event};
 
 use super::pinned::Pinned;
 use super::settings::{Attempt, changes, replay};
-use super::{Context, Details, Finding};
+use super::{Details, Evidence, Finding};
 use crate::history::{layouts_at, number};
 
 /// An allocation that failed.
 #[derive(Clone, Debug)]
 pub struct OutOfMemory {
-    /// Bytes of the block that could not be had.
+    /// Bytes of the block that could not be allocated.
     pub asked: u64,
-    /// Bytes that were asked of the driver for it.
+    /// Bytes requested from the driver for it.
     pub segment: u64,
-    /// Free bytes on the device, as recorded; `None` where the failure was not recorded but follows from a cap.
+    /// Free bytes on the device, as recorded; `None` if the failure was not recorded but follows from a cap.
     pub device_free: Option<u64>,
     /// Bytes held.
     pub allocated: u64,
     /// Bytes reserved.
     pub reserved: u64,
-    /// Where the reserved but free bytes lie, and who pins them.
+    /// Where the reserved but free bytes are, and who pins them.
     pub pinned: Pinned,
     /// Why it failed.
     pub cause: Cause,
@@ -30,15 +30,15 @@ pub struct OutOfMemory {
     pub count: usize,
     /// How much PyTorch could reserve.
     pub limit: Limit,
-    /// Whether a replay under the recorded settings fails there too; only then do the attempts tell anything.
+    /// Whether a replay under the recorded settings fails there too; only then do the attempts mean anything.
     pub is_reproduced: bool,
-    /// Whether other settings would have let it through.
+    /// Whether the allocation would have succeeded under other settings.
     pub attempts: Vec<Attempt>,
 }
 
 impl OutOfMemory {
-    /// Bytes that would be left under the least limit, were all that is held and asked for packed without a gap: no
-    /// setting can leave more. 0 where it would not even fit.
+    /// Bytes that would be left under the lower bound of the limit if all that is held and requested were packed without a
+    /// gap: no setting can leave more. 0 if it would not even fit.
     pub fn spare(&self) -> u64 {
         self.limit.least.saturating_sub(self.allocated.saturating_add(self.asked))
     }
@@ -47,41 +47,41 @@ impl OutOfMemory {
 /// Why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// What is held and what is asked for are together more than there is.
+    /// What is held and what is requested are together more than there is.
     TooMuch,
     /// Enough bytes are free, but in pieces.
     Fragmented,
 }
 
-/// How much PyTorch could reserve: what is known of it.
+/// How much PyTorch could reserve, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// At least this: it was reserved at some time.
+    /// The lower bound: it was reserved at some time.
     pub least: u64,
-    /// At most this: one more segment was refused.
+    /// The upper bound: one more segment was refused.
     pub most: u64,
     /// Whether the user gave it.
     pub is_given: bool,
 }
 
 /// The failure that ended the run: the last recorded one, or the one a given cap would have caused.
-pub(super) fn find(context: &Context<'_>) -> Option<Finding> {
-    let events = &context.device.events;
+pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
+    let events = &evidence.device.events;
     let recorded = events.iter().rposition(|event| event.action == Action::Oom);
     match recorded {
-        Some(index) => Some(recorded_failure(context, index)),
-        None => predicted_failure(context),
+        Some(index) => Some(recorded_failure(evidence, index)),
+        None => predicted_failure(evidence),
     }
 }
 
-fn recorded_failure(context: &Context<'_>, index: usize) -> Finding {
-    let events = &context.device.events;
+fn recorded_failure(evidence: &Evidence<'_>, index: usize) -> Finding {
+    let events = &evidence.device.events;
     let event = events[index];
-    let segment = segment_size(event.size, context.settings);
-    let allocated = context.history.allocated[index];
-    let reserved = context.history.reserved[index];
-    let limit = context.vram.map_or_else(
-        || bracket(context, &event, reserved, segment),
+    let segment = segment_size(event.size, evidence.settings);
+    let allocated = evidence.history.allocated[index];
+    let reserved = evidence.history.reserved[index];
+    let limit = evidence.vram.map_or_else(
+        || bracket(evidence, &event, reserved, segment),
         |vram| Limit { least: vram, most: vram, is_given: true },
     );
     let refusal = events[..index].iter().filter(|event| event.action == Action::Oom).count();
@@ -90,23 +90,23 @@ fn recorded_failure(context: &Context<'_>, index: usize) -> Finding {
             what_if.failure.is_none_or(|failure| failure.event != BEFORE_FIRST_EVENT && failure.event as usize > index);
         is_reached && what_if.refusals.get(refusal) == Some(&None)
     };
-    let is_reproduced = !is_served(&replay(context.device, context.settings, Some(limit.least)));
-    let attempts = changes(context.settings, true)
+    let is_reproduced = !is_served(&replay(evidence.device, evidence.settings, Some(limit.least)));
+    let attempts = changes(evidence.settings, true)
         .into_iter()
         .map(|change| {
-            let serves = |cap: u64| is_served(&replay(context.device, &change.settings, Some(cap)));
+            let serves = |cap: u64| is_served(&replay(evidence.device, &change.settings, Some(cap)));
             let is_served = serves(limit.least);
             let is_perhaps_served = is_served || (limit.most > limit.least && serves(limit.most));
             Attempt { is_served, is_perhaps_served, text: change.text }
         })
         .collect();
-    let pinned = pinned(context, number(index));
+    let pinned = pinned(evidence, number(index));
     let free = reserved.saturating_sub(allocated);
-    let origin = context.origins.get(event.stack);
+    let origin = evidence.origins.get(event.stack);
     Finding {
         bytes: event.size,
         per_step: None,
-        place: context.line_of(event.stack, number(index)),
+        place: evidence.line_of(event.stack, number(index)),
         made_at: origin.owner,
         stack: event.stack,
         events: (number(index), number(index)),
@@ -127,10 +127,10 @@ fn recorded_failure(context: &Context<'_>, index: usize) -> Finding {
     }
 }
 
-/// What the refusal says about the limit: what was reserved at any time was allowed, one more segment was not. Where
-/// the device had less left than the segment, that is the limit itself.
-fn bracket(context: &Context<'_>, event: &Event, reserved: u64, segment: u64) -> Limit {
-    let (_, peak) = context.history.peak_reserved();
+/// What the failure says about the limit: what was reserved at any time was allowed, one more segment was not. If the
+/// device had less left than the segment, that is the limit itself.
+fn bracket(evidence: &Evidence<'_>, event: &Event, reserved: u64, segment: u64) -> Limit {
+    let (_, peak) = evidence.history.peak_reserved();
     let device_free = event.address;
     let most = reserved.saturating_add(segment).saturating_sub(1);
     if device_free < segment {
@@ -140,33 +140,33 @@ fn bracket(context: &Context<'_>, event: &Event, reserved: u64, segment: u64) ->
     Limit { least: peak, most: most.max(peak), is_given: false }
 }
 
-fn pinned(context: &Context<'_>, event: u32) -> Pinned {
-    let layouts = layouts_at(context.device, context.settings, context.start, &[event]);
-    layouts.first().map_or_else(Pinned::default, |layout| Pinned::of(context, layout, event))
+fn pinned(evidence: &Evidence<'_>, event: u32) -> Pinned {
+    let layouts = layouts_at(evidence.device, evidence.settings, evidence.start, &[event]);
+    layouts.first().map_or_else(Pinned::default, |layout| Pinned::of(evidence, layout, event))
 }
 
-/// What a cap the user gave would have done to a run that went well.
-fn predicted_failure(context: &Context<'_>) -> Option<Finding> {
-    let vram = context.vram?;
-    let what_if = replay(context.device, context.settings, Some(vram));
+/// What a cap given by the user would have done to a run that did not fail.
+fn predicted_failure(evidence: &Evidence<'_>) -> Option<Finding> {
+    let vram = evidence.vram?;
+    let what_if = replay(evidence.device, evidence.settings, Some(vram));
     let failure = what_if.failure?;
     let error = failure.error;
-    let attempts = changes(context.settings, true)
+    let attempts = changes(evidence.settings, true)
         .into_iter()
         .map(|change| {
-            let is_served = replay(context.device, &change.settings, Some(vram)).failure.is_none();
+            let is_served = replay(evidence.device, &change.settings, Some(vram)).failure.is_none();
             Attempt { is_served, is_perhaps_served: is_served, text: change.text }
         })
         .collect();
     let is_before = failure.event == BEFORE_FIRST_EVENT;
     let index = if is_before { 0 } else { failure.event };
-    let stack = context.device.events.get(index as usize).filter(|_| !is_before).map(|event| event.stack);
+    let stack = evidence.device.events.get(index as usize).filter(|_| !is_before).map(|event| event.stack);
     let stack = stack.unwrap_or_default();
-    let origin = context.origins.get(stack);
+    let origin = evidence.origins.get(stack);
     Some(Finding {
         bytes: error.block,
         per_step: None,
-        place: context.line_of(stack, index),
+        place: evidence.line_of(stack, index),
         made_at: origin.owner,
         stack,
         events: (index, index),

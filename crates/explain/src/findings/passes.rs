@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Context, median};
+use super::{Evidence, median};
 use crate::history::OUTSIDE;
 use crate::origin::{Activity, InnerId, SiteId};
 
@@ -17,16 +17,16 @@ pub struct Pass {
     pub stretch: usize,
     /// The allocations still held when the program went on to something else, by number.
     pub left: Vec<u32>,
-    /// Whether a backward pass let go of them.
+    /// Whether a backward pass freed them.
     pub is_trained: bool,
 }
 
-/// All calls of models. The one in which the recording ends leaves nothing behind: nothing tells what it would have.
-pub fn passes(context: &Context<'_>) -> Vec<Pass> {
-    let history = context.history;
+/// All calls of models. The one in which the recording ends leaves nothing behind: what it would have left is unknown.
+pub fn passes(evidence: &Evidence<'_>) -> Vec<Pass> {
+    let history = evidence.history;
     let mut passes = Vec::new();
     let mut stretch = 0;
-    for span in &context.phases.spans {
+    for span in &evidence.phases.spans {
         stretch += usize::from(span.activity == Activity::Backward);
         if span.activity != Activity::Forward {
             continue;
@@ -38,7 +38,7 @@ pub fn passes(context: &Context<'_>) -> Vec<Pass> {
             if lifetime.death >= span.end_event && span.end_event != OUTSIDE {
                 left.push(crate::history::number(index));
                 bytes += lifetime.size;
-                if context.phases.is_backward_at(lifetime.death) {
+                if evidence.phases.is_backward_at(lifetime.death) {
                     trained_bytes += lifetime.size;
                 }
             }
@@ -49,8 +49,8 @@ pub fn passes(context: &Context<'_>) -> Vec<Pass> {
     passes
 }
 
-/// Which of the passes no backward pass follows, told by where and how often they come: a training step's passes come
-/// once, or equally often, before every backward pass; an evaluation's before few of them, and many times.
+/// Which of the passes are not followed by a backward pass, by where and how often they come: a training step's passes
+/// come once, or equally often, before every backward pass; an evaluation's before few of them, and many times.
 pub fn evaluations(passes: &[Pass], stretches: usize) -> Vec<bool> {
     let mut counts: HashMap<(SiteId, usize), u64> = HashMap::new();
     for pass in passes {
@@ -60,10 +60,10 @@ pub fn evaluations(passes: &[Pass], stretches: usize) -> Vec<bool> {
     for (&(site, _), &count) in &counts {
         by_site.entry(site).or_default().push(count);
     }
-    let usual: HashMap<SiteId, (usize, u64)> =
+    let typical: HashMap<SiteId, (usize, u64)> =
         by_site.into_iter().map(|(site, counts)| (site, (counts.len(), median(counts)))).collect();
     let judge = |pass: &Pass| {
-        let (present, median) = usual[&pass.site];
+        let (present, median) = typical[&pass.site];
         let count = counts[&(pass.site, pass.stretch)];
         let is_rare = present * 2 < stretches;
         let is_loop = count >= 3 && (count > median || median >= 3);
@@ -72,32 +72,32 @@ pub fn evaluations(passes: &[Pass], stretches: usize) -> Vec<bool> {
     passes.iter().map(judge).collect()
 }
 
-/// How often a layer's result outlives the pass in training: the sign of a tensor saved for the backward pass.
+/// How often a layer's result outlives the pass in training, as a tensor saved for the backward pass does.
 pub struct Saved(HashMap<InnerId, (u64, u64)>);
 
 impl Saved {
-    /// Learns from the passes that `is_evaluation` does not name.
-    pub fn learn(context: &Context<'_>, passes: &[Pass], is_evaluation: &[bool]) -> Saved {
+    /// Counts over the passes that are not evaluations.
+    pub fn learn(evidence: &Evidence<'_>, passes: &[Pass], is_evaluation: &[bool]) -> Saved {
         let mut counts: HashMap<InnerId, (u64, u64)> = HashMap::new();
         for (pass, _) in passes.iter().zip(is_evaluation).filter(|&(_, &is_evaluation)| !is_evaluation) {
             for birth in pass.births.clone() {
-                counts.entry(inner(context, birth)).or_default().1 += 1;
+                counts.entry(inner(evidence, birth)).or_default().1 += 1;
             }
             for &index in &pass.left {
-                let birth = index - crate::history::number(context.history.earlier);
-                counts.entry(inner(context, birth)).or_default().0 += 1;
+                let birth = index - crate::history::number(evidence.history.earlier);
+                counts.entry(inner(evidence, birth)).or_default().0 += 1;
             }
         }
         Saved(counts)
     }
 
-    /// The part of what is made there that training leaves behind; `None` where training never passes.
+    /// The share of what is made there that training leaves behind; `None` if no training pass gets there.
     pub fn share(&self, inner: InnerId) -> Option<f64> {
         self.0.get(&inner).map(|&(left, made)| left as f64 / made as f64)
     }
 }
 
-/// What lies inside the model's call, of an allocation.
-pub fn inner(context: &Context<'_>, birth: u32) -> InnerId {
-    context.origins.get(context.history.births()[birth as usize].stack).inner
+/// The frames of an allocation inside the model's call.
+pub fn inner(evidence: &Evidence<'_>, birth: u32) -> InnerId {
+    evidence.origins.get(evidence.history.births()[birth as usize].stack).inner
 }

@@ -1,15 +1,15 @@
-//! Segments that are partly free: which blocks keep them from being given back or used as a whole.
+//! Segments that are partly free: which blocks keep them from being released or used as a whole.
 
 use std::collections::HashMap;
 
-use vramfit_allocator::{Segment, Use};
+use vramfit_allocator::{BlockUse, Segment};
 use vramfit_trace::snapshot::FrameId;
 
-use super::Context;
+use super::Evidence;
 use crate::history::OUTSIDE;
 use crate::roles::Role;
 
-/// Memory reserved but not held, at one instant.
+/// Memory reserved but not held, at one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pinned {
     /// Free bytes in segments that live blocks share.
@@ -24,14 +24,14 @@ pub struct Pinned {
     pub holes: u64,
     /// Bytes of the largest free block.
     pub largest_hole: u64,
-    /// Whose blocks pin them, those that keep the most bytes from being used first.
+    /// Whose blocks pin them, those that pin the most bytes first.
     pub by: Vec<Pinning>,
 }
 
 /// One line's part in pinning segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinning {
-    /// The user's line; `None` where unknown.
+    /// The user's line; `None` if unknown.
     pub place: Option<FrameId>,
     /// What its blocks are for.
     pub role: Role,
@@ -39,22 +39,22 @@ pub struct Pinning {
     pub bytes: u64,
     /// How many such blocks.
     pub blocks: u64,
-    /// How many partly free segments they lie in.
+    /// How many partly free segments they are in.
     pub segments: u64,
     /// Free bytes of those segments; a segment that several lines pin counts for each.
     pub free: u64,
 }
 
 impl Pinned {
-    /// Looks at `layout`, the memory as it lay just after `event`.
-    pub(super) fn of(context: &Context<'_>, layout: &[Segment], event: u32) -> Pinned {
-        let history = context.history;
+    /// What is pinned in `layout`, the memory just after `event`.
+    pub(super) fn of(evidence: &Evidence<'_>, layout: &[Segment], event: u32) -> Pinned {
+        let history = evidence.history;
         let owners: HashMap<u64, usize> =
             history.live_at(event).map(|index| (history.lifetimes[index].address, index)).collect();
         let mut pinned = Pinned::default();
         let mut lines: HashMap<(Option<FrameId>, Role), (Pinning, u64)> = HashMap::new();
         for segment in layout {
-            let free_blocks = || segment.blocks.iter().filter(|block| block.usage == Use::Free);
+            let free_blocks = || segment.blocks.iter().filter(|block| block.usage == BlockUse::Free);
             let free: u64 = free_blocks().map(|block| block.size).sum();
             pinned.holes += free_blocks().count() as u64;
             pinned.largest_hole = free_blocks().map(|block| block.size).fold(pinned.largest_hole, u64::max);
@@ -68,10 +68,10 @@ impl Pinned {
             pinned.free += free;
             pinned.segments += 1;
             pinned.live += segment.size - free;
-            for block in segment.blocks.iter().filter(|block| block.usage != Use::Free) {
+            for block in segment.blocks.iter().filter(|block| block.usage != BlockUse::Free) {
                 let index = owners.get(&block.address).copied();
-                let place = index.and_then(|index| context.origins.get(history.lifetimes[index].stack).owner);
-                let role = index.map_or(Role::Unknown, |index| context.roles[index]);
+                let place = index.and_then(|index| evidence.origins.get(history.lifetimes[index].stack).owner);
+                let role = index.map_or(Role::Unknown, |index| evidence.roles[index]);
                 let none = Pinning { place, role, bytes: 0, blocks: 0, segments: 0, free: 0 };
                 let (line, last_segment) = lines.entry((place, role)).or_insert((none, u64::from(OUTSIDE)));
                 line.bytes += block.size;

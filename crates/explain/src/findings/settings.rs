@@ -15,27 +15,27 @@ pub struct Change {
     pub settings: Settings,
 }
 
-/// What a setting would have made of the reserved peak.
+/// The reserved peak under another setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gain {
     /// The setting.
     pub text: String,
-    /// The most it would have reserved.
+    /// The reserved peak.
     pub peak_reserved: u64,
 }
 
-/// Whether a setting would have let a failed allocation through.
+/// Whether a failed allocation would have succeeded under another setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// The setting.
     pub text: String,
-    /// Whether it would with the least memory there can have been.
+    /// Whether it would with the lower bound of the memory there was.
     pub is_served: bool,
-    /// Whether it would with the most memory there can have been.
+    /// Whether it would with the upper bound of the memory there was.
     pub is_perhaps_served: bool,
 }
 
-/// The settings worth a try beside the recorded ones. Garbage collection acts only under a cap.
+/// The settings worth trying instead of the recorded ones. Garbage collection acts only under a cap.
 pub fn changes(recorded: &Settings, has_cap: bool) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |text: String, settings: Settings| {

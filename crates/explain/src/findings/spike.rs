@@ -1,15 +1,15 @@
-//! Spikes: something brief that sets the peak, such as logits in fp32 or an optimizer's temporaries.
+//! Spikes: something short-lived that sets the peak, such as logits in fp32 or an optimizer's temporaries.
 
 use std::collections::{HashMap, HashSet};
 
 use vramfit_trace::snapshot::{FrameId, StackId};
 
-use super::{Context, Details, Finding, Share, median};
+use super::{Details, Evidence, Finding, Share, median};
 use crate::history::{Lifetime, OUTSIDE};
 use crate::origin::Activity;
 use crate::roles::Role;
 
-/// Something brief that sets the peak.
+/// Something short-lived that sets the peak.
 #[derive(Clone, Debug)]
 pub struct Spike {
     /// What the program was doing when it made it.
@@ -24,79 +24,79 @@ pub struct Spike {
     pub shares: Vec<Share>,
 }
 
-/// Brief allocations must be this part of the peak: less is the ordinary coming and going of tensors.
+/// Short-lived allocations must be this share of the peak: less is normal.
 const SHARE: f64 = 0.1;
-/// And the peak must be lower by this part without them; otherwise another instant is as high.
+/// And the peak must be lower by this share without them; otherwise memory is as high at another event.
 const SAVED: f64 = 0.05;
-/// What crosses from one phase to the next still counts as brief if it lives for less than this part of its step,
-/// counted in allocations: the loss's own tensors are saved for a backward pass that comes at once.
-const BRIEF: f64 = 0.1;
-/// And if it stands out: by this factor larger than the middle one of the step's tensors that are held at the peak. The
-/// last layers' results live as briefly, but are of the size of other layers' results, or four times that.
-const STANDS_OUT: u64 = 8;
+/// What lives across phases still counts as short-lived if it lives for less than this share of its step, counted in
+/// allocations: the loss's own tensors are saved for a backward pass that comes at once.
+const SHORT: f64 = 0.1;
+/// And if it is larger by this factor than the median of the step's tensors held at the peak. The last layers' results
+/// live as briefly, but have the size of other layers' results, or four times that.
+const OUTLIER_FACTOR: u64 = 8;
 /// Tensors below this do not count as a step's.
 const TENSOR: u64 = 1 << 16;
 
 /// Looks at the peak.
-pub(super) fn find(context: &Context<'_>) -> Option<Finding> {
-    let history = context.history;
+pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
+    let history = evidence.history;
     let (event, peak) = history.peak_allocated();
-    // Without a backward pass everything is brief.
-    let is_training = context.steps.is_training || !context.origins.has_frames;
-    if event == OUTSIDE || !is_training || context.steps.at(event).is_none() {
+    // Without a backward pass everything is short-lived.
+    let is_training = evidence.steps.is_training || !evidence.origins.has_frames;
+    if event == OUTSIDE || !is_training || evidence.steps.at(event).is_none() {
         return None;
     }
     let threshold = (SHARE * peak as f64) as u64;
     let mut groups: HashMap<Activity, Vec<usize>> = HashMap::new();
-    let least = STANDS_OUT.saturating_mul(middle_tensor(context, event));
-    for index in history.live_at(event).filter(|&index| is_brief(context, index, least)) {
-        let activity = match context.phases.activities[index - history.earlier] {
+    let least = OUTLIER_FACTOR.saturating_mul(median_tensor(evidence, event));
+    for index in history.live_at(event).filter(|&index| is_short_lived(evidence, index, least)) {
+        let activity = match evidence.phases.activities[index - history.earlier] {
             Activity::Other => Activity::Forward,
             activity => activity,
         };
         groups.entry(activity).or_default().push(index);
     }
-    // What only autograd makes and drops is the price of any backward pass, and no line can be named for it.
+    // What only autograd makes and frees is part of any backward pass, and no line can be named for it.
     groups.remove(&Activity::Backward);
     let bytes = |members: &[usize]| members.iter().map(|&index| history.lifetimes[index].size).sum::<u64>();
     let (activity, members) = groups.into_iter().max_by_key(|(activity, members)| (bytes(members), *activity))?;
     if bytes(&members) < threshold {
         return None;
     }
-    let alike = Alike::of(context, &members, least);
-    let without = peak_without(context, &alike);
+    let alike = Alike::of(evidence, &members, least);
+    let without = peak_without(evidence, &alike);
     let saved = peak.saturating_sub(without);
     if (saved as f64) < SAVED * peak as f64 {
         return None;
     }
-    Some(finding(context, event, activity, &members, without, alike.has_gradients))
+    Some(finding(evidence, event, activity, &members, without, alike.has_gradients))
 }
 
-/// The middle one of the tensors that a step has made and holds at `event`.
-fn middle_tensor(context: &Context<'_>, event: u32) -> u64 {
+/// The median size of the tensors that a step has made and holds at `event`.
+fn median_tensor(evidence: &Evidence<'_>, event: u32) -> u64 {
     let is_of_step = |role: Role| matches!(role, Role::Activation | Role::Data | Role::InStep);
-    let live = context.history.live_at(event).filter(|&index| is_of_step(context.roles[index]));
-    median(live.map(|index| context.history.lifetimes[index].size).filter(|&size| size >= TENSOR).collect())
+    let live = evidence.history.live_at(event).filter(|&index| is_of_step(evidence.roles[index]));
+    median(live.map(|index| evidence.history.lifetimes[index].size).filter(|&size| size >= TENSOR).collect())
 }
 
-fn is_brief(context: &Context<'_>, index: usize, least: u64) -> bool {
-    let lifetime = &context.history.lifetimes[index];
-    match context.roles[index] {
+fn is_short_lived(evidence: &Evidence<'_>, index: usize, least: u64) -> bool {
+    let lifetime = &evidence.history.lifetimes[index];
+    match evidence.roles[index] {
         Role::Temporary | Role::OptimizerTemporary => true,
         Role::BackwardTemporary => false,
-        Role::Activation | Role::Data | Role::InStep => lifetime.size >= least && lives_briefly(context, lifetime),
+        Role::Activation | Role::Data | Role::InStep => lifetime.size >= least && dies_early(evidence, lifetime),
         _ => false,
     }
 }
 
-fn lives_briefly(context: &Context<'_>, lifetime: &Lifetime) -> bool {
-    let Some(step) = context.steps.at(lifetime.birth).map(|number| context.steps.list[number]) else { return false };
-    let between = |first: u32, end: u32| context.history.births_before(end) - context.history.births_before(first);
+fn dies_early(evidence: &Evidence<'_>, lifetime: &Lifetime) -> bool {
+    let Some(step) = evidence.steps.at(lifetime.birth).map(|number| evidence.steps.list[number]) else { return false };
+    let between = |first: u32, end: u32| evidence.history.births_before(end) - evidence.history.births_before(first);
     let is_over = lifetime.death != OUTSIDE && lifetime.death < step.end;
-    is_over && between(lifetime.birth, lifetime.death) as f64 <= BRIEF * between(step.first, step.end) as f64
+    is_over && between(lifetime.birth, lifetime.death) as f64 <= SHORT * between(step.first, step.end) as f64
 }
 
-/// What counts as the same thing in other steps: brief, and of the same stack; or made by autograd in the same size.
+/// What counts as the same thing in other steps: short-lived with the same stack; or made by autograd in the same size.
 struct Alike {
     stacks: HashSet<StackId>,
     sizes: HashSet<u64>,
@@ -106,32 +106,32 @@ struct Alike {
 }
 
 impl Alike {
-    fn of(context: &Context<'_>, members: &[usize], least: u64) -> Alike {
-        let lifetimes = members.iter().map(|&index| &context.history.lifetimes[index]);
+    fn of(evidence: &Evidence<'_>, members: &[usize], least: u64) -> Alike {
+        let lifetimes = members.iter().map(|&index| &evidence.history.lifetimes[index]);
         let stacks: HashSet<StackId> = lifetimes.clone().map(|lifetime| lifetime.stack).collect();
         // Gradients of something large are as large; sizes of scalars mean nothing.
         let largest = lifetimes.clone().map(|lifetime| lifetime.requested).max().unwrap_or(0);
         let sizes: HashSet<u64> =
             lifetimes.map(|lifetime| lifetime.requested).filter(|&size| size * 4 >= largest).collect();
         let mut alike = Alike { stacks, sizes, least, has_gradients: false, members: Vec::new() };
-        alike.members = (0..context.history.lifetimes.len()).map(|index| alike.includes(context, index)).collect();
+        alike.members = (0..evidence.history.lifetimes.len()).map(|index| alike.includes(evidence, index)).collect();
         alike
     }
 
-    fn includes(&mut self, context: &Context<'_>, index: usize) -> bool {
-        let lifetime = &context.history.lifetimes[index];
-        if context.roles[index] == Role::BackwardTemporary {
+    fn includes(&mut self, evidence: &Evidence<'_>, index: usize) -> bool {
+        let lifetime = &evidence.history.lifetimes[index];
+        if evidence.roles[index] == Role::BackwardTemporary {
             let is_gradient = self.sizes.contains(&lifetime.requested);
             self.has_gradients |= is_gradient;
             return is_gradient;
         }
-        self.stacks.contains(&lifetime.stack) && is_brief(context, index, self.least)
+        self.stacks.contains(&lifetime.stack) && is_short_lived(evidence, index, self.least)
     }
 }
 
-/// The most that would have been held without what is `alike`.
-fn peak_without(context: &Context<'_>, alike: &Alike) -> u64 {
-    let history = context.history;
+/// The peak without what is `alike`.
+fn peak_without(evidence: &Evidence<'_>, alike: &Alike) -> u64 {
+    let history = evidence.history;
     let mut changes = vec![0i64; history.allocated.len() + 1];
     for (lifetime, _) in history.lifetimes.iter().zip(&alike.members).filter(|&(_, &is_alike)| is_alike) {
         let size = i64::try_from(lifetime.size).unwrap_or(i64::MAX);
@@ -151,17 +151,17 @@ fn peak_without(context: &Context<'_>, alike: &Alike) -> u64 {
 }
 
 fn finding(
-    context: &Context<'_>,
+    evidence: &Evidence<'_>,
     event: u32,
     activity: Activity,
     members: &[usize],
     without: u64,
     has_gradients: bool,
 ) -> Finding {
-    let lifetimes = || members.iter().map(|&index| &context.history.lifetimes[index]);
+    let lifetimes = || members.iter().map(|&index| &evidence.history.lifetimes[index]);
     let mut shares: HashMap<Option<FrameId>, Share> = HashMap::new();
     for lifetime in lifetimes() {
-        let place = context.origins.get(lifetime.stack).owner;
+        let place = evidence.origins.get(lifetime.stack).owner;
         let share = shares.entry(place).or_insert(Share { place, activity, bytes: 0, blocks: 0 });
         share.bytes += lifetime.size;
         share.blocks += 1;

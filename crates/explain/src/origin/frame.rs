@@ -20,7 +20,7 @@ pub enum FrameKind {
 /// Endings of files that are not Python.
 const NATIVE_ENDINGS: [&str; 12] =
     [".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".hh", ".cu", ".cuh", ".so", ".S", ".pyx"];
-/// Folders of PyTorch in which a frame tells PyTorch apart from a user's folder that is also called `torch`.
+/// What PyTorch's folder contains; this distinguishes it from a user's folder that is also called `torch`.
 const TORCH_FOLDERS: [&str; 14] = [
     "nn/",
     "optim/",

@@ -1,4 +1,4 @@
-//! Where an allocation comes from, as its call stack tells: whose line it is, and what the program was doing.
+//! Where an allocation comes from, by its call stack: whose line it is, and what the program was doing.
 
 mod frame;
 
@@ -9,7 +9,7 @@ use vramfit_trace::snapshot::{Event, Frame, FrameId, Snapshot, StackId, StringId
 pub use frame::FrameKind;
 use frame::{plain, torch_path};
 
-/// What a program was doing when it asked for memory.
+/// What a program was doing when it allocated memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Activity {
     /// Inside a module's call.
@@ -24,31 +24,31 @@ pub enum Activity {
     Unknown,
 }
 
-/// A place of the program at the level of its loops: the line that calls the model, with all that called that line.
+/// A call site at the level of the program's loops: the line that calls the model, with all its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u32);
 
 impl SiteId {
-    /// No place is known.
+    /// Unknown.
     pub const NONE: SiteId = SiteId(0);
 }
 
-/// The frames of a stack that lie inside a [`SiteId`]: the same for two calls of one model from different lines.
+/// The frames of a stack inside a [`SiteId`]: the same for two calls of one model from different lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InnerId(pub u32);
 
-/// What a call stack says.
+/// What is known from a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The innermost line of the user's own code.
     pub owner: Option<FrameId>,
     /// The user's line that called the outermost module, or else `owner`: where the loop is.
     pub caller: Option<FrameId>,
-    /// The place at the level of the program's loops.
+    /// The call site at the level of the program's loops.
     pub site: SiteId,
-    /// What lies inside that place.
+    /// The frames inside that call site.
     pub inner: InnerId,
-    /// What the program was doing; `None` where a thread of unknown purpose ran, which is told by its neighbours.
+    /// What the program was doing; `None` for a thread of unknown purpose, which counts as doing what was done before.
     pub activity: Option<Activity>,
 }
 
@@ -60,12 +60,11 @@ pub struct Origins {
     pub has_frames: bool,
 }
 
-/// Below this share of allocations with frames a recording counts as one without.
+/// A recording in which fewer than one event in so many has frames counts as one without frames.
 const FRAMED_SHARE: usize = 50;
 
 impl Origins {
-    /// Reads every stack of `snapshot` once. `events` are the recording's, of which the root of the program's main
-    /// thread is learned.
+    /// Reads every stack of `snapshot` once. The root of the main thread is derived from `events`.
     pub fn of(snapshot: &Snapshot, events: &[Event]) -> Origins {
         let framed = events.iter().filter(|event| !event.stack.is_none()).count();
         let has_frames = framed > 0 && framed >= events.len() / FRAMED_SHARE;
@@ -91,7 +90,7 @@ impl Origins {
         Origins { table: table.collect(), has_frames }
     }
 
-    /// What `stack` says.
+    /// The origin of `stack`.
     pub fn get(&self, stack: StackId) -> Origin {
         self.table[stack.0 as usize]
     }
@@ -125,14 +124,14 @@ fn main_root(snapshot: &Snapshot, events: &[Event]) -> Option<Root> {
     roots.into_iter().max_by_key(|&(root, count)| (count, root.file, root.function)).map(|(root, _)| root)
 }
 
-/// What a single frame says, read once a distinct frame.
+/// What is known from a single frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FrameFacts {
     kind: FrameKind,
     mark: Option<Mark>,
 }
 
-/// A frame that tells what the program is doing.
+/// What a frame shows the program is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     ModuleCall,
@@ -192,7 +191,7 @@ fn mark_of(kind: FrameKind, file: &str, function: &str) -> Option<Mark> {
     }
 }
 
-/// The telling places of one stack; positions count from the innermost frame.
+/// The significant frames of one stack; positions count from the innermost frame.
 struct Marks {
     owner: Option<FrameId>,
     caller: Option<FrameId>,
@@ -220,11 +219,11 @@ impl Marks {
         }
     }
 
-    /// The innermost telling frame decides: an optimizer's closure runs a forward pass inside the optimizer.
+    /// The innermost mark decides: an optimizer's closure runs a forward pass inside the optimizer.
     fn activity(&self, root: Root, main_root: Option<Root>) -> Option<Activity> {
         let is_main = main_root == Some(root);
         if !is_main && root.is_torch {
-            // What autograd's threads call in Python: checkpoints computed again, custom functions.
+            // What autograd's threads call in Python: recomputed checkpoints, custom functions.
             return Some(Activity::Backward);
         }
         match self.innermost_mark {

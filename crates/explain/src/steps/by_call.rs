@@ -1,4 +1,4 @@
-//! Turns of a loop without training: from one call of the model to the next, as in inference.
+//! Iterations of a loop without training: from one call of the model to the next, as in inference.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::history::{History, number};
 use crate::origin::{Activity, SiteId};
 use crate::phases::Phases;
 
-/// Calls needed to speak of a loop.
+/// Calls that make a loop.
 const LEAST: usize = 3;
 
 /// From call to call of the line that calls a model most often.

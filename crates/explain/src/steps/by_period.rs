@@ -1,4 +1,4 @@
-//! Steps told by repetition alone: the sizes asked for, or where those vary, the order of births and deaths.
+//! Steps by repetition alone: of the requested sizes, or where those vary, of the order of births and deaths.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,14 +11,14 @@ use crate::history::{History, OUTSIDE, number};
 const LIKENESS: f64 = 0.75;
 /// No training step makes fewer allocations than this.
 const LEAST_ALLOCATIONS: usize = 4;
-/// What repeats must be at least one in so many of all allocations; less is chance.
+/// What repeats must be at least one in so many of all allocations; less is coincidence.
 const LEAST_PART: usize = 10;
 /// How many tokens are compared where a step is looked for outside the stretch that repeats.
 const ANCHOR: usize = 12;
 /// How many tokens may be compared in looking for steps outside the stretch that repeats.
 const COMPARISONS: usize = 50_000_000;
 
-/// The turns of the loop that `history` shows.
+/// The iterations of the loop that `history` shows.
 pub fn steps(history: &History) -> Vec<Step> {
     let by_request = number_tokens(history.births().iter().map(|lifetime| lifetime.requested));
     let by_order = order_tokens(history);
@@ -81,7 +81,7 @@ fn lay_out(history: &History, tokens: &[u32], period: Period) -> Vec<Step> {
     steps
 }
 
-/// Where in the period the least is held: a step begins there.
+/// Where in the period the fewest bytes are held: a step begins there.
 fn trough(history: &History, period: Period) -> usize {
     let held_before = |index: usize| match history.births()[index].birth {
         0 => history.allocated_at_start,
@@ -90,7 +90,7 @@ fn trough(history: &History, period: Period) -> usize {
     (0..period.length).min_by_key(|&offset| (held_before(period.first + offset), offset)).unwrap_or(0)
 }
 
-/// Whether a step's first tokens stand at `at`, a few others among them: the first step makes workspaces on the way.
+/// Whether a step's first tokens are at `at`, with at most a few others between them: the first step makes workspaces.
 fn is_anchor(tokens: &[u32], template: &[u32], at: usize) -> bool {
     let mut anchor = template[..template.len().min(ANCHOR)].iter().peekable();
     if tokens.get(at) != anchor.next() {
@@ -129,7 +129,7 @@ fn earlier(tokens: &[u32], template: &[u32], mut next: usize) -> Vec<usize> {
     while at > 0 && tries > 0 {
         at -= 1;
         if next - at > 3 * length {
-            // Something else lies in between; a step ends at most where it was looked for.
+            // There is something else in between; the step before it ends here at the latest.
             next = at + length;
         }
         if next - at >= length - length / 5 && is_anchor(tokens, template, at) {

@@ -1,9 +1,9 @@
-//! Steps told by forward and backward passes.
+//! Steps by forward and backward passes.
 //!
-//! What lies between two backward passes is a stretch: the end of one step and the beginning of the next. Stretches
-//! are compared as sequences of places in the program, so that neither sizes nor what happens inside the model matters.
-//! In most of them nothing but the loop's own lines ran; where something else ran too (building the model, an
-//! evaluation), the part they have in common, counted back from the backward pass, is the step's beginning.
+//! Between two backward passes is a stretch: the end of one step and the beginning of the next. Stretches are compared as
+//! sequences of call sites, so that neither sizes nor what happens inside the model matters. In most of them only the
+//! loop's own lines ran. Where something else ran too (building the model, an evaluation), the part they have in common,
+//! counted back from the backward pass, is the step's beginning.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::history::{History, OUTSIDE, number};
 use crate::origin::{Activity, SiteId};
 use crate::phases::{Phases, Span};
 
-/// A place with what was done there.
+/// An activity at a call site.
 type Token = (Activity, SiteId);
 
 /// The spans before a backward pass, since the last one.
@@ -28,7 +28,7 @@ impl Stretch<'_> {
         self.spans.iter().map(|span| (span.activity, span.site))
     }
 
-    /// Which loop it belongs to: the place right before the backward pass.
+    /// Which loop it belongs to: the call site right before the backward pass.
     fn cluster(&self) -> Option<Token> {
         self.tokens().next_back()
     }
@@ -42,7 +42,7 @@ impl Stretch<'_> {
     }
 }
 
-/// What the passes tell.
+/// The steps that were found.
 pub struct Found {
     /// The steps.
     pub list: Vec<Step>,
@@ -52,15 +52,15 @@ pub struct Found {
     pub unfinished: Option<u32>,
 }
 
-/// Whether two lines stand in one function.
+/// Whether two lines are in one function.
 pub type SameFunction<'a> = &'a dyn Fn(FrameId, FrameId) -> bool;
 
-/// The steps told by forward and backward passes. `optimizer` are the events before which a step of the optimizer is
-/// marked as ended, in order.
+/// The steps by forward and backward passes. `optimizer` are the events before which a step of the optimizer is marked as
+/// ended, in order.
 pub fn steps(history: &History, phases: &Phases, optimizer: &[u32], is_same_function: SameFunction<'_>) -> Found {
     let (stretches, tail) = cut(&phases.spans);
     let shapes = shapes(&stretches, is_same_function);
-    let mut passes: Vec<Pass> = Vec::with_capacity(stretches.len());
+    let mut passes: Vec<TrainingPass> = Vec::with_capacity(stretches.len());
     for stretch in &stretches {
         let shape = stretch.cluster().and_then(|cluster| shapes.get(&cluster));
         let parts = shape.map_or(Parts { ending: 0, beginning: 0 }, |shape| shape.divide(stretch));
@@ -69,7 +69,7 @@ pub fn steps(history: &History, phases: &Phases, optimizer: &[u32], is_same_func
             last.end = stretch.spans.get(parts.ending).unwrap_or(stretch.backward).first_event.min(begin);
             last.has_optimizer = stretch.optimizer_spans() > 0;
         }
-        passes.push(Pass {
+        passes.push(TrainingPass {
             first: begin,
             end: stretch.backward.end_event,
             backward: *stretch.backward,
@@ -101,9 +101,9 @@ fn cut(spans: &[Span]) -> (Vec<Stretch<'_>>, &[Span]) {
 
 /// What the stretches of one loop have in common.
 struct Shape {
-    /// The usual stretch.
-    usual: Vec<Token>,
-    /// How many of its places, counted from the end, belong to the step that begins.
+    /// The most frequent stretch.
+    typical: Vec<Token>,
+    /// How many of its tokens, counted from the end, belong to the step that begins.
     beginning: usize,
 }
 
@@ -117,17 +117,17 @@ impl Shape {
     fn divide(&self, stretch: &Stretch<'_>) -> Parts {
         let length = stretch.spans.len();
         let optimizer = stretch.optimizer_spans();
-        let common = common(stretch.tokens().rev(), self.usual.iter().rev().copied()).min(self.beginning);
+        let common = common(stretch.tokens().rev(), self.typical.iter().rev().copied()).min(self.beginning);
         let beginning = if common == self.beginning {
             length - common
         } else {
-            // The loop ran otherwise this time; it still begins where it always begins.
-            let first = self.usual[self.usual.len() - self.beginning];
+            // The loop ran differently this time; it still begins where it always begins.
+            let first = self.typical[self.typical.len() - self.beginning];
             let at = stretch.tokens().collect::<Vec<_>>().iter().rposition(|&token| token == first);
             at.unwrap_or(optimizer).max(optimizer)
         };
-        let usual_ending = self.usual[..self.usual.len() - self.beginning].iter().copied();
-        let ending = self::common(stretch.tokens(), usual_ending).max(optimizer).min(beginning);
+        let typical_ending = self.typical[..self.typical.len() - self.beginning].iter().copied();
+        let ending = self::common(stretch.tokens(), typical_ending).max(optimizer).min(beginning);
         Parts { ending, beginning }
     }
 }
@@ -152,12 +152,12 @@ fn shapes(stretches: &[Stretch<'_>], is_same_function: SameFunction<'_>) -> Hash
 
 /// Nothing to compare with: the step begins where the function that calls the model is entered.
 fn lonely_shape(stretch: &Stretch<'_>, is_same_function: SameFunction<'_>) -> Shape {
-    let usual: Vec<Token> = stretch.tokens().collect();
+    let typical: Vec<Token> = stretch.tokens().collect();
     let forward = stretch.spans.iter().position(|span| span.activity == Activity::Forward).unwrap_or(0);
     let line = stretch.spans.get(forward).and_then(|span| span.line);
     let is_near = |span: &&Span| line.zip(span.line).is_some_and(|(a, b)| is_same_function(a, b));
-    let before = stretch.spans[..forward.min(usual.len())].iter().rev().take_while(is_near).count();
-    Shape { beginning: usual.len() - (forward - before), usual }
+    let before = stretch.spans[..forward.min(typical.len())].iter().rev().take_while(is_near).count();
+    Shape { beginning: typical.len() - (forward - before), typical }
 }
 
 fn shape(sequences: &[Vec<Token>]) -> Shape {
@@ -166,20 +166,20 @@ fn shape(sequences: &[Vec<Token>]) -> Shape {
         counts.entry(sequence).or_insert((0, index)).0 += 1;
     }
     // Among equally frequent ones the later: the first stretch has the building of the model before it.
-    let usual = counts.iter().max_by_key(|&(_, &(count, index))| (count, index)).map_or(&[][..], |(&key, _)| key);
+    let typical = counts.iter().max_by_key(|&(_, &(count, index))| (count, index)).map_or(&[][..], |(&key, _)| key);
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for (&sequence, &(count, _)) in &counts {
-        let shared = common(sequence.iter().rev().copied(), usual.iter().rev().copied());
-        if sequence != usual && shared > 0 && shared < sequence.len() {
+        let shared = common(sequence.iter().rev().copied(), typical.iter().rev().copied());
+        if sequence != typical && shared > 0 && shared < sequence.len() {
             *lengths.entry(shared).or_default() += count;
         }
     }
     let beginning = lengths.into_iter().max_by_key(|&(length, count)| (count, length)).map(|(length, _)| length);
-    Shape { usual: usual.to_vec(), beginning: beginning.unwrap_or(usual.len()) }
+    Shape { typical: typical.to_vec(), beginning: beginning.unwrap_or(typical.len()) }
 }
 
 /// One forward and backward pass.
-struct Pass {
+struct TrainingPass {
     first: u32,
     end: u32,
     backward: Span,
@@ -188,18 +188,18 @@ struct Pass {
     makes_gradients: bool,
 }
 
-/// The last step ends with what usually follows a backward pass; one that the recording breaks off in is none, but its
-/// first event is told.
-fn finish_last(passes: &mut Vec<Pass>, tail: &[Span], shapes: &HashMap<Token, Shape>, end: u32) -> Option<u32> {
+/// The last step ends with what usually follows a backward pass. A step in which the recording ends is left out; its first
+/// event is returned.
+fn finish_last(passes: &mut Vec<TrainingPass>, tail: &[Span], shapes: &HashMap<Token, Shape>, end: u32) -> Option<u32> {
     let last = passes.last_mut()?;
     let stretch = Stretch { spans: tail, backward: &last.backward };
     let shape = last.loop_line.and_then(|line| shapes.get(&line));
-    let usual = shape.map_or(&[][..], |shape| &shape.usual[..shape.usual.len() - shape.beginning]);
-    let ending = common(stretch.tokens(), usual.iter().copied()).max(stretch.optimizer_spans());
+    let typical = shape.map_or(&[][..], |shape| &shape.typical[..shape.typical.len() - shape.beginning]);
+    let ending = common(stretch.tokens(), typical.iter().copied()).max(stretch.optimizer_spans());
     let after = tail.get(ending).map_or(end, |span| span.first_event);
     last.has_optimizer = stretch.optimizer_spans() > 0;
     last.end = after.min(end);
-    let allocations = |pass: &Pass| pass.backward.end - pass.backward.first;
+    let allocations = |pass: &TrainingPass| pass.backward.end - pass.backward.first;
     let is_cut_off = tail.is_empty() && passes.len() > 1 && {
         let mut lengths: Vec<u32> = passes[..passes.len() - 1].iter().map(allocations).collect();
         lengths.sort_unstable();
@@ -208,13 +208,13 @@ fn finish_last(passes: &mut Vec<Pass>, tail: &[Span], shapes: &HashMap<Token, Sh
     if is_cut_off {
         return passes.pop().map(|pass| pass.first);
     }
-    let first = shape.and_then(|shape| shape.usual.get(shape.usual.len() - shape.beginning))?;
+    let first = shape.and_then(|shape| shape.typical.get(shape.typical.len() - shape.beginning))?;
     let next = tail[ending..].iter().rfind(|span| (span.activity, span.site) == *first)?;
     Some(next.first_event)
 }
 
 /// Gradients that outlive the pass are made by the first pass after they were dropped.
-fn note_gradients(history: &History, passes: &mut [Pass]) {
+fn note_gradients(history: &History, passes: &mut [TrainingPass]) {
     let outliving: Vec<u64> = passes
         .iter()
         .map(|pass| {
@@ -229,7 +229,7 @@ fn note_gradients(history: &History, passes: &mut [Pass]) {
 }
 
 /// An optimizer that allocates nothing shows by its mark alone.
-fn note_marks(passes: &mut [Pass], optimizer: &[u32]) {
+fn note_marks(passes: &mut [TrainingPass], optimizer: &[u32]) {
     for index in 0..passes.len() {
         let begin = passes[index].backward.first_event;
         let end = passes.get(index + 1).map_or(OUTSIDE, |next| next.backward.first_event);
@@ -239,7 +239,7 @@ fn note_marks(passes: &mut [Pass], optimizer: &[u32]) {
 }
 
 /// Joins the passes that make up one step: micro-batches, or the losses of several networks.
-fn group(passes: &[Pass]) -> (Vec<Step>, usize) {
+fn group(passes: &[TrainingPass]) -> (Vec<Step>, usize) {
     let signs: Vec<_> = passes.iter().map(|pass| (pass.loop_line, pass.has_optimizer, pass.makes_gradients)).collect();
     let length = (1..=passes.len() / 2)
         .take(64)
@@ -258,7 +258,7 @@ fn group(passes: &[Pass]) -> (Vec<Step>, usize) {
         return (passes.iter().map(|pass| Step { first: pass.first, end: pass.end }).collect(), 1);
     }
     // A step begins after the one pass that the optimizer follows, or with the one that makes the gradients.
-    let only = |is_it: fn(&Pass) -> bool| {
+    let only = |is_it: fn(&TrainingPass) -> bool| {
         let turn = &passes[passes.len() - length..];
         let at = turn.iter().position(is_it).filter(|_| turn.iter().filter(|pass| is_it(pass)).count() == 1);
         at.map(|at| passes.len() - length + at)

@@ -1,9 +1,9 @@
 //! Training steps: where one begins and ends.
 //!
-//! The program's own marks come first (`annotated`). Without them, stacks tell forward from backward, and each
-//! backward pass makes a step, whose beginning is found by comparing what precedes it from step to step (`by_phase`).
-//! A recording with stacks but no backward pass has calls of a model (`by_call`). Without stacks, only the repetition
-//! of sizes is left (`by_period`).
+//! The program's own marks come first (`annotated`). Without them, stacks distinguish forward from backward. Each backward
+//! pass makes a step, whose beginning is found by comparing what precedes it from step to step (`by_phase`). A recording
+//! with stacks but no backward pass has calls of a model (`by_call`). Without stacks, only the repetition of sizes is
+//! left (`by_period`).
 
 pub mod annotated;
 mod by_call;
@@ -17,7 +17,7 @@ use crate::history::{History, OUTSIDE};
 use crate::origin::{Activity, Origins};
 use crate::phases::Phases;
 
-/// One training step, or one turn of a loop without training.
+/// One training step, or one iteration of a loop without training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its first event.
@@ -26,7 +26,7 @@ pub struct Step {
     pub end: u32,
 }
 
-/// What the steps were told by.
+/// What the steps were derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The program's own marks.
@@ -42,9 +42,9 @@ pub enum Basis {
 /// The steps of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// The steps in order. Something else may lie between two of them, such as an evaluation.
+    /// The steps in order. There may be something else between two of them, such as an evaluation.
     pub list: Vec<Step>,
-    /// What they were told by.
+    /// What they were derived from.
     pub basis: Basis,
     /// Whether a backward pass was seen in them; always false without frames.
     pub is_training: bool,
@@ -58,10 +58,10 @@ impl Steps {
     /// Finds the steps of a recording.
     pub fn of(snapshot: &Snapshot, number: usize, history: &History, origins: &Origins, phases: &Phases) -> Steps {
         let is_training = phases.spans.iter().any(|span| span.activity == Activity::Backward);
-        let told = |list, basis| Steps { list, basis, is_training, passes: 1, unfinished: None };
+        let steps = |list, basis| Steps { list, basis, is_training, passes: 1, unfinished: None };
         let marked = annotated::steps(snapshot, number, &snapshot.devices[number].events);
         if marked.len() >= 2 {
-            return told(marked, Basis::Annotations);
+            return steps(marked, Basis::Annotations);
         }
         if is_training {
             let optimizer = annotated::optimizer_events(snapshot, number, &snapshot.devices[number].events);
@@ -75,22 +75,22 @@ impl Steps {
             return Steps { list, basis: Basis::Phases, is_training, passes, unfinished };
         }
         if origins.has_frames {
-            return told(by_call::steps(history, phases), Basis::Calls);
+            return steps(by_call::steps(history, phases), Basis::Calls);
         }
         let marked = annotated::optimizer_steps(snapshot, number, &snapshot.devices[number].events);
         if marked.len() >= 2 {
-            return told(marked, Basis::Annotations);
+            return steps(marked, Basis::Annotations);
         }
-        told(by_period::steps(history), Basis::Period)
+        steps(by_period::steps(history), Basis::Period)
     }
 
-    /// The number of the step in which `event` lies, the unfinished one included.
+    /// The number of the step that contains `event`, the unfinished one included.
     pub fn number_at(&self, event: u32) -> Option<usize> {
         let is_unfinished = event != OUTSIDE && self.unfinished.is_some_and(|first| event >= first);
         if is_unfinished { Some(self.list.len()) } else { self.at(event) }
     }
 
-    /// The number of the step in which `event` lies.
+    /// The number of the step that contains `event`.
     pub fn at(&self, event: u32) -> Option<usize> {
         if event == OUTSIDE {
             return None;
@@ -99,7 +99,7 @@ impl Steps {
         after.checked_sub(1).filter(|&index| event < self.list[index].end)
     }
 
-    /// How many steps have begun by `event`: the step in which it lies, or the next one where it lies between two.
+    /// The number of the step that contains `event`, or of the next one if it is between two.
     pub fn begun_by(&self, event: u32) -> usize {
         match event {
             OUTSIDE => self.list.len(),

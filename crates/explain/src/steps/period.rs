@@ -1,11 +1,11 @@
-//! The period of a sequence: how long it takes until it says the same again.
+//! The period of a sequence: the distance at which it repeats itself.
 
 use std::collections::HashMap;
 
 /// A stretch of a sequence that repeats itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// How many tokens until it says the same again.
+    /// The distance in tokens.
     pub length: usize,
     /// Where the stretch begins.
     pub first: usize,

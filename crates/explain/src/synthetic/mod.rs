@@ -1,12 +1,12 @@
-//! Made-up programs, recorded as PyTorch would have: the allocator serves them on a simulated GPU, and what it does is
-//! written down as a snapshot.
+//! Synthetic programs, recorded as PyTorch would: the allocator serves them on a simulated GPU, and what it does becomes a
+//! snapshot.
 
 mod training;
 
 use std::collections::HashMap;
 
 use vramfit_allocator::{
-    Allocator, Block, BlockId, MempoolId, SegmentAction, SegmentChange, Settings, SimulatedDriver, Use,
+    Allocator, Block, BlockId, BlockUse, MempoolId, SegmentAction, SegmentChange, Settings, SimulatedDriver,
 };
 use vramfit_trace::snapshot::{
     Action, Block as RecordedBlock, BlockState, Device, Event, Frame, PoolId, Segment, Snapshot, StackId, StringId,
@@ -14,14 +14,14 @@ use vramfit_trace::snapshot::{
 
 pub use training::{Kept, Training};
 
-/// Memory that a made-up program holds.
+/// Memory that a synthetic program holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held(u32);
 
 /// A frame: file, line, function.
-pub type Place<'a> = (&'a str, u32, &'a str);
+pub type FrameSpec<'a> = (&'a str, u32, &'a str);
 
-/// A program under way on a simulated GPU.
+/// A running program on a simulated GPU.
 pub struct Program {
     allocator: Allocator<SimulatedDriver>,
     snapshot: Snapshot,
@@ -29,12 +29,12 @@ pub struct Program {
     held: HashMap<Held, (BlockId, StackId)>,
     next: u32,
     time_us: i64,
-    /// Free bytes on the device that an out-of-memory event tells of.
+    /// Free bytes on the device, as recorded with an out-of-memory event.
     pub device_free: u64,
 }
 
 impl Program {
-    /// A program on a GPU that never refuses, under PyTorch's default settings.
+    /// A program on a GPU with unlimited memory, under PyTorch's default settings.
     pub fn new() -> Program {
         Program::under(Settings::default())
     }
@@ -52,9 +52,9 @@ impl Program {
         }
     }
 
-    /// The stack made of `places`, innermost first.
-    pub fn stack(&mut self, places: &[Place<'_>]) -> StackId {
-        let ids: Vec<_> = places
+    /// The stack of `frames`, innermost first.
+    pub fn stack(&mut self, frames: &[FrameSpec<'_>]) -> StackId {
+        let ids: Vec<_> = frames
             .iter()
             .map(|&(file, line, function)| {
                 let file = self.snapshot.strings.intern(file);
@@ -65,15 +65,15 @@ impl Program {
         self.snapshot.stacks.intern_stack(&ids)
     }
 
-    /// Asks for memory and gets it.
+    /// Allocates memory.
     ///
     /// # Panics
-    /// Where the program runs under a cap and has reached it; see [`Program::try_allocate`].
+    /// If the program has reached its cap; see [`Program::try_allocate`].
     pub fn allocate(&mut self, size: u64, stack: StackId) -> Held {
-        self.try_allocate(size, stack).expect("a program without a cap gets what it asks for")
+        self.try_allocate(size, stack).expect("a program without a cap gets what it requests")
     }
 
-    /// Asks for memory; a refusal is recorded.
+    /// Allocates memory; a failure is recorded.
     pub fn try_allocate(&mut self, size: u64, stack: StackId) -> Option<Held> {
         let served = self.allocator.allocate(size, 0, MempoolId::DEFAULT);
         for change in self.allocator.take_changes() {
@@ -94,7 +94,7 @@ impl Program {
         }
     }
 
-    /// Lets go of memory.
+    /// Frees memory.
     pub fn free(&mut self, held: Held) {
         if let Some((id, _)) = self.held.remove(&held) {
             let Block { address, requested, .. } = *self.allocator.block(id);
@@ -104,7 +104,7 @@ impl Program {
         }
     }
 
-    /// Lets go of several.
+    /// Frees several allocations.
     pub fn free_all(&mut self, held: impl IntoIterator<Item = Held>) {
         for held in held {
             self.free(held);
@@ -119,7 +119,7 @@ impl Program {
         }
     }
 
-    /// Forgets the events so far, as a recording that is switched on only now does.
+    /// Drops the events so far, as if recording were enabled only now.
     pub fn start_recording(&mut self) {
         self.events.clear();
     }
@@ -167,8 +167,8 @@ impl Default for Program {
 
 fn recorded(block: &Block, stacks: &HashMap<u64, StackId>) -> RecordedBlock {
     let state = match block.usage {
-        Use::Allocated => BlockState::Allocated,
-        Use::Pending => BlockState::PendingFree,
+        BlockUse::Allocated => BlockState::Allocated,
+        BlockUse::Pending => BlockState::PendingFree,
         _ => BlockState::Free,
     };
     let stack = stacks.get(&block.address).copied().filter(|_| state == BlockState::Allocated).unwrap_or_default();

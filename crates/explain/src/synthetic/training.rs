@@ -1,20 +1,20 @@
-//! A made-up training: a chain of layers, a loss, autograd without frames, an optimizer, an evaluation now and then.
+//! A synthetic training: a chain of layers, a loss, autograd without frames, an optimizer, an evaluation now and then.
 
 use vramfit_trace::snapshot::StackId;
 
-use super::{Held, Place, Program};
+use super::{FrameSpec, Held, Program};
 
-const MODULE: Place<'_> = ("site-packages/torch/nn/modules/module.py", 1787, "_call_impl");
-const SEQUENTIAL: Place<'_> = ("site-packages/torch/nn/modules/container.py", 250, "forward");
-const LINEAR: Place<'_> = ("site-packages/torch/nn/modules/linear.py", 134, "forward");
-const FUNCTIONAL: Place<'_> = ("site-packages/torch/nn/functional.py", 3462, "cross_entropy");
-const ADAM: Place<'_> = ("site-packages/torch/optim/adam.py", 240, "_multi_tensor_adam");
-const ADAM_STATE: Place<'_> = ("site-packages/torch/optim/adam.py", 166, "_init_group");
-const OPTIMIZER: Place<'_> = ("site-packages/torch/optim/optimizer.py", 526, "wrapper");
-const MAIN: Place<'_> = ("train.py", 90, "main");
-const VALIDATION: Place<'_> = ("train.py", 91, "main");
+const MODULE: FrameSpec<'_> = ("site-packages/torch/nn/modules/module.py", 1787, "_call_impl");
+const SEQUENTIAL: FrameSpec<'_> = ("site-packages/torch/nn/modules/container.py", 250, "forward");
+const LINEAR: FrameSpec<'_> = ("site-packages/torch/nn/modules/linear.py", 134, "forward");
+const FUNCTIONAL: FrameSpec<'_> = ("site-packages/torch/nn/functional.py", 3462, "cross_entropy");
+const ADAM: FrameSpec<'_> = ("site-packages/torch/optim/adam.py", 240, "_multi_tensor_adam");
+const ADAM_STATE: FrameSpec<'_> = ("site-packages/torch/optim/adam.py", 166, "_init_group");
+const OPTIMIZER: FrameSpec<'_> = ("site-packages/torch/optim/optimizer.py", 526, "wrapper");
+const MAIN: FrameSpec<'_> = ("train.py", 90, "main");
+const VALIDATION: FrameSpec<'_> = ("train.py", 91, "main");
 
-/// What a training's loop holds on to.
+/// What a training loop keeps by mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing.
@@ -29,7 +29,7 @@ pub enum Kept {
     OutputsOfEpoch,
 }
 
-/// A made-up training.
+/// A synthetic training.
 #[derive(Clone, Debug)]
 pub struct Training {
     /// Layers of the model.
@@ -44,7 +44,7 @@ pub struct Training {
     pub epochs: usize,
     /// Forward and backward passes a step.
     pub accumulate: usize,
-    /// What the loop holds on to.
+    /// What the loop keeps by mistake.
     pub kept: Kept,
     /// Batches of the evaluation after each epoch.
     pub evaluation: usize,
@@ -126,8 +126,8 @@ impl Training {
         Some(())
     }
 
-    fn stack(&self, program: &mut Program, places: &[Place<'_>]) -> StackId {
-        if self.has_frames { program.stack(places) } else { StackId::NONE }
+    fn stack(&self, program: &mut Program, frames: &[FrameSpec<'_>]) -> StackId {
+        if self.has_frames { program.stack(frames) } else { StackId::NONE }
     }
 
     /// Bytes of the next batch's tensors.

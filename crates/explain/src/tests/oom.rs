@@ -11,7 +11,7 @@ use crate::{Explanation, Finding};
 
 const CAP: u64 = 600 * MIB;
 
-/// Fills the cap with pieces of 60 MiB, cuts a small block off each that stays, and asks for more than one piece.
+/// Fills the cap with pieces of 60 MiB, cuts a small block off each that stays, and requests more than one piece.
 fn pinned() -> Snapshot {
     let mut program = Program::under(Settings { cap: Some(CAP), ..Settings::default() });
     let large = program.stack(&[("model.py", 10, "forward"), ("train.py", 5, "main")]);

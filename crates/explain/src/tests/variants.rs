@@ -2,20 +2,20 @@
 
 use super::{MIB, explained, found, kinds, place};
 use crate::findings::{Details, Kept};
-use crate::synthetic::{Held, Place, Program};
+use crate::synthetic::{FrameSpec, Held, Program};
 
-const CALL: Place<'_> = ("site-packages/torch/nn/modules/module.py", 1779, "_wrapped_call_impl");
-const LINEAR: Place<'_> = ("site-packages/torch/nn/modules/linear.py", 134, "forward");
-const FORWARD: Place<'_> = ("model.py", 30, "forward");
-const BACKWARD: Place<'_> = ("site-packages/torch/_tensor.py", 631, "backward");
-const OPTIMIZER: Place<'_> = ("site-packages/torch/optim/optimizer.py", 526, "wrapper");
+const CALL: FrameSpec<'_> = ("site-packages/torch/nn/modules/module.py", 1779, "_wrapped_call_impl");
+const LINEAR: FrameSpec<'_> = ("site-packages/torch/nn/modules/linear.py", 134, "forward");
+const FORWARD: FrameSpec<'_> = ("model.py", 30, "forward");
+const BACKWARD: FrameSpec<'_> = ("site-packages/torch/_tensor.py", 631, "backward");
+const OPTIMIZER: FrameSpec<'_> = ("site-packages/torch/optim/optimizer.py", 526, "wrapper");
 const SIZE: u64 = 4 * MIB;
 
 /// A program with the stacks that PyTorch's own parts have.
 struct Script {
     program: Program,
     /// Frames inside the Python ones, as recorded with `stacks="all"`.
-    native: Vec<Place<'static>>,
+    native: Vec<FrameSpec<'static>>,
 }
 
 impl Script {
@@ -23,24 +23,24 @@ impl Script {
         Script { program: Program::new(), native: Vec::new() }
     }
 
-    fn allocate(&mut self, size: u64, frames: &[Place<'_>]) -> Held {
-        let all: Vec<Place<'_>> = self.native.iter().copied().chain(frames.iter().copied()).collect();
+    fn allocate(&mut self, size: u64, frames: &[FrameSpec<'_>]) -> Held {
+        let all: Vec<FrameSpec<'_>> = self.native.iter().copied().chain(frames.iter().copied()).collect();
         let stack = self.program.stack(&all);
         self.program.allocate(size, stack)
     }
 
     /// A batch is moved to the GPU.
-    fn batch(&mut self, line: u32, outer: &[Place<'_>]) -> Held {
-        let frames: Vec<Place<'_>> =
+    fn batch(&mut self, line: u32, outer: &[FrameSpec<'_>]) -> Held {
+        let frames: Vec<FrameSpec<'_>> =
             [("train.py", line, outer[0].2)].into_iter().chain(outer[1..].iter().copied()).collect();
         self.allocate(SIZE, &frames)
     }
 
     /// A forward pass of six layers, called from `outer`; without gradients only the last result stays.
-    fn forward(&mut self, outer: &[Place<'_>], has_grad: bool) -> Vec<Held> {
+    fn forward(&mut self, outer: &[FrameSpec<'_>], has_grad: bool) -> Vec<Held> {
         let mut made: Vec<Held> = Vec::new();
         for _ in 0..6 {
-            let frames: Vec<Place<'_>> =
+            let frames: Vec<FrameSpec<'_>> =
                 [LINEAR, CALL, FORWARD, CALL].into_iter().chain(outer.iter().copied()).collect();
             made.push(self.allocate(SIZE, &frames));
             if !has_grad && made.len() > 1 {
@@ -51,8 +51,8 @@ impl Script {
     }
 
     /// The backward pass of what a forward pass made, called from `outer`; `kept` of its last results stay.
-    fn backward(&mut self, outer: &[Place<'_>], made: Vec<Held>, kept: usize) -> Vec<Held> {
-        let frames: Vec<Place<'_>> = [BACKWARD].into_iter().chain(outer.iter().copied()).collect();
+    fn backward(&mut self, outer: &[FrameSpec<'_>], made: Vec<Held>, kept: usize) -> Vec<Held> {
+        let frames: Vec<FrameSpec<'_>> = [BACKWARD].into_iter().chain(outer.iter().copied()).collect();
         let first = self.allocate(4, &frames);
         let mut made = made;
         let results = made.split_off(made.len() - kept);
@@ -67,8 +67,8 @@ impl Script {
         results
     }
 
-    fn optimizer(&mut self, outer: &[Place<'_>]) {
-        let frames: Vec<Place<'_>> = [("site-packages/torch/optim/adam.py", 240, "step"), OPTIMIZER]
+    fn optimizer(&mut self, outer: &[FrameSpec<'_>]) {
+        let frames: Vec<FrameSpec<'_>> = [("site-packages/torch/optim/adam.py", 240, "step"), OPTIMIZER]
             .into_iter()
             .chain(outer.iter().copied())
             .collect();

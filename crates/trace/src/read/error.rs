@@ -1,7 +1,7 @@
-//! Every way a snapshot file can be bad, one variant each.
+//! Why a file cannot be read.
 //!
-//! A message says where, what was found and what was needed, but not which file: the caller knows its name. What to do
-//! about it is [`ReadError::hint`].
+//! A message has the position, what was found and what was expected, but not the file's name, which the caller knows.
+//! [`ReadError::hint`] suggests what to do.
 
 use std::io;
 
@@ -11,33 +11,33 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system could not give the file's bytes.
+    /// The operating system could not read the file.
     #[error("{0}")]
     Io(#[source] io::Error),
     /// The file has no bytes.
     #[error("the file is empty; a snapshot was needed")]
     Empty,
-    /// The first byte begins neither a pickle nor a gzip file.
+    /// Neither a pickle nor a gzip file.
     #[error("byte 0: found {found}; a pickle of protocol 2 to 5 begins with byte 0x80")]
     NotAPickle {
-        /// The first bytes, or what they are known to begin.
+        /// The first bytes, or the format they belong to.
         found: String,
     },
     /// The gzip layer is damaged or ends too early.
     #[error("gzip: after {offset} decompressed bytes: {source}")]
     Gzip {
-        /// How many bytes had come out before.
+        /// How many bytes were decompressed before.
         offset: u64,
-        /// What the decompressor said.
+        /// The decompressor's error.
         source: io::Error,
     },
-    /// More bytes than a snapshot may have.
+    /// The snapshot has too many bytes.
     #[error("the snapshot has more than {limit} bytes, decompressed if it is gzip; at most that many are read")]
     TooLarge {
         /// The limit.
         limit: u64,
     },
-    /// What the file builds would take too much memory.
+    /// The values of the file would take too much memory.
     #[error("byte {offset}: the values read so far take {found} bytes; {stored} bytes of the file may build {limit}")]
     TooMuchMemory {
         /// How far the file had been read.
@@ -52,20 +52,20 @@ pub enum ReadError {
     /// A table of the reader is full.
     #[error("byte {offset}: opcode {opcode}: more than 2^32 values of one kind")]
     TooManyValues {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
     },
-    /// The pickle says a protocol that does not exist or is too old.
+    /// A pickle protocol that does not exist or is too old.
     #[error("byte {offset}: pickle protocol {found}; 2 to 5 are read")]
     Protocol {
-        /// Where it is said.
+        /// The opcode's offset.
         offset: u64,
         /// The protocol found.
         found: u8,
     },
-    /// The file ends where an opcode should be.
+    /// The file ends without STOP.
     #[error("byte {offset}: the file ends here, without the opcode STOP")]
     NoStop {
         /// The length of the file.
@@ -78,29 +78,29 @@ pub enum ReadError {
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// Where the opcode lies.
+        /// The opcode's offset.
         start: u64,
     },
-    /// A length field says more than there is.
+    /// A length field is larger than the rest of the file.
     #[error("byte {offset}: opcode {opcode} has a length of {length} bytes; {remaining} are left in the file")]
     LengthBeyondEnd {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// The length said.
+        /// The length found.
         length: u64,
         /// How many bytes follow.
         remaining: u64,
     },
-    /// A length field says more than any value of a snapshot has.
+    /// A length field is larger than any value of a snapshot.
     #[error("byte {offset}: opcode {opcode} has a length of {length} bytes; at most {limit} are read")]
     ValueTooLong {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// The length said.
+        /// The length found.
         length: u64,
         /// The limit.
         limit: u64,
@@ -108,23 +108,23 @@ pub enum ReadError {
     /// A signed length field is negative.
     #[error("byte {offset}: opcode {opcode} has the negative length {length}")]
     NegativeLength {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// The length said.
+        /// The length found.
         length: i64,
     },
-    /// Bytes follow the pickle's end.
+    /// Bytes after the end of the pickle.
     #[error("byte {offset}: more bytes follow the opcode STOP, which should be the last")]
     TrailingBytes {
-        /// Where the first of them lies.
+        /// The offset of the first of them.
         offset: u64,
     },
-    /// The pickle wants to import or call something.
+    /// The pickle would import or call something.
     #[error("byte {offset}: opcode {opcode} would import or call code; a snapshot is data only")]
     ForbiddenOpcode {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
@@ -132,7 +132,7 @@ pub enum ReadError {
     /// An opcode that writes its value as a line of text, as only protocols 0 and 1 do.
     #[error("byte {offset}: opcode {opcode} is of the text protocols 0 and 1; 2 to 5 are read")]
     TextOpcode {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
@@ -140,7 +140,7 @@ pub enum ReadError {
     /// No pickle opcode has this byte.
     #[error("byte {offset}: 0x{byte:02x} is no pickle opcode")]
     UnknownOpcode {
-        /// Where it lies.
+        /// Its offset.
         offset: u64,
         /// The byte.
         byte: u8,
@@ -148,11 +148,11 @@ pub enum ReadError {
     /// An opcode needs values that were not built.
     #[error("byte {offset}: opcode {opcode} needs {needed} values on the stack; {found} are there")]
     StackUnderflow {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// How many values it takes.
+        /// How many values it needs.
         needed: usize,
         /// How many there are.
         found: usize,
@@ -160,7 +160,7 @@ pub enum ReadError {
     /// An opcode takes everything since the last MARK, and there is none.
     #[error("byte {offset}: opcode {opcode} needs a MARK before it; there is none")]
     NoMark {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
@@ -168,19 +168,19 @@ pub enum ReadError {
     /// An opcode adds to something that cannot be added to.
     #[error("byte {offset}: opcode {opcode} adds to a {needed}; found {found}")]
     WrongTarget {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
         /// What it can add to.
         needed: &'static str,
-        /// What lies there.
+        /// What was found.
         found: &'static str,
     },
     /// A dictionary's last key has no value.
     #[error("byte {offset}: opcode {opcode} needs pairs of key and value; found {found} values")]
     KeyWithoutValue {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
@@ -188,36 +188,36 @@ pub enum ReadError {
         found: usize,
     },
     /// The memo has no such entry.
-    #[error("byte {offset}: opcode {opcode} asks for memo entry {index}, which was not stored")]
+    #[error("byte {offset}: opcode {opcode} needs memo entry {index}, which was not stored")]
     NoMemoEntry {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// The entry asked for.
+        /// The missing entry.
         index: u32,
     },
     /// A string is not UTF-8.
     #[error("byte {offset}: opcode {opcode}: the string is not UTF-8 after its first {valid} bytes")]
     InvalidText {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
-        /// How many bytes are good.
+        /// How many bytes are valid.
         valid: usize,
     },
-    /// A trace entry, frame or stack is added to after something used it, which no pickler does.
+    /// A trace entry, frame or stack changes after it was used, which no pickler does.
     #[error("byte {offset}: opcode {opcode} changes a {found} that is already complete")]
     ChangedAfterUse {
-        /// Where the opcode lies.
+        /// The opcode's offset.
         offset: u64,
         /// The opcode.
         opcode: &'static str,
         /// What it changes.
         found: &'static str,
     },
-    /// A sound pickle of something else.
+    /// A valid pickle of something else.
     #[error("the pickle holds {found}; a dict with `segments` or `device_traces`, or a list of segments, was needed")]
     NotASnapshot {
         /// What it holds.
@@ -226,39 +226,39 @@ pub enum ReadError {
     /// A value of the wrong type.
     #[error("{path}: expected {expected}, found {found}")]
     WrongType {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// What was needed.
         expected: &'static str,
         /// What was found.
         found: &'static str,
     },
-    /// A key that cannot be done without.
+    /// A required key is missing.
     #[error("{path}: the key `{key}` is missing")]
     MissingKey {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The key.
         key: &'static str,
     },
-    /// A number that cannot be.
+    /// A number out of its range.
     #[error("{path}: found {found}, expected {expected}")]
     OutOfRange {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The number.
         found: i128,
         /// What was needed.
         expected: &'static str,
     },
-    /// A word that PyTorch does not use there.
+    /// A word that PyTorch does not use for this key.
     #[error("{path}: found `{found}`, expected {expected}")]
     UnknownWord {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The word.
         found: String,
-        /// The words that are known.
+        /// The known words.
         expected: &'static str,
     },
     /// The blocks of a segment leave a gap, overlap or do not fill it.
@@ -266,7 +266,7 @@ pub enum ReadError {
         "{path}: the block begins or ends at address {found:#x}, expected {expected:#x}: blocks must fill a segment"
     )]
     BlocksDoNotTile {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The address found.
         found: u64,
@@ -276,39 +276,39 @@ pub enum ReadError {
     /// A segment or block passes the end of the address space.
     #[error("{path}: address {address:#x} and size {size} pass the end of the address space")]
     AddressOverflow {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The address.
         address: u64,
         /// The size.
         size: u64,
     },
-    /// `allocator_settings` nests deeper than can be.
+    /// `allocator_settings` is nested too deeply.
     #[error("{path}: more than {limit} levels deep")]
     NestedTooDeeply {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The limit.
         limit: usize,
     },
-    /// `allocator_settings` is larger than can be.
+    /// `allocator_settings` is too large.
     #[error("{path}: the settings hold more than {limit} values or bytes of text")]
     SettingsTooLarge {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
         /// The limit.
         limit: usize,
     },
-    /// The same list or dict is used in so many places that reading it would never end.
+    /// The same lists and dicts are referred to so often that reading them would take too long.
     #[error("{path}: the same lists and dicts are used over and over; each is expected once")]
     SharedTooOften {
-        /// Where, as Python would say it.
+        /// The value's path in Python's notation.
         path: String,
     },
 }
 
 impl ReadError {
-    /// What the user can do about it, where there is something.
+    /// What the user can do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         use ReadError::*;
         Some(match self {

@@ -1,13 +1,13 @@
-//! The bytes of a pickle, handed out in order from a buffer that is refilled as it runs dry.
+//! The bytes of a pickle, through a buffer.
 //!
-//! Nothing is allocated on a length field's word: the buffer grows only as bytes arrive.
+//! A length field alone allocates nothing: the buffer grows only as bytes arrive.
 
 use std::io::{ErrorKind, Read};
 
 use super::error::ReadError;
-use super::pickle::opcode;
+use super::opcode;
 
-/// How many bytes are asked of the source at once: few at first, so that a small file takes a small buffer.
+/// How many bytes are read from the source at once: few at first, so that a small file takes a small buffer.
 const FIRST_CHUNK: usize = 4 * 1024;
 const LARGEST_CHUNK: usize = 256 * 1024;
 
@@ -27,9 +27,9 @@ pub(crate) struct Source<'a> {
 pub(crate) struct Input<'a> {
     source: Source<'a>,
     buffer: Vec<u8>,
-    /// Where in the buffer the current opcode begins; bytes before it are done with.
+    /// Where in the buffer the current opcode begins; bytes before it are not needed any more.
     opcode: usize,
-    /// The next byte to hand out.
+    /// The next byte to return.
     position: usize,
     /// The end of the bytes in the buffer.
     end: usize,
@@ -43,13 +43,13 @@ impl<'a> Input<'a> {
         Input { source, buffer: Vec::new(), opcode: 0, position: 0, end: 0, base: 0, is_finished: false }
     }
 
-    /// How many bytes are at hand without asking the source.
+    /// How many bytes are in the buffer.
     #[inline]
     pub(crate) fn available(&self) -> usize {
         self.end - self.position
     }
 
-    /// The first bytes, up to `length`, before any was handed out.
+    /// The first bytes, up to `length`, before any was read.
     pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8], ReadError> {
         while self.end < length && !self.is_finished {
             self.top_up()?;
@@ -72,13 +72,13 @@ impl<'a> Input<'a> {
         Ok(Some(byte))
     }
 
-    /// The bytes that follow, as far as they are at hand.
+    /// The next bytes, as far as they are in the buffer.
     #[inline]
-    pub(crate) fn at_hand(&self) -> &[u8] {
+    pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffer[self.position..self.end]
     }
 
-    /// Counts `length` of the bytes at hand as handed out.
+    /// Skips `length` of the bytes in the buffer.
     #[inline]
     pub(crate) fn advance(&mut self, length: usize) {
         debug_assert!(length <= self.available());
@@ -108,7 +108,7 @@ impl<'a> Input<'a> {
         Ok(&self.buffer[start..self.position])
     }
 
-    /// Whether the source has no more bytes than those at hand.
+    /// Whether the source has no bytes beyond the buffer.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -123,17 +123,17 @@ impl<'a> Input<'a> {
         self.buffer.get(self.opcode).and_then(|&byte| opcode::name(byte)).unwrap_or("?")
     }
 
-    /// Where the next byte lies in the file.
+    /// The offset of the next byte in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.position as u64
     }
 
-    /// How many bytes follow at most: to the end of the file where that is known, else to the limit.
+    /// Upper bound of the bytes that follow: to the end of the file if known, else to the limit.
     pub(crate) fn remaining(&self) -> u64 {
         self.source.length.unwrap_or(self.source.limit).saturating_sub(self.offset())
     }
 
-    /// Between two opcodes: reads on, if the source has more.
+    /// Reads more from the source, between two opcodes.
     #[cold]
     pub(crate) fn top_up(&mut self) -> Result<(), ReadError> {
         if self.is_finished {
@@ -161,12 +161,12 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// How many bytes to ask for next.
+    /// How many bytes to read next.
     fn chunk(&self) -> usize {
         (2 * self.buffer.len()).clamp(FIRST_CHUNK, LARGEST_CHUNK)
     }
 
-    /// Drops the bytes that are done with, all but the current opcode's own.
+    /// Drops the bytes before the current opcode.
     fn keep_only_opcode(&mut self) {
         let done = self.opcode;
         if done > 0 {

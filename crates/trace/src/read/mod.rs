@@ -6,16 +6,17 @@
 //! # Ok::<(), vramfit_trace::read::ReadError>(())
 //! ```
 //!
-//! The bytes go one way: `input` hands them out as they come from the file, `pickle` builds data from them and
-//! nothing else, `decode` makes a [`Snapshot`] of that. A file is data from anywhere: whatever it holds, reading it
-//! ends with a snapshot or a [`ReadError`], in time that grows with its length and in memory bounded by it.
+//! `input` reads the bytes of the file, `pickle` builds data from them and does nothing else, `decode` makes a
+//! [`Snapshot`] of the data. A file may come from anywhere: whatever it holds, reading it ends with a snapshot or a
+//! [`ReadError`], in time that grows with its length and in memory bounded by it.
 //!
-//! Recordings of PyTorch 2.1 to 2.15 are read, and what `torch.cuda.memory_snapshot()` returns; older ones as far as
-//! they say the same.
+//! Supported are recordings of PyTorch 2.1 to 2.15, and what `torch.cuda.memory_snapshot()` returns; older ones as far as
+//! they have the same keys.
 
 mod decode;
 mod error;
 mod input;
+mod opcode;
 mod pickle;
 
 use std::cell::Cell;
@@ -32,7 +33,7 @@ use decode::key::Key;
 use input::{Input, Source};
 use pickle::machine::Budget;
 
-/// How much is read of a file at most.
+/// Upper bounds for reading a file.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Bytes of the pickle, decompressed.
@@ -43,23 +44,23 @@ struct Limits {
     memory_per_byte: u64,
 }
 
-/// A recording of forty million events has some 12 GiB and takes about as much memory as half of that; gzip makes it
-/// up to 30 times smaller.
+/// A recording of forty million events has about 12 GiB and takes about half as much memory; gzip makes it up to 30
+/// times smaller.
 const LIMITS: Limits = Limits { length: 16 << 30, memory: 256 << 20, memory_per_byte: 64 };
 
 /// How much of a compressed file is read at once.
 const COMPRESSED_CHUNK: usize = 256 * 1024;
 
-/// Told how many bytes of the file have been read, and how many it has (0 where that is not known).
+/// Called with how many bytes of the file have been read, and how many it has (0 if unknown).
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Reads the snapshot in the file at `path`, plain or gzip, telling `progress` on the way.
+/// Reads the snapshot in the file at `path`, plain or gzip, and calls `progress` on the way.
 pub fn read_file(path: impl AsRef<Path>, progress: &mut Progress<'_>) -> Result<Snapshot, ReadError> {
     let file = File::open(path).map_err(ReadError::Io)?;
     let metadata = file.metadata().map_err(ReadError::Io)?;
     let length = metadata.is_file().then_some(metadata.len());
-    let told = Told { inner: file, done: 0, total: length.unwrap_or(0), progress };
-    read(told, length, LIMITS)
+    let reporting = Reporting { inner: file, done: 0, total: length.unwrap_or(0), progress };
+    read(reporting, length, LIMITS)
 }
 
 /// Reads the snapshot in `bytes`, plain or gzip.
@@ -93,7 +94,7 @@ fn read<'a>(reader: impl Read + 'a, length: Option<u64>, limits: Limits) -> Resu
     decode::decode(loaded)
 }
 
-/// How many bytes are looked at to tell what a file is.
+/// How many bytes are enough to recognise a file.
 const HEAD_LENGTH: u64 = 16;
 
 fn check_head(head: &[u8]) -> Result<(), ReadError> {
@@ -127,15 +128,15 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Tells how much is read.
-struct Told<'a, 'b, R> {
+/// Reports how much is read.
+struct Reporting<'a, 'b, R> {
     inner: R,
     done: u64,
     total: u64,
     progress: &'a mut Progress<'b>,
 }
 
-impl<R: Read> Read for Told<'_, '_, R> {
+impl<R: Read> Read for Reporting<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.done += count as u64;

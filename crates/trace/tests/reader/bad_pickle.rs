@@ -257,12 +257,12 @@ fn a_key_without_a_value_is_refused() {
 
 #[test]
 fn a_memo_entry_that_was_not_stored_is_refused() {
-    check(b"h\x05", "byte 2: opcode BINGET asks for memo entry 5, which was not stored");
-    check(b"j\x05\x00\x00\x80", "byte 2: opcode LONG_BINGET asks for memo entry 2147483653, which was not stored");
+    check(b"h\x05", "byte 2: opcode BINGET needs memo entry 5, which was not stored");
+    check(b"j\x05\x00\x00\x80", "byte 2: opcode LONG_BINGET needs memo entry 2147483653, which was not stored");
     let frame = b"}(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x01x\x8c\x04lineK\x01uq\x00";
     let error = refuse(&[frame.as_slice(), b"](h\x00h\x07e."].concat());
     assert!(matches!(error, ReadError::NoMemoEntry { opcode: "BINGET", index: 7, .. }), "{error}");
-    check(b"](h\x07h\x07e", "byte 4: opcode BINGET asks for memo entry 7, which was not stored");
+    check(b"](h\x07h\x07e", "byte 4: opcode BINGET needs memo entry 7, which was not stored");
 }
 
 #[test]

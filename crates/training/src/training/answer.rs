@@ -19,7 +19,8 @@ impl Program {
 
     /// The same; the requests come with it where `keeps_journal` says so.
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
-        let fresh = || Gpu::new(Allocator::brief(settings.clone(), driver.clone()), self, keeps_journal);
+        let fresh =
+            || Gpu::new(Allocator::with_reduced_statistics(settings.clone(), driver.clone()), self, keeps_journal);
         let mut gpu = fresh();
         if !self.play(&mut gpu) {
             gpu = fresh();
@@ -300,7 +301,7 @@ impl<'p> Gpu<'p> {
             self.place = place;
             return true;
         }
-        let Some(size) = self.allocator.passing(bytes) else { return false };
+        let Some(size) = self.allocator.peek_transient(bytes) else { return false };
         let allocated = self.allocator.allocated_bytes() + size;
         if allocated > self.peak.allocated {
             let mut account = self.account;

@@ -163,7 +163,7 @@ impl Gpu<'_> {
                     }
                     if let [Entry::Free { id: freed }, after @ ..] = after
                         && *freed == id
-                        && self.allocator.passing(bytes).is_some()
+                        && self.allocator.peek_transient(bytes).is_some()
                     {
                         left = after;
                         continue;
@@ -231,7 +231,7 @@ mod tests {
 
     fn played(program: &Program, can_settle: bool) -> (bool, u32, Vec<PhaseReport>) {
         let driver = SimulatedDriver::in_process(u64::MAX);
-        let mut gpu = Gpu::new(Allocator::brief(Settings::default(), driver), program, false);
+        let mut gpu = Gpu::new(Allocator::with_reduced_statistics(Settings::default(), driver), program, false);
         gpu.can_settle = can_settle;
         let is_right = program.play(&mut gpu);
         (is_right, gpu.instant, gpu.phases)

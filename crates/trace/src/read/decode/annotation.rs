@@ -1,7 +1,9 @@
 //! `external_annotations`: what the program marked.
 
+use super::decoder::Decoder;
+use super::field;
+use super::key::Key;
 use super::path::Path;
-use super::{Decoder, field, key::Key};
 use crate::read::error::ReadError;
 use crate::read::pickle::Value;
 use crate::read::pickle::heap::Container;

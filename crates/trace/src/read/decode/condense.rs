@@ -1,41 +1,28 @@
 //! What a snapshot's dicts become while the pickle is still being read: events, frames and stacks.
 //!
-//! A trace entry takes some twenty values in a pickle and 64 bytes as an [`Event`]; its list of frames is one of the few
-//! stacks that the whole recording has. So both are replaced as soon as they are whole. A dict that is no sound trace
-//! entry is left as it is: the decoder will come to it and say where it lies.
+//! A trace entry takes about twenty values in a pickle and 64 bytes as an [`Event`]; its list of frames is one of the few
+//! distinct stacks of the recording. So both are replaced as soon as they are complete. A dict that is not a valid trace
+//! entry is left as it is: the decoder reports it with its path.
 
 use super::event::{self, Entry};
 use super::frame;
 use super::key::Key;
 use super::path::Path;
+use super::record::{Heap, Record};
 use crate::intern::Stacks;
 use crate::read::pickle::heap::Container;
-use crate::read::pickle::{self, Condense, Value};
-use crate::snapshot::{Event, FrameId, StackId};
-
-/// The heap of a snapshot.
-pub(crate) type Heap = pickle::Heap<Record>;
-
-/// What a dict or list was condensed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
-    /// A trace entry: the number of the event in [`Condenser::events`].
-    Event(u32),
-    /// A frame.
-    Frame(FrameId),
-    /// A list of frames.
-    Stack(StackId),
-}
+use crate::read::pickle::{Condense, Value};
+use crate::snapshot::{Event, FrameId};
 
 /// Turns dicts into records.
 #[derive(Debug, Default)]
 pub(crate) struct Condenser {
     pub(crate) stacks: Stacks,
     pub(crate) events: Vec<Event>,
-    /// The stack at hand.
+    /// The current stack.
     scratch: Vec<FrameId>,
-    /// Set when a list of frames turned out unsound: trying it again for each entry that shares it would take for ever,
-    /// and the file will be refused anyway.
+    /// Set when a list of frames is invalid: trying it again for each entry that shares it would take too long, and the
+    /// file will be refused anyway.
     is_off: bool,
 }
 
@@ -71,11 +58,7 @@ impl Condense for Condenser {
     }
 
     fn kind(record: Record) -> &'static str {
-        match record {
-            Record::Event(_) => "trace entry",
-            Record::Frame(_) => "frame",
-            Record::Stack(_) => "list of frames",
-        }
+        record.kind()
     }
 
     fn memory(&self) -> usize {

@@ -1,10 +1,10 @@
 //! Trace entries.
 
-use super::condense::Heap;
 use super::field;
 use super::frame;
 use super::key::Key;
 use super::path::Path;
+use super::record::Heap;
 use crate::intern::{Stacks, Strings};
 use crate::read::error::ReadError;
 use crate::read::pickle::Value;

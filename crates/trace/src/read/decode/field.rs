@@ -1,10 +1,10 @@
 //! Single values out of a pickle: whole numbers, words, truth values, pools.
 
-use super::condense::{Condenser, Heap};
 use super::path::Path;
+use super::record::Heap;
 use crate::read::error::ReadError;
 use crate::read::pickle::heap::Container;
-use crate::read::pickle::{Condense, Kind, Value};
+use crate::read::pickle::{Kind, Value};
 use crate::snapshot::{PoolId, StringId};
 
 pub(crate) fn wrong_type(value: Value, heap: &Heap, expected: &'static str, path: &Path<'_>) -> ReadError {
@@ -15,7 +15,7 @@ pub(crate) fn wrong_type(value: Value, heap: &Heap, expected: &'static str, path
         _ => Container::Values(&[]),
     };
     let found = match condensed {
-        Container::Record(record) => Condenser::kind(record),
+        Container::Record(record) => record.kind(),
         Container::Values(_) => kind.name(),
     };
     ReadError::WrongType { path: path.to_string(), expected, found }

@@ -1,9 +1,9 @@
 //! Frames and lists of frames.
 
-use super::condense::{Heap, Record};
 use super::field;
 use super::key::Key;
 use super::path::Path;
+use super::record::{Heap, Record};
 use crate::intern::Stacks;
 use crate::read::error::ReadError;
 use crate::read::pickle::Value;
@@ -11,7 +11,7 @@ use crate::read::pickle::heap::Container;
 use crate::snapshot::{Frame, FrameId, StackId, StringId};
 
 /// The frame that a dict's `entries` describe. A missing file or function is the empty string, a missing line 0; keys
-/// such as `fx_node_name` are passed over.
+/// such as `fx_node_name` are ignored.
 pub(crate) fn read_frame(entries: &[Value], heap: &Heap, path: &Path<'_>) -> Result<Frame, ReadError> {
     let mut frame = Frame { file: StringId::default(), line: 0, function: StringId::default() };
     for entry in entries.chunks_exact(2) {

@@ -1,4 +1,4 @@
-//! The keys of a snapshot that are read; any other is passed over.
+//! The keys of a snapshot that are read; others are ignored.
 
 use crate::intern::Strings;
 use crate::read::pickle::Value;

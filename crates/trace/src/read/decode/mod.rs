@@ -1,20 +1,23 @@
 //! From what a pickle built to a [`Snapshot`].
 //!
-//! Keys that are missing get defaults, each said where it is read; keys that are not known are passed over. What is
-//! there but wrong is an error that says where, as Python would: `device_traces[0][17].size`.
+//! Missing keys get defaults, documented where they are read; unknown keys are ignored. A wrong value is an error with its
+//! path in Python's notation: `device_traces[0][17].size`.
 
 mod annotation;
 pub(crate) mod condense;
+mod decoder;
 mod event;
 mod field;
 mod frame;
 pub(crate) mod key;
 mod path;
+mod record;
 mod segment;
 mod setting;
 mod trace;
 
-use condense::{Condenser, Heap};
+use condense::Condenser;
+use decoder::Decoder;
 use key::Key;
 use path::Path;
 
@@ -24,20 +27,9 @@ use super::pickle::machine::Loaded;
 use super::pickle::{Kind, Value};
 use crate::snapshot::{Action, Device, Snapshot};
 
-/// Decodes what a pickle built.
-pub(crate) struct Decoder {
-    heap: Heap,
-    condenser: Condenser,
-    /// How many more values may be visited. A pickle can use one list in many places; PyTorch does so for frames only,
-    /// and what takes far more visits than there are values would otherwise take for ever.
-    visits_left: usize,
-}
-
 /// The snapshot that a pickle holds.
 pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
-    let Loaded { root, heap, condenser } = loaded;
-    let visits_left = 2 * heap.size();
-    let mut decoder = Decoder { heap, condenser, visits_left };
+    let (mut decoder, root) = Decoder::new(loaded);
     let mut snapshot = decoder.root(root)?;
     for (number, device) in snapshot.devices.iter_mut().enumerate() {
         check_sizes(device, number)?;
@@ -49,7 +41,7 @@ pub(crate) fn decode(loaded: Loaded<Condenser>) -> Result<Snapshot, ReadError> {
     Ok(snapshot)
 }
 
-/// No GPU has as much memory: a size beyond is no size, and sums of sizes below stay sums.
+/// More than any GPU has. Sums of smaller sizes do not overflow.
 const SIZE_LIMIT: u64 = 1 << 44;
 
 fn check_sizes(device: &Device, number: usize) -> Result<(), ReadError> {
@@ -117,53 +109,6 @@ impl Decoder {
             snapshot.devices[device].segments.push(segment);
         }
         Ok(())
-    }
-
-    /// A list's number and length, counted as visited.
-    fn open_list(&mut self, value: Value, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
-        let list = match value.as_list() {
-            Some(list) => list,
-            None => return Err(field::wrong_type(value, &self.heap, "a list", path)),
-        };
-        let length = match self.heap.list(list) {
-            Container::Values(items) => items.len(),
-            Container::Record(_) => return Err(field::wrong_type(value, &self.heap, "a list", path)),
-        };
-        self.visit(length, path)?;
-        Ok((list, length))
-    }
-
-    /// A dict's number and how many entries it has, counted as visited.
-    fn open_dict(&mut self, value: Value, expected: &'static str, path: &Path<'_>) -> Result<(u32, usize), ReadError> {
-        let dict = match value.as_dict() {
-            Some(dict) => dict,
-            None => return Err(field::wrong_type(value, &self.heap, expected, path)),
-        };
-        let values = match self.heap.dict(dict) {
-            Container::Values(entries) => entries.len(),
-            Container::Record(_) => return Err(field::wrong_type(value, &self.heap, expected, path)),
-        };
-        self.visit(values, path)?;
-        Ok((dict, values / 2))
-    }
-
-    /// An item of a list that was opened.
-    fn item(&self, list: u32, index: usize) -> Value {
-        match self.heap.list(list) {
-            Container::Values(items) => items[index],
-            Container::Record(_) => Value::NONE,
-        }
-    }
-
-    /// Counts a container of `length` values as visited.
-    fn visit(&mut self, length: usize, path: &Path<'_>) -> Result<(), ReadError> {
-        match self.visits_left.checked_sub(length + 1) {
-            Some(left) => {
-                self.visits_left = left;
-                Ok(())
-            }
-            None => Err(ReadError::SharedTooOften { path: path.to_string() }),
-        }
     }
 
     fn describe_keys(&self, entries: &[Value]) -> String {

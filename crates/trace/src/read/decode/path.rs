@@ -1,10 +1,10 @@
-//! Where in a snapshot a value lies, as Python would say it: `device_traces[0][17].size`.
+//! The path of a value in a snapshot, in Python's notation: `device_traces[0][17].size`.
 
 use std::fmt;
 
 use super::key::Key;
 
-/// A way from the root to a value; built on the way down, written out only for an error.
+/// The path from the root to a value; formatted only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'a> {
     Root,

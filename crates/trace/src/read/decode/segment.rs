@@ -1,25 +1,25 @@
 //! Segments and their blocks.
 
+use super::decoder::Decoder;
 use super::event::missing;
+use super::field;
 use super::key::Key;
 use super::path::Path;
-use super::{Decoder, field, frame};
 use crate::read::error::ReadError;
 use crate::read::pickle::Value;
-use crate::read::pickle::heap::Container;
 use crate::snapshot::{Block, BlockState, PoolId, Segment, StackId};
 
 /// The size of every segment of the small pool.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
-/// PyTorch counts GPUs in 8 bits; a number beyond this is a damaged file's.
+/// PyTorch counts GPUs in 8 bits; a number beyond this means a damaged file.
 pub(crate) const MOST_DEVICES: usize = 1024;
 
 impl Decoder {
     /// The segment that the dict `value` describes, and its GPU.
     ///
     /// A segment needs `address` and `total_size`. The rest may be missing: `device`, `stream` and the pool are then 0,
-    /// `is_expandable` is false, `segment_type` is told by the size of small segments, blocks and frames are empty.
+    /// `is_expandable` is false, `segment_type` follows from the size of small segments, blocks and frames are empty.
     pub(crate) fn segment(&mut self, value: Value, path: &Path<'_>) -> Result<(usize, Segment), ReadError> {
         let (dict, count) = self.open_dict(value, "a segment", path)?;
         let mut device = 0;
@@ -175,16 +175,6 @@ impl Decoder {
             }
         }
         Ok((real_size, self.stack(frames, &here.key(Key::Frames))?))
-    }
-
-    pub(crate) fn stack(&mut self, frames: Value, path: &Path<'_>) -> Result<StackId, ReadError> {
-        frame::read_stack(frames, &mut self.heap, &mut self.condenser.stacks, path)
-    }
-
-    /// Key and value of a dict's entry, where the key is one that is read.
-    fn entry(&self, dict: u32, index: usize) -> Option<(Key, Value)> {
-        let Container::Values(entries) = self.heap.dict(dict) else { return None };
-        Some((Key::of(entries[2 * index])?, entries[2 * index + 1]))
     }
 }
 

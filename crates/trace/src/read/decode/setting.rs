@@ -1,6 +1,7 @@
 //! `allocator_settings`, kept as they are.
 
-use super::Decoder;
+use super::decoder::Decoder;
+use super::field;
 use super::path::Path;
 use crate::read::error::ReadError;
 use crate::read::pickle::heap::Container;
@@ -10,7 +11,7 @@ use crate::snapshot::Setting;
 /// PyTorch nests settings two levels deep.
 const DEEPEST: usize = 16;
 
-/// PyTorch has a dozen settings; a thousand times that, in values or bytes of text, is a damaged file's.
+/// PyTorch has a dozen settings; a thousand times that, in values or bytes of text, means a damaged file.
 const LARGEST: usize = 16 * 1024;
 
 /// Reads settings, which become a tree: what is shared is copied, so depth and size are counted.
@@ -26,7 +27,7 @@ impl Decoder {
         match settings.read(value, DEEPEST, path)? {
             Setting::None => Ok(Vec::new()),
             Setting::Map(entries) => Ok(entries),
-            _ => Err(super::field::wrong_type(value, &self.heap, "a dict", path)),
+            _ => Err(field::wrong_type(value, &self.heap, "a dict", path)),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Decoder;
-use super::condense::Record;
+use super::decoder::Decoder;
 use super::event::{self, Entry};
 use super::field;
 use super::path::Path;
+use super::record::Record;
 use super::segment::MOST_DEVICES;
 use crate::read::error::ReadError;
 use crate::read::pickle::Value;

@@ -1,4 +1,4 @@
-//! Where lists, dicts and tuples live, each named by a number.
+//! The lists, dicts and tuples of a pickle, by number.
 
 use super::value::{Kind, Packed, Value};
 use crate::intern::Strings;
@@ -19,7 +19,7 @@ pub(crate) trait Condense {
     /// complete; with `None` they are kept as they are.
     fn list(&mut self, items: &[Value], heap: &Heap<Self::Record>) -> Option<Self::Record>;
 
-    /// What a record stands for, in error messages.
+    /// What a record is, for error messages.
     fn kind(record: Self::Record) -> &'static str;
 
     /// About how many bytes of memory the records take.
@@ -98,9 +98,9 @@ impl<R: Copy> Heap<R> {
 
     #[cold]
     fn wide_number(&mut self, number: Kind) -> Result<Value, Full> {
-        let place = u32::try_from(self.wide.len()).map_err(|_| Full)?;
+        let index = u32::try_from(self.wide.len()).map_err(|_| Full)?;
         self.wide.push(number);
-        Ok(Value::wide(place))
+        Ok(Value::wide(index))
     }
 
     /// What a value is.
@@ -108,7 +108,7 @@ impl<R: Copy> Heap<R> {
     pub(crate) fn kind(&self, value: Value) -> Kind {
         match value.unpack() {
             Packed::Kind(kind) => kind,
-            Packed::Wide(place) => self.wide[place as usize],
+            Packed::Wide(index) => self.wide[index as usize],
         }
     }
 
@@ -208,7 +208,7 @@ impl<R: Copy> Heap<R> {
         matches!(self.lists[list as usize], Slot::Empty)
     }
 
-    /// The record that stands for a list with `items`, its first batch, if there is one and no other batch follows.
+    /// The record for a list with `items`, its first batch, if there is one and no other batch follows.
     #[inline]
     pub(crate) fn condense_items<C: Condense<Record = R>>(&self, items: &[Value], condenser: &mut C) -> Option<R> {
         if items.len() < FULL_BATCH { condenser.list(items, self) } else { None }
@@ -288,7 +288,15 @@ impl<R: Copy> Heap<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::decode::condense::Record;
+
+    /// As many alternatives as a snapshot's records have.
+    #[derive(Clone, Copy)]
+    #[expect(dead_code, reason = "only its size matters")]
+    enum Record {
+        First(u32),
+        Second(u32),
+        Third(u32),
+    }
 
     #[test]
     fn a_condensed_container_takes_eight_bytes() {

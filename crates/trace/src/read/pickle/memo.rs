@@ -1,4 +1,4 @@
-//! The memo: values that a pickle stores once and asks for again by number.
+//! The memo: values that a pickle stores once and refers to by number.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ impl Memo {
         }
     }
 
-    /// Stores `value` as `index`; whether it is in place of another.
+    /// Stores `value` as `index`; whether it replaces another.
     #[inline]
     pub(crate) fn put(&mut self, index: u32, value: Value) -> bool {
         let index_in_dense = index as usize;

@@ -1,8 +1,8 @@
 //! A pickle reader that builds data only.
 //!
-//! A pickle is a program for a small stack machine. [`machine`] runs it, protocols 2 to 5, and refuses by name every
-//! opcode that would import or call something. Lists and dicts live in a [`heap`] and are named by number, so that what
-//! the memo shares costs nothing and a list that holds itself is no danger: nothing here walks a value.
+//! A pickle is a program for a small stack machine. [`machine`] runs it, protocols 2 to 5, and refuses every opcode that
+//! would import or call something. Lists and dicts are in a [`heap`] and referred to by number. So sharing through the
+//! memo costs nothing, and a list that contains itself does no harm: nothing here walks a value.
 //!
 //! Memory stays small through [`Condense`]: a dict may be replaced by a record as soon as it is filled.
 
@@ -10,7 +10,6 @@ pub(crate) mod heap;
 pub(crate) mod machine;
 mod memo;
 mod number;
-pub(crate) mod opcode;
 mod runs;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,13 @@
-//! Lists that were built before, known again by the bytes that build them.
+//! Lists that were built before, recognised by the bytes that build them.
 //!
-//! PyTorch writes a list of frames for each event, and most of them have been written before: the same run of opcodes
-//! that take values from the memo. Such a run need not be carried out twice, as long as no memo entry is replaced.
+//! PyTorch writes a list of frames for each event, and most of them repeat: the same run of opcodes takes the same values
+//! from the memo. Such a run is not executed twice, as long as no memo entry is replaced.
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::opcode::{APPENDS, BINGET, LONG_BINGET};
+use crate::read::opcode::{APPENDS, BINGET, LONG_BINGET};
 
 /// When the bytes held reach this many, all are forgotten.
 const MOST_BYTES: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! Strings as pickle writes them: UTF-8, in which lone surrogates may stand for a file name's undecodable bytes.
+//! Strings as pickle writes them: UTF-8, in which lone surrogates may represent undecodable bytes of a file name.
 
 use std::borrow::Cow;
 

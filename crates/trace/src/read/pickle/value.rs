@@ -2,8 +2,8 @@
 
 use crate::snapshot::StringId;
 
-/// A value, packed: the kind in the lowest four bits, what there is to know of it in the others. [`Heap::kind`] tells
-/// them apart; numbers that do not fit, and lists and dicts, lie in the heap.
+/// A value, packed: its kind in the lowest four bits, its content in the others. Numbers that do not fit, lists and dicts
+/// are in the heap; [`Heap::kind`] unpacks them.
 ///
 /// [`Heap::kind`]: super::heap::Heap::kind
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ pub(crate) enum Kind {
     },
 }
 
-/// What a value says without the heap.
+/// What is known of a value without the heap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Packed {
     Kind(Kind),
-    /// A number that did not fit, by its place in the heap.
+    /// A number that did not fit, by its index in the heap.
     Wide(u32),
 }
 
@@ -81,8 +81,8 @@ impl Value {
         (shifted >> TAG_BITS == number).then_some(Value(shifted as u64 | INT))
     }
 
-    pub(super) fn wide(place: u32) -> Value {
-        Value::with(place, WIDE)
+    pub(super) fn wide(index: u32) -> Value {
+        Value::with(index, WIDE)
     }
 
     #[inline]

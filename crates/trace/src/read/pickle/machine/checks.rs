@@ -1,9 +1,9 @@
-//! What the machine sees to before it acts, and the errors it gives.
+//! What the machine checks, and the errors it returns.
 
 use super::Machine;
 use crate::read::error::ReadError;
+use crate::read::opcode::{is_forbidden, is_text, name};
 use crate::read::pickle::heap::{Condense, Refused};
-use crate::read::pickle::opcode::{is_forbidden, is_text, name};
 use crate::read::pickle::runs::Runs;
 use crate::read::pickle::value::Value;
 
@@ -35,7 +35,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         Ok(length as usize)
     }
 
-    /// Sees to it that the file has `length` more bytes, as far as its length is known.
+    /// Checks that the file has `length` more bytes, if its length is known.
     pub(super) fn check_end(&self, length: u64) -> Result<(), ReadError> {
         let remaining = self.input.remaining();
         if length <= remaining {

@@ -8,15 +8,15 @@ use std::rc::Rc;
 use crate::intern::Strings;
 use crate::read::error::ReadError;
 use crate::read::input::Input;
+use crate::read::opcode::*;
 use crate::read::pickle::heap::{Condense, Full, Heap};
 use crate::read::pickle::memo::Memo;
 use crate::read::pickle::number::decode_long;
-use crate::read::pickle::opcode::*;
 use crate::read::pickle::runs::{Runs, run_length};
 use crate::read::pickle::text::decode_text;
 use crate::read::pickle::value::{Kind, Value};
 
-/// The longest opcode with a fixed length; while this much is at hand, the loop does not look for more.
+/// The longest opcode with a fixed length; while this much is buffered, the loop does not read more.
 const LOOKAHEAD: usize = 16;
 
 /// How much memory a pickle may take: the more, the more has been read of the file.
@@ -63,9 +63,9 @@ pub(crate) fn load<C: Condense>(
 struct Machine<'a, 'b, C: Condense> {
     input: &'a mut Input<'b>,
     stack: Vec<Value>,
-    /// Where in the stack the open marks lie.
+    /// Stack heights at the open marks.
     marks: Vec<usize>,
-    /// The last of the marks, 0 without one: no opcode takes what lies below it.
+    /// The last of the marks, 0 without one: no opcode takes values below it.
     fence: usize,
     memo: Memo,
     /// Lists built before; none once a memo entry was replaced.
@@ -284,8 +284,8 @@ impl<C: Condense> Machine<'_, '_, C> {
         }
     }
 
-    /// Where an empty list lies below the MARK at hand, and nothing but values from the memo up to APPENDS follows, as
-    /// in a list of frames: fills the list at once, if it can be condensed.
+    /// After a MARK above an empty list, if only values from the memo follow up to APPENDS, as in a list of frames: fills
+    /// the list at once, if it can be condensed.
     #[inline]
     fn fill_list(&mut self) -> bool {
         let start = self.stack.len();
@@ -294,7 +294,7 @@ impl<C: Condense> Machine<'_, '_, C> {
             _ => return false,
         };
         let Some(runs) = &mut self.runs else { return false };
-        let bytes = self.input.at_hand();
+        let bytes = self.input.buffered();
         let (length, record) = match runs.find(bytes) {
             Some(found) => found,
             None => {
@@ -362,7 +362,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         Ok(())
     }
 
-    /// Adds the values from `start` on to the list that lies below them.
+    /// Adds the values from `start` on to the list below them.
     #[inline]
     fn append(&mut self, start: usize, is_batch: bool) -> Result<(), ReadError> {
         let target = self.target_below(start)?;
@@ -379,7 +379,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         Ok(())
     }
 
-    /// Puts the values from `start` on, key, value, key, value …, into the dict that lies below them.
+    /// Adds the values from `start` on, key, value, key, value …, to the dict below them.
     #[inline]
     fn set_items(&mut self, start: usize) -> Result<(), ReadError> {
         let target = self.target_below(start)?;
@@ -414,7 +414,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         Ok(())
     }
 
-    /// Sees to it that `count` values lie above the last mark.
+    /// Checks that there are `count` values above the last mark.
     #[inline]
     fn need(&self, count: usize) -> Result<(), ReadError> {
         let found = self.stack.len() - self.fence;
@@ -436,7 +436,7 @@ impl<C: Condense> Machine<'_, '_, C> {
         Ok(self.stack[start - 1])
     }
 
-    /// Forgets the last mark and says where it lay.
+    /// Removes the last mark and returns its stack height.
     #[inline]
     fn close_mark(&mut self) -> Result<usize, ReadError> {
         let Some(mark) = self.marks.pop() else {
