@@ -17,12 +17,12 @@ const NO_INSTANCE: u32 = u32::MAX;
 
 type Device = *mut c_void;
 
-/// A handle is a number: the GPU, and the MIG device plus one.
+/// A handle encodes the GPU's index and the MIG device's index plus one.
 fn handle(gpu: usize, mig: Option<usize>) -> Device {
     std::ptr::without_provenance_mut(0x10_000 + gpu * 0x100 + mig.map_or(0, |mig| mig + 1))
 }
 
-fn place(device: Device) -> (usize, Option<usize>) {
+fn gpu_and_mig(device: Device) -> (usize, Option<usize>) {
     let number = device.addr().wrapping_sub(0x10_000);
     (number / 0x100, (number % 0x100).checked_sub(1))
 }
@@ -31,7 +31,7 @@ fn code(result: Result<(), u32>) -> u32 {
     result.err().unwrap_or(0)
 }
 
-/// Writes where the caller wants it.
+/// Writes through a pointer of the caller.
 fn put<T>(target: *mut T, value: T) -> Result<(), u32> {
     if target.is_null() {
         return Err(INVALID_ARGUMENT);
@@ -56,9 +56,9 @@ fn put_text(target: *mut c_char, length: c_uint, text: &str) -> Result<(), u32> 
     Ok(())
 }
 
-/// Asks about one GPU.
+/// Answers a call about one GPU.
 fn ask<T>(function: &str, device: Device, answer: impl FnOnce(&Gpu, Option<usize>, u64) -> Result<T, u32>) -> Result<T, u32> {
-    let (gpu, mig) = place(device);
+    let (gpu, mig) = gpu_and_mig(device);
     call(function, Some(gpu), |scenario, count| answer(scenario.gpus.get(gpu).ok_or(INVALID_ARGUMENT)?, mig, count))
 }
 
@@ -119,7 +119,7 @@ pub extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, target: *mut Devi
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetIndex(device: Device, target: *mut c_uint) -> u32 {
-    code(ask("nvmlDeviceGetIndex", device, |_, _, _| Ok(place(device).0 as c_uint)).and_then(|index| put(target, index)))
+    code(ask("nvmlDeviceGetIndex", device, |_, _, _| Ok(gpu_and_mig(device).0 as c_uint)).and_then(|index| put(target, index)))
 }
 
 #[unsafe(no_mangle)]
@@ -267,7 +267,7 @@ pub struct ProcessInfo {
 
 /// With too little room it says how much is needed. Only calls that get the list count as calls.
 fn list(function: &str, device: Device, count: *mut c_uint, target: *mut ProcessInfo, field: fn(&Gpu) -> &Option<Vec<Process>>) -> u32 {
-    let (gpu, _) = place(device);
+    let (gpu, _) = gpu_and_mig(device);
     let found = ask(function, device, |gpu, _, _| field(gpu).clone().ok_or(NOT_SUPPORTED)).and_then(|all| {
         if count.is_null() {
             return Err(INVALID_ARGUMENT);
@@ -364,7 +364,7 @@ pub extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(device: Device, index: c_u
     let part = index as usize;
     let found = ask("nvmlDeviceGetMigDeviceHandleByIndex", device, |gpu, _, _| {
         let parts = gpu.mig.as_ref().ok_or(NOT_SUPPORTED)?;
-        parts.get(part).map(|_| handle(place(device).0, Some(part))).ok_or(NOT_FOUND)
+        parts.get(part).map(|_| handle(gpu_and_mig(device).0, Some(part))).ok_or(NOT_FOUND)
     });
     code(found.and_then(|device| put(target, device)))
 }

@@ -53,7 +53,7 @@ fn assert_sarif(log: &Value) {
 }
 
 #[test]
-fn sarif_has_what_its_schema_asks_for() {
+fn sarif_has_what_its_schema_requires() {
     let book = notebook(&["import os\n", LEAK], json!({}));
     let folder = folder(&[
         ("a folder/train, 100%.py", LEAK),
@@ -87,7 +87,7 @@ fn annotations_escape_names_once() {
 }
 
 #[test]
-fn a_comment_in_a_string_switches_nothing_off() {
+fn a_comment_in_a_string_suppresses_nothing() {
     let said = LEAK.replace("total += loss", "total += loss; s = '# noqa'");
     let split = LEAK.replace("total += loss", "total += (\n            loss\n        )  # noqa:VF001 because");
     let folder = folder(&[("said.py", &said), ("split.py", &split)]);
@@ -117,7 +117,7 @@ fn line_ends_and_marks_of_any_kind_are_kept_by_a_fix() {
 }
 
 #[test]
-fn a_cell_keeps_its_magic_when_it_is_mended() {
+fn a_cell_keeps_its_magic_when_it_is_fixed() {
     let cell = format!("%%time\n{LEAK}");
     let book = notebook(&["%matplotlib inline\n!ls\nx = !pwd\nprint?\n", "%%bash\nls -l | grep (\n", &cell], json!({}));
     let folder = folder(&[("n.ipynb", &book)]);
@@ -142,7 +142,7 @@ fn notebooks_in_other_languages_are_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_told_with_diff_and_fix_too() {
+fn unreadable_files_are_reported_with_diff_and_fix_too() {
     let folder = folder(&[("broken.py", "def f(:\n"), ("cut.ipynb", "{\"cells\": [")]);
     for arguments in [&["--diff", "."][..], &["--fix", "."], &["--statistics", "."], &["--json", "."]] {
         let (code, _, error) = lint(folder.path(), arguments);
@@ -154,7 +154,7 @@ fn what_cannot_be_checked_is_told_with_diff_and_fix_too() {
 }
 
 #[test]
-fn what_a_fix_of_standard_input_leaves_is_told_apart_from_the_text() {
+fn findings_left_after_fixing_standard_input_go_to_standard_error() {
     let text = LEAK.replace("total += loss", "kept.append(loss)").replace("total = 0", "kept = []");
     let folder = folder(&[]);
     let (code, out, error) = lint_input(folder.path(), &["--fix", "-"], &text);
@@ -183,7 +183,7 @@ fn deep_long_and_endless_texts_are_refused_or_checked() {
 
 #[cfg(unix)]
 #[test]
-fn loops_of_links_end_and_broken_links_are_told() {
+fn symlink_loops_end_and_a_named_broken_link_is_an_error() {
     let folder = folder(&[("src/train.py", LEAK)]);
     std::os::unix::fs::symlink("..", folder.path().join("src/up")).unwrap();
     std::os::unix::fs::symlink("nowhere.py", folder.path().join("src/dangling.py")).unwrap();

@@ -43,7 +43,7 @@ fn a_finding_is_one_line_then_the_source() {
 }
 
 #[test]
-fn json_is_a_list_with_the_contracts_keys() {
+fn json_is_a_list_of_objects_with_the_documented_keys() {
     let folder = folder(&[("train.py", LEAK)]);
     let (code, out, _) = lint(folder.path(), &["--json", "train.py"]);
     let list: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -68,7 +68,7 @@ fn clean_code_and_code_without_torch_exit_with_0() {
 }
 
 #[test]
-fn a_syntax_error_is_told_and_does_not_stop_the_rest() {
+fn a_syntax_error_is_reported_and_does_not_stop_the_rest() {
     let folder = folder(&[("broken.py", "def f(:\n"), ("train.py", LEAK)]);
     let (code, out, error) = lint(folder.path(), &["--no-color", "."]);
     assert_eq!(code, 2);
@@ -77,7 +77,7 @@ fn a_syntax_error_is_told_and_does_not_stop_the_rest() {
 }
 
 #[test]
-fn comments_and_settings_switch_rules_off() {
+fn comments_and_settings_suppress_rules() {
     let quiet = LEAK.replace("total += loss", "total += loss  # noqa: VF001");
     let own = LEAK.replace("total += loss", "total += loss  # vramfit: ignore[VF001]");
     let project = "[tool.vramfit.lint]\nselect = [\"VF\"]\nignore = [\"VF008\"]\n[tool.vramfit.lint.per-file-ignores]\n\"legacy/*.py\" = [\"VF001\"]\n";
@@ -98,7 +98,7 @@ fn ignored_files_are_left_out_unless_named() {
 }
 
 #[test]
-fn fix_mends_and_diff_only_shows() {
+fn fix_changes_the_file_and_diff_only_shows_it() {
     let folder = folder(&[("train.py", LEAK)]);
     let (code, out, _) = lint(folder.path(), &["--diff", "train.py"]);
     assert_eq!(code, 1);
@@ -112,7 +112,7 @@ fn fix_mends_and_diff_only_shows() {
 }
 
 #[test]
-fn standard_input_is_checked_and_mended() {
+fn standard_input_is_checked_and_fixed() {
     let folder = folder(&[]);
     let run = |arguments: &[&str]| {
         Command::cargo_bin("vramfit")
@@ -131,7 +131,7 @@ fn standard_input_is_checked_and_mended() {
 }
 
 #[test]
-fn a_notebook_is_told_by_cell_and_mended_in_place() {
+fn a_notebook_is_reported_by_cell_and_fixed_in_place() {
     let lines: Vec<String> = LEAK.lines().map(|line| format!("{line}\n")).collect();
     let notebook = serde_json::json!({"cells": [
         {"cell_type": "markdown", "source": ["# title"]},

@@ -59,7 +59,7 @@ fn each_call_failing_with_each_error_costs_that_value_only_and_has_a_reason() {
 }
 
 #[test]
-fn reasons_say_what_is_the_matter() {
+fn each_driver_error_has_its_own_reason() {
     for (code, reason) in
         [(3, "not supported"), (4, "no permission"), (10, "no answer in time"), (13, "driver too old")]
     {
@@ -76,7 +76,7 @@ fn reasons_say_what_is_the_matter() {
 }
 
 #[test]
-fn processes_are_null_only_where_neither_list_is_told() {
+fn processes_are_null_only_if_neither_list_is_reported() {
     let mut machine = failing("nvmlDeviceGetComputeRunningProcesses", 4);
     assert_eq!(machine.json()["gpus"][1]["processes"], json!([]));
     let other = json!({ "function": "nvmlDeviceGetGraphicsRunningProcesses", "gpu": 1, "code": 4 });
@@ -204,7 +204,7 @@ fn a_hidden_process_is_shown_with_its_memory_and_an_ended_one_is_not() {
 }
 
 #[test]
-fn mig_devices_are_listed_and_what_the_whole_gpu_does_not_tell_is_because_of_mig() {
+fn mig_devices_are_listed_and_missing_values_of_the_whole_gpu_have_mig_as_reason() {
     let mut machine = Machine::with_gpus(1);
     let part = |number: u64| json!({ "name": format!("NVIDIA H100 MIG {number}g.10gb"), "uuid": format!("MIG-{number}"), "memory": { "total": 9984 * MIB, "used": number * MIB, "free": 9000 * MIB } });
     machine.scenario["gpus"][0]["mig"] = json!([part(1), part(2)]);

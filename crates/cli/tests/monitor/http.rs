@@ -1,4 +1,4 @@
-//! HTTP as RFC 9112 has it, clients that behave badly, and where the server listens.
+//! HTTP as in RFC 9112, misbehaving clients, and the address the server listens on.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use super::serve::Server;
 use super::standin::Machine;
 
 #[test]
-fn requests_are_taken_as_rfc_9112_says() {
+fn requests_are_parsed_as_in_rfc_9112() {
     let machine = Machine::with_gpus(1);
     let server = Server::start(&machine, &[]);
     let code = |request: &str| server.exchange(request).0;
@@ -62,7 +62,7 @@ fn requests_are_taken_as_rfc_9112_says() {
 }
 
 #[test]
-fn only_the_right_token_opens_and_nothing_else_does() {
+fn only_the_right_token_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, "correct-horse-battery\r\nsecond line\n").unwrap();
@@ -100,7 +100,7 @@ fn only_the_right_token_opens_and_nothing_else_does() {
 }
 
 #[test]
-fn a_token_of_the_environment_is_asked_for_too_and_a_bad_one_is_no_token() {
+fn a_bad_token_in_the_environment_or_a_missing_file_is_refused() {
     use std::os::unix::ffi::OsStringExt;
     let machine = Machine::with_gpus(1);
     for bad in [b"".to_vec(), b"short".to_vec(), b"\xff\xfe not text, but long enough".to_vec()] {
@@ -131,7 +131,7 @@ fn slow_clients_are_cut_off_however_they_are_slow() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    // One that never reads its answer.
+    // Clients that never read their response.
     let unread: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address).unwrap();
@@ -173,7 +173,7 @@ fn a_flood_of_connections_passes_and_leaves_nothing_behind() {
         let mut answer = [0; 12];
         refused += usize::from(stream.read_exact(&mut answer).is_ok() && &answer[9..] == b"503");
     }
-    assert!(refused > 0, "nobody was told");
+    assert!(refused > 0, "no connection got a 503");
     let start = Instant::now();
     while server.get_whatever("/metrics") != 200 {
         assert!(start.elapsed() < Duration::from_secs(10), "the flood holds on");

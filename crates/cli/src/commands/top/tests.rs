@@ -60,15 +60,26 @@ fn press(state: &mut State, key: KeyCode) -> Action {
 }
 
 #[test]
-fn every_size_and_every_number_of_gpus_can_be_drawn() {
+fn any_number_of_gpus_is_drawn_at_any_size() {
     for count in [0, 1, 4, 16, 40] {
         let own = std::process::id();
         let gpus = (0..count).map(|index| gpu(index, vec![process(own, 1 << 30), process(u32::MAX, 5)])).collect();
         let mut state = state(gpus, true);
         for (width, height) in [(1, 1), (19, 3), (20, 4), (39, 10), (40, 12), (80, 24), (120, 40), (300, 90)] {
-            for dialog in [None, Some(Dialog::Help), Some(Dialog::Details), Some(Dialog::Note("x".repeat(500)))] {
+            let gpus = if count == 0 { "no GPU" } else { "[0]" };
+            let details = if count == 0 { gpus } else { " Process " };
+            for (dialog, expected) in [
+                (None, gpus),
+                (Some(Dialog::Help), " Keys "),
+                (Some(Dialog::Details), details),
+                (Some(Dialog::Note("x".repeat(500))), " Note "),
+            ] {
                 state.dialog = dialog;
-                screen(&mut state, width, height);
+                let text = screen(&mut state, width, height);
+                assert!(!text.trim().is_empty(), "{count} GPUs at {width} × {height}");
+                if width >= 40 {
+                    assert!(text.contains(expected), "{count} GPUs at {width} × {height}: no {expected} in\n{text}");
+                }
             }
         }
     }
@@ -97,7 +108,7 @@ fn cards_processes_and_reasons_are_on_the_screen() {
 }
 
 #[test]
-fn keys_order_filter_and_leave() {
+fn keys_sort_filter_and_quit() {
     let own = std::process::id();
     let mut state = state(vec![gpu(0, vec![process(u32::MAX, 9 << 30), process(own, 1 << 30)])], true);
     assert_eq!(state.rows[0].process.pid, u32::MAX, "the most memory comes first");
@@ -123,7 +134,7 @@ fn keys_order_filter_and_leave() {
 }
 
 #[test]
-fn the_mouse_orders_selects_and_opens() {
+fn the_mouse_sorts_selects_and_opens_details() {
     let mut state = state(vec![gpu(0, vec![process(u32::MAX, 9 << 30), process(std::process::id(), 1 << 30)])], true);
     screen(&mut state, 100, 30);
     let click = |column: u16, row: u16, state: &mut State| {
@@ -191,7 +202,7 @@ fn readonly_and_hidden_processes_get_no_signal() {
 }
 
 #[test]
-fn paused_the_screen_stays_as_it_is() {
+fn a_paused_screen_does_not_change() {
     let mut state = state(vec![gpu(0, Vec::new())], true);
     press(&mut state, KeyCode::Char(' '));
     let mut next = state.sample.clone().unwrap();
@@ -226,7 +237,7 @@ fn panics_on_the_screen() {
 /// `script` of other systems has other flags.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_panic_gives_the_terminal_back_before_it_is_reported() {
+fn a_panic_restores_the_terminal_before_it_is_reported() {
     let own = std::env::current_exe().unwrap();
     let inner = format!(
         "stty -g; {} --ignored --exact --nocapture commands::top::tests::panics_on_the_screen; stty -g",
