@@ -92,10 +92,10 @@ fn an_answer_is_exact_where_nothing_is_unknown() {
     let spread = answer(runs(run(8), vec![run(9)], vec![]), &gpu, 10);
     assert_eq!(spread.causes, [Cause::AddressOrder], "each cause is named once, though both peaks have it");
     let mut unmodelled = run(8);
-    unmodelled.missing.insert("aten.foo.default".to_owned(), vec![3, 7]);
+    unmodelled.missing.insert("custom.foo.default".to_owned(), vec![3, 7]);
     let answer = answer(runs(unmodelled, vec![run(8)], vec![]), &gpu, 10);
     assert!(!answer.is_exact());
-    assert_eq!(answer.unmodelled(), [Counted { name: "aten.foo.default".to_owned(), count: 2 }]);
+    assert_eq!(answer.unmodelled(), [Counted { name: "custom.foo.default".to_owned(), count: 2 }]);
 }
 
 #[test]
