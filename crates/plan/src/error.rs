@@ -39,10 +39,10 @@ pub struct Unbound {
 pub enum Unanswerable {
     /// The start cannot be simulated.
     #[error("the model cannot be simulated at these settings: {0}")]
-    NotSimulated(#[source] SetupError),
+    NotSimulated(#[source] Box<SetupError>),
     /// The start cannot be priced.
     #[error("the model cannot be priced at these settings: {0}")]
-    NotPriced(#[source] SetupError),
+    NotPriced(#[source] Box<SetupError>),
     /// There is neither a GPU nor a cap to fit.
     #[error("no capacity is known to plan for")]
     NoCapacity,

@@ -116,10 +116,10 @@ pub fn plan<'m>(
     others: &[Device<'m>],
     control: &Control,
 ) -> Result<Outcome, Unanswerable> {
-    let answer = bench.answer(start, control).map_err(Unanswerable::NotSimulated)?;
+    let answer = bench.answer(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
     let fit = answer.fit.clone().ok_or(Unanswerable::NoCapacity)?;
-    let peaks = bench.try_peaks(start, control).map_err(Unanswerable::NotSimulated)?;
-    let seconds = bench.try_seconds(start).map_err(Unanswerable::NotPriced)?;
+    let peaks = bench.try_peaks(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
+    let seconds = bench.try_seconds(start).map_err(|error| Unanswerable::NotPriced(Box::new(error)))?;
     let limit = bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(BEYOND).max(BATCHES));
     let max_batch = max_batch(bench, start, limit, control);
     let free = walk::Free::new(bench, start);
