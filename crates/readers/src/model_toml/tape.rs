@@ -342,7 +342,7 @@ impl Tape {
         result
     }
 
-    /// Makes the casts that autocast makes for a call; those to be let go of after it, in order.
+    /// Makes the casts that autocast makes for a call; returns those to be freed after it, in order.
     fn cast(&self, operator: &str, given: &mut [Given]) -> Vec<Tensor> {
         let (Some(lower), Some(policy)) = (self.lower(), policy(operator)) else { return Vec::new() };
         let target = match policy {
@@ -414,7 +414,7 @@ impl Tape {
                 let recorded = &mut *self.recorded.borrow_mut();
                 (std::mem::take(&mut recorded.kept), std::mem::take(&mut recorded.kept_order))
             };
-            // Their handles would let go in any order.
+            // Their handles would be dropped in any order.
             let mut kept: HashMap<TensorId, Tensor> = kept.into_values().map(|tensor| (tensor.id(), tensor)).collect();
             for id in order {
                 kept.remove(&id);

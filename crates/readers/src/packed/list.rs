@@ -1,6 +1,6 @@
 //! Lists of tensors, each as its distance from the one before: what runs on in steps of one is short once deflated.
 
-use super::UnpackError;
+use super::error::UnpackError;
 use super::bytes::{Reader, Writer};
 use vramfit_graph::model::TensorId;
 

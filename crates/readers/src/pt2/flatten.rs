@@ -1,24 +1,25 @@
-//! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
+//! The graph as one list of calls: names become numbers, nested graphs are inlined where they are called.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::argument::{RawArgument, RawInt};
-use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
+use super::graph::{RawArgument, RawGraph, RawInt, RawNode};
+use super::tensor_meta::{RawSize, TensorMeta};
 use super::error::ArchiveError;
 use super::node::{
-    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_place, renamed,
+    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_location, renamed,
 };
 use super::operators::Operators;
-use super::place::Places;
+use super::call_site::CallSites;
 use super::signature::Alias;
 use super::sizes::Sizes;
-use crate::{CheckError, ReadError};
+use crate::capture::check::CheckError;
+use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
-/// Graphs within each other.
+/// How deep graphs may nest.
 const GRAPH_LIMIT: usize = 16;
 
 /// A tensor of the graph.
@@ -41,12 +42,20 @@ pub(super) struct FlatCall {
     pub(super) operator: u32,
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<Option<TensorId>>,
-    pub(super) place: u32,
+    /// Where it comes from, a number of [`CallSites`].
+    pub(super) site: u32,
     /// Whether a method that names a type made it, such as `float`.
     pub(super) is_by_method: bool,
 }
 
-/// What happens, in order.
+impl FlatCall {
+    /// Visits every tensor among its arguments.
+    pub(super) fn each_tensor(&self, visit: &mut impl FnMut(TensorId)) {
+        self.arguments.iter().for_each(|argument| argument.each_tensor(visit));
+    }
+}
+
+/// One event of the graph.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Call(FlatCall),
@@ -59,17 +68,17 @@ pub(super) enum Item {
 pub(super) struct Flat<'a> {
     pub(super) sizes: Sizes<'a>,
     pub(super) operators: Operators,
-    pub(super) places: Places<'a>,
+    pub(super) sites: CallSites<'a>,
     /// By tensor number.
     pub(super) values: Vec<Value>,
     pub(super) items: Vec<Item>,
-    /// The device that stands for the GPU.
+    /// The device that takes the role of the GPU.
     pub(super) device: String,
     /// How many of the first tensors are parameters or buffers.
     pub(super) weights: usize,
-    /// How many of the first tensors are there before the step, constants left out.
+    /// How many of the first tensors exist before the step, constants excluded.
     pub(super) given: usize,
-    /// How often data decides which graph is run: that which makes most is taken.
+    /// How often data decides which graph runs; the one that allocates most is taken.
     pub(super) branches: usize,
 }
 
@@ -96,9 +105,9 @@ impl<'a> Scope<'a> {
         self.tensors.insert(name, tensor);
     }
 
-    pub(super) fn tensor(&self, name: &str, place: impl Fn() -> String) -> Result<TensorId, ReadError> {
+    pub(super) fn tensor(&self, name: &str, location: impl Fn() -> String) -> Result<TensorId, ReadError> {
         let unknown =
-            || ReadError::from(ArchiveError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() });
+            || ReadError::from(ArchiveError::UnknownValue { location: location(), what: "tensor", name: name.to_owned() });
         self.tensors.get(name).copied().ok_or_else(unknown)
     }
 }
@@ -108,15 +117,15 @@ impl Flat<'_> {
     pub(super) fn add_value(
         &mut self,
         meta: &TensorMeta<'_>,
-        place: &dyn Fn() -> String,
+        location: &dyn Fn() -> String,
     ) -> Result<TensorId, ReadError> {
         let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
             let mut found = Vec::with_capacity(raw.len());
             for (dim, size) in raw.iter().enumerate() {
-                let place = || format!("{}: {what} {dim}", place());
-                let size = self.sizes.size(*size, place)?;
+                let location = || format!("{}: {what} {dim}", location());
+                let size = self.sizes.size(*size, location)?;
                 if let Size::Known(found @ ..0) = size {
-                    return Err(CheckError::NegativeSize { place: place(), found }.into());
+                    return Err(CheckError::NegativeSize { location: location(), found }.into());
                 }
                 found.push(size);
             }
@@ -126,13 +135,13 @@ impl Flat<'_> {
         if strides.len() != shape.len() {
             let (found, needed) = (strides.len(), shape.len());
             return Err(ReadError::from(CheckError::WrongDimensionCount {
-                place: format!("{}: strides", place()),
+                location: format!("{}: strides", location()),
                 found,
                 needed,
                 of: "shape",
             }));
         }
-        let offset = self.sizes.size(meta.offset, || format!("{}: offset", place()))?;
+        let offset = self.sizes.size(meta.offset, || format!("{}: offset", location()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
         let storage = self.values.len() as u32;
         self.values.push(Value {
@@ -148,7 +157,7 @@ impl Flat<'_> {
         Ok(TensorId(storage))
     }
 
-    /// Adds the calls of a graph; `outer` is the place of the call that runs it.
+    /// Adds the calls of a graph; `outer` is the site of the call that runs it.
     pub(super) fn add_graph<'a>(
         &mut self,
         graph: &'a RawGraph<'a>,
@@ -157,21 +166,21 @@ impl Flat<'_> {
         depth: usize,
     ) -> Result<(), ReadError> {
         for (at, node) in graph.nodes.iter().enumerate() {
-            let place = self.places.place(node.modules, node.stack, outer);
+            let site = self.sites.number(node.modules, node.stack, outer);
             match node.target.strip_prefix("torch.ops.higher_order.") {
                 Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
-                    self.add_region(node, name, scope, (place, at), depth)?;
+                    self.add_region(node, name, scope, (site, at), depth)?;
                 }
                 Some("cond") => match largest_branch(node) {
                     Some((graph, operands)) => {
                         self.branches += 1;
-                        let given = self.operands(operands, scope, &|| node_place(node, at))?;
+                        let given = self.operands(operands, scope, &|| node_location(node, at))?;
                         let inner = self.inner_scope(graph, given, (node, at), depth)?;
-                        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+                        self.add_inner(graph, inner, scope, (node, site, at), depth)?;
                     }
-                    None => self.add_node(node, scope, place, at)?,
+                    None => self.add_node(node, scope, site, at)?,
                 },
-                _ => self.add_node(node, scope, place, at)?,
+                _ => self.add_node(node, scope, site, at)?,
             }
         }
         Ok(())
@@ -182,19 +191,19 @@ impl Flat<'_> {
         &self,
         names: &[Option<Cow<'_, str>>],
         scope: &Scope<'_>,
-        place: &dyn Fn() -> String,
+        location: &dyn Fn() -> String,
     ) -> Result<Vec<Argument>, ReadError> {
         let mut given = Vec::with_capacity(names.len());
         for name in names {
             given.push(match name {
-                Some(name) => Argument::Tensor(scope.tensor(name, place)?),
+                Some(name) => Argument::Tensor(scope.tensor(name, location)?),
                 None => Argument::None,
             });
         }
         Ok(given)
     }
 
-    /// The names of a graph within the graph before it begins: what it is given.
+    /// The names that a nested graph begins with: its arguments.
     fn inner_scope<'a>(
         &self,
         graph: &'a RawGraph<'a>,
@@ -203,11 +212,11 @@ impl Flat<'_> {
         depth: usize,
     ) -> Result<Scope<'a>, ReadError> {
         if depth == GRAPH_LIMIT {
-            return Err(ArchiveError::GraphsTooDeep { place: node_place(node, at), limit: GRAPH_LIMIT }.into());
+            return Err(ArchiveError::GraphsTooDeep { location: node_location(node, at), limit: GRAPH_LIMIT }.into());
         }
         if given.len() != graph.inputs.len() {
             let (found, needed) = (given.len(), graph.inputs.len());
-            return Err(ArchiveError::WrongGraphArguments { place: node_place(node, at), found, needed }.into());
+            return Err(ArchiveError::WrongGraphArguments { location: node_location(node, at), found, needed }.into());
         }
         let mut inner = Scope::new(graph);
         for (input, argument) in graph.inputs.iter().zip(given) {
@@ -222,51 +231,51 @@ impl Flat<'_> {
         Ok(inner)
     }
 
-    /// Adds the calls of a graph within the graph; its results get the names that the node gives them.
+    /// Adds the calls of a nested graph; its results get the node's names for them.
     fn add_inner<'a>(
         &mut self,
         graph: &'a RawGraph<'a>,
         mut inner: Scope<'a>,
         scope: &mut Scope<'a>,
-        (node, place, at): (&'a RawNode<'a>, u32, usize),
+        (node, site, at): (&'a RawNode<'a>, u32, usize),
         depth: usize,
     ) -> Result<(), ReadError> {
-        self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
+        self.add_graph(graph, &mut inner, Some(site), depth + 1)?;
         let mut inside: Vec<&str> = Vec::new();
         graph.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| inside.push(name)));
         let mut outside: Vec<&'a str> = Vec::new();
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
         if inside.len() != outside.len() {
-            let (place, found, needed) = (format!("{}: results", node_place(node, at)), outside.len(), inside.len());
-            return Err(ArchiveError::WrongGraphArguments { place, found, needed }.into());
+            let (location, found, needed) = (format!("{}: results", node_location(node, at)), outside.len(), inside.len());
+            return Err(ArchiveError::WrongGraphArguments { location, found, needed }.into());
         }
         for (name, other) in outside.into_iter().zip(inside) {
-            let tensor = inner.tensor(other, || format!("{}: result", node_place(node, at)))?;
+            let tensor = inner.tensor(other, || format!("{}: result", node_location(node, at)))?;
             scope.define(name, tensor);
         }
         Ok(())
     }
 
-    /// Puts a graph within the graph where it is called.
+    /// Inlines a nested graph where it is called.
     fn add_region<'a>(
         &mut self,
         node: &'a RawNode<'a>,
         name: &str,
         scope: &mut Scope<'a>,
-        (place, at): (u32, usize),
+        (site, at): (u32, usize),
         depth: usize,
     ) -> Result<(), ReadError> {
-        let where_ = || node_place(node, at);
+        let location = || node_location(node, at);
         let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
-        let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
+        let missing = || ReadError::MissingKey { path: location(), key: "as_graph" };
         let split = split.ok_or_else(missing)?;
         let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
         let before: Vec<&RawArgument<'_>> = node.inputs[..split].iter().map(|input| &input.argument).collect();
         let mut given = Vec::new();
         for argument in &node.inputs[split + 1..] {
-            let place = || format!("{}: argument `{}`", where_(), argument.name);
-            given.push(self.argument(&argument.argument, scope, &place)?);
+            let location = || format!("{}: argument `{}`", location(), argument.name);
+            given.push(self.argument(&argument.argument, scope, &location)?);
         }
         let inner = self.inner_scope(graph, given, (node, at), depth)?;
         let (begin, end) = match name {
@@ -293,7 +302,7 @@ impl Flat<'_> {
             }
         };
         self.items.push(begin);
-        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+        self.add_inner(graph, inner, scope, (node, site, at), depth)?;
         self.items.push(end);
         Ok(())
     }
@@ -302,7 +311,7 @@ impl Flat<'_> {
         &mut self,
         node: &'a RawNode<'a>,
         scope: &mut Scope<'a>,
-        place: u32,
+        site: u32,
         at: usize,
     ) -> Result<(), ReadError> {
         let mut names: Vec<Option<&'a str>> = Vec::new();
@@ -324,29 +333,29 @@ impl Flat<'_> {
                 results.push(None);
                 continue;
             };
-            let where_ = || format!("{}: result `{result}`", node_place(node, at));
+            let location = || format!("{}: result `{result}`", node_location(node, at));
             if scope.tensors.contains_key(result) {
-                return Err(ArchiveError::MadeTwice { place: node_place(node, at), name: result.to_owned() }.into());
+                return Err(ArchiveError::MadeTwice { location: node_location(node, at), name: result.to_owned() }.into());
             }
             let missing = || {
-                ReadError::from(ArchiveError::NoTensorValue { place: node_place(node, at), name: result.to_owned() })
+                ReadError::from(ArchiveError::NoTensorValue { location: node_location(node, at), name: result.to_owned() })
             };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
                 Some((Alias::Written(_), source)) if !changes_shape(name) => source,
                 Some((_, source)) => {
-                    let tensor = self.add_value(meta, &where_)?;
+                    let tensor = self.add_value(meta, &location)?;
                     let storage = self.values[source.0 as usize].storage;
                     let value = &mut self.values[tensor.0 as usize];
                     (value.is_view, value.storage) = (true, storage);
                     tensor
                 }
-                None => self.add_value(meta, &where_)?,
+                None => self.add_value(meta, &location)?,
             };
             scope.define(result, tensor);
             results.push(Some(tensor));
         }
-        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, is_by_method: is_by_method(node) }));
+        self.items.push(Item::Call(FlatCall { operator, arguments, results, site, is_by_method: is_by_method(node) }));
         Ok(())
     }
 
@@ -384,7 +393,7 @@ impl Flat<'_> {
         }
         let mut arguments = self.operators.defaults(operator);
         for (number, input) in node.inputs.iter().enumerate() {
-            let place = || format!("{}: argument `{}`", node_place(node, at), input.name);
+            let location = || format!("{}: argument `{}`", node_location(node, at), input.name);
             let named = self.operators.argument(operator, &input.name).filter(|_| !input.name.is_empty());
             let found = match named {
                 Some(found) => found,
@@ -393,13 +402,13 @@ impl Flat<'_> {
                 None => {
                     let operator = self.operators.name(operator).to_owned();
                     return Err(ReadError::from(ArchiveError::UnknownArgument {
-                        place: node_place(node, at),
+                        location: node_location(node, at),
                         operator,
                         name: input.name.clone().into_owned(),
                     }));
                 }
             };
-            arguments[found] = self.argument(&input.argument, scope, &place)?;
+            arguments[found] = self.argument(&input.argument, scope, &location)?;
         }
         Ok(arguments)
     }
@@ -409,17 +418,17 @@ impl Flat<'_> {
         &mut self,
         raw: &RawArgument<'_>,
         scope: &Scope<'_>,
-        place: &dyn Fn() -> String,
+        location: &dyn Fn() -> String,
     ) -> Result<Argument, ReadError> {
         let int = |value: i64| Argument::Int(Size::Known(value));
         Ok(match raw {
             RawArgument::None | RawArgument::MemoryFormat(None) => Argument::None,
-            RawArgument::Tensor(name) => Argument::Tensor(scope.tensor(name, place)?),
+            RawArgument::Tensor(name) => Argument::Tensor(scope.tensor(name, location)?),
             RawArgument::Tensors(names) => {
                 let mut tensors = Vec::with_capacity(names.len());
                 for name in names {
                     tensors.push(match name {
-                        Some(name) => Argument::Tensor(scope.tensor(name, place)?),
+                        Some(name) => Argument::Tensor(scope.tensor(name, location)?),
                         None => Argument::None,
                     });
                 }
@@ -432,11 +441,11 @@ impl Flat<'_> {
             RawArgument::Bool(value) => Argument::Bool(*value),
             RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
             RawArgument::Text(text) => Argument::Text(text.clone().into_owned()),
-            RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, place)?),
+            RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, location)?),
             RawArgument::SymbolicInts(values) => {
                 let mut sizes = Vec::with_capacity(values.len());
                 for value in values {
-                    sizes.push(Argument::Int(self.integer(value, scope, place)?));
+                    sizes.push(Argument::Int(self.integer(value, scope, location)?));
                 }
                 Argument::List(sizes)
             }
@@ -447,7 +456,7 @@ impl Flat<'_> {
         })
     }
 
-    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
+    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, location: &dyn Fn() -> String) -> Result<Size, ReadError> {
         let name = match raw {
             RawInt::Known(value) => return Ok(Size::Known(*value)),
             RawInt::Name(name) => name,
@@ -457,12 +466,12 @@ impl Flat<'_> {
         }
         let unknown = || {
             ReadError::from(ArchiveError::UnknownValue {
-                place: place(),
+                location: location(),
                 what: "size",
                 name: name.clone().into_owned(),
             })
         };
         let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
-        self.sizes.size(size, place)
+        self.sizes.size(size, location)
     }
 }

@@ -2,7 +2,6 @@
 
 use super::super::autocast::{Policy, policy};
 use super::super::flatten::FlatCall;
-use super::super::lifetime::for_each_tensor;
 use super::super::precision::{is_named_by_code, is_only_moved, is_real, wider};
 use super::Builder;
 use vramfit_graph::dtype::Dtype;
@@ -13,10 +12,10 @@ impl Builder<'_> {
     /// that an export in single precision does not take.
     pub(super) fn cast_back(&mut self, call: &mut FlatCall) {
         let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
-        let place = &self.flat.places.places[call.place as usize];
-        let class = place.calls.last().map(|call| {
-            let module = self.flat.places.calls[*call as usize].module;
-            self.flat.places.modules[module as usize].class.as_str()
+        let site = &self.flat.sites.get(call.site);
+        let class = site.calls.last().map(|call| {
+            let module = self.flat.sites.calls[*call as usize].module;
+            self.flat.sites.modules[module as usize].class.as_str()
         });
         let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
         if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
@@ -41,7 +40,7 @@ impl Builder<'_> {
                 let mut arguments = self.operators.defaults(operator);
                 arguments[0] = Argument::Tensor(tensor);
                 arguments[1] = Argument::Dtype(cast);
-                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
+                self.push(operator, arguments, vec![Some(result)], call.site, Cast::No);
                 call.arguments[at] = Argument::Tensor(result);
             }
         }
@@ -55,7 +54,7 @@ impl Builder<'_> {
             Some(Policy::Single) => self.cast_arguments(call, Dtype::Float32, lower),
             Some(Policy::Widest) => {
                 let mut widest = lower;
-                for_each_tensor(&call.arguments, &mut |tensor| {
+                call.each_tensor(&mut |tensor| {
                     let dtype = self.calls.dtypes[tensor.0 as usize];
                     if is_real(dtype) {
                         widest = wider(widest, dtype);
@@ -87,14 +86,14 @@ impl Builder<'_> {
 
     /// Casts a call's arguments, the last first, as C++ does.
     fn cast_arguments(&mut self, call: &mut FlatCall, target: Dtype, lower: Dtype) {
-        let place = call.place;
+        let site = call.site;
         for argument in call.arguments.iter_mut().rev() {
             match argument {
-                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, place),
+                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, site),
                 Argument::List(items) => {
                     for item in items {
                         if let Argument::Tensor(tensor) = item {
-                            *tensor = self.cast_one(*tensor, target, lower, place);
+                            *tensor = self.cast_one(*tensor, target, lower, site);
                         }
                     }
                 }
@@ -103,7 +102,7 @@ impl Builder<'_> {
         }
     }
 
-    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, place: u32) -> TensorId {
+    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, site: u32) -> TensorId {
         let dtype = self.calls.dtypes[tensor.0 as usize];
         if !self.is_castable(tensor) || dtype == target {
             return tensor;
@@ -123,7 +122,7 @@ impl Builder<'_> {
         arguments[0] = Argument::Tensor(tensor);
         arguments[1] = Argument::Dtype(target);
         let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
-        self.push(operator, arguments, vec![Some(result)], place, cast);
+        self.push(operator, arguments, vec![Some(result)], site, cast);
         if is_weight {
             self.cached.insert(tensor, result);
             self.calls.casts.push(result);
@@ -135,7 +134,7 @@ impl Builder<'_> {
     pub(super) fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
         let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
         let name = self.operators.name(call.operator);
-        let text = self.flat.places.places[original.place as usize].text;
+        let text = self.flat.sites.get(original.site).text;
         for argument in &mut call.arguments {
             if *argument == Argument::Dtype(built) {
                 self.calls.has_guessed_types = true;
