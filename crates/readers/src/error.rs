@@ -7,7 +7,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::capture::check::CheckError;
+use crate::check::error::CheckError;
 use crate::config::error::ConfigError;
 use crate::kind::Kind;
 use crate::model_toml::error::SketchError;

@@ -10,6 +10,7 @@
 //! wrong and where.
 
 mod capture;
+mod check;
 mod config;
 mod error;
 mod input;
@@ -24,7 +25,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
-pub use capture::CheckError;
+pub use check::CheckError;
 pub use config::ConfigError;
 pub use error::ReadError;
 pub use kind::Kind;
@@ -100,7 +101,7 @@ fn read_bytes_wanted(bytes: &[u8], kind: Kind, wanted: Option<VariantFlags>) -> 
         && let Some(fields) = config::found(&text)
     {
         let model = config::read(&fields)?;
-        capture::check_model(&model)?;
+        check::check_model(&model)?;
         return Ok(model);
     }
     match capture::read(&text, wanted) {
@@ -127,6 +128,6 @@ fn read_sketch_bytes(bytes: Vec<u8>, needed: Kind) -> Result<Model, ReadError> {
 /// Reads the sketch in `text`, as `model.toml` has it.
 pub fn read_sketch(text: &str) -> Result<Model, ReadError> {
     let model = model_toml::read(text)?;
-    capture::check_model(&model)?;
+    check::check_model(&model)?;
     Ok(model)
 }

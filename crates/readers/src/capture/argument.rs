@@ -3,7 +3,7 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use crate::error::ReadError;
-use crate::json::{ParseState, List, Object, Read};
+use crate::json::{List, Object, ParseState, Read};
 use vramfit_graph::model::{Argument, MemoryFormat, Size, TensorId};
 
 impl<'de> Read<'de> for Argument {

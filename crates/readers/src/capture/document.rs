@@ -2,14 +2,16 @@
 
 use serde::de::{self, MapAccess};
 
-use super::VERSION;
 use super::table::{Buffers, Parameters};
 use crate::error::ReadError;
-use crate::json::{ParseState, Object, Read, Sections, fields};
+use crate::json::{Object, ParseState, Read, Sections, fields};
 use vramfit_graph::model::{
     Input, Mode, Model, Module, Operator, Origin, Precision, Source, Step, Symbol, Tensor, TensorId, Type, Variant,
 };
 use vramfit_graph::select::choose;
+
+/// The version of the format that is read.
+const VERSION: i64 = 1;
 
 /// Everything that the file says; its expressions are still texts.
 pub(super) struct Document {

@@ -3,7 +3,7 @@
 use serde::de::{self, SeqAccess};
 
 use super::argument::unknown_word;
-use crate::json::{ParseState, List, Read, out_of_range};
+use crate::json::{List, ParseState, Read, out_of_range};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Call, Cast, Step};
 

@@ -3,7 +3,7 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use crate::error::ReadError;
-use crate::json::{ParseState, List, Object, Read, fields, out_of_range};
+use crate::json::{List, Object, ParseState, Read, fields, out_of_range};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Example, Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
 

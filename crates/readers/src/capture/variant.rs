@@ -3,7 +3,7 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use super::argument::unknown_word;
-use crate::json::{ParseState, List, Object, Read, fields};
+use crate::json::{List, Object, ParseState, Read, fields};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Precision, TensorId, Variant};
 

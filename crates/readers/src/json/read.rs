@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::error::ReadError;
 use super::state::{ParseState, Segment};
+use crate::error::ReadError;
 
 /// A value that can be read from JSON, and may borrow from its text.
 pub(crate) trait Read<'de>: Sized {

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::error::ReadError;
+use crate::check::CheckError;
 
 /// Why bytes are not a packed model.
 #[derive(Debug, Error)]
@@ -23,5 +23,5 @@ pub enum UnpackError {
     },
     /// The model in them is inconsistent.
     #[error(transparent)]
-    Model(#[from] ReadError),
+    Model(#[from] CheckError),
 }

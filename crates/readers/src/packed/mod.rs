@@ -18,7 +18,7 @@ use flate2::write::DeflateEncoder;
 
 use self::bytes::{Packed, Reader, Writer};
 pub use self::error::UnpackError;
-use crate::capture::check_model;
+use crate::check::check_model;
 use vramfit_graph::model::{Model, Origin, Symbol};
 
 /// The bytes that are unpacked at most; a Llama of 70 billion parameters has about 2 million.

@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::agreement::{check_outputs, check_signature};
-use super::graph::RawArgument;
+use super::call_site::CallSites;
 use super::document::{InputSpec, Payload, Program};
-use super::tensor_meta::TensorMeta;
 use super::error::ArchiveError;
 use super::flatten::{Flat, Item, Scope};
+use super::graph::RawArgument;
 use super::lifetime::{self, Boundary};
 use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
-use super::call_site::CallSites;
 use super::products::Products;
 use super::renamed;
 use super::sizes::Sizes;
+use super::tensor_meta::TensorMeta;
 use super::traced::{self, Masks};
 use super::variant::{self, Calls, Shape, built_dtype};
 use super::weights::{RawWeight, Weights, move_order, weights};
@@ -30,19 +30,19 @@ use vramfit_graph::select::{VariantFlags, choose};
 
 const UNRECORDED_FREES: &str =
     "an archive does not record when Python frees tensors; frees are derived from module calls and source lines";
-const UNRECORDED_TYPES: &str =
-    "an archive does not record whether a cast names a dtype or uses another tensor's; this is derived from source lines";
+const UNRECORDED_TYPES: &str = "an archive does not record whether a cast names a dtype or uses another tensor's; this is derived from source lines";
 const UNRECORDED_AUTOCAST: &str =
     "the archive was exported without autocast; its casts are derived from PyTorch's lists of operators";
 const UNRECORDED_MODE: &str =
     "the archive was exported for training; dropout and batch norm were turned off for evaluation";
 const UNRECORDED_TRAINING: &str =
     "the archive was exported for evaluation: dropout and batch norm stay off in this training";
-const UNRECORDED_HOST: &str = "an archive exported on the CPU does not record which tensors the code creates on the host";
+const UNRECORDED_HOST: &str =
+    "an archive exported on the CPU does not record which tensors the code creates on the host";
 const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were removed";
-const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example and is assumed to mask nothing in training";
-const TAKEN_BRANCH: &str =
-    "the data decides which branch of a torch.cond runs; the one that allocates most is assumed";
+const ASSUMED_MASKS: &str =
+    "an input mask masks nothing in the exported example and is assumed to mask nothing in training";
+const TAKEN_BRANCH: &str = "the data decides which branch of a torch.cond runs; the one that allocates most is assumed";
 const KEPT_MASKS: &str = "attention masks are kept that the code may not build when it is not traced";
 
 /// The inputs that are masks, by name.

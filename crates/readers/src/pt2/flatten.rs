@@ -4,17 +4,18 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::graph::{RawArgument, RawGraph, RawInt, RawNode};
-use super::tensor_meta::{RawSize, TensorMeta};
+use super::call_site::CallSites;
 use super::error::ArchiveError;
+use super::graph::{RawArgument, RawGraph, RawInt, RawNode};
 use super::node::{
-    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_location, renamed,
+    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_location,
+    renamed,
 };
 use super::operators::Operators;
-use super::call_site::CallSites;
 use super::signature::Alias;
 use super::sizes::Sizes;
-use crate::capture::check::CheckError;
+use super::tensor_meta::{RawSize, TensorMeta};
+use crate::check::error::CheckError;
 use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
@@ -106,8 +107,9 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn tensor(&self, name: &str, location: impl Fn() -> String) -> Result<TensorId, ReadError> {
-        let unknown =
-            || ReadError::from(ArchiveError::UnknownValue { location: location(), what: "tensor", name: name.to_owned() });
+        let unknown = || {
+            ReadError::from(ArchiveError::UnknownValue { location: location(), what: "tensor", name: name.to_owned() })
+        };
         self.tensors.get(name).copied().ok_or_else(unknown)
     }
 }
@@ -246,7 +248,8 @@ impl Flat<'_> {
         let mut outside: Vec<&'a str> = Vec::new();
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
         if inside.len() != outside.len() {
-            let (location, found, needed) = (format!("{}: results", node_location(node, at)), outside.len(), inside.len());
+            let (location, found, needed) =
+                (format!("{}: results", node_location(node, at)), outside.len(), inside.len());
             return Err(ArchiveError::WrongGraphArguments { location, found, needed }.into());
         }
         for (name, other) in outside.into_iter().zip(inside) {
@@ -335,10 +338,15 @@ impl Flat<'_> {
             };
             let location = || format!("{}: result `{result}`", node_location(node, at));
             if scope.tensors.contains_key(result) {
-                return Err(ArchiveError::MadeTwice { location: node_location(node, at), name: result.to_owned() }.into());
+                return Err(
+                    ArchiveError::MadeTwice { location: node_location(node, at), name: result.to_owned() }.into()
+                );
             }
             let missing = || {
-                ReadError::from(ArchiveError::NoTensorValue { location: node_location(node, at), name: result.to_owned() })
+                ReadError::from(ArchiveError::NoTensorValue {
+                    location: node_location(node, at),
+                    name: result.to_owned(),
+                })
             };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
@@ -456,7 +464,12 @@ impl Flat<'_> {
         })
     }
 
-    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, location: &dyn Fn() -> String) -> Result<Size, ReadError> {
+    fn integer(
+        &mut self,
+        raw: &RawInt<'_>,
+        scope: &Scope<'_>,
+        location: &dyn Fn() -> String,
+    ) -> Result<Size, ReadError> {
         let name = match raw {
             RawInt::Known(value) => return Ok(Size::Known(*value)),
             RawInt::Name(name) => name,

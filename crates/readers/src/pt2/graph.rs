@@ -54,9 +54,7 @@ impl<'de> Read<'de> for RawNode<'de> {
         });
         let Metadata { stack, modules, function } = match metadata {
             Some(metadata) => metadata,
-            None => {
-                Metadata { stack: object.state.text(""), modules: object.state.text(""), function: Cow::default() }
-            }
+            None => Metadata { stack: object.state.text(""), modules: object.state.text(""), function: Cow::default() },
         };
         let name: Option<Option<Cow<'de, str>>> = name;
         Ok(RawNode { target, inputs, outputs, stack, modules, function, name: name.flatten() })

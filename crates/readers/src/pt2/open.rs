@@ -90,13 +90,15 @@ impl<'a, W: Workshop> Inside<'a, W> {
     fn result_dtype(&self, name: &str, arguments: &[Argument]) -> Dtype {
         let named = arguments.iter().find_map(|it| if let Argument::Dtype(dtype) = it { Some(*dtype) } else { None });
         let (mut scalar, mut wide) = (None, None);
-        arguments.iter().for_each(|argument| argument.each_tensor(&mut |tensor| {
-            let dtype = self.workshop.dtype(tensor);
-            let found = if self.shape(tensor).is_empty() { &mut scalar } else { &mut wide };
-            if is_real(dtype) {
-                *found = Some(found.map_or(dtype, |found| wider(found, dtype)));
-            }
-        }));
+        arguments.iter().for_each(|argument| {
+            argument.each_tensor(&mut |tensor| {
+                let dtype = self.workshop.dtype(tensor);
+                let found = if self.shape(tensor).is_empty() { &mut scalar } else { &mut wide };
+                if is_real(dtype) {
+                    *found = Some(found.map_or(dtype, |found| wider(found, dtype)));
+                }
+            })
+        });
         let own = named.or(wide).or(scalar).unwrap_or(Dtype::Float32);
         match (self.workshop.autocast(), policy(name)) {
             (None, _) | (_, None) => own,

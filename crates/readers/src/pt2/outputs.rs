@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::graph::RawArgument;
 use super::document::{OutputSpec, Program};
 use super::flatten::{Flat, Scope};
+use super::graph::RawArgument;
 use super::precision::is_real;
 use crate::error::ReadError;
 use vramfit_graph::model::TensorId;

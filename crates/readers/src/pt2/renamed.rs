@@ -6,8 +6,8 @@
 
 use hashbrown::HashMap;
 
-use super::flatten::{Flat, FlatCall, Item};
 use super::call_site::CallSite;
+use super::flatten::{Flat, FlatCall, Item};
 use vramfit_graph::model::{Argument, TensorId};
 
 const CASTS: [&str; 7] = [".to(", ".float()", ".type(", ".type_as(", ".half()", ".double()", ".bfloat16()"];

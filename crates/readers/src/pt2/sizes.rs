@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::document::Range;
-use super::graph::{RawArgument, RawGraph, RawInt};
-use super::tensor_meta::RawSize;
 use super::error::ArchiveError;
+use super::graph::{RawArgument, RawGraph, RawInt};
 use super::node::{argument_tensors, node_location};
 use super::sympy;
-use crate::json::TextId;
-use crate::capture::check::CheckError;
+use super::tensor_meta::RawSize;
+use crate::check::error::CheckError;
 use crate::error::ReadError;
+use crate::json::TextId;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{Example, ExpressionId, Input, Size, Symbol, SymbolRange};
 
@@ -46,8 +46,7 @@ impl<'a> Sizes<'a> {
         }
         let id = text;
         let text = self.texts.get(id.0 as usize).map_or("", |text| &**text);
-        let bad =
-            |source: Box<dyn std::error::Error + Send + Sync>| {
+        let bad = |source: Box<dyn std::error::Error + Send + Sync>| {
             ReadError::from(ArchiveError::BadSize { location: location(), text: text.to_owned(), source })
         };
         let plain = sympy::plain(text).map_err(|message| bad(message.into()))?;

@@ -116,7 +116,8 @@ impl<'a> Line<'a, '_> {
     fn calls_method(&self, tokens: &[Token], methods: &[&str]) -> bool {
         tokens.windows(3).any(|three| {
             let kinds = [three[0].kind(), three[1].kind(), three[2].kind()];
-            kinds == [TokenKind::Dot, TokenKind::Name, TokenKind::Lpar] && methods.contains(&self.slice(three[1].range()))
+            kinds == [TokenKind::Dot, TokenKind::Name, TokenKind::Lpar]
+                && methods.contains(&self.slice(three[1].range()))
         })
     }
 

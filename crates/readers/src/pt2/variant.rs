@@ -10,9 +10,9 @@ mod effect;
 use hashbrown::HashMap;
 
 use super::autocast::policy;
+use super::event::Event;
 use super::fast_path::fused_layer;
 use super::flatten::{Flat, FlatCall, Item};
-use super::event::Event;
 use super::open;
 use super::operators::Operators;
 use super::precision::{Types, is_real};
@@ -310,14 +310,7 @@ impl<'a> Builder<'a> {
         self.push(call.operator, call.arguments, results, call.site, Cast::No);
     }
 
-    fn push(
-        &mut self,
-        operator: u32,
-        arguments: Vec<Argument>,
-        results: Vec<Option<TensorId>>,
-        site: u32,
-        cast: Cast,
-    ) {
+    fn push(&mut self, operator: u32, arguments: Vec<Argument>, results: Vec<Option<TensorId>>, site: u32, cast: Cast) {
         let source = self.flat.sites.get(site).source;
         self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, site));
     }

@@ -6,8 +6,8 @@ use hashbrown::{HashMap, HashSet};
 
 use super::document::{InputSpec, Payload, Program};
 use super::graph::RawGraph;
-use super::tensor_meta::TensorMeta;
 use super::node::argument_tensors;
+use super::tensor_meta::TensorMeta;
 
 /// A parameter or buffer.
 pub(super) struct RawWeight<'a> {

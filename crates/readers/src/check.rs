@@ -1,6 +1,6 @@
 //! Checks that a model is consistent: indices in range, regions nested, tensors made before they are used.
 
-mod error;
+pub(crate) mod error;
 mod lifetime;
 mod reference;
 mod region;
@@ -28,8 +28,14 @@ struct Checker<'a> {
     only: Option<usize>,
 }
 
-/// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
-/// were not read, where that is given.
+/// Checks a model that another reader than the captures' made.
+pub(super) fn check_model(model: &Model) -> Result<(), CheckError> {
+    let parsed: Vec<_> = model.expressions.iter().cloned().map(Ok).collect();
+    check(model, &Expressions { texts: &[], parsed: &parsed }, None)
+}
+
+/// Checks everything that the model's types do not guarantee. If `only` is given, only the sections of the variant in that
+/// row were read.
 pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), CheckError> {
     let examples = model.examples().unwrap_or_default();
     let checker = Checker { model, expressions, examples, only };
@@ -80,7 +86,7 @@ impl Checker<'_> {
     }
 }
 
-/// A number that must be below a count.
+/// Checks an index.
 fn below(what: &'static str, found: u32, count: usize, location: impl Fn() -> String) -> Result<(), CheckError> {
     if (found as usize) < count {
         return Ok(());

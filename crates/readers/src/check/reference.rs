@@ -33,7 +33,7 @@ impl Checker<'_> {
                 _ => {}
             }
             for_each_tensor(step, &mut |role, TensorId(tensor)| {
-                below("tensor", tensor, tensors, || self.tensor_place(step, (section, at), role))
+                below("tensor", tensor, tensors, || self.tensor_location(step, (section, at), role))
             })?;
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Checker<'_> {
     }
 
     /// Where a tensor is named, for messages.
-    pub(super) fn tensor_place(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
+    pub(super) fn tensor_location(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
         let location = step_location(section, at);
         match (step, role) {
             (Step::Call(call), Role::Argument(argument)) => {
@@ -95,18 +95,24 @@ pub(super) fn step_location(section: usize, step: usize) -> String {
     format!("steps[{section}][{step}]")
 }
 
-/// Shows every tensor that a step names, in the order it names them.
+/// Visits every tensor that a step names, in order.
 pub(super) fn for_each_tensor(
     step: &Step,
-    show: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
+    visit: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
 ) -> Result<(), CheckError> {
-    let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| show(role, *tensor));
+    let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| visit(role, *tensor));
     match step {
         Step::Call(call) => {
             for (at, argument) in call.arguments.iter().enumerate() {
-                for_each_in_argument(argument, &mut |tensor| show(Role::Argument(at), tensor))?;
+                let mut visited = Ok(());
+                argument.each_tensor(&mut |tensor| {
+                    if visited.is_ok() {
+                        visited = visit(Role::Argument(at), tensor);
+                    }
+                });
+                visited?;
             }
-            call.results.iter().flatten().try_for_each(|tensor| show(Role::Result, *tensor))
+            call.results.iter().flatten().try_for_each(|tensor| visit(Role::Result, *tensor))
         }
         Step::Free(tensors) => all(Role::Freed, tensors),
         Step::Enter(_, tensors)
@@ -119,16 +125,5 @@ pub(super) fn for_each_tensor(
             all(Role::Saved, saved)
         }
         Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => Ok(()),
-    }
-}
-
-fn for_each_in_argument(
-    argument: &Argument,
-    show: &mut dyn FnMut(TensorId) -> Result<(), CheckError>,
-) -> Result<(), CheckError> {
-    match argument {
-        Argument::Tensor(tensor) => show(*tensor),
-        Argument::List(items) => items.iter().try_for_each(|item| for_each_in_argument(item, show)),
-        _ => Ok(()),
     }
 }

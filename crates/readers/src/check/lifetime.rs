@@ -11,7 +11,7 @@ use vramfit_graph::model::{TensorId, Variant};
 enum State {
     Unmade,
     Alive,
-    /// Let go of at this step.
+    /// At this step.
     Freed(usize),
 }
 
@@ -59,7 +59,7 @@ impl Checker<'_> {
                     (Role::Argument(_) | Role::Passed, State::Alive) => {}
                     // Python may have freed what is saved for the backward pass.
                     (Role::Saved, State::Alive | State::Freed(_)) => {}
-                    (_, state) => return Err(bad(self.tensor_place(step, (section, at), role), tensor, state)),
+                    (_, state) => return Err(bad(self.tensor_location(step, (section, at), role), tensor, state)),
                 }
                 Ok(())
             })?;

@@ -160,7 +160,9 @@ fn check_symbol(symbol: &Symbol, location: &str) -> Result<(), CheckError> {
 
 fn check_weight(weight: &Weight, location: &str) -> Result<(), CheckError> {
     match weight.shape.iter().position(|size| *size < 0) {
-        Some(dim) => Err(CheckError::NegativeSize { location: format!("{location}.shape[{dim}]"), found: weight.shape[dim] }),
+        Some(dim) => {
+            Err(CheckError::NegativeSize { location: format!("{location}.shape[{dim}]"), found: weight.shape[dim] })
+        }
         None => Ok(()),
     }
 }
