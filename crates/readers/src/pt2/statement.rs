@@ -127,7 +127,9 @@ impl<'a> Line<'a, '_> {
         let tokens = within(self.parsed.tokens(), statement.range());
         let Some(sign) = tokens.iter().find(|token| token.kind() == TokenKind::Equal) else { return false };
         let left = self.slice(TextRange::new(statement.start(), sign.start()));
-        let ends_with_comma = tokens.last().is_some_and(|token| token.kind() == TokenKind::Comma);
+        let mut from_end = tokens.iter().rev().map(|token| token.kind());
+        let ends_with_comma =
+            from_end.find(|kind| !kind.is_trivia() && !kind.is_any_newline()) == Some(TokenKind::Comma);
         !left.ends_with(' ') && (ends_with_comma || left.contains(' '))
     }
 }

@@ -98,7 +98,7 @@ fn more_entries_than_a_model_has_are_refused_before_the_list_is_read() {
 fn an_unsupported_compression_method_is_named() {
     assert_eq!(
         message(&zip(ENTRY, (b"{}", b"{}"), 14, 2)),
-        "zip: entry `archive/models/model.json`: found LZMA, needed a stored or deflated one"
+        "zip: entry `archive/models/model.json`: found Lzma, needed a stored or deflated one"
     );
 }
 

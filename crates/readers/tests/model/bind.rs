@@ -232,7 +232,7 @@ fn a_variant_that_is_not_there_is_refused() {
 #[test]
 fn an_example_that_is_absurd_is_refused() {
     let mut model = mlp();
-    model.symbols[0].example = Example::Told(0);
+    model.symbols[0].example = Example::Known(0);
     let error = bind(&model, 0, &example(&model)).map(|_| ()).expect_err("the size is 0");
     assert_eq!(error.to_string(), "symbol `batch`: found 0, needed a size from 1 to 1099511627775");
 }

@@ -1,5 +1,7 @@
-//! What is no sketch is refused with what was found, where, and what was needed.
+//! An invalid sketch is refused with what was found, where, and what was needed.
 
+use vramfit_graph::bind::bind;
+use vramfit_graph::select::Sizes;
 use vramfit_readers::read_sketch;
 
 fn refusal(text: &str) -> String {
@@ -128,8 +130,11 @@ fn tables_that_say_two_things_are_refused() {
 }
 
 #[test]
-fn a_size_beyond_64_bits_is_refused() {
-    assert_eq!(refusal("input = [1099511627775, 1099511627775]\nlayers = [\"Flatten(0)\"]"), "");
+fn a_size_beyond_64_bits_is_refused_when_the_model_is_bound() {
+    let model =
+        read_sketch("input = [1099511627775, 1099511627775]\nlayers = [\"Flatten(0)\"]").expect("it is a sketch");
+    let error = bind(&model, 0, &Sizes::example(&model).expect("it has no symbols")).expect_err("it is too large");
+    assert!(error.to_string().contains("takes more than 1125899906842624 bytes"), "{error}");
 }
 
 #[test]
@@ -140,5 +145,8 @@ fn layers_may_nest() {
     };
     let model = nested(20).expect("it is a sketch");
     assert!(model.modules.iter().any(|module| module.path.as_deref() == Some(&["0"; 21].join("."))));
-    assert_eq!(nested(60).map(|_| ()).expect_err("it nests too deep").to_string(), "");
+    assert_eq!(
+        nested(60).map(|_| ()).expect_err("it nests too deep").to_string(),
+        "line 3: cannot recurse further; max recursion depth met"
+    );
 }
