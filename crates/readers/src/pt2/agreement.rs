@@ -4,9 +4,9 @@ use hashbrown::HashSet;
 
 use super::document::{InputSpec, Program};
 use super::error::ArchiveError;
-use super::flatten::Scope;
 use super::graph::RawArgument;
 use super::node::argument_tensors;
+use super::scope::Scope;
 use crate::check::error::CheckError;
 use crate::error::ReadError;
 

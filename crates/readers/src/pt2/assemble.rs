@@ -6,44 +6,29 @@ use hashbrown::HashMap;
 
 use super::agreement::{check_outputs, check_signature};
 use super::call_site::CallSites;
+use super::causes::causes;
 use super::document::{InputSpec, Payload, Program};
 use super::error::ArchiveError;
-use super::flatten::{Flat, Item, Scope};
+use super::flatten::{Flat, Item};
 use super::graph::RawArgument;
 use super::lifetime::{self, Boundary};
 use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
 use super::products::Products;
 use super::renamed;
+use super::scope::Scope;
 use super::sizes::Sizes;
 use super::tensor_meta::TensorMeta;
 use super::traced::{self, Masks};
+use super::type_table::TypeTable;
 use super::variant::{self, Calls, Shape, built_dtype};
 use super::weights::{RawWeight, Weights, move_order, weights};
 use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{
-    Argument, Example, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Type, Variant,
-    Weight,
+    Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
 };
 use vramfit_graph::select::{VariantFlags, choose};
-
-const UNRECORDED_FREES: &str =
-    "an archive does not record when Python frees tensors; frees are derived from module calls and source lines";
-const UNRECORDED_TYPES: &str = "an archive does not record whether a cast names a dtype or uses another tensor's; this is derived from source lines";
-const UNRECORDED_AUTOCAST: &str =
-    "the archive was exported without autocast; its casts are derived from PyTorch's lists of operators";
-const UNRECORDED_MODE: &str =
-    "the archive was exported for training; dropout and batch norm were turned off for evaluation";
-const UNRECORDED_TRAINING: &str =
-    "the archive was exported for evaluation: dropout and batch norm stay off in this training";
-const UNRECORDED_HOST: &str =
-    "an archive exported on the CPU does not record which tensors the code creates on the host";
-const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were removed";
-const ASSUMED_MASKS: &str =
-    "an input mask masks nothing in the exported example and is assumed to mask nothing in training";
-const TAKEN_BRANCH: &str = "the data decides which branch of a torch.cond runs; the one that allocates most is assumed";
-const KEPT_MASKS: &str = "attention masks are kept that the code may not build when it is not traced";
 
 /// The inputs that are masks, by name.
 pub(super) fn mask_inputs<'a>(program: &'a Program<'_>) -> Vec<&'a str> {
@@ -286,28 +271,6 @@ fn inner_model(flat: &Flat, returned: &Outputs) -> Option<u32> {
     inner.filter(|_| is_over)
 }
 
-/// The distinct types of all variants.
-#[derive(Default)]
-struct TypeTable {
-    rows: Vec<Type>,
-    known: HashMap<(Dtype, u32), u32>,
-    shapes: HashMap<(Vec<Size>, Option<Vec<Size>>), u32>,
-}
-
-impl TypeTable {
-    fn shape(&mut self, shape: &[Size], strides: Option<&[Size]>) -> u32 {
-        let next = self.shapes.len() as u32;
-        *self.shapes.entry((shape.to_vec(), strides.map(<[Size]>::to_vec))).or_insert(next)
-    }
-
-    fn number(&mut self, dtype: Dtype, shape: u32, sizes: &[Size], strides: Option<&[Size]>) -> u32 {
-        *self.known.entry((dtype, shape)).or_insert_with(|| {
-            self.rows.push(Type { dtype, shape: sizes.to_vec(), strides: strides.map(<[Size]>::to_vec) });
-            self.rows.len() as u32 - 1
-        })
-    }
-}
-
 /// A model being assembled.
 struct Assembly<'a> {
     flat: &'a Flat<'a>,
@@ -335,7 +298,7 @@ impl Assembly<'_> {
         let released: Vec<TensorId> = self.returned.released.iter().map(same).filter(is_output).collect();
         let mut held: Vec<TensorId> = (0..self.given as u32).map(TensorId).collect();
         held.extend(outputs.iter().chain(&loss).filter(|tensor| tensor.0 as usize >= self.given));
-        let causes = self.causes(&calls, precision, mode);
+        let causes = causes(self.flat, self.masks, self.symbols, &calls, (precision, mode));
         let autocast = match precision {
             Precision::Autocast(dtype) => {
                 Some(Step::Autocast { is_gpu: true, dtype: Some(dtype), is_enabled: true, has_cache: true })
@@ -403,44 +366,6 @@ impl Assembly<'_> {
         }
         rows
     }
-
-    /// Why an estimate from this variant is not exact.
-    fn causes(&self, calls: &Calls, precision: Precision, mode: Mode) -> Vec<String> {
-        let mut causes = vec![UNRECORDED_FREES];
-        let facts = [
-            (self.masks.undone > 0, UNDONE_MASKS),
-            (self.masks.assumed > 0, ASSUMED_MASKS),
-            (self.masks.kept > 0, KEPT_MASKS),
-            (self.flat.branches > 0, TAKEN_BRANCH),
-            (self.flat.device == "cpu", UNRECORDED_HOST),
-            (calls.has_guessed_types, UNRECORDED_TYPES),
-            (matches!(precision, Precision::Autocast(_)), UNRECORDED_AUTOCAST),
-            (calls.has_turned_off, UNRECORDED_MODE),
-            (mode == Mode::Train && self.is_for_evaluation(), UNRECORDED_TRAINING),
-        ];
-        causes.extend(facts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, cause)| cause));
-        causes.into_iter().map(str::to_owned).chain(self.symbols.iter().filter_map(unrecorded_size)).collect()
-    }
-
-    /// Whether dropout or batch norm was off when the model was exported.
-    fn is_for_evaluation(&self) -> bool {
-        self.flat.items.iter().any(|item| {
-            let Item::Call(call) = item else { return false };
-            let flag = match self.flat.operators.name(call.operator) {
-                "aten.dropout.default" => 2,
-                "aten.batch_norm.default" => 5,
-                _ => return false,
-            };
-            call.arguments.get(flag) == Some(&Argument::Bool(false))
-        })
-    }
-}
-
-/// Why an answer is not exact where the user gave a size that data decides.
-fn unrecorded_size(symbol: &Symbol) -> Option<String> {
-    let Example::DataDependent { producer } = &symbol.example else { return None };
-    let name = &symbol.name;
-    Some(format!("the data that {producer} gets decides size `{name}`; the value given by hand was used"))
 }
 
 fn notes(found: &Weights<'_>) -> Vec<String> {

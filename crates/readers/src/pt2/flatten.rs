@@ -1,17 +1,17 @@
 //! The graph as one list of calls: names become numbers, nested graphs are inlined where they are called.
 
-use std::borrow::Cow;
+mod argument;
 
-use hashbrown::HashMap;
+use std::borrow::Cow;
 
 use super::call_site::CallSites;
 use super::error::ArchiveError;
 use super::graph::{RawArgument, RawGraph, RawInt, RawNode};
 use super::node::{
-    PAD, argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_location,
-    renamed,
+    argument_tensors, changes_shape, is_by_method, is_for_python, largest_branch, makes_views, node_location, renamed,
 };
 use super::operators::Operators;
+use super::scope::Scope;
 use super::signature::Alias;
 use super::sizes::Sizes;
 use super::tensor_meta::{RawSize, TensorMeta};
@@ -81,37 +81,6 @@ pub(super) struct Flat<'a> {
     pub(super) given: usize,
     /// How often data decides which graph runs; the one that allocates most is taken.
     pub(super) branches: usize,
-}
-
-/// The names of one graph.
-#[derive(Default)]
-pub(super) struct Scope<'a> {
-    tensors: HashMap<&'a str, TensorId>,
-    metas: HashMap<&'a str, &'a TensorMeta<'a>>,
-    integers: HashMap<&'a str, RawSize>,
-    /// Sizes that were given to the graph from outside.
-    given: HashMap<&'a str, Size>,
-}
-
-impl<'a> Scope<'a> {
-    pub(super) fn new(graph: &'a RawGraph<'a>) -> Scope<'a> {
-        Scope {
-            metas: graph.tensors.iter().map(|(name, meta)| (&**name, &**meta)).collect(),
-            integers: graph.integers.iter().map(|(name, size)| (&**name, *size)).collect(),
-            ..Scope::default()
-        }
-    }
-
-    pub(super) fn define(&mut self, name: &'a str, tensor: TensorId) {
-        self.tensors.insert(name, tensor);
-    }
-
-    pub(super) fn tensor(&self, name: &str, location: impl Fn() -> String) -> Result<TensorId, ReadError> {
-        let unknown = || {
-            ReadError::from(ArchiveError::UnknownValue { location: location(), what: "tensor", name: name.to_owned() })
-        };
-        self.tensors.get(name).copied().ok_or_else(unknown)
-    }
 }
 
 impl Flat<'_> {
@@ -382,109 +351,5 @@ impl Flat<'_> {
             },
             _ => None,
         }
-    }
-
-    /// A node's arguments in the operator's order, defaults filled in.
-    fn arguments(
-        &mut self,
-        node: &RawNode<'_>,
-        operator: u32,
-        scope: &Scope<'_>,
-        at: usize,
-    ) -> Result<Vec<Argument>, ReadError> {
-        let is_known = !self.operators.rows[operator as usize].arguments.is_empty();
-        if !is_known {
-            // An operator without a signature takes the arguments that its first call has.
-            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone().into_owned()).collect();
-            self.operators.defaults[operator as usize] = vec![Argument::None; names.len()];
-            self.operators.rows[operator as usize].arguments = names;
-        }
-        let mut arguments = self.operators.defaults(operator);
-        for (number, input) in node.inputs.iter().enumerate() {
-            let location = || format!("{}: argument `{}`", node_location(node, at), input.name);
-            let named = self.operators.argument(operator, &input.name).filter(|_| !input.name.is_empty());
-            let found = match named {
-                Some(found) => found,
-                None if input.name.is_empty() && number < arguments.len() => number,
-                None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
-                None => {
-                    let operator = self.operators.name(operator).to_owned();
-                    return Err(ReadError::from(ArchiveError::UnknownArgument {
-                        location: node_location(node, at),
-                        operator,
-                        name: input.name.clone().into_owned(),
-                    }));
-                }
-            };
-            arguments[found] = self.argument(&input.argument, scope, &location)?;
-        }
-        Ok(arguments)
-    }
-
-    /// An argument with numbers for names.
-    fn argument(
-        &mut self,
-        raw: &RawArgument<'_>,
-        scope: &Scope<'_>,
-        location: &dyn Fn() -> String,
-    ) -> Result<Argument, ReadError> {
-        let int = |value: i64| Argument::Int(Size::Known(value));
-        Ok(match raw {
-            RawArgument::None | RawArgument::MemoryFormat(None) => Argument::None,
-            RawArgument::Tensor(name) => Argument::Tensor(scope.tensor(name, location)?),
-            RawArgument::Tensors(names) => {
-                let mut tensors = Vec::with_capacity(names.len());
-                for name in names {
-                    tensors.push(match name {
-                        Some(name) => Argument::Tensor(scope.tensor(name, location)?),
-                        None => Argument::None,
-                    });
-                }
-                Argument::List(tensors)
-            }
-            RawArgument::Int(value) => int(*value),
-            RawArgument::Ints(values) => Argument::List(values.iter().map(|value| int(*value)).collect()),
-            RawArgument::Float(value) => Argument::Float(*value),
-            RawArgument::Floats(values) => Argument::List(values.iter().map(|value| Argument::Float(*value)).collect()),
-            RawArgument::Bool(value) => Argument::Bool(*value),
-            RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
-            RawArgument::Text(text) => Argument::Text(text.clone().into_owned()),
-            RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, location)?),
-            RawArgument::SymbolicInts(values) => {
-                let mut sizes = Vec::with_capacity(values.len());
-                for value in values {
-                    sizes.push(Argument::Int(self.integer(value, scope, location)?));
-                }
-                Argument::List(sizes)
-            }
-            RawArgument::Dtype(dtype) => Argument::Dtype(*dtype),
-            RawArgument::MemoryFormat(Some(format)) => Argument::MemoryFormat(*format),
-            RawArgument::Device(device) => Argument::Device { is_host: device == "cpu" && self.device != "cpu" },
-            RawArgument::Graph(_) | RawArgument::Other => Argument::Other,
-        })
-    }
-
-    fn integer(
-        &mut self,
-        raw: &RawInt<'_>,
-        scope: &Scope<'_>,
-        location: &dyn Fn() -> String,
-    ) -> Result<Size, ReadError> {
-        let name = match raw {
-            RawInt::Known(value) => return Ok(Size::Known(*value)),
-            RawInt::Name(name) => name,
-        };
-        if let Some(size) = scope.given.get(&**name) {
-            return Ok(*size);
-        }
-        let unknown = || {
-            ReadError::from(ArchiveError::UnknownValue {
-                location: location(),
-                what: "size",
-                name: name.clone().into_owned(),
-            })
-        };
-        let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
-        self.sizes.size(size, location)
     }
 }

@@ -3,9 +3,10 @@
 use serde_json::Value as Json;
 
 use super::document::{OutputSpec, Program};
-use super::flatten::{Flat, Scope};
+use super::flatten::Flat;
 use super::graph::RawArgument;
 use super::precision::is_real;
+use super::scope::Scope;
 use crate::error::ReadError;
 use vramfit_graph::model::TensorId;
 

@@ -33,14 +33,7 @@ impl Builder<'_> {
                 && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
             {
                 self.calls.has_guessed_types = true;
-                let shape = self.calls.shapes[tensor.0 as usize].alone();
-                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
-                let result = self.add(shape, cast, requires_grad);
-                let operator = self.operators.number("aten.to.dtype");
-                let mut arguments = self.operators.defaults(operator);
-                arguments[0] = Argument::Tensor(tensor);
-                arguments[1] = Argument::Dtype(cast);
-                self.push(operator, arguments, vec![Some(result)], call.site, Cast::No);
+                let result = self.add_cast(tensor, cast, call.site, Cast::No);
                 call.arguments[at] = Argument::Tensor(result);
             }
         }
@@ -114,6 +107,16 @@ impl Builder<'_> {
         if is_weight && let Some(cast) = self.cached.get(&tensor) {
             return *cast;
         }
+        let result = self.add_cast(tensor, target, site, if is_weight { Cast::Kept } else { Cast::ForCall });
+        if is_weight {
+            self.cached.insert(tensor, result);
+            self.calls.casts.push(result);
+        }
+        result
+    }
+
+    /// Adds a call of `to` and returns its result.
+    fn add_cast(&mut self, tensor: TensorId, target: Dtype, site: u32, cast: Cast) -> TensorId {
         let shape = self.calls.shapes[tensor.0 as usize].alone();
         let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
         let result = self.add(shape, target, requires_grad);
@@ -121,12 +124,7 @@ impl Builder<'_> {
         let mut arguments = self.operators.defaults(operator);
         arguments[0] = Argument::Tensor(tensor);
         arguments[1] = Argument::Dtype(target);
-        let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
         self.push(operator, arguments, vec![Some(result)], site, cast);
-        if is_weight {
-            self.cached.insert(tensor, result);
-            self.calls.casts.push(result);
-        }
         result
     }
 
