@@ -14,8 +14,11 @@ const EXIT_CODES: &str = "Exit codes: 0 when it is done and fits, is clean, or s
                           does not fit, is too close, or has findings; 2 for bad usage or bad input.";
 
 /// Headings for the flags of a training in its help.
+#[cfg(feature = "simulate")]
 const MODEL: &str = "Model";
+#[cfg(feature = "simulate")]
 const TRAINING: &str = "Training";
+#[cfg(feature = "simulate")]
 const GPU: &str = "GPU";
 
 /// Will it fit, where does the memory go, which change makes it fit most cheaply?
@@ -78,22 +81,27 @@ pub enum Command {
     /// Three training steps are simulated operator by operator, the allocator block by block: what is allocated and
     /// reserved in each phase, what the peak is made of and who holds it. As torch 2.11 does on an H200 unless --gpu
     /// names another.
+    #[cfg(feature = "simulate")]
     Estimate(Box<Estimate>),
     /// Find the cheapest changes that make a training fit.
     ///
     /// Every candidate is simulated as `estimate` does; the flags are the settings to start from. The answer has the
     /// code to paste. Ctrl-C gives the best that was found until then.
+    #[cfg(feature = "simulate")]
     Plan(Box<Plan>),
     /// Print the largest batch such that all up to it fit.
     ///
     /// With the given settings; 0 and exit code 1 where not even a batch of 1 fits.
+    #[cfg(feature = "simulate")]
     MaxBatch(Box<MaxBatch>),
     /// Show a model module by module: sizes, weights, FLOPs.
     ///
     /// Output shape, weights, bytes of the output, bytes saved for backward, FLOPs as
     /// torch.utils.flop_counter.FlopCounterMode counts them.
+    #[cfg(feature = "simulate")]
     Layers(Layers),
     /// List the models that need no file.
+    #[cfg(feature = "simulate")]
     Models,
     /// List the known GPUs and what they have.
     ///
@@ -153,6 +161,7 @@ pub struct Man {
 }
 
 /// `vramfit layers`.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct Layers {
     #[command(flatten)]
@@ -295,6 +304,7 @@ pub enum LintFormat {
 }
 
 /// A model at sizes, in a precision and a mode.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct ModelAt {
     /// A capture: what vramfit.capture(model, inputs, "model.vramfit") wrote; a name that `vramfit models` lists; a .pt2 of
@@ -325,6 +335,7 @@ pub struct ModelAt {
 }
 
 /// A training run: the model, what the loop does, the GPU.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct RunSettings {
     #[command(flatten)]
@@ -382,6 +393,7 @@ pub struct RunSettings {
 }
 
 /// `vramfit estimate`.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct Estimate {
     #[command(flatten)]
@@ -392,6 +404,7 @@ pub struct Estimate {
 }
 
 /// `vramfit plan`.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct Plan {
     #[command(flatten)]
@@ -402,6 +415,7 @@ pub struct Plan {
 }
 
 /// `vramfit max-batch`.
+#[cfg(feature = "simulate")]
 #[derive(Args, Debug)]
 pub struct MaxBatch {
     #[command(flatten)]
@@ -409,6 +423,7 @@ pub struct MaxBatch {
 }
 
 /// How long the script holds the model's outputs and the loss.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputsAre {
     /// Until the next iteration gives their names to others.
@@ -418,6 +433,7 @@ pub enum OutputsAre {
 }
 
 /// Whether inputs stay on the GPU.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InputsAre {
     /// Moved once.
@@ -427,6 +443,7 @@ pub enum InputsAre {
 }
 
 /// An element type for the whole model.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Precision {
     /// float32.
@@ -440,6 +457,7 @@ pub enum Precision {
 }
 
 /// An element type for autocast.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HalfPrecision {
     /// bfloat16.
@@ -449,6 +467,7 @@ pub enum HalfPrecision {
 }
 
 /// Where zero_grad is called.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GradientPlace {
     /// Before the forward pass.
@@ -458,6 +477,7 @@ pub enum GradientPlace {
 }
 
 /// Training or evaluation.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeKind {
     /// model.train().
@@ -467,6 +487,7 @@ pub enum ModeKind {
 }
 
 /// A loss to add.
+#[cfg(feature = "simulate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LossKind {
     /// cross_entropy of the first output.

@@ -71,7 +71,9 @@ macro_rules! from_errors {
     )*};
 }
 
-from_errors!(vramfit_allocator::SettingsError, vramfit_eager::forward::UnknownModule);
+from_errors!(vramfit_allocator::SettingsError);
+#[cfg(feature = "simulate")]
+from_errors!(vramfit_eager::forward::UnknownModule);
 
 /// The message without its middle, where it is too long to be read.
 fn shortened(message: &str) -> String {

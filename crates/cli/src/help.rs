@@ -39,8 +39,10 @@ fn list(command: &Command) -> String {
     let others: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| is_other(name)).collect();
     let mut list = String::new();
     for (group, names) in GROUPS.iter().copied().chain([(OTHERS, others.as_slice())]) {
-        for (index, name) in names.iter().enumerate() {
-            let about = command.find_subcommand(name).and_then(Command::get_about).map(StyledStr::to_string);
+        // Without the feature `simulate` some commands do not exist.
+        let known = names.iter().filter_map(|name| Some((name, command.find_subcommand(name)?)));
+        for (index, (name, subcommand)) in known.enumerate() {
+            let about = subcommand.get_about().map(StyledStr::to_string);
             let group = if index == 0 { group } else { "" };
             let (gap, pad) = (14_usize.saturating_sub(group.len()), 13_usize.saturating_sub(name.len()));
             let _ = writeln!(

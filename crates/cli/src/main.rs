@@ -1,7 +1,14 @@
 //! The `vramfit` command: arguments in, exit codes out.
 
+#![cfg_attr(
+    not(feature = "simulate"),
+    allow(dead_code, unused_imports, reason = "only commands that simulate use some helpers")
+)]
+
 mod arguments;
+#[cfg(feature = "simulate")]
 mod bound_model;
+#[cfg(feature = "simulate")]
 mod built_in;
 mod commands;
 mod failure;
@@ -43,15 +50,20 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::Plan(options) => commands::plan::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::MaxBatch(options) => commands::plan::run_max_batch(options, &arguments.output),
         Command::Explain(options) => commands::explain::run(options, &arguments.output),
         Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
         Command::Top(options) => commands::top::run(options, &arguments.output),
         Command::Serve(options) => commands::serve::run(options),
         Command::Lint(options) => commands::lint::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::Layers(options) => commands::layers::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::Models => commands::models::run(&arguments.output),
         Command::Catalogue => commands::catalogue::run(&arguments.output),
         Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),

@@ -2,21 +2,31 @@
 //!
 //! Text is styled with ANSI codes; whoever prints it decides whether they reach the terminal.
 
+#![cfg_attr(
+    not(feature = "simulate"),
+    allow(dead_code, unused_imports, reason = "only reports of simulated runs use some parts of pages")
+)]
+
 pub mod catalogue;
+#[cfg(feature = "simulate")]
 pub mod estimate;
 pub mod explain;
 pub mod gpus;
+#[cfg(feature = "simulate")]
 pub mod layers;
 pub mod lint;
 pub mod memory_summary;
 pub mod models;
+#[cfg(feature = "simulate")]
 mod names;
 pub mod out_of_memory;
 pub mod page;
+#[cfg(feature = "simulate")]
 pub mod plan;
 pub mod replay;
-#[cfg(test)]
+#[cfg(all(test, feature = "simulate"))]
 mod schema;
+#[cfg(feature = "simulate")]
 mod settings;
 pub mod size;
 mod viewer;

@@ -2,6 +2,7 @@
 
 use crate::Verdict;
 use crate::arguments::Completions;
+#[cfg(feature = "simulate")]
 use crate::built_in::built_in;
 use crate::commands::print_raw;
 use crate::failure::Failure;
@@ -11,6 +12,7 @@ use crate::help;
 pub fn run(options: &Completions) -> Result<Verdict, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut help::command(), "vramfit", &mut script);
+    #[cfg(feature = "simulate")]
     if options.shell == clap_complete::Shell::Bash {
         script = with_models(&String::from_utf8_lossy(&script))?.into_bytes();
     }
@@ -20,6 +22,7 @@ pub fn run(options: &Completions) -> Result<Verdict, Failure> {
 
 /// The script for bash with the built-in models among the words that commands which take a model offer; files bash offers
 /// where no word is near.
+#[cfg(feature = "simulate")]
 fn with_models(script: &str) -> Result<String, Failure> {
     let names: Vec<String> = built_in()?.into_iter().map(|model| model.row.name).collect();
     let names = names.join(" ");

@@ -3,13 +3,17 @@
 pub mod calibrate;
 pub mod catalogue;
 pub mod completions;
+#[cfg(feature = "simulate")]
 pub mod estimate;
 pub mod explain;
 pub mod gpus;
+#[cfg(feature = "simulate")]
 pub mod layers;
 pub mod lint;
 pub mod man;
+#[cfg(feature = "simulate")]
 pub mod models;
+#[cfg(feature = "simulate")]
 pub mod plan;
 pub mod replay;
 pub mod serve;
