@@ -78,6 +78,17 @@ pub enum Value {
     Other,
 }
 
+impl Value {
+    /// Calls `visit` with every tensor in the value, those in lists included.
+    pub fn each_tensor(&self, visit: &mut impl FnMut(TensorId)) {
+        match self {
+            Value::Tensor(id) => visit(*id),
+            Value::List(items) => items.iter().for_each(|item| item.each_tensor(visit)),
+            _ => {}
+        }
+    }
+}
+
 /// A call of an operator, with numbers for sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundCall<'model> {

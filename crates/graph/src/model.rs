@@ -271,6 +271,26 @@ pub enum Argument {
     Other,
 }
 
+impl Argument {
+    /// Calls `visit` with every tensor in the argument, those in lists included.
+    pub fn each_tensor(&self, visit: &mut impl FnMut(TensorId)) {
+        match self {
+            Argument::Tensor(id) => visit(*id),
+            Argument::List(items) => items.iter().for_each(|item| item.each_tensor(visit)),
+            _ => {}
+        }
+    }
+
+    /// Calls `visit` with every tensor in the argument, which it may replace.
+    pub fn each_tensor_mut(&mut self, visit: &mut impl FnMut(&mut TensorId)) {
+        match self {
+            Argument::Tensor(id) => visit(id),
+            Argument::List(items) => items.iter_mut().for_each(|item| item.each_tensor_mut(visit)),
+            _ => {}
+        }
+    }
+}
+
 /// How a tensor is to be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFormat {

@@ -1,7 +1,7 @@
 //! All that a plan may change.
 
 use vramfit_graph::select::{Sizes, VariantFlags};
-use vramfit_training::training::Loop;
+use vramfit_training::Loop;
 
 /// A training as far as a plan may change it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use vramfit_eager::forward::ADDED_LOSS;
 use vramfit_eager::forward::Choice;
+use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::judgement::Device;
-use vramfit_training::training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
+use vramfit_training::{AddedLoss, Loop, Peak, Phase, PhaseReport, Run, ZeroGrad, address_orders};
 
 pub use device::{Fit, fit, notes};
 pub(crate) use device::{mark, room};
@@ -275,7 +275,7 @@ pub fn settings(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_c
         "set_to_none": training.sets_to_none,
         "cudnn_benchmark": training.is_cudnn_benchmarked,
         "inputs": if training.has_fresh_inputs { "fresh" } else { "kept" },
-        "outputs": if training.lets_go { "released" } else { "held" },
+        "outputs": if training.releases_outputs { "released" } else { "held" },
         "loss": loss(bound, training),
         "steps": training.steps,
         "gpu": device.gpu.name,
@@ -329,7 +329,7 @@ fn phase(phase: &PhaseReport) -> Value {
 
 /// Where the program was at the peak.
 fn place(places: &Places<'_>, phase: &PhaseReport) -> Value {
-    let at = phase.peak.place;
+    let at = phase.peak.origin;
     let is_forward_or_backward = phase.phase != Phase::Step;
     let operator = places.operator(at).filter(|_| is_forward_or_backward);
     let module = places.module(at).filter(|_| operator.is_some() || at == ADDED_LOSS && is_forward_or_backward);

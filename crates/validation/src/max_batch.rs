@@ -7,8 +7,8 @@ use vramfit_catalogue::Catalogue;
 use vramfit_plan::max_batch::{LIMIT, max_batch};
 use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_readers::read_file;
+use vramfit_training::Run;
 use vramfit_training::judgement::{Device, answer};
-use vramfit_training::training::Run;
 
 use crate::estimate::{capture_of, choices};
 use crate::measured::{folder, measured, read_compressed};

@@ -12,7 +12,7 @@ use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_training::judgement::{Device, answer, programs};
 use vramfit_training::layers::layers;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{AddedLoss, Failure as Shortage, Loop, ZeroGrad, visit};
+use vramfit_training::{AddedLoss, Failure as Shortage, Loop, ZeroGrad, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
@@ -87,7 +87,7 @@ pub fn training(options: &RunSettings) -> Loop {
         },
         sets_to_none: options.set_to_none,
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
-        lets_go: options.outputs == OutputsAre::Released,
+        releases_outputs: options.outputs == OutputsAre::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,

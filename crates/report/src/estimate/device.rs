@@ -5,8 +5,8 @@ use vramfit_eager::autograd::Libraries;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
+use vramfit_training::Run;
 use vramfit_training::judgement::Device;
-use vramfit_training::training::Run;
 
 use crate::out_of_memory::{DeviceMemory, message};
 use crate::size::human;

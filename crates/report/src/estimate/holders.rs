@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
-use vramfit_training::training::Run;
+use vramfit_training::Run;
 
 use super::places::Places;
 use super::{CATEGORIES, category_name};
@@ -47,12 +47,12 @@ pub fn holders(bound: &Bound<'_>, run: &Run, places: &Places<'_>, instant: u32) 
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
         let weight = weights.get(held.id as usize).copied();
-        let module = match (held.category, held.place) {
+        let module = match (held.category, held.origin) {
             (Category::Inputs, ADDED_LOSS) => Some("the added loss's target"),
-            _ => weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.place)),
+            _ => weight.filter(|module| !module.is_empty()).or_else(|| places.module(held.origin)),
         };
         // Weights have no line: all of a module belong together.
-        let place = if weight.is_some() { u32::MAX } else { held.place };
+        let place = if weight.is_some() { u32::MAX } else { held.origin };
         let holder = groups.entry((held.category, module, place)).or_insert_with(|| Holder {
             bytes: 0,
             blocks: 0,

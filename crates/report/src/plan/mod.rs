@@ -11,7 +11,7 @@ use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Nothing, Plan};
 use vramfit_plan::tricks::differences;
 use vramfit_plan::{Answer, Effect, Workbench};
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use crate::estimate::{CATEGORIES, Places};
 use crate::size::human;
@@ -92,7 +92,7 @@ impl PlanReport<'_, '_> {
         let place = match top.phase {
             Phase::Step => "the optimizer's step".to_owned(),
             phase => {
-                let module = places.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
+                let module = places.module(top.peak.origin).map_or_else(String::new, |module| format!(" of {module}"));
                 format!("the {} pass{module}", phase.name())
             }
         };

@@ -4,7 +4,7 @@ use vramfit_allocator::Settings;
 use vramfit_catalogue::gpu::Capacity;
 use vramfit_catalogue::{Context, Gpu};
 
-use crate::training::Run;
+use crate::report::Run;
 use vramfit_eager::autograd::Libraries;
 
 /// The GPU that was asked for, or the measured one that stands for any.

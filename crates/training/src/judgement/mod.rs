@@ -8,7 +8,10 @@ use vramfit_allocator::Settings;
 use vramfit_graph::bind::Bound;
 
 use crate::parallel;
-use crate::training::{Loop, Program, Run, record};
+use crate::program::Program;
+use crate::record::record;
+use crate::report::Run;
+use crate::script::Loop;
 use vramfit_cudnn::Scenario;
 use vramfit_cudnn::convolution::Assumption;
 use vramfit_eager::forward::UnknownModule;
@@ -39,7 +42,7 @@ pub fn programs(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<
         (true, true) => {
             // What autograd holds anyway lives no longer for a name that holds it too.
             let most = program(Scenario::Upper)?;
-            if most.asks_as(&usual) { vec![usual] } else { vec![usual, most] }
+            if most.has_requests_of(&usual) { vec![usual] } else { vec![usual, most] }
         }
         (false, _) => {
             let least = usual.assuming(Assumption::All(Scenario::Lower));

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use vramfit_eager::memory::{Category, Entry};
 use vramfit_graph::bind::Bound;
 use vramfit_trace::snapshot::Action;
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use super::super::category_name;
 use super::super::holders::{CATEGORY_NAMES, weights_of};

@@ -9,8 +9,8 @@ mod peak;
 mod table;
 
 use vramfit_graph::bind::Bound;
+use vramfit_training::Run;
 use vramfit_training::layers::Layer;
-use vramfit_training::training::Run;
 
 use super::EstimateReport;
 use super::device::room;
