@@ -1,6 +1,6 @@
 //! The cache: blocks out of it, and back into it.
 
-use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
+use crate::allocator::{Allocator, Search};
 use crate::block::{Block, BlockId, Use};
 use crate::driver::Driver;
 use crate::pool::Pool;

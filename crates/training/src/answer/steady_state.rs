@@ -239,7 +239,7 @@ mod tests {
         Program { entries: Arc::new(entries), next_id, marks, repeat, answers_steady_state: true, ..Program::default() }
     }
 
-    fn answered(program: &Program, uses_steady_state: bool) -> (bool, u32, Vec<PhaseReport>) {
+    fn answers(program: &Program, uses_steady_state: bool) -> (bool, u32, Vec<PhaseReport>) {
         let driver = SimulatedDriver::in_process(u64::MAX);
         let mut answering = Answering::new(Allocator::brief(Settings::default(), driver), program, false);
         answering.uses_steady_state = uses_steady_state;
@@ -251,8 +251,8 @@ mod tests {
     fn a_step_in_steady_state_repeats_the_results_of_the_one_before() {
         let steps = [(0, 0), (1, 30 * MIB), (2, 700), (3, 512), (4, 3 * MIB), (1, 0), (2, 0), (4, 0)];
         let program = program(&steps, 3, 4);
-        let (is_valid, answered, phases) = answered(&program, true);
-        let (_, all, whole) = answered(&program, false);
+        let (is_valid, answered, phases) = answers(&program, true);
+        let (_, all, whole) = answers(&program, false);
         assert!(is_valid && phases.len() == 7);
         assert_eq!(phases, whole);
         let simulated = program.entries.len() as u32;
@@ -263,8 +263,8 @@ mod tests {
     fn memory_that_moves_from_step_to_step_is_not_a_steady_state() {
         let steps = [(1, 30 * MIB), (3, 3 * MIB), (1, 0), (0, 0)];
         let program = program(&steps, 3, 1);
-        let (is_valid, answered, phases) = answered(&program, true);
-        let (_, all, whole) = answered(&program, false);
+        let (is_valid, answered, phases) = answers(&program, true);
+        let (_, all, whole) = answers(&program, false);
         assert!(is_valid && answered == all);
         assert_eq!(phases, whole);
     }
@@ -279,8 +279,8 @@ mod tests {
         let removed = program.marks[1].end - 1 - 3;
         program.marks[1..].iter_mut().for_each(|mark| mark.end -= removed);
         program.repeat.iter_mut().for_each(|repeat| repeat.start.entry -= removed);
-        assert!(!answered(&program, true).0);
-        let whole = answered(&program, false).2;
+        assert!(!answers(&program, true).0);
+        let whole = answers(&program, false).2;
         let [.., second, third, _] = whole[..] else { panic!("{whole:?}") };
         assert_eq!(third.reserved, second.reserved + 2 * MIB);
         assert_eq!(program.run(Settings::default(), SimulatedDriver::in_process(u64::MAX)).phases, whole);

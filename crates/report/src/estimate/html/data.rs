@@ -107,7 +107,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
         let instant = index as u32 + 1;
         match *entry {
             Entry::Allocate { bytes: 0, .. } => {}
-            Entry::Allocate { id, bytes, place, category, .. } => {
+            Entry::Allocate { id, bytes, origin: place, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);
                 pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });
