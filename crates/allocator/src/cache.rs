@@ -1,6 +1,6 @@
 //! The cache: blocks out of it, and back into it.
 
-use crate::allocator::{Allocator, Search};
+use crate::allocator::{Allocator, LARGE_POOL, SMALL_POOL, Search};
 use crate::block::{Block, BlockId, Use};
 use crate::driver::Driver;
 use crate::pool::Pool;
@@ -67,6 +67,23 @@ impl<D: Driver> Allocator<D> {
             (Some(false), false) | (None, _) => {}
         }
         self.statistics.hand_out(is_small, size, requested, size >= self.settings.max_split_size);
+    }
+
+    /// What [`Allocator::allocate`] on the first stream from the default pool would hand out, where the cache has it and to let go of it at once
+    /// would leave everything as it was: then it need not be done.
+    #[inline]
+    pub fn passing(&self, requested: u64) -> Option<u64> {
+        if !self.statistics.is_brief || !self.expandable.is_empty() || self.collects_garbage() {
+            return None;
+        }
+        let size = self.block_size(requested);
+        let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
+        let (_, found) = pool.free.fit(0, size)?;
+        let whole = found.size;
+        if whole >= self.largest_for(size) {
+            return None;
+        }
+        Some(if should_split(&self.settings, pool.is_small, whole, size) { size } else { whole })
     }
 
     /// Whether each block of the small pool is as large as its request asks for, rounded to whole pieces: what is left of a cached

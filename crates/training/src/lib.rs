@@ -5,7 +5,6 @@
 //! any settings and cap ([`Program::run`]) and gives a [`Run`]. [`optimizer`] has a file for each optimizer, [`judgement`]
 //! decides whether runs fit a GPU.
 
-mod answer;
 mod holders;
 pub mod judgement;
 pub mod layers;
@@ -15,13 +14,14 @@ mod process;
 mod program;
 mod record;
 mod report;
+mod run;
 pub mod script;
 #[doc(hidden)]
 pub mod shortcuts;
 
-pub use answer::address_orders;
 pub use holders::Holder;
 pub use program::Program;
 pub use record::{record, record_forward, record_script, train, visit};
 pub use report::{Account, Failure, Label, Peak, Phase, PhaseReport, Run};
+pub use run::address_orders;
 pub use script::{AddedLoss, Loop, Script, ZeroGrad, training_loop};
