@@ -106,7 +106,7 @@ fn micro_batches_that_are_copied_are_those_that_simulating_gives() {
                 if is_other {
                     options.sets_to_none = !options.sets_to_none;
                     options.has_fresh_inputs = !options.has_fresh_inputs;
-                    options.releases_outputs = !options.lets_go;
+                    options.releases_outputs = !options.releases_outputs;
                 }
                 let short = record(bound, &options, H200).unwrap();
                 let whole = record_every_step(bound, &options);
