@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use vramfit_graph::bind::bind;
-use vramfit_graph::read::read_bytes;
 use vramfit_graph::select::{SizeFlags, Sizes};
+use vramfit_readers::read_bytes;
 
 fuzz_target!(|bytes: &[u8]| {
     match read_bytes(bytes) {

@@ -5,10 +5,11 @@
 use libfuzzer_sys::fuzz_target;
 use vramfit_allocator::Settings;
 use vramfit_graph::bind::bind;
-use vramfit_graph::read::read_bytes;
 use vramfit_graph::select::{SizeFlags, Sizes};
-use vramfit_step::checkpoint::Choice;
-use vramfit_step::training::{AddedLoss, H200, Loop, train};
+use vramfit_readers::read_bytes;
+use vramfit_eager::forward::Choice;
+use vramfit_eager::machine::H200;
+use vramfit_training::training::{AddedLoss, Loop, train};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(model) = read_bytes(bytes) else { return };

@@ -136,7 +136,7 @@ fn a_sketch_may_come_through_a_pipe() {
     let (code, out, err) = vramfit(&["estimate", "/dev/stdin", "--batch", "8"], sketch);
     assert!(code == 0 && out.contains("44 parameters"), "{out}{err}");
     let (code, _, err) = vramfit(&["estimate", "/dev/stdin"], "input = [\"batch\", 10]\nlayers = [\"Liner(10, 4)\"]\n");
-    assert!(code == 2 && err.contains("near are Linear"), "{err}");
+    assert!(code == 2 && err.contains("did you mean Linear?"), "{err}");
 }
 
 #[test]

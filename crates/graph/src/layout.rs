@@ -56,7 +56,7 @@ impl Layout {
         true
     }
 
-    /// Whether it is what [`Layout::contiguous`] gives, strides of single elements included.
+    /// Whether it equals [`Layout::contiguous`], strides of dimensions of size 1 included.
     pub fn is_plain(&self) -> bool {
         let mut expected = 1_i64;
         self.shape.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
@@ -101,13 +101,13 @@ impl Layout {
     }
 }
 
-/// The product of two sizes or strides, of which none is negative; the largest number there is where it would be larger.
+/// The product of two sizes or strides, neither of which is negative; saturates.
 #[inline]
 fn times(one: i64, other: i64) -> i64 {
     one.checked_mul(other).unwrap_or(i64::MAX)
 }
 
-/// Row-major strides.
+/// Row-major strides, as PyTorch computes them; one beyond 64 bits saturates to `i64::MAX`.
 pub fn contiguous_strides(shape: &[i64]) -> Dims {
     let mut strides = Dims::filled(1, shape.len());
     let mut expected = 1_i64;
@@ -118,10 +118,10 @@ pub fn contiguous_strides(shape: &[i64]) -> Dims {
     strides
 }
 
-/// Dense strides in the order of dimensions that `strides` has, as `infer_dense_strides` finds them.
+/// Dense strides in the order of dimensions of `strides`, as `infer_dense_strides` computes them.
 fn ordered_strides(shape: &[i64], strides: &[i64]) -> Dims {
     let mut order: SmallVec<[usize; 4]> = (0..shape.len()).rev().collect();
-    // An insertion sort from the innermost dimension on, in which expanded dimensions keep their place.
+    // An insertion sort from the innermost dimension outwards; expanded dimensions stay where they are.
     for index in 1..order.len() {
         let mut position = index;
         while position > 0 {
@@ -144,4 +144,20 @@ fn ordered_strides(shape: &[i64], strides: &[i64]) -> Dims {
         expected = times(shape[dim].max(1), expected);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contiguous_strides;
+
+    #[test]
+    fn contiguous_strides_are_pytorchs() {
+        let strides = |shape: &[i64]| contiguous_strides(shape).to_vec();
+        assert_eq!(strides(&[]), []);
+        assert_eq!(strides(&[7]), [1]);
+        assert_eq!(strides(&[2, 3, 4]), [12, 4, 1]);
+        assert_eq!(strides(&[2, 0, 4]), [4, 4, 1]);
+        assert_eq!(strides(&[2, 1, 3, 1, 2, 2, 2]), [24, 24, 8, 8, 4, 2, 1]);
+        assert_eq!(strides(&[0, 1 << 40, 1 << 40]), [i64::MAX, 1 << 40, 1]);
+    }
 }

@@ -1,6 +1,7 @@
-//! Which known names a mistyped one may have meant.
+//! Suggestions for a mistyped name.
 
-/// The names that differ from `name` in few letters or hold it, the nearest first, three at most.
+/// The names within a small edit distance of `name`, or that contain it or are contained in it: at most three, the nearest
+/// first.
 ///
 /// ```
 /// use vramfit_graph::nearest::nearest;
@@ -12,7 +13,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     let rate = |candidate: &'a str| {
         let other = plain(candidate);
         let is_part = wanted.len() > 2 && (other.contains(&wanted) || wanted.contains(&other));
-        let distance = distance(&wanted, &other);
+        let distance = strsim::levenshtein(&wanted, &other);
         (distance <= 1 + wanted.len() / 4 || is_part).then_some((distance, candidate))
     };
     let mut found: Vec<(usize, &str)> = known.into_iter().filter_map(rate).collect();
@@ -20,25 +21,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     found.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// Small letters and digits only: `Conv2D` and `conv_2d` are the same.
+/// Lower-case letters and digits only: `Conv2D` and `conv_2d` are the same.
 fn plain(name: &str) -> String {
     name.chars().take(64).filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// How many letters are to be put in, left out or changed to make one of the other.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
-//! What the user chooses of a model: a value for each symbol, and a variant.
+//! What the user chooses: a value for each symbol, and a variant.
 //!
-//! [`Sizes`] are made from the command line's flags with [`Sizes::select`]; [`select_variant`] finds the recording for
-//! a precision and mode.
+//! [`Sizes::select`] turns the command line's flags into sizes; [`select_variant`] finds the variant for a precision and
+//! mode.
 
 mod axis;
 mod choice;
 mod error;
+mod flags;
 mod hint;
 mod present;
 mod sizes;
 mod variant;
 
-pub use error::{SizeError, VariantError};
-pub use sizes::{SIZE_LIMIT, SizeFlags, Sizes};
-pub use variant::choose;
-pub use variant::{VariantFlags, select_variant};
+pub use error::{SIZE_LIMIT, SizeError, VariantError};
+pub use flags::SizeFlags;
+pub use sizes::Sizes;
+pub use variant::{VariantFlags, choose, select_variant};

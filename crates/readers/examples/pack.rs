@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn set_example(model: &mut Model, name: &str, value: i64) -> Result<(), Box<dyn Error>> {
     let symbol = model.symbols.iter_mut().find(|symbol| symbol.name == name);
-    symbol.ok_or(format!("no symbol {name}"))?.example = Example::Told(value);
+    symbol.ok_or(format!("no symbol {name}"))?.example = Example::Known(value);
     let examples = model.examples().ok_or("a symbol has no example")?;
     for input in model.inputs.iter_mut().chain(&mut model.targets) {
         for (example, size) in input.example.iter_mut().zip(&input.shape) {

@@ -1,48 +1,53 @@
-//! Every way a file can be no readable model, one variant each.
+//! Why a file cannot be read.
 //!
-//! A message says where, what was found and what was needed, but not which file: the caller knows its name. What to do
-//! about it is [`ReadError::hint`].
+//! A message says where the error is, what was found and what was needed, but not which file: the caller knows its name.
+//! [`ReadError::hint`] says what to do about it.
 
 use std::io;
 
 use thiserror::Error;
 
-use super::{ArchiveError, CheckError, Kind};
+use crate::check::error::CheckError;
+use crate::config::error::ConfigError;
+use crate::kind::Kind;
+use crate::model_toml::error::SketchError;
+use crate::pt2::error::ArchiveError;
+use crate::zip_archive::error::ZipError;
 
-/// Why a file is not a readable model.
+/// Why a file cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The `config.json` asks for what is not modelled.
+    /// The `config.json` describes something that is not modelled.
     #[error(transparent)]
-    Config(#[from] super::ConfigError),
-    /// The `model.toml` is none.
+    Config(#[from] ConfigError),
+    /// The `model.toml` is not valid.
     #[error(transparent)]
-    Sketch(#[from] super::SketchError),
-    /// The zip archive is damaged, or none.
+    Sketch(#[from] SketchError),
+    /// The zip archive is damaged.
     #[error(transparent)]
-    Zip(#[from] super::ZipError),
-    /// The archive holds no exported program, or one that does not fit together.
+    Zip(#[from] ZipError),
+    /// The archive has no exported program, or an inconsistent one.
     #[error(transparent)]
-    Archive(#[from] super::ArchiveError),
-    /// What the file says does not fit together.
+    Archive(#[from] ArchiveError),
+    /// The file is inconsistent.
     #[error(transparent)]
-    Check(#[from] super::CheckError),
-    /// The operating system could not give the file's bytes.
+    Check(#[from] CheckError),
+    /// The operating system could not read the file.
     #[error("{0}")]
     Io(#[source] io::Error),
     /// The file has no bytes, or only spaces.
     #[error("the file is empty, needed {needed}")]
     Empty {
-        /// What its name promises.
+        /// The formats that its name allows.
         needed: Kind,
     },
-    /// The first bytes are no model's.
+    /// The first bytes are not those of a model.
     #[error("byte 0: found {found}, needed {needed}")]
     NotAModel {
-        /// The first bytes, or what they are known to begin.
+        /// The first bytes, or the format they belong to.
         found: String,
-        /// What its name promises.
+        /// The formats that its name allows.
         needed: Kind,
     },
     /// A JSON object of neither kind.
@@ -53,13 +58,13 @@ pub enum ReadError {
     /// The gzip layer is damaged or ends too early.
     #[error("gzip: after {offset} decompressed bytes: {source}")]
     Gzip {
-        /// How many bytes had come out before.
+        /// How many bytes had been decompressed.
         offset: u64,
-        /// What the decompressor said.
+        /// The error of the decompressor.
         source: io::Error,
     },
     /// Bytes follow the gzip member.
-    #[error("{count} more bytes follow the compressed capture, which should be all there is")]
+    #[error("{count} more bytes follow the compressed capture; nothing should")]
     TrailingBytes {
         /// How many.
         count: usize,
@@ -77,14 +82,14 @@ pub enum ReadError {
         offset: usize,
     },
     /// The JSON ends too early.
-    #[error("{path}: the JSON ends here, after {length} bytes, without an end")]
+    #[error("{path}: the JSON ends here, after {length} bytes, before it is complete")]
     TruncatedJson {
         /// Where the reader was.
         path: String,
         /// The length of the text.
         length: usize,
     },
-    /// The JSON is none.
+    /// The JSON is not valid.
     #[error("{path}: line {line}, column {column}: {message}")]
     InvalidJson {
         /// Where the reader was.
@@ -95,8 +100,10 @@ pub enum ReadError {
         column: usize,
         /// What is wrong.
         message: String,
+        /// The error of the JSON parser.
+        source: serde_json::Error,
     },
-    /// Lists within lists within lists.
+    /// Lists and objects nest too deep.
     #[error("lists and objects nest more than {limit} levels deep")]
     NestedTooDeeply {
         /// The limit.
@@ -134,7 +141,7 @@ pub enum ReadError {
         /// What was needed.
         needed: &'static str,
     },
-    /// A key that cannot be done without.
+    /// A required key is missing.
     #[error("{path}: the key `{key}` is missing")]
     MissingKey {
         /// The object.
@@ -142,8 +149,8 @@ pub enum ReadError {
         /// The key.
         key: &'static str,
     },
-    /// A key that stands there twice.
-    #[error("{path}: the key `{key}` stands there twice")]
+    /// A key that occurs twice.
+    #[error("{path}: the key `{key}` occurs twice")]
     DuplicateKey {
         /// The object.
         path: String,
@@ -161,7 +168,7 @@ pub enum ReadError {
         needed: &'static str,
     },
     /// A list that is too long.
-    #[error("{path}: found more than {needed} elements; the rest has no meaning there")]
+    #[error("{path}: found more than {needed} elements; the rest has no meaning")]
     ExtraElement {
         /// The list.
         path: String,
@@ -176,13 +183,13 @@ pub enum ReadError {
         /// The kinds that are known.
         known: &'static [&'static str],
     },
-    /// An argument that says two things.
+    /// An argument with several keys.
     #[error("{path}: found an object with several keys, needed one")]
     ExtraKey {
         /// Where.
         path: String,
     },
-    /// A number that cannot be.
+    /// A number outside its range.
     #[error("{path}: found {found}, needed {needed}")]
     OutOfRange {
         /// Where.
@@ -218,7 +225,7 @@ pub enum ReadError {
         /// The text.
         found: String,
     },
-    /// What is wrong with one entry of an archive.
+    /// An error in one entry of an archive.
     #[error("{entry}: {source}")]
     InEntry {
         /// The entry.

@@ -5,11 +5,12 @@ use std::io::Read;
 
 use flate2::bufread::GzDecoder;
 
-use super::{Kind, ReadError};
+use super::error::ReadError;
+use super::kind::Kind;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Nothing is allocated beyond this on the word of a length field.
+/// No more than this is allocated because a length field says so.
 pub(super) const FIRST_ALLOCATION: usize = 16 << 20;
 
 /// All bytes of a file as stored, up to `limit`.
@@ -44,7 +45,7 @@ pub(super) fn text(bytes: &[u8], limit: u64, needed: Kind) -> Result<Cow<'_, str
 }
 
 fn decompressed(bytes: &[u8], limit: u64) -> Result<Vec<u8>, ReadError> {
-    // The last four bytes of a gzip file are its decompressed length; if they lie, the buffer grows.
+    // The last four bytes of a gzip file are its decompressed length; if they are wrong, the buffer grows.
     let said = bytes.last_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
     let mut plain = Vec::with_capacity(said.saturating_add(1).min(FIRST_ALLOCATION));
     let mut decoder = GzDecoder::new(bytes);
@@ -57,15 +58,15 @@ fn decompressed(bytes: &[u8], limit: u64) -> Result<Vec<u8>, ReadError> {
     if rest.is_empty() { Ok(plain) } else { Err(ReadError::TrailingBytes { count: rest.len() }) }
 }
 
-/// Whether a file that begins so may be a capture or a config.json; what it cannot be need not be read to its end.
+/// Whether a file with these first bytes may be a capture or a config.json. If not, the rest need not be read.
 pub(super) fn may_be_object(first: &[u8]) -> bool {
     first.starts_with(&GZIP) || first.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| *byte == b'{')
 }
 
-/// What the first bytes are, for people.
+/// What the first bytes are, for messages.
 pub(super) fn describe(bytes: &[u8]) -> String {
     const KNOWN: [(&[u8], &str); 6] = [
-        (b"\xef\xbb\xbf", "a byte order mark, which JSON has none of"),
+        (b"\xef\xbb\xbf", "a byte order mark, which JSON does not allow"),
         (b"PK\x03\x04", "a zip archive, as torch.save and torch.export.save write"),
         (b"\x80", "a pickle"),
         (b"\x1f\x8b", "gzip within gzip"),
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_field_that_lies_costs_nothing() {
+    fn a_wrong_length_field_costs_nothing() {
         let mut bytes = gzip(&object(100));
         let length = bytes.len();
         bytes[length - 4..].fill(0xff);

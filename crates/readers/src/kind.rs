@@ -1,9 +1,9 @@
-//! What a file holds, as far as its name says.
+//! The format that a file's name announces.
 
 use std::fmt;
 use std::path::Path;
 
-/// What a file's name promises.
+/// The format of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `.vramfit`.
@@ -14,12 +14,12 @@ pub enum Kind {
     Config,
     /// `.toml`.
     Sketch,
-    /// Anything: a pipe, or a name without such an ending.
+    /// Unknown: a pipe, or another extension.
     Unknown,
 }
 
 impl Kind {
-    /// By the ending of a name.
+    /// By the extension of a path.
     pub fn of(path: &Path) -> Kind {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("vramfit") => Kind::Capture,
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// How to come by such a file.
+    /// How to make such a file.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Kind::Capture => "write the file with vramfit.capture(model, inputs, \"model.vramfit\")",

@@ -1,4 +1,4 @@
-//! Reads models from files, one folder a format.
+//! Reads models from files; each format has its own module.
 //!
 //! ```no_run
 //! let model = vramfit_readers::read_file("model.vramfit")?;
@@ -6,10 +6,11 @@
 //! # Ok::<(), vramfit_readers::ReadError>(())
 //! ```
 //!
-//! A file is data from anywhere: whatever it holds, reading it ends with a [`Model`] whose every reference is good, or
-//! with a [`ReadError`] that says where it is not.
+//! Files are untrusted: reading one gives a [`Model`] in which every index is in range, or a [`ReadError`] that says what is
+//! wrong and where.
 
 mod capture;
+mod check;
 mod config;
 mod error;
 mod input;
@@ -18,46 +19,45 @@ mod kind;
 mod model_toml;
 pub mod packed;
 mod pt2;
-mod zip;
+mod zip_archive;
 
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
-pub use capture::CheckError;
-pub(crate) use capture::check_model as check;
+pub use check::CheckError;
 pub use config::ConfigError;
 pub use error::ReadError;
 pub use kind::Kind;
 pub use model_toml::SketchError;
 pub use pt2::ArchiveError;
-pub use zip::ZipError;
+pub use zip_archive::ZipError;
 
 use vramfit_graph::model::Model;
 use vramfit_graph::select::VariantFlags;
 
-/// The bytes that are read of a file at most, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
+/// The most bytes of a file, decompressed; a 7-billion-parameter Llama of 32 layers has 1.8 MB.
 const LENGTH_LIMIT: u64 = 512 << 20;
 
-/// The bytes that are read of a `model.toml` at most.
+/// The most bytes of a `model.toml`.
 const SKETCH_LIMIT: u64 = 1 << 20;
 
-/// The bytes that a `config.json` has at most.
+/// The most bytes of a `config.json`.
 const CONFIG_LIMIT: usize = 1 << 20;
 
-/// How a zip archive begins.
+/// The first bytes of a zip archive.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
 
-/// How much of a file is looked at before the rest is read.
+/// How many bytes of a file decide whether the rest is read.
 const FIRST: u64 = 512;
 
-/// Reads the model in the file at `path`: what its name says it is, else what its first bytes say.
+/// Reads the model in the file at `path`. Its extension decides the format, else its first bytes.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Model, ReadError> {
     read_file_wanted(path.as_ref(), None)
 }
 
-/// The same for whoever needs one variant only: where the file is an archive or a capture, the model has no other than that
-/// which the flags ask for. Where there is none for them it has all, as [`read_file`] gives it.
+/// The same for a caller that needs one variant only: the model of an archive or a capture has just the variant that the
+/// flags choose. If no variant fits them, it has all, as from [`read_file`].
 pub fn read_file_for(path: impl AsRef<Path>, flags: VariantFlags) -> Result<Model, ReadError> {
     read_file_wanted(path.as_ref(), Some(flags))
 }
@@ -73,7 +73,7 @@ fn read_file_wanted(path: &Path, wanted: Option<VariantFlags>) -> Result<Model, 
         return pt2::read(file, LENGTH_LIMIT, wanted);
     }
     if !input::may_be_object(&first) {
-        // A device may go on for ever, and a pipe may hold a sketch.
+        // A device may be endless, and a pipe may hold a sketch.
         let is_text = first.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace());
         return match kind {
             Kind::Unknown if is_text => {
@@ -101,7 +101,7 @@ fn read_bytes_wanted(bytes: &[u8], kind: Kind, wanted: Option<VariantFlags>) -> 
         && let Some(fields) = config::found(&text)
     {
         let model = config::read(&fields)?;
-        check(&model)?;
+        check::check_model(&model)?;
         return Ok(model);
     }
     match capture::read(&text, wanted) {
@@ -117,7 +117,7 @@ fn read_sketch_bytes(bytes: Vec<u8>, needed: Kind) -> Result<Model, ReadError> {
     let text =
         String::from_utf8(bytes).map_err(|error| ReadError::NotText { offset: error.utf8_error().valid_up_to() })?;
     match read_sketch(&text) {
-        // Of what nobody called a sketch nothing more is known than that it is none.
+        // The name did not say it was a sketch: a TOML error would only confuse.
         Err(ReadError::Sketch(_)) if needed == Kind::Unknown && !text.contains("layers") => {
             Err(ReadError::NotAModel { found: input::describe(text.as_bytes()), needed })
         }
@@ -128,6 +128,6 @@ fn read_sketch_bytes(bytes: Vec<u8>, needed: Kind) -> Result<Model, ReadError> {
 /// Reads the sketch in `text`, as `model.toml` has it.
 pub fn read_sketch(text: &str) -> Result<Model, ReadError> {
     let model = model_toml::read(text)?;
-    check(&model)?;
+    check::check_model(&model)?;
     Ok(model)
 }

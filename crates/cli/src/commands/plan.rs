@@ -96,8 +96,8 @@ fn with_bench(
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
-        if let Example::Untold { maker } = &symbol.example {
-            eprintln!("note: size `{}` ({maker}) stays {size}, as given, at every batch", symbol.name);
+        if let Example::DataDependent { producer } = &symbol.example {
+            eprintln!("note: size `{}` ({producer}) stays {size}, as given, at every batch", symbol.name);
         }
     }
     let setup = setup(options, &bound, alloc_conf);

@@ -1,11 +1,14 @@
-//! Every way binding can fail, one variant each.
+//! Why binding fails.
 
 use thiserror::Error;
 
-use super::tensor::BYTES_LIMIT;
 use crate::expression::EvaluateError;
 use crate::model::Origin;
 use crate::select::SIZE_LIMIT;
+
+/// A tensor may have up to this many bytes (1 PiB), and so may a storage up to its last element: sums of some thousands
+/// still fit 64 bits.
+pub(super) const BYTES_LIMIT: u64 = 1 << 50;
 
 /// Why a model cannot have these sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -14,7 +17,7 @@ pub enum BindError {
     /// There is no such variant.
     #[error("variant {found}: the model has {count}")]
     UnknownVariant {
-        /// The number asked for.
+        /// The index that was asked for.
         found: usize,
         /// How many there are.
         count: usize,
@@ -27,7 +30,7 @@ pub enum BindError {
         /// How many symbols there are.
         needed: usize,
     },
-    /// A size below 1 or absurdly large.
+    /// A size outside the accepted range.
     #[error("symbol `{symbol}`: found {found}, needed a size from 1 to {}", SIZE_LIMIT - 1)]
     SizeOutOfRange {
         /// The symbol.
@@ -36,10 +39,10 @@ pub enum BindError {
         found: i64,
     },
     /// An expression has no value at these sizes.
-    #[error("{place}: `{expression}` {source}{sizes}")]
+    #[error("{location}: `{expression}` {source}{sizes}")]
     NoValue {
-        /// Where it stands.
-        place: String,
+        /// Where it is.
+        location: String,
         /// The expression.
         expression: String,
         /// Why it has none.
@@ -48,14 +51,14 @@ pub enum BindError {
         sizes: String,
         /// Whether it has one in the example.
         is_captured: bool,
-        /// What the file was made with.
+        /// The kind of file.
         origin: Origin,
     },
     /// A size, stride or offset that comes out below zero.
-    #[error("{place}: `{expression}` is {found}{sizes}, needed 0 or more")]
+    #[error("{location}: `{expression}` is {found}{sizes}, needed 0 or more")]
     Negative {
-        /// Where it stands.
-        place: String,
+        /// Where it is.
+        location: String,
         /// The expression.
         expression: String,
         /// Its value.
@@ -64,30 +67,30 @@ pub enum BindError {
         sizes: String,
         /// Whether it is a size in the example.
         is_captured: bool,
-        /// What the file was made with.
+        /// The kind of file.
         origin: Origin,
     },
     /// A tensor larger than any machine's memory.
-    #[error("{place}: {dtype} {shape} takes more than {BYTES_LIMIT} bytes{sizes}")]
+    #[error("{location}: {dtype} {shape} takes more than {BYTES_LIMIT} bytes{sizes}")]
     TensorTooLarge {
         /// The tensor.
-        place: String,
+        location: String,
         /// Its element type.
         dtype: &'static str,
         /// Its shape, with symbols.
         shape: String,
         /// The symbols' values.
         sizes: String,
-        /// Whether it depends on sizes that were chosen.
+        /// Whether it depends on sizes that the user chose.
         is_chosen: bool,
-        /// What the file was made with.
+        /// The kind of file.
         origin: Origin,
     },
-    /// A tensor whose elements lie further apart than any machine's memory is large.
-    #[error("{place}: {field} spread {dtype} {shape} over more than {BYTES_LIMIT} bytes{sizes}")]
+    /// A tensor whose strides or offset span more than any machine's memory.
+    #[error("{location}: {field} spread {dtype} {shape} over more than {BYTES_LIMIT} bytes{sizes}")]
     SpreadTooLarge {
         /// The tensor.
-        place: String,
+        location: String,
         /// Its strides or offset, with symbols.
         field: String,
         /// Its element type.
@@ -96,9 +99,9 @@ pub enum BindError {
         shape: String,
         /// The symbols' values.
         sizes: String,
-        /// Whether it depends on sizes that were chosen.
+        /// Whether it depends on sizes that the user chose.
         is_chosen: bool,
-        /// What the file was made with.
+        /// The kind of file.
         origin: Origin,
     },
 }
@@ -122,7 +125,7 @@ impl BindError {
     }
 }
 
-/// What to do about a number that no choice of sizes changes.
+/// The hint where no choice of sizes helps.
 fn damaged(origin: Origin) -> String {
-    format!("no size that can be chosen mends this: the file may be damaged or edited; {}", origin.made_again())
+    format!("no choice of sizes fixes this: the file may be damaged or edited; {}", origin.made_again())
 }

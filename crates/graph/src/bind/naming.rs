@@ -1,9 +1,8 @@
-//! Which tensor an error is about, for people. Only errors ask for this: names are looked for then, not kept.
+//! What error messages call a tensor. Names are searched for only when an error needs one.
 
 use crate::model::{Model, Step, TensorId, Variant};
 
-/// A tensor by its number, and by what it is to the model: a weight, an input, or the result of a call and the line that
-/// made it.
+/// A tensor's number and what it is: a weight, an input, or the result of a call and the line that made it.
 pub(super) fn tensor(model: &Model, variant: &Variant, number: usize) -> String {
     let meaning = given(model, number).or_else(|| result(model, variant, number));
     meaning.map_or_else(|| format!("tensor {number}"), |meaning| format!("tensor {number}, {meaning}"))

@@ -1,26 +1,11 @@
-//! Tensors with numbers for sizes: each distinct type is worked out once.
+//! Tensors with numbers for sizes: each distinct type is evaluated once.
 
-use super::argument::Binder;
-use super::{BindError, BoundTensor};
+use super::bound::BoundTensor;
+use super::error::{BYTES_LIMIT, BindError};
+use super::evaluate::Binder;
 use crate::dims::Dims;
+use crate::layout::contiguous_strides;
 use crate::model::{Size, Tensor, Type};
-
-/// A tensor may take up to this many bytes (1 PiB), and a storage up to its last element, so that sums of some
-/// thousands still fit 64 bits.
-pub const BYTES_LIMIT: u64 = 1 << 50;
-
-/// The strides of a contiguous tensor of this shape, as PyTorch gives them; `None` where they pass 64 bits.
-pub fn contiguous_strides(shape: &[i64]) -> Option<Dims> {
-    let mut strides = Dims::filled(1, shape.len());
-    let mut stride = 1_i64;
-    for dim in (0..shape.len()).rev() {
-        strides[dim] = stride;
-        if dim > 0 {
-            stride = stride.checked_mul(shape[dim].max(1))?;
-        }
-    }
-    Some(strides)
-}
 
 /// What tensors of one type have in common.
 struct BoundType {
@@ -28,7 +13,7 @@ struct BoundType {
     strides: Dims,
     elements: i64,
     bytes: u64,
-    /// How many elements lie between the first and the last, that one included.
+    /// How many elements of the storage it spans, first and last included.
     span: i64,
 }
 
@@ -71,7 +56,7 @@ pub(super) fn bind_tensors(
     Ok(bound)
 }
 
-/// Works a type out, for the first tensor that has it.
+/// Evaluates a type; `tensor` is the first that has it.
 fn bind_type(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> Result<BoundType, BindError> {
     let dims = |sizes: &[Size], what: &str| {
         let mut dims = Dims::EMPTY;
@@ -83,7 +68,14 @@ fn bind_type(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> Result<Bo
     let shape = dims(&r#type.shape, "dimension")?;
     let strides = match &r#type.strides {
         Some(strides) => dims(strides, "stride")?,
-        None => contiguous_strides(&shape).ok_or_else(|| too_large(binder, r#type, tensor))?,
+        None => {
+            // A stride at the limit is one that saturated.
+            let strides = contiguous_strides(&shape);
+            if strides.contains(&i64::MAX) {
+                return Err(too_large(binder, r#type, tensor));
+            }
+            strides
+        }
     };
     let element = r#type.dtype.bytes();
     let (elements, bytes) = elements(&shape, element).ok_or_else(|| too_large(binder, r#type, tensor))?;
@@ -94,7 +86,7 @@ fn bind_type(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> Result<Bo
     Ok(BoundType { shape, strides, elements, bytes, span })
 }
 
-/// Elements and their bytes; `None` where there are absurdly many.
+/// The number of elements and their bytes; `None` above [`BYTES_LIMIT`].
 fn elements(shape: &[i64], element: u64) -> Option<(i64, u64)> {
     if shape.contains(&0) {
         return Some((0, 0));
@@ -103,7 +95,7 @@ fn elements(shape: &[i64], element: u64) -> Option<(i64, u64)> {
     Some((elements, limited_bytes(elements, element)?))
 }
 
-/// How many elements lie between the first and the last, that one included; `None` where there are absurdly many.
+/// How many elements of the storage a tensor spans, first and last included; `None` above [`BYTES_LIMIT`].
 fn span(shape: &[i64], strides: &[i64], element: u64) -> Option<i64> {
     if shape.contains(&0) {
         return Some(0);
@@ -123,7 +115,7 @@ fn too_large(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize) -> BindError
     let sizes = binder.sizes_text(r#type.shape.iter().copied());
     let is_chosen = !sizes.is_empty() && !binder.is_example();
     BindError::TensorTooLarge {
-        place: binder.tensor_name(tensor),
+        location: binder.tensor_name(tensor),
         dtype: r#type.dtype.name(),
         shape: binder.shape_text(&r#type.shape),
         sizes,
@@ -136,7 +128,7 @@ fn spread_too_large(binder: &Binder<'_, '_>, r#type: &Type, tensor: usize, field
     let sizes = binder.sizes_text(r#type.shape.iter().chain(sizes).copied());
     let is_chosen = !sizes.is_empty() && !binder.is_example();
     BindError::SpreadTooLarge {
-        place: binder.tensor_name(tensor),
+        location: binder.tensor_name(tensor),
         field,
         dtype: r#type.dtype.name(),
         shape: binder.shape_text(&r#type.shape),

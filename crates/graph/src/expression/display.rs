@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Expression, Operation};
+use super::operation::Operation;
 
 /// How tightly a part of an expression holds together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,18 +27,18 @@ impl Operation {
 /// An expression with names for its symbols, to be written as text; reading that text gives the expression again.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a, Name> {
-    expression: &'a Expression,
+    operations: &'a [Operation],
     names: &'a [Name],
 }
 
 impl<'a, Name: AsRef<str>> Named<'a, Name> {
-    pub(super) fn new(expression: &'a Expression, names: &'a [Name]) -> Self {
-        Named { expression, names }
+    pub(super) fn new(operations: &'a [Operation], names: &'a [Name]) -> Self {
+        Named { operations, names }
     }
 
     /// Writes the part that ends just before `end`; returns where it begins.
     fn part(&self, formatter: &mut fmt::Formatter<'_>, end: usize, needed: Binding) -> Result<usize, fmt::Error> {
-        let operation = self.expression.operations()[end - 1];
+        let operation = self.operations[end - 1];
         let binding = operation.binding();
         if binding < needed {
             formatter.write_str("(")?;
@@ -98,7 +98,7 @@ impl<'a, Name: AsRef<str>> Named<'a, Name> {
         let mut missing = 1;
         while missing > 0 {
             end -= 1;
-            match self.expression.operations()[end] {
+            match self.operations[end] {
                 Operation::Integer(_) | Operation::Symbol(_) => missing -= 1,
                 Operation::Negate => {}
                 _ => missing += 1,
@@ -110,6 +110,6 @@ impl<'a, Name: AsRef<str>> Named<'a, Name> {
 
 impl<Name: AsRef<str>> fmt::Display for Named<'_, Name> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.part(formatter, self.expression.operations().len(), Binding::Sum).map(|_| ())
+        self.part(formatter, self.operations.len(), Binding::Sum).map(|_| ())
     }
 }

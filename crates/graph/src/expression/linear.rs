@@ -1,6 +1,6 @@
 //! Expressions of one symbol that can be solved for it: `2*h`, `s+1`.
 
-use super::{Expression, Operation, floor_divide};
+use super::operation::{Operation, floor_divide};
 
 /// `factor * symbol + offset`, with a factor that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,12 +21,12 @@ impl Linear {
         self.symbol
     }
 
-    /// What the symbol is multiplied with.
+    /// The factor of the symbol.
     pub fn factor(self) -> i64 {
         self.factor
     }
 
-    /// What is added to the product.
+    /// The constant term.
     pub fn offset(self) -> i64 {
         self.offset
     }
@@ -36,12 +36,12 @@ impl Linear {
         self.factor == 1 && self.offset == 0
     }
 
-    /// Its value where the symbol has this one; `None` where it passes 64 bits.
+    /// Its value for a value of the symbol; `None` where it exceeds 64 bits.
     pub fn at(self, symbol: i64) -> Option<i64> {
         self.factor.checked_mul(symbol)?.checked_add(self.offset)
     }
 
-    /// The value of the symbol that makes it `value`; `None` where no whole number does.
+    /// The value of the symbol for which it is `value`; `None` where no whole number is.
     pub fn solve(self, value: i64) -> Option<i64> {
         let product = value.checked_sub(self.offset)?;
         let is_whole = product.checked_rem(self.factor)? == 0;
@@ -78,7 +78,7 @@ impl Part {
         })
     }
 
-    /// What it is where it depends on no symbol.
+    /// Its value, if it depends on no symbol.
     fn number(self) -> Option<i64> {
         self.symbol.is_none().then_some(self.offset)
     }
@@ -93,10 +93,10 @@ impl Part {
     }
 }
 
-/// The expression as a multiple of one symbol plus a number, where it is that.
-pub(super) fn linear(expression: &Expression) -> Option<Linear> {
+/// The operations as a multiple of one symbol plus a number, if they have that form.
+pub(super) fn linear(operations: &[Operation]) -> Option<Linear> {
     let mut stack: Vec<Part> = Vec::new();
-    for operation in expression.operations() {
+    for operation in operations {
         let part = match *operation {
             Operation::Integer(offset) => Part { symbol: None, factor: 0, offset },
             Operation::Symbol(symbol) => Part { symbol: Some(symbol), factor: 1, offset: 0 },

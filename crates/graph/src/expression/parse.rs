@@ -1,14 +1,14 @@
-//! Reads an expression from text, by recursive descent.
+//! Parses an expression, by recursive descent.
 
 use thiserror::Error;
 
-use super::{DEPTH_LIMIT, OPERATION_LIMIT, Operation, TEXT_LIMIT};
+use super::operation::{DEPTH_LIMIT, OPERATION_LIMIT, Operation, TEXT_LIMIT};
 
-/// Why a text is no expression.
+/// Why a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The text has no characters but spaces.
+    /// The text is empty or blank.
     #[error("the expression is empty")]
     Empty,
     /// The text is too long.
@@ -23,14 +23,14 @@ pub enum ParseError {
     /// It nests too deeply.
     #[error("the expression nests more than {DEPTH_LIMIT} levels deep")]
     TooDeep,
-    /// A character that has no place in an expression, or none here.
+    /// A character that is not allowed here.
     #[error("found `{found}` at character {position}, needed {needed}")]
     UnexpectedCharacter {
         /// The character.
         found: char,
-        /// Where it stands, from 0.
+        /// Its index, from 0.
         position: usize,
-        /// What could have stood there.
+        /// What is allowed there.
         needed: &'static str,
     },
     /// The text ends too early.
@@ -45,7 +45,7 @@ pub enum ParseError {
         /// Its digits.
         digits: String,
     },
-    /// A name that is none of the symbols.
+    /// A name that is not a symbol of the model.
     #[error("names symbol `{name}`, which is not one of the model's")]
     UnknownSymbol {
         /// The name.
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(first, second, …)`, of which one is chosen.
+    /// The arguments of `min` or `max`: `(first, second, …)`.
     fn choice(&mut self, operation: Operation) -> Result<(), ParseError> {
         self.position += 1;
         self.enter()?;
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         if self.depth > DEPTH_LIMIT { Err(ParseError::TooDeep) } else { Ok(()) }
     }
 
-    /// Adds an operation, keeping to the limits that evaluation relies on.
+    /// Adds an operation within the limits that evaluation relies on.
     fn push(&mut self, operation: Operation) -> Result<(), ParseError> {
         match operation {
             Operation::Integer(_) | Operation::Symbol(_) => self.stacked += 1,
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The next character that is no space.
+    /// The next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.position..];
         let trimmed = rest.trim_start_matches(' ');
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
         trimmed.chars().next()
     }
 
-    /// The characters from here on that `belongs` accepts.
+    /// Takes the characters that `belongs` accepts.
     fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         let rest = &self.text[self.position..];
         let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Where `--batch` and `--seq` look for the sizes that they choose.
+//! The dimensions that `--batch` and `--seq` set.
 
 use crate::dtype::Dtype;
 use crate::expression::Linear;
@@ -13,19 +13,19 @@ pub(super) enum Axis {
     Sequence,
 }
 
-/// A size that can be chosen: where it stands, and how it depends on its symbol.
+/// A size that can be chosen: where it is, and how it depends on its symbol.
 #[derive(Clone, Copy)]
-pub(super) struct Standing<'a> {
-    /// The input and its dimension; `None` for a symbol that is named.
-    pub(super) place: Option<(&'a Input, usize)>,
-    /// What stands there.
+pub(super) struct OpenSize<'a> {
+    /// The input and its dimension; `None` where the symbol was given by name.
+    pub(super) dimension: Option<(&'a Input, usize)>,
+    /// Its expression.
     pub(super) linear: Linear,
 }
 
-impl Standing<'_> {
-    /// The symbol itself, wherever it stands.
-    pub(super) fn symbol(symbol: usize) -> Standing<'static> {
-        Standing { place: None, linear: Linear::of_symbol(symbol as u32) }
+impl OpenSize<'_> {
+    /// The symbol itself.
+    pub(super) fn symbol(symbol: usize) -> OpenSize<'static> {
+        OpenSize { dimension: None, linear: Linear::of_symbol(symbol as u32) }
     }
 }
 
@@ -38,7 +38,7 @@ impl Axis {
         }
     }
 
-    /// The name of its symbol in a capture, which is meant where nothing in that dimension can be chosen.
+    /// The name of its symbol in a capture; the flag sets that symbol where nothing in the dimension can be chosen.
     pub(super) fn name(self) -> &'static str {
         match self {
             Axis::Batch => "batch",
@@ -46,7 +46,7 @@ impl Axis {
         }
     }
 
-    /// The place, for people.
+    /// Its name in messages.
     pub(super) fn text(self) -> &'static str {
         match self {
             Axis::Batch => "dimension 0 of an input or target",
@@ -62,7 +62,7 @@ impl Axis {
         }
     }
 
-    /// What to call the size of an input's dimension.
+    /// A name for the size of an input's dimension.
     pub(super) fn name_of(input: &Input, dim: usize) -> String {
         match dim {
             0 => Axis::Batch.name().to_owned(),
@@ -71,28 +71,28 @@ impl Axis {
         }
     }
 
-    /// What can be chosen in it: symbols; multiples of others, such as `2*h`, whose symbol does not stand there itself; or
-    /// else the symbol of its name.
-    pub(super) fn standing(self, model: &Model) -> Vec<Standing<'_>> {
-        let (mut found, derived): (Vec<Standing<'_>>, Vec<Standing<'_>>) = self
+    /// What can be chosen in it: symbols, and expressions such as `2*h` whose symbol is not itself such a dimension; if there
+    /// is neither, the symbol with the axis's name.
+    pub(super) fn open_sizes(self, model: &Model) -> Vec<OpenSize<'_>> {
+        let (mut found, derived): (Vec<OpenSize<'_>>, Vec<OpenSize<'_>>) = self
             .inputs(model)
             .into_iter()
             .filter_map(|input| {
                 let linear = model.linear(*input.shape.get(self.dim())?)?;
-                Some(Standing { place: Some((input, self.dim())), linear })
+                Some(OpenSize { dimension: Some((input, self.dim())), linear })
             })
-            .partition(|standing| standing.linear.is_symbol());
-        let bare: Vec<u32> = found.iter().map(|standing| standing.linear.symbol()).collect();
+            .partition(|size| size.linear.is_symbol());
+        let bare: Vec<u32> = found.iter().map(|size| size.linear.symbol()).collect();
         found.extend(derived.into_iter().filter(|standing| !bare.contains(&standing.linear.symbol())));
         if found.is_empty() {
             let named = model.symbols.iter().position(|symbol| symbol.name == self.name());
-            found.extend(named.map(Standing::symbol));
+            found.extend(named.map(OpenSize::symbol));
         }
         found
     }
 }
 
-/// Whether the capture takes dimension 1 of an input of this type for a sequence; masks are often boolean.
+/// Whether `vramfit.capture` takes dimension 1 of an input of this type for a sequence. Masks are often boolean.
 fn is_integer(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Bool | Dtype::Uint8 | Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64)
 }

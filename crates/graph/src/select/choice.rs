@@ -1,16 +1,16 @@
-//! Sizes on the way: what the flags ask for, symbol by symbol.
+//! What the flags ask for, symbol by symbol.
 
-use super::axis::{Axis, Standing};
-use super::error::SizeError;
+use super::axis::{Axis, OpenSize};
+use super::error::{SIZE_LIMIT, SizeError};
 use super::hint;
 use super::present::{present, range_text, shape_text, shapes};
-use super::sizes::{SIZE_LIMIT, Sizes};
+use super::sizes::Sizes;
 use crate::model::{Example, Input, Model, Origin, Size, SymbolRange};
 
-/// Sizes on the way.
+/// Sizes being chosen.
 pub(super) struct Choice<'a> {
     model: &'a Model,
-    /// For each symbol what was chosen, and by which flag.
+    /// For each symbol the value that was chosen, and the flag that chose it.
     chosen: Vec<Option<(i64, String)>>,
     /// Whole shapes that were asked for: the flag, the input, its sizes.
     shapes: Vec<(String, &'a Input, Vec<i64>)>,
@@ -21,16 +21,16 @@ impl<'a> Choice<'a> {
         Choice { model, chosen: vec![None; model.symbols.len()], shapes: Vec::new() }
     }
 
-    /// What was chosen, and the example's sizes for the rest.
+    /// The chosen values, and the example's for the rest.
     pub(super) fn sizes(&self) -> Result<Sizes, SizeError> {
         let mut values = Vec::with_capacity(self.chosen.len());
         for (symbol, chosen) in self.model.symbols.iter().zip(&self.chosen) {
             values.push(match (chosen, &symbol.example) {
-                (Some((value, _)), _) | (None, Example::Told(value)) => *value,
-                (None, Example::Untold { maker }) => {
-                    return Err(SizeError::Untold {
+                (Some((value, _)), _) | (None, Example::Known(value)) => *value,
+                (None, Example::DataDependent { producer }) => {
+                    return Err(SizeError::DataDependent {
                         symbol: symbol.name.clone(),
-                        maker: maker.clone(),
+                        producer: producer.clone(),
                         most: symbol.range.and_then(|range| range.most),
                         hint: hint::given(&self.missing()),
                     });
@@ -52,13 +52,13 @@ impl<'a> Choice<'a> {
         self.chosen[symbol].is_some()
     }
 
-    /// Makes what stands there `value`, by the value of its symbol.
-    pub(super) fn set(&mut self, flag: &str, standing: Standing<'_>, value: i64) -> Result<(), SizeError> {
+    /// Gives the size this value by choosing its symbol.
+    pub(super) fn set(&mut self, flag: &str, size: OpenSize<'_>, value: i64) -> Result<(), SizeError> {
         check_size(flag, value)?;
-        let linear = standing.linear;
+        let linear = size.linear;
         let symbol = linear.symbol() as usize;
-        let solved = linear.solve(value).ok_or_else(|| self.unsolved(flag, standing, value))?;
-        self.check_range(flag, standing, value, solved)?;
+        let solved = linear.solve(value).ok_or_else(|| self.unsolved(flag, size, value))?;
+        self.check_range(flag, size, value, solved)?;
         match &self.chosen[symbol] {
             Some((earlier, other)) if *earlier != solved => Err(SizeError::Conflict {
                 flag: flag.to_owned(),
@@ -74,16 +74,16 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Why no symbol's value makes what stands there `found`.
-    fn unsolved(&self, flag: &str, standing: Standing<'_>, found: i64) -> SizeError {
-        let linear = standing.linear;
+    /// The error for a size that no value of its symbol makes `found`.
+    fn unsolved(&self, flag: &str, size: OpenSize<'_>, found: i64) -> SizeError {
+        let linear = size.linear;
         let step = linear.factor().saturating_abs();
         let below = found.saturating_sub(found.wrapping_sub(linear.offset()).rem_euclid(step));
         let near: Vec<String> =
             [below, below.saturating_add(step)].iter().filter(|near| **near >= 1).map(i64::to_string).collect();
         SizeError::NotAMultiple {
             flag: flag.to_owned(),
-            place: self.place_text(standing),
+            location: self.location(size),
             step,
             rest: linear.offset().rem_euclid(step),
             found,
@@ -91,21 +91,21 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Whether a symbol may have a value. 1 is let through: torch.export writes 2 as the least of every size.
-    fn check_range(&self, flag: &str, standing: Standing<'_>, found: i64, solved: i64) -> Result<(), SizeError> {
-        let number = standing.linear.symbol() as usize;
+    /// Checks a symbol's range. 1 always passes: torch.export writes 2 as the minimum of every size.
+    fn check_range(&self, flag: &str, size: OpenSize<'_>, found: i64, solved: i64) -> Result<(), SizeError> {
+        let number = size.linear.symbol() as usize;
         let range = self.model.symbols[number].range.unwrap_or(SymbolRange { least: 1, most: None });
         let is_within = solved >= range.least && range.most.is_none_or(|most| solved <= most);
         if is_within || (solved == 1 && range.least <= 2) {
             return Ok(());
         }
-        let linear = standing.linear;
+        let linear = size.linear;
         Err(SizeError::NotExported {
             flag: flag.to_owned(),
-            place: self.place_text(standing),
+            location: self.location(size),
             range: range_text(linear.at(range.least), range.most.and_then(|most| linear.at(most))),
             found,
-            hint: match standing.place.or_else(|| self.place_of(number)) {
+            hint: match size.dimension.or_else(|| self.dimension_of(number)) {
                 Some((input, dim)) => {
                     let value = self.model.linear(input.shape[dim]).and_then(|linear| linear.at(solved));
                     hint::opened(self.model, input, dim, &Axis::name_of(input, dim), value.unwrap_or(found))
@@ -116,52 +116,51 @@ impl<'a> Choice<'a> {
     }
 
     /// The first dimension of an input that depends on this symbol.
-    fn place_of(&self, symbol: usize) -> Option<(&'a Input, usize)> {
+    fn dimension_of(&self, symbol: usize) -> Option<(&'a Input, usize)> {
         let depends = |size: &Size| self.model.linear(*size).is_some_and(|it| it.symbol() as usize == symbol);
         self.model.inputs.iter().find_map(|input| Some((input, input.shape.iter().position(depends)?)))
     }
 
-    fn place_text(&self, standing: Standing<'_>) -> String {
-        match standing.place {
+    fn location(&self, size: OpenSize<'_>) -> String {
+        match size.dimension {
             Some((input, dim)) => {
-                let size = input.shape[dim];
-                let text = if standing.linear.is_symbol() {
+                let text = if size.linear.is_symbol() {
                     String::new()
                 } else {
-                    format!(", {},", self.model.size_text(size))
+                    format!(", {},", self.model.size_text(input.shape[dim]))
                 };
                 format!("dimension {dim} of `{}`{text}", input.name)
             }
-            None => format!("symbol `{}`", self.model.symbols[standing.linear.symbol() as usize].name),
+            None => format!("symbol `{}`", self.model.symbols[size.linear.symbol() as usize].name),
         }
     }
 
     /// Gives the symbol with this name a value.
     pub(super) fn symbol(&mut self, flag: &str, name: &str, value: i64) -> Result<(), SizeError> {
         match self.model.symbols.iter().position(|symbol| symbol.name == name) {
-            Some(symbol) => self.set(flag, Standing::symbol(symbol), value),
+            Some(symbol) => self.set(flag, OpenSize::symbol(symbol), value),
             None => Err(self.unknown(flag, name, value)),
         }
     }
 
-    /// Makes every size that can be chosen along an axis `value`.
+    /// Gives every size along an axis that can be chosen this value.
     pub(super) fn axis(&mut self, flag: &str, axis: Axis, value: i64) -> Result<(), SizeError> {
         check_size(flag, value)?;
-        let standing = axis.standing(self.model);
-        for standing in &standing {
-            self.set(flag, *standing, value)?;
+        let open = axis.open_sizes(self.model);
+        for size in &open {
+            self.set(flag, *size, value)?;
         }
         let inputs = axis.inputs(self.model);
         let examples = || inputs.iter().filter_map(|input| input.example.get(axis.dim()));
         let is_example = examples().next().is_some() && examples().all(|size| *size == value);
-        match standing.is_empty() {
-            false if self.model.origin == Origin::Archive => self.check_fixed(flag, axis, &standing, value),
+        match open.is_empty() {
+            false if self.model.origin == Origin::Archive => self.check_fixed(flag, axis, &open, value),
             true if !is_example => Err(self.closed(flag, axis, value)),
             _ => Ok(()),
         }
     }
 
-    /// Why nothing along an axis can be chosen.
+    /// The error where nothing along an axis can be chosen.
     fn closed(&self, flag: &str, axis: Axis, value: i64) -> SizeError {
         let model = self.model;
         let flag = flag.to_owned();
@@ -171,15 +170,15 @@ impl<'a> Choice<'a> {
         };
         match model.origin == Origin::Archive && model.symbols.is_empty() {
             true => SizeError::ExportedAtOneSize { flag, present: shapes(model), hint },
-            false => SizeError::NoSymbol { flag, place: axis.text(), present: present(model), hint },
+            false => SizeError::NoSymbol { flag, location: axis.text(), present: present(model), hint },
         }
     }
 
-    /// Whether an input stays at the example's size where others, as long in the example, change: an exporter fixes a size
-    /// that the program counts with.
-    fn check_fixed(&self, flag: &str, axis: Axis, open: &[Standing<'_>], value: i64) -> Result<(), SizeError> {
+    /// Refuses a change that would leave one input at the example's size while others of the same size change:
+    /// torch.export fixes a size that the program computes with.
+    fn check_fixed(&self, flag: &str, axis: Axis, open: &[OpenSize<'_>], value: i64) -> Result<(), SizeError> {
         let dim = axis.dim();
-        let example = open.iter().find_map(|standing| standing.place.and_then(|(input, dim)| input.example.get(dim)));
+        let example = open.iter().find_map(|size| size.dimension.and_then(|(input, dim)| input.example.get(dim)));
         for input in axis.inputs(self.model) {
             if let (Some(Size::Known(fixed)), Some(example)) = (input.shape.get(dim).copied(), example)
                 && fixed == *example
@@ -192,7 +191,7 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
-    /// Reads one `--size`.
+    /// Parses one `--size`.
     pub(super) fn text(&mut self, text: &str) -> Result<(), SizeError> {
         let malformed = || SizeError::Malformed { found: text.to_owned() };
         let (name, sizes) = text.split_once('=').ok_or_else(malformed)?;
@@ -210,8 +209,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Gives the symbols of an input's shape their values, those that stand there themselves before others; the rest of the
-    /// shape is checked when all are known.
+    /// Sets the symbols of an input's shape: plain symbols first, then those of expressions. The other dimensions are checked
+    /// once all symbols are known.
     fn shape(&mut self, flag: &str, input: &'a Input, sizes: Vec<i64>) -> Result<(), SizeError> {
         if sizes.len() != input.shape.len() {
             return Err(SizeError::WrongRank {
@@ -224,22 +223,22 @@ impl<'a> Choice<'a> {
             });
         }
         let dims = input.shape.iter().zip(&sizes).enumerate().filter_map(|(dim, (size, value))| {
-            Some((Standing { place: Some((input, dim)), linear: self.model.linear(*size)? }, *value))
+            Some((OpenSize { dimension: Some((input, dim)), linear: self.model.linear(*size)? }, *value))
         });
-        let (bare, derived): (Vec<_>, Vec<_>) = dims.partition(|(standing, _)| standing.linear.is_symbol());
-        for (standing, value) in bare {
-            self.set(flag, standing, value)?;
+        let (bare, derived): (Vec<_>, Vec<_>) = dims.partition(|(size, _)| size.linear.is_symbol());
+        for (size, value) in bare {
+            self.set(flag, size, value)?;
         }
-        for (standing, value) in derived {
-            if !self.is_chosen(standing.linear.symbol() as usize) {
-                self.set(flag, standing, value)?;
+        for (size, value) in derived {
+            if !self.is_chosen(size.linear.symbol() as usize) {
+                self.set(flag, size, value)?;
             }
         }
         self.shapes.push((flag.to_owned(), input, sizes));
         Ok(())
     }
 
-    /// Whether the shapes that were asked for come out as such.
+    /// Checks that the requested shapes are the ones that result.
     pub(super) fn check_shapes(&self, sizes: &Sizes) -> Result<(), SizeError> {
         for (flag, input, wanted) in &self.shapes {
             for (dim, (size, found)) in input.shape.iter().zip(wanted).enumerate() {

@@ -1,19 +1,20 @@
-//! Every way a choice can be bad, one variant each.
+//! Why a choice of sizes or of a variant is refused.
 //!
-//! A message says which flag, what was found and what there is; what to do about it is `hint`.
+//! A message names the flag, what was found and what there is; `hint` says what to do about it.
 
 use thiserror::Error;
 
-use super::sizes::SIZE_LIMIT;
+/// Sizes must be below this.
+pub const SIZE_LIMIT: i64 = 1 << 40;
 
-/// Why sizes cannot be chosen so.
+/// Why sizes cannot be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SizeError {
-    /// A size below 1 or absurdly large.
+    /// A size outside the accepted range.
     #[error("{flag}: found {found}, needed a size from 1 to {}", SIZE_LIMIT - 1)]
     OutOfRange {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The size.
         found: i64,
@@ -21,7 +22,7 @@ pub enum SizeError {
     /// A name that is neither a symbol nor an input or target.
     #[error("{flag}: the model has no symbol, input or target `{name}`; {present}")]
     UnknownName {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The name.
         name: String,
@@ -30,13 +31,13 @@ pub enum SizeError {
         /// What the user can do about it.
         hint: String,
     },
-    /// No symbol stands where the flag looks for one.
-    #[error("{flag}: no symbol stands in {place}; {present}")]
+    /// The flag's dimension has no symbol.
+    #[error("{flag}: no symbol in {location}; {present}")]
     NoSymbol {
-        /// What asked for it.
+        /// The flag.
         flag: String,
-        /// Where it looked.
-        place: &'static str,
+        /// The dimension it sets.
+        location: &'static str,
         /// What there is.
         present: String,
         /// What the user can do about it.
@@ -51,17 +52,17 @@ pub enum SizeError {
     /// Several sizes for something that is one size.
     #[error("{flag}: {name} is one size, found {found}")]
     NotAnInput {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The symbol.
         name: String,
         /// How many sizes there are.
         found: usize,
     },
-    /// As many sizes as the input does not have dimensions.
+    /// Another number of sizes than the input has dimensions.
     #[error("{flag}: found {found} sizes, needed {needed}: `{name}` is {shape}")]
     WrongRank {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The input or target.
         name: String,
@@ -74,10 +75,10 @@ pub enum SizeError {
         /// What the user can do about it.
         hint: String,
     },
-    /// A dimension that has another size whatever is chosen.
+    /// A dimension that no choice gives this size.
     #[error("{flag}: dimension {dim} of `{name}` is {needed}, found {found}")]
     WrongSize {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The input or target.
         name: String,
@@ -90,13 +91,13 @@ pub enum SizeError {
         /// What the user can do about it.
         hint: String,
     },
-    /// A value beyond those a model was exported for.
-    #[error("{flag}: {place} was exported for {range}, found {found}")]
+    /// A value outside the range a model was exported for.
+    #[error("{flag}: {location} was exported for {range}, found {found}")]
     NotExported {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The symbol, or the dimension of an input.
-        place: String,
+        location: String,
         /// The values it may have.
         range: String,
         /// What was asked for.
@@ -104,16 +105,16 @@ pub enum SizeError {
         /// What the user can do about it.
         hint: String,
     },
-    /// A value that a size such as `2*h` does not take, whatever its symbol is.
+    /// A value that a size such as `2*h` cannot have.
     #[error(
-        "{flag}: {place} must be a multiple of {step}{}, found {found}",
+        "{flag}: {location} must be a multiple of {step}{}, found {found}",
         if *rest == 0 { String::new() } else { format!(" plus {rest}") }
     )]
     NotAMultiple {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The dimension of an input.
-        place: String,
+        location: String,
         /// What the symbol is multiplied with.
         step: i64,
         /// What is left over.
@@ -123,16 +124,16 @@ pub enum SizeError {
         /// The values next to it.
         near: String,
     },
-    /// A size that the file does not tell, and that no flag gives.
+    /// A size that the file does not have and no flag gives.
     #[error(
-        "size `{symbol}` is not known: {maker} makes it, by its data{}",
+        "size `{symbol}` is not known: the data that {producer} gets decides it{}",
         most.map_or(String::new(), |most| format!(", {most} at most"))
     )]
-    Untold {
+    DataDependent {
         /// The symbol.
         symbol: String,
-        /// What makes it.
-        maker: String,
+        /// What produces it.
+        producer: String,
         /// The most that it may be.
         most: Option<i64>,
         /// What the user can do about it.
@@ -141,17 +142,17 @@ pub enum SizeError {
     /// A size for an archive that has none to choose.
     #[error("{flag}: the archive was exported at one size only: {present}")]
     ExportedAtOneSize {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The inputs' shapes.
         present: String,
         /// What the user can do about it.
         hint: String,
     },
-    /// A size for an archive in which one of the inputs it is meant for has another for good.
+    /// A size for an archive in which an input that should get it is fixed at another.
     #[error("{flag}: the archive was exported with dimension {dim} of input `{input}` fixed at {fixed}")]
     ExportedFixed {
-        /// What asked for it.
+        /// The flag.
         flag: String,
         /// The input.
         input: String,
@@ -167,11 +168,11 @@ pub enum SizeError {
         flag: String,
         /// The symbol.
         symbol: String,
-        /// What it asks for.
+        /// The value it asks for.
         found: i64,
         /// The earlier flag.
         other: String,
-        /// What that asks for.
+        /// The value that one asks for.
         other_found: i64,
     },
 }
@@ -186,11 +187,11 @@ impl SizeError {
             | WrongRank { hint, .. }
             | WrongSize { hint, .. }
             | NotExported { hint, .. }
-            | Untold { hint, .. }
+            | DataDependent { hint, .. }
             | ExportedAtOneSize { hint, .. } => return Some(hint.clone()),
-            NotAMultiple { near, .. } => return Some(format!("the nearest that it can be: {near}")),
+            NotAMultiple { near, .. } => return Some(format!("the nearest possible: {near}")),
             Conflict { flag, other, .. } if flag == other => {
-                "the inputs do not agree on what that is; give their shapes with --size INPUT=AxBxC"
+                "the inputs disagree about that size; give their shapes with --size INPUT=AxBxC"
             }
             Conflict { .. } => "give each size once",
             OutOfRange { .. } => "give the size of a batch or sequence that a GPU could hold",
@@ -204,7 +205,7 @@ impl SizeError {
     }
 }
 
-/// Why there is no variant for a choice.
+/// Why no variant fits the flags.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum VariantError {

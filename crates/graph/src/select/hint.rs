@@ -1,10 +1,9 @@
-//! What the user can do about sizes that cannot be chosen: flags to give, or how to make the file again, each in the words
-//! of the file's own maker.
+//! Hints for sizes that cannot be chosen: flags to give, or how to make the file again with the tool that made it.
 
 use super::present::times;
 use crate::model::{Input, Model, Origin, Size};
 
-/// How to make the file again so that a dimension of an input may have `wanted`; `name` is what to call its size.
+/// How to make the file again so that a dimension of an input can be `wanted`; `name` is a name for its size.
 pub(super) fn opened(model: &Model, input: &Input, dim: usize, name: &str, wanted: i64) -> String {
     match model.origin {
         Origin::Capture => captured(input, &|at, size| (at == dim).then(|| name.to_owned()).or(named(model, size))),
@@ -12,14 +11,14 @@ pub(super) fn opened(model: &Model, input: &Input, dim: usize, name: &str, wante
             let more = if model.inputs.len() > 1 { ", …" } else { "" };
             let size = exported(model, input, dim, name, wanted);
             format!(
-                "export again with that size left open: torch.export.export(model, args, dynamic_shapes={{\"{}\": {{{dim}: {size}}}{more}}})",
+                "export again with that size dynamic: torch.export.export(model, args, dynamic_shapes={{\"{}\": {{{dim}: {size}}}{more}}})",
                 input.name
             )
         }
     }
 }
 
-/// How to give the sizes of an input where a flag finds none of its own.
+/// How to give the shape of an input where a flag has no dimension to set.
 pub(super) fn by_shape(model: &Model) -> String {
     match model.inputs.iter().find(|input| !input.shape.is_empty()) {
         Some(input) => {
@@ -29,7 +28,7 @@ pub(super) fn by_shape(model: &Model) -> String {
     }
 }
 
-/// What to say instead of a name that is not there.
+/// What to do about a name that does not exist.
 pub(super) fn other_name(model: &Model, name: &str, wanted: i64) -> String {
     let is_fixed = |size: &Size| matches!(size, Size::Known(_));
     let fixed = model.inputs.iter().find_map(|input| Some((input, input.shape.iter().position(is_fixed)?)));
@@ -47,10 +46,10 @@ pub(super) fn reshaped(origin: Origin) -> String {
     format!("{}, with an example of this shape", origin.made_again())
 }
 
-/// How to give sizes that the file does not tell.
+/// How to give sizes that the file does not have.
 pub(super) fn given(symbols: &[&str]) -> String {
     let flags: Vec<String> = symbols.iter().map(|symbol| format!("--size {symbol}=N")).collect();
-    format!("give what your data makes of it, or the most that it may be, with {}", flags.join(" "))
+    format!("give the size your data leads to, or an upper bound, with {}", flags.join(" "))
 }
 
 fn captured(input: &Input, name: &dyn Fn(usize, Size) -> Option<String>) -> String {
@@ -70,12 +69,12 @@ fn named(model: &Model, size: Size) -> Option<String> {
     matches!(size, Size::Symbolic(_)).then(|| model.size_text(size))
 }
 
-/// A `Dim` of torch.export that has `wanted` among its values.
+/// A `Dim` of torch.export whose range includes `wanted`.
 fn exported(model: &Model, input: &Input, dim: usize, name: &str, wanted: i64) -> String {
     let linear = input.shape.get(dim).and_then(|size| model.linear(*size));
     let Some(linear) = linear else {
         let most = wanted.max(input.example.get(dim).copied().unwrap_or(1));
-        // A Dim of torch.export has two values at least, of which 2 is the least.
+        // A Dim of torch.export has at least two values, and its minimum is at least 2.
         return if most > 2 {
             format!("torch.export.Dim(\"{name}\", max={most})")
         } else {

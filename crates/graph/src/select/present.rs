@@ -1,8 +1,8 @@
-//! What sizes a model has, for people.
+//! The sizes a model has, as text for messages.
 
 use crate::model::{Input, Model, Origin};
 
-/// What sizes there are to choose.
+/// The sizes that can be chosen.
 pub(super) fn present(model: &Model) -> String {
     if model.symbols.is_empty() {
         let made = match model.origin {
@@ -37,7 +37,7 @@ pub(super) fn shape_text(model: &Model, input: &Input) -> String {
     format!("[{}]", sizes.join(", "))
 }
 
-/// The values between two ends, of which either may be the smaller.
+/// The range between two values, in either order.
 pub(super) fn range_text(one: Option<i64>, other: Option<i64>) -> String {
     match (one, other) {
         (Some(one), Some(other)) => format!("{} to {}", one.min(other), one.max(other)),

@@ -6,7 +6,7 @@ use super::error::VariantError;
 use crate::dtype::Dtype;
 use crate::model::{Input, Mode, Model, Precision, Weight};
 
-/// What the command line says about precision and mode.
+/// The flags that choose precision and mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VariantFlags {
     /// `--dtype`; `None` is as built.
@@ -15,17 +15,17 @@ pub struct VariantFlags {
     pub amp: Option<Dtype>,
     /// `--mode eval`.
     pub is_eval: bool,
-    /// `--grad`: in evaluation, the graph is kept.
+    /// `--grad`: evaluation builds the autograd graph.
     pub has_grad: bool,
 }
 
-/// The number of the variant that the flags ask for.
+/// The index of the variant that the flags ask for.
 pub fn select_variant(model: &Model, flags: VariantFlags) -> Result<usize, VariantError> {
     let present: Vec<(Precision, Mode)> = model.variants.iter().map(|it| (it.precision, it.mode)).collect();
     choose(model.parameters.iter().chain(&model.buffers), &model.inputs, &present, flags)
 }
 
-/// The place among `present` of what the flags ask for of a model with these weights and inputs.
+/// The index in `present` of what the flags ask for, for a model with these weights and inputs.
 pub fn choose<'a>(
     weights: impl Iterator<Item = &'a Weight>,
     inputs: &[Input],
@@ -64,7 +64,7 @@ pub fn choose<'a>(
     })
 }
 
-/// The real floating-point types among these, which are those that `.to(dtype)` casts.
+/// The real floating-point types among these: those that `.to(dtype)` casts.
 fn floating_dtypes(dtypes: impl Iterator<Item = Dtype>) -> BTreeSet<Dtype> {
     let is_complex = |dtype: &Dtype| matches!(dtype, Dtype::Complex64 | Dtype::Complex128);
     dtypes.filter(|dtype| dtype.is_differentiable() && !is_complex(dtype)).collect()

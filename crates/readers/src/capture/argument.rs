@@ -2,35 +2,34 @@
 
 use serde::de::{self, MapAccess, SeqAccess};
 
-use crate::ReadError;
-use crate::json::context::Context;
-use crate::json::{List, Object, Read};
+use crate::error::ReadError;
+use crate::json::{List, Object, ParseState, Read};
 use vramfit_graph::model::{Argument, MemoryFormat, Size, TensorId};
 
 impl<'de> Read<'de> for Argument {
     const NEEDED: &'static str = "an argument";
 
-    fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
+    fn from_null<Error: de::Error>(_state: &ParseState) -> Result<Self, Error> {
         Ok(Argument::None)
     }
 
-    fn from_bool<Error: de::Error>(_context: &Context, value: bool) -> Result<Self, Error> {
+    fn from_bool<Error: de::Error>(_state: &ParseState, value: bool) -> Result<Self, Error> {
         Ok(Argument::Bool(value))
     }
 
-    fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(_state: &ParseState, value: i64) -> Result<Self, Error> {
         Ok(Argument::Int(Size::Known(value)))
     }
 
-    fn from_float<Error: de::Error>(_context: &Context, value: f64) -> Result<Self, Error> {
+    fn from_float<Error: de::Error>(_state: &ParseState, value: f64) -> Result<Self, Error> {
         Ok(Argument::Float(value))
     }
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         if text.starts_with('%') {
-            TensorId::from_text(context, text).map(Argument::Tensor)
+            TensorId::from_text(state, text).map(Argument::Tensor)
         } else {
-            Ok(Argument::Int(context.expression(text)))
+            Ok(Argument::Int(state.expression(text)))
         }
     }
 
@@ -64,11 +63,11 @@ struct Device(Argument);
 impl<'de> Read<'de> for Device {
     const NEEDED: &'static str = "a device";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         match text {
             "cuda" => Ok(Device(Argument::Device { is_host: false })),
             "cpu" => Ok(Device(Argument::Device { is_host: true })),
-            _ => Err(unknown_word(context, text, "`cuda` or `cpu`")),
+            _ => Err(unknown_word(state, text, "`cuda` or `cpu`")),
         }
     }
 }
@@ -76,13 +75,13 @@ impl<'de> Read<'de> for Device {
 impl<'de> Read<'de> for MemoryFormat {
     const NEEDED: &'static str = "a memory format";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         match text {
             "contiguous" => Ok(MemoryFormat::Contiguous),
             "preserve" => Ok(MemoryFormat::Preserve),
             "channels_last" => Ok(MemoryFormat::ChannelsLast),
             "channels_last_3d" => Ok(MemoryFormat::ChannelsLast3d),
-            _ => Err(unknown_word(context, text, "`contiguous`, `preserve`, `channels_last` or `channels_last_3d`")),
+            _ => Err(unknown_word(state, text, "`contiguous`, `preserve`, `channels_last` or `channels_last_3d`")),
         }
     }
 }
@@ -93,16 +92,16 @@ struct Special(f64);
 impl<'de> Read<'de> for Special {
     const NEEDED: &'static str = "a word for a float";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         match text {
             "inf" => Ok(Special(f64::INFINITY)),
             "-inf" => Ok(Special(f64::NEG_INFINITY)),
             "nan" => Ok(Special(f64::NAN)),
-            _ => Err(unknown_word(context, text, "`inf`, `-inf` or `nan`")),
+            _ => Err(unknown_word(state, text, "`inf`, `-inf` or `nan`")),
         }
     }
 }
 
-pub(super) fn unknown_word<Error: de::Error>(context: &Context, found: &str, needed: &'static str) -> Error {
-    context.fail_with(found, move |path, found| ReadError::UnknownWord { path, found, needed })
+pub(super) fn unknown_word<Error: de::Error>(state: &ParseState, found: &str, needed: &'static str) -> Error {
+    state.fail_with(found, move |path, found| ReadError::UnknownWord { path, found, needed })
 }

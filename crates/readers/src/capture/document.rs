@@ -2,20 +2,21 @@
 
 use serde::de::{self, MapAccess};
 
-use super::VERSION;
 use super::table::{Buffers, Parameters};
-use crate::ReadError;
-use crate::json::context::Context;
-use crate::json::{Object, Read, Sections, fields};
+use crate::error::ReadError;
+use crate::json::{Object, ParseState, Read, Sections, fields};
 use vramfit_graph::model::{
     Input, Mode, Model, Module, Operator, Origin, Precision, Source, Step, Symbol, Tensor, TensorId, Type, Variant,
 };
 use vramfit_graph::select::choose;
 
+/// The version of the format that is read.
+const VERSION: i64 = 1;
+
 /// Everything that the file says; its expressions are still texts.
 pub(super) struct Document {
     pub(super) model: Model,
-    /// The row of the one variant whose sections were read; all were where it is none.
+    /// The row of the one variant whose sections were read; `None` if all were.
     pub(super) only: Option<usize>,
 }
 
@@ -61,15 +62,15 @@ impl<'de> Read<'de> for Document {
                 12 => object.once("targets", &mut parts.targets)?,
                 13 => object.once("variants", &mut parts.variants)?,
                 14 => {
-                    parts.need_only(object.context, |variant| variant.types);
+                    parts.need_only(object.state, |variant| variant.types);
                     object.once("types", &mut parts.types)?;
                 }
                 15 => {
-                    parts.need_only(object.context, |variant| variant.tensors);
+                    parts.need_only(object.state, |variant| variant.tensors);
                     object.once("tensors", &mut parts.tensors)?;
                 }
                 _ => {
-                    parts.need_only(object.context, |variant| variant.steps);
+                    parts.need_only(object.state, |variant| variant.steps);
                     object.once("steps", &mut parts.steps)?;
                 }
             }
@@ -124,11 +125,11 @@ struct Parts {
 
 impl Parts {
     /// Has the sections that come next read only where the one variant that is wanted uses them: `number` is that of its
-    /// section. Where they come before what tells which variant that is, all are read.
-    fn need_only(&mut self, context: &Context, number: impl Fn(&Variant) -> usize) {
+    /// section. If they come before the key that decides which variant that is, all are read.
+    fn need_only(&mut self, state: &ParseState, number: impl Fn(&Variant) -> usize) {
         let is_first = self.types.is_none() && self.tensors.is_none() && self.steps.is_none();
         if is_first
-            && let Some(flags) = context.wanted
+            && let Some(flags) = state.wanted
             && let (Some(Parameters(parameters)), Some(Buffers(buffers)), Some(inputs), Some(variants)) =
                 (&self.parameters, &self.buffers, &self.inputs, &self.variants)
         {
@@ -136,7 +137,7 @@ impl Parts {
             self.only = choose(parameters.iter().chain(buffers), inputs, &present, flags).ok();
         }
         let chosen = self.only.zip(self.variants.as_ref()).and_then(|(only, variants)| variants.get(only));
-        context.need_only(chosen.map(number));
+        state.need_only(chosen.map(number));
     }
 }
 
@@ -158,11 +159,11 @@ struct Format;
 impl<'de> Read<'de> for Format {
     const NEEDED: &'static str = "the string \"vramfit-capture\"";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         if text == "vramfit-capture" {
             return Ok(Format);
         }
-        Err(context.fail_with(text, |_, found| ReadError::WrongFormat { found }))
+        Err(state.fail_with(text, |_, found| ReadError::WrongFormat { found }))
     }
 }
 
@@ -171,10 +172,10 @@ struct Version;
 impl<'de> Read<'de> for Version {
     const NEEDED: &'static str = "an integer";
 
-    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(state: &ParseState, value: i64) -> Result<Self, Error> {
         if value == VERSION {
             return Ok(Version);
         }
-        Err(context.fail(move |_| ReadError::UnknownVersion { found: value, known: VERSION }))
+        Err(state.fail(move |_| ReadError::UnknownVersion { found: value, known: VERSION }))
     }
 }

@@ -3,8 +3,7 @@
 use serde::de::{self, SeqAccess};
 
 use super::argument::unknown_word;
-use crate::json::context::Context;
-use crate::json::{List, Read, out_of_range};
+use crate::json::{List, ParseState, Read, out_of_range};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Call, Cast, Step};
 
@@ -67,7 +66,7 @@ enum Kind {
 impl<'de> Read<'de> for Kind {
     const NEEDED: &'static str = "the name of a step";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         Ok(match text {
             "call" => Kind::Call,
             "free" => Kind::Free,
@@ -82,7 +81,7 @@ impl<'de> Read<'de> for Kind {
             _ => {
                 let needed =
                     "`call`, `free`, `enter`, `exit`, `grad`, `autocast`, `checkpoint`, `function`, `loss` or `end`";
-                return Err(unknown_word(context, text, needed));
+                return Err(unknown_word(state, text, needed));
             }
         })
     }
@@ -98,28 +97,28 @@ enum Region {
 impl<'de> Read<'de> for Region {
     const NEEDED: &'static str = "the name of a region";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         Ok(match text {
             "autocast" => Region::Autocast,
             "checkpoint" => Region::Checkpoint,
             "function" => Region::Function,
             "loss" => Region::Loss,
-            _ => return Err(unknown_word(context, text, "`autocast`, `checkpoint`, `function` or `loss`")),
+            _ => return Err(unknown_word(state, text, "`autocast`, `checkpoint`, `function` or `loss`")),
         })
     }
 }
 
-/// The number of a source; -1 is none.
+/// The index of a source; -1 means none.
 struct SourceNumber(Option<u32>);
 
 impl<'de> Read<'de> for SourceNumber {
     const NEEDED: &'static str = "an integer";
 
-    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(state: &ParseState, value: i64) -> Result<Self, Error> {
         match u32::try_from(value) {
             Ok(number) => Ok(SourceNumber(Some(number))),
             Err(_) if value == -1 => Ok(SourceNumber(None)),
-            Err(_) => Err(out_of_range(context, value.into(), "the number of a source, or -1")),
+            Err(_) => Err(out_of_range(state, value.into(), "the number of a source, or -1")),
         }
     }
 }
@@ -127,12 +126,12 @@ impl<'de> Read<'de> for SourceNumber {
 impl<'de> Read<'de> for Cast {
     const NEEDED: &'static str = "an integer";
 
-    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(state: &ParseState, value: i64) -> Result<Self, Error> {
         match value {
             0 => Ok(Cast::No),
             1 => Ok(Cast::ForCall),
             2 => Ok(Cast::Kept),
-            _ => Err(out_of_range(context, value.into(), "0, 1 or 2")),
+            _ => Err(out_of_range(state, value.into(), "0, 1 or 2")),
         }
     }
 }

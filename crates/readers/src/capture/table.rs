@@ -2,9 +2,8 @@
 
 use serde::de::{self, MapAccess, SeqAccess};
 
-use crate::ReadError;
-use crate::json::context::Context;
-use crate::json::{List, Object, Read, fields, out_of_range};
+use crate::error::ReadError;
+use crate::json::{List, Object, ParseState, Read, fields, out_of_range};
 use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Example, Input, Module, Operator, Size, Source, Symbol, Tensor, Type, Weight};
@@ -12,9 +11,9 @@ use vramfit_graph::model::{Example, Input, Module, Operator, Size, Source, Symbo
 impl<'de> Read<'de> for Dtype {
     const NEEDED: &'static str = "the name of a dtype";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         Dtype::from_name(text)
-            .ok_or_else(|| context.fail_with(text, |path, found| ReadError::UnknownDtype { path, found }))
+            .ok_or_else(|| state.fail_with(text, |path, found| ReadError::UnknownDtype { path, found }))
     }
 }
 
@@ -25,11 +24,11 @@ impl<'de> Read<'de> for Symbol {
         fields!(object, { "name" => name, "example" => example, "recorded" => recorded, "dims" => dims });
         let dims: Vec<Dimension> = dims;
         let dims = dims.into_iter().map(|it| (it.input, it.dim)).collect();
-        Ok(Symbol { name, example: Example::Told(example), recorded, dims, range: None })
+        Ok(Symbol { name, example: Example::Known(example), recorded, dims, range: None })
     }
 }
 
-/// Where a symbol stands.
+/// A dimension that is a symbol.
 struct Dimension {
     input: String,
     dim: usize,
@@ -166,8 +165,8 @@ struct Flags(u8);
 impl<'de> Read<'de> for Flags {
     const NEEDED: &'static str = "an integer";
 
-    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(state: &ParseState, value: i64) -> Result<Self, Error> {
         let flags = u8::try_from(value).ok().filter(|flags| *flags < 16);
-        flags.map(Flags).ok_or_else(|| out_of_range(context, value.into(), "a sum of the flags 1, 2, 4 and 8"))
+        flags.map(Flags).ok_or_else(|| out_of_range(state, value.into(), "a sum of the flags 1, 2, 4 and 8"))
     }
 }

@@ -3,15 +3,14 @@
 use serde::de::{self, MapAccess, SeqAccess};
 
 use super::argument::unknown_word;
-use crate::json::context::Context;
-use crate::json::{List, Object, Read, fields};
+use crate::json::{List, Object, ParseState, Read, fields};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Precision, TensorId, Variant};
 
 impl<'de> Read<'de> for Precision {
     const NEEDED: &'static str = "a precision";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         let floating = |name: &str| {
             let known = [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16, Dtype::Float64];
             known.into_iter().find(|dtype| dtype.short_name() == name)
@@ -22,19 +21,19 @@ impl<'de> Read<'de> for Precision {
             None => floating(text).map(Precision::Cast),
         };
         let needed = "`as-built`, `fp32`, `bf16`, `fp16`, `amp-bf16` or `amp-fp16`";
-        found.ok_or_else(|| unknown_word(context, text, needed))
+        found.ok_or_else(|| unknown_word(state, text, needed))
     }
 }
 
 impl<'de> Read<'de> for Mode {
     const NEEDED: &'static str = "a mode";
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         match text {
             "train" => Ok(Mode::Train),
             "eval" => Ok(Mode::Eval),
             "eval-grad" => Ok(Mode::EvalGrad),
-            _ => Err(unknown_word(context, text, "`train`, `eval` or `eval-grad`")),
+            _ => Err(unknown_word(state, text, "`train`, `eval` or `eval-grad`")),
         }
     }
 }
@@ -71,7 +70,7 @@ impl<'de> Read<'de> for Variant {
     }
 }
 
-/// Each tensor once, with what stands beside it the first time.
+/// Each tensor once, with its first companion.
 fn each_once<Beside>(tensors: Vec<(TensorId, Beside)>) -> (Vec<TensorId>, Vec<Beside>) {
     let mut seen = std::collections::HashSet::new();
     tensors.into_iter().filter(|(tensor, _)| seen.insert(*tensor)).unzip()
@@ -95,12 +94,12 @@ impl Outputs {
 impl<'de> Read<'de> for Outputs {
     const NEEDED: &'static str = "a tensor, null or an object with a class and items";
 
-    fn from_null<Error: de::Error>(_context: &Context) -> Result<Self, Error> {
+    fn from_null<Error: de::Error>(_state: &ParseState) -> Result<Self, Error> {
         Ok(Outputs::default())
     }
 
-    fn from_text<Error: de::Error>(context: &Context, text: &str) -> Result<Self, Error> {
-        let tensor = TensorId::from_text(context, text)?;
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
+        let tensor = TensorId::from_text(state, text)?;
         Ok(Outputs { tensors: vec![(tensor, String::new())], released: vec![(tensor, ())] })
     }
 
@@ -111,11 +110,11 @@ impl<'de> Read<'de> for Outputs {
         match items {
             Items::Listed(mut parts) => {
                 parts.iter_mut().enumerate().for_each(|(at, part)| outputs.take(&format!("[{at}]"), part));
-                // A list or tuple lets go of its items from its end.
+                // A list or tuple frees its items from its end.
                 outputs.released = parts.into_iter().rev().flat_map(|part| part.released).collect();
             }
             Items::Named(parts) => {
-                // Old captures do not tell.
+                // Old captures do not have it.
                 let has_keys = has_keys.unwrap_or_else(|| class == "dict" || class == "OrderedDict");
                 for (name, mut part) in parts {
                     let step = if has_keys { format!("[{name:?}]") } else { format!(".{name}") };

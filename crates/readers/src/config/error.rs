@@ -42,7 +42,7 @@ pub enum ConfigError {
         /// The values that are modelled.
         known: String,
     },
-    /// A field nobody has heard of.
+    /// A field that is not known.
     #[error("{field} = {found}: this field of {family} is not known, so what it does is not modelled")]
     UnknownField {
         /// Its name.
@@ -52,13 +52,15 @@ pub enum ConfigError {
         /// The family.
         family: String,
     },
-    /// The sizes pass 64 bits.
-    #[error("the sizes of the model pass the largest 64-bit number")]
+    /// The sizes exceed 64 bits.
+    #[error("the sizes of the model exceed 64 bits")]
     TooLarge,
-    /// A template is not what it should be.
+    /// A template is damaged.
     #[error("the template {name} cannot be used")]
     Template {
         /// Its name.
         name: String,
+        /// Why it cannot be unpacked; `None` if there is none of that name or it cannot be expanded.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }

@@ -1,9 +1,9 @@
-//! As many layers as are wanted, from a model of three.
+//! Makes a model of any number of layers from one of three.
 //!
-//! The first and the last layer stay, the middle one is repeated or left out. Numbers (of modules, tensors, storages) run on
-//! from layer to layer, so what a layer names is found by its distance: in itself, in the layer before, or outside of all.
-//! Layers that differ from the others stand before the three, and count as outside. Where a model has several stacks, each
-//! is made in its turn.
+//! The first and the last layer stay, the middle one is repeated or left out. Numbers (of modules, tensors, storages) grow
+//! from layer to layer, so a layer refers to numbers in itself, in the layer before, or outside of all layers.
+//! Layers that differ from the others come before the three, and count as outside. The
+//! stacks of a model are expanded one after another.
 
 use super::families::Stack;
 use vramfit_graph::model::{Argument, Call, Model, Step, Tensor, TensorId};
@@ -16,9 +16,9 @@ struct Regions {
     layers: u32,
 }
 
-/// Who names something.
+/// What refers to a number.
 #[derive(Clone, Copy)]
-enum Context {
+enum Referrer {
     /// What comes before the first layer or after the last one.
     Outside,
     /// A layer, made from one of the three.
@@ -35,27 +35,27 @@ impl Regions {
         (0..3).find(|layer| (self.bounds[*layer as usize]..self.bounds[*layer as usize + 1]).contains(&old))
     }
 
-    /// The number that `old` has now, if it is named in this context.
-    fn map(self, old: u32, context: Context) -> Option<u32> {
+    /// The number that `old` has now, if this refers to it.
+    fn map(self, old: u32, referrer: Referrer) -> Option<u32> {
         if old < self.bounds[0] {
             return Some(old);
         }
         let Some(layer) = self.layer(old) else {
             return Some(old - self.bounds[3] + self.bounds[0] + self.layers * self.size());
         };
-        let number = match context {
-            Context::Outside if layer == 0 => 0,
-            // What follows the last layer may let go of what the one before has made.
-            Context::Outside => (self.layers + layer).checked_sub(3)?,
-            Context::Layer { number, source } if layer == source => number,
-            Context::Layer { number, source } if layer + 1 == source => number.checked_sub(1)?,
-            Context::Layer { .. } => return None,
+        let number = match referrer {
+            Referrer::Outside if layer == 0 => 0,
+            // What follows the last layer may free what the one before has made.
+            Referrer::Outside => (self.layers + layer).checked_sub(3)?,
+            Referrer::Layer { number, source } if layer == source => number,
+            Referrer::Layer { number, source } if layer + 1 == source => number.checked_sub(1)?,
+            Referrer::Layer { .. } => return None,
         };
-        Some(self.place(old, layer, number))
+        Some(self.in_layer(old, layer, number))
     }
 
     /// The number of what is in one of the three, in layer `number` of those there will be.
-    fn place(self, old: u32, layer: u32, number: u32) -> u32 {
+    fn in_layer(self, old: u32, layer: u32, number: u32) -> u32 {
         self.bounds[0] + number * self.size() + (old - self.bounds[layer as usize])
     }
 
@@ -82,7 +82,7 @@ fn sources(layers: u32) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// `list` with its layers' parts made anew; `change` adapts an item to the layer it is for.
+/// `list` with its layers repeated; `change` adapts an item to its layer.
 fn relaid<T: Clone>(list: &[T], regions: Regions, change: impl Fn(&T, u32, u32) -> T) -> Vec<T> {
     let part = |from: u32, to: u32| &list[from as usize..to as usize];
     let mut made = part(0, regions.bounds[0]).to_vec();
@@ -105,45 +105,45 @@ struct Tensors {
     new_counts: [u32; 3],
 }
 
-/// A tensor among its own kind.
-struct Place {
+/// A tensor's number among those of its kind.
+struct KindNumber {
     regions: Regions,
     old: u32,
     shift: u32,
 }
 
 impl Tensors {
-    fn place(&self, TensorId(id): TensorId) -> Result<Place, u32> {
+    fn within_kind(&self, TensorId(id): TensorId) -> Result<KindNumber, u32> {
         let [parameters, buffers, given] = self.counts;
         let [new_parameters, new_buffers, new_given] = self.new_counts;
         if id < parameters {
-            Ok(Place { regions: self.parameters, old: id, shift: 0 })
+            Ok(KindNumber { regions: self.parameters, old: id, shift: 0 })
         } else if id < parameters + buffers {
-            Ok(Place { regions: self.buffers, old: id - parameters, shift: new_parameters })
+            Ok(KindNumber { regions: self.buffers, old: id - parameters, shift: new_parameters })
         } else if id < given {
             Err(id - parameters - buffers + new_parameters + new_buffers)
         } else {
-            Ok(Place { regions: self.made, old: id - given, shift: new_given })
+            Ok(KindNumber { regions: self.made, old: id - given, shift: new_given })
         }
     }
 
-    fn one(&self, id: TensorId, context: Context) -> Option<TensorId> {
-        match self.place(id) {
-            Ok(place) => Some(TensorId(place.regions.map(place.old, context)? + place.shift)),
+    fn one(&self, id: TensorId, referrer: Referrer) -> Option<TensorId> {
+        match self.within_kind(id) {
+            Ok(number) => Some(TensorId(number.regions.map(number.old, referrer)? + number.shift)),
             Err(new) => Some(TensorId(new)),
         }
     }
 
     /// Which of the three layers it belongs to.
     fn layer(&self, id: TensorId) -> Option<u32> {
-        self.place(id).ok().and_then(|place| place.regions.layer(place.old))
+        self.within_kind(id).ok().and_then(|number| number.regions.layer(number.old))
     }
 
     /// A list; where one from outside has something of all layers, the middle one's part of it is repeated.
-    fn list(&self, ids: &[TensorId], context: Context) -> Option<Vec<TensorId>> {
-        let is_of_all = matches!(context, Context::Outside) && ids.iter().any(|id| self.layer(*id) == Some(0));
+    fn list(&self, ids: &[TensorId], referrer: Referrer) -> Option<Vec<TensorId>> {
+        let is_of_all = matches!(referrer, Referrer::Outside) && ids.iter().any(|id| self.layer(*id) == Some(0));
         if !is_of_all {
-            return ids.iter().map(|id| self.one(*id, context)).collect();
+            return ids.iter().map(|id| self.one(*id, referrer)).collect();
         }
         let mut made = Vec::new();
         let mut at = 0;
@@ -153,7 +153,7 @@ impl Tensors {
             let run = &ids[at..at + length];
             if layer != Some(1) {
                 for id in run {
-                    made.push(self.one(*id, context)?);
+                    made.push(self.one(*id, referrer)?);
                 }
             } else {
                 let is_backwards = at > 0 && self.layer(ids[at - 1]) == Some(2);
@@ -164,8 +164,8 @@ impl Tensors {
                 }
                 for number in numbers {
                     for id in run {
-                        let place = self.place(*id).ok()?;
-                        made.push(TensorId(place.regions.place(place.old, 1, number) + place.shift));
+                        let tensor = self.within_kind(*id).ok()?;
+                        made.push(TensorId(tensor.regions.in_layer(tensor.old, 1, number) + tensor.shift));
                     }
                 }
             }
@@ -174,35 +174,35 @@ impl Tensors {
         Some(made)
     }
 
-    fn argument(&self, argument: &Argument, context: Context) -> Option<Argument> {
+    fn argument(&self, argument: &Argument, referrer: Referrer) -> Option<Argument> {
         Some(match argument {
-            Argument::Tensor(id) => Argument::Tensor(self.one(*id, context)?),
+            Argument::Tensor(id) => Argument::Tensor(self.one(*id, referrer)?),
             Argument::List(items) => {
-                Argument::List(items.iter().map(|item| self.argument(item, context)).collect::<Option<_>>()?)
+                Argument::List(items.iter().map(|item| self.argument(item, referrer)).collect::<Option<_>>()?)
             }
             other => other.clone(),
         })
     }
 
-    fn step(&self, step: &Step, modules: Regions, context: Context) -> Option<Step> {
-        let list = |ids: &[TensorId]| self.list(ids, context);
+    fn step(&self, step: &Step, modules: Regions, referrer: Referrer) -> Option<Step> {
+        let list = |ids: &[TensorId]| self.list(ids, referrer);
         Some(match step {
             Step::Call(call) => Step::Call(Call {
                 arguments: call
                     .arguments
                     .iter()
-                    .map(|argument| self.argument(argument, context))
+                    .map(|argument| self.argument(argument, referrer))
                     .collect::<Option<_>>()?,
                 results: call
                     .results
                     .iter()
-                    .map(|result| result.map_or(Some(None), |id| self.one(id, context).map(Some)))
+                    .map(|result| result.map_or(Some(None), |id| self.one(id, referrer).map(Some)))
                     .collect::<Option<_>>()?,
                 ..call.clone()
             }),
             Step::Free(ids) => Step::Free(list(ids)?),
-            Step::Enter(module, ids) => Step::Enter(modules.map(*module, context)?, list(ids)?),
-            Step::Exit(module, ids) => Step::Exit(modules.map(*module, context)?, list(ids)?),
+            Step::Enter(module, ids) => Step::Enter(modules.map(*module, referrer)?, list(ids)?),
+            Step::Exit(module, ids) => Step::Exit(modules.map(*module, referrer)?, list(ids)?),
             Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => step.clone(),
             Step::Checkpoint { .. } | Step::EndCheckpoint(_) | Step::Function { .. } | Step::EndFunction { .. } => {
                 return None;
@@ -263,9 +263,9 @@ pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
     let new_counts = [made.parameters.len(), made.buffers.len(), made.given_count()].map(|count| count as u32);
     let nothing = Regions { bounds: [0; 4], layers };
     let given = Tensors { parameters, buffers, made: nothing, counts, new_counts };
-    made.move_order = given.list(&model.move_order, Context::Outside)?;
+    made.move_order = given.list(&model.move_order, Referrer::Outside)?;
     for input in made.inputs.iter_mut().chain(&mut made.targets) {
-        input.tensor = given.one(input.tensor, Context::Outside)?;
+        input.tensor = given.one(input.tensor, Referrer::Outside)?;
     }
     made.tensors.clear();
     made.steps.clear();
@@ -279,10 +279,10 @@ pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
             return None;
         }
         for list in [&mut variant.constants, &mut variant.outputs, &mut variant.released, &mut variant.held] {
-            *list = tensors.list(list, Context::Outside)?;
+            *list = tensors.list(list, Referrer::Outside)?;
         }
         if let Some(loss) = &mut variant.loss {
-            *loss = tensors.one(*loss, Context::Outside)?;
+            *loss = tensors.one(*loss, Referrer::Outside)?;
         }
         let pair = (variant.tensors, variant.steps);
         let section = match known.iter().find(|(known, _)| *known == pair) {
@@ -331,18 +331,18 @@ fn made_bounds(steps: &[Step], cuts: [usize; 4], given: u32) -> [u32; 4] {
 
 fn new_steps(steps: &[Step], cuts: [usize; 4], tensors: &Tensors, modules: Regions, layers: u32) -> Option<Vec<Step>> {
     let mut made = Vec::new();
-    let mut add = |steps: &[Step], context: Context| -> Option<()> {
+    let mut add = |steps: &[Step], referrer: Referrer| -> Option<()> {
         for step in steps {
-            made.push(tensors.step(step, modules, context)?);
+            made.push(tensors.step(step, modules, referrer)?);
         }
         Some(())
     };
-    add(&steps[..cuts[0]], Context::Outside)?;
+    add(&steps[..cuts[0]], Referrer::Outside)?;
     for (number, source) in sources(layers) {
         let source_at = source as usize;
-        add(&steps[cuts[source_at]..cuts[source_at + 1]], Context::Layer { number, source })?;
+        add(&steps[cuts[source_at]..cuts[source_at + 1]], Referrer::Layer { number, source })?;
     }
-    add(&steps[cuts[3]..], Context::Outside)?;
+    add(&steps[cuts[3]..], Referrer::Outside)?;
     Some(made)
 }
 
@@ -361,29 +361,29 @@ fn new_rows(rows: &[Tensor], tensors: &Tensors) -> Option<Vec<Tensor>> {
     if !storages.is_even() {
         return None;
     }
-    let storage = |old: u32, context: Context| -> Option<u32> {
+    let storage = |old: u32, referrer: Referrer| -> Option<u32> {
         if old < given as u32 {
-            tensors.one(TensorId(old), context).map(|id| id.0)
+            tensors.one(TensorId(old), referrer).map(|id| id.0)
         } else {
-            Some(storages.map(old - given as u32, context)? + tensors.new_counts[2])
+            Some(storages.map(old - given as u32, referrer)? + tensors.new_counts[2])
         }
     };
     let all_given = relaid_given(&rows[..given], tensors);
     let mut made: Vec<Tensor> =
         all_given.into_iter().zip(0..).map(|(row, number)| Tensor { storage: number, ..row }).collect();
-    let mut add = |range: std::ops::Range<u32>, context: Context| -> Option<()> {
+    let mut add = |range: std::ops::Range<u32>, referrer: Referrer| -> Option<()> {
         for row in &rows[given + range.start as usize..given + range.end as usize] {
-            made.push(Tensor { storage: storage(row.storage, context)?, ..row.clone() });
+            made.push(Tensor { storage: storage(row.storage, referrer)?, ..row.clone() });
         }
         Some(())
     };
     let bounds = tensors.made.bounds;
-    add(0..bounds[0], Context::Outside)?;
+    add(0..bounds[0], Referrer::Outside)?;
     for (number, source) in sources(tensors.made.layers) {
         let source_at = source as usize;
-        add(bounds[source_at]..bounds[source_at + 1], Context::Layer { number, source })?;
+        add(bounds[source_at]..bounds[source_at + 1], Referrer::Layer { number, source })?;
     }
-    add(bounds[3]..(rows.len() - given) as u32, Context::Outside)?;
+    add(bounds[3]..(rows.len() - given) as u32, Referrer::Outside)?;
     Some(made)
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::ConfigError;
 use super::fields::Config;
 
-/// What is asked of a template.
+/// Which template to use, and its sizes.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) template: &'static str,
@@ -327,7 +327,7 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
         ("head_dim", config.count("d_kv", 64)?),
         ("buckets", buckets),
     ];
-    // The first layer of each makes the bias that all add, so it is none of those that are repeated, two at least.
+    // The first layer of each stack makes the bias that all add, so it is not one of those that are repeated, at least two.
     let encoder = config.layers_from(3, "num_layers", 6)?;
     let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
     let stack = |path, layers| Stack { path, kept: 1, layers };

@@ -1,4 +1,4 @@
-//! Reading a configuration's fields, each of which is asked for, harmless, or refused.
+//! The fields of a configuration, each of which is used, harmless, or refused.
 
 use std::cell::RefCell;
 
@@ -85,29 +85,29 @@ const OFF: [&str; 9] = [
     "use_bfloat16",
 ];
 
-/// A configuration being read; fields that were asked for are known.
+/// A configuration being read; it remembers which fields were used.
 pub(super) struct Config<'a> {
     pub(super) fields: &'a Map<String, Value>,
     pub(super) family: &'a str,
-    asked: RefCell<Vec<&'static str>>,
+    used: RefCell<Vec<&'static str>>,
     /// Sizes that the file does not have, with what transformers takes for them.
     defaults: RefCell<Vec<String>>,
 }
 
-/// Sizes that follow from others, or that not every family has, so that there is nothing to tell.
+/// Sizes that follow from others, or that not every family has: their defaults are not reported.
 const FOLLOWING: [&str; 6] =
     ["head_dim", "num_key_value_heads", "n_inner", "num_labels", "max_position_embeddings", "type_vocab_size"];
 const COUNT_LIMIT: i64 = 1 << 32;
 
 impl<'a> Config<'a> {
     pub(super) fn new(fields: &'a Map<String, Value>, family: &'a str) -> Self {
-        Self { fields, family, asked: RefCell::default(), defaults: RefCell::default() }
+        Self { fields, family, used: RefCell::default(), defaults: RefCell::default() }
     }
 }
 
 impl Config<'_> {
     pub(super) fn find(&self, field: &'static str) -> Option<&Value> {
-        self.asked.borrow_mut().push(field);
+        self.used.borrow_mut().push(field);
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
@@ -187,11 +187,11 @@ impl Config<'_> {
         notes
     }
 
-    /// Refuses fields nobody has asked for.
+    /// Refuses fields that were not used.
     pub(super) fn no_others(&self) -> Result<(), ConfigError> {
-        let asked = self.asked.borrow();
+        let used = self.used.borrow();
         let is_known = |field: &str, value: &Value| {
-            asked.contains(&field)
+            used.contains(&field)
                 || HARMLESS.contains(&field)
                 || (OFF.contains(&field) && value == &Value::Bool(false))
                 || (field == "pruned_heads" && value.as_object().is_some_and(Map::is_empty))
@@ -225,7 +225,7 @@ impl Config<'_> {
         Ok(layers as u32)
     }
 
-    /// Two heads or more: one alone lies in memory as the whole does, and copies that others need are left out.
+    /// At least two heads: with one, its layout is that of the whole, and PyTorch skips copies that it makes otherwise.
     pub(super) fn heads(&self, field: &'static str, default: i64) -> Result<i64, ConfigError> {
         match self.count(field, default)? {
             1 => Err(ConfigError::NotModelled {

@@ -4,7 +4,7 @@
 //! the configuration's sizes in, `expand` makes as many layers as it says. What a configuration asks for that no template
 //! has is refused by name.
 
-mod error;
+pub(crate) mod error;
 mod expand;
 mod families;
 mod fields;
@@ -25,10 +25,10 @@ pub(super) fn found(text: &str) -> Option<Map<String, Value>> {
 /// The model of a configuration.
 pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let request = families::request(config)?;
-    let unlike = || ConfigError::Template { name: request.template.to_owned() };
-    let packed = families::packed(request.template).ok_or_else(unlike)?;
-    let template = crate::packed::unpack(packed).map_err(|_| unlike())?;
+    let unusable = |source| ConfigError::Template { name: request.template.to_owned(), source };
+    let packed = families::packed(request.template).ok_or_else(|| unusable(None))?;
+    let template = crate::packed::unpack(packed).map_err(|error| unusable(Some(error.into())))?;
     let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
     model.notes.extend(request.notes);
-    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(unlike))
+    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(|| unusable(None)))
 }

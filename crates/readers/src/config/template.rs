@@ -3,7 +3,7 @@
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{Argument, ExpressionId, Model, Size, Step};
 
-/// `template` with these values for some of its symbols, which are none afterwards. `None` where a size has no value.
+/// `template` with these values for some of its symbols, which it then no longer has. `None` where a size has no value.
 pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model> {
     let given = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     let mut kept = 0;

@@ -6,8 +6,7 @@ use std::rc::Rc;
 use super::SketchError;
 use super::dimension::Dimension;
 use super::document::{InputSize, Sketch};
-use super::node::Node;
-use super::run::Run;
+use super::node::{Node, Run};
 use super::tables::Tables;
 use super::tape::Tape;
 use vramfit_graph::dtype::Dtype;
@@ -158,11 +157,11 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
 }
 
 fn symbol_row((name, example): &(String, i64), input: &[InputSize]) -> Symbol {
-    let stands = |size: &InputSize| matches!(size, InputSize::Named(known) if known == name);
-    let dims = input.iter().enumerate().filter(|(_, size)| stands(size));
+    let is_there = |size: &InputSize| matches!(size, InputSize::Named(known) if known == name);
+    let dims = input.iter().enumerate().filter(|(_, size)| is_there(size));
     Symbol {
         name: name.clone(),
-        example: Example::Told(*example),
+        example: Example::Known(*example),
         recorded: vec![*example],
         dims: dims.map(|(at, _)| ("input".to_owned(), at)).collect(),
         range: None,

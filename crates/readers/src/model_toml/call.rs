@@ -42,11 +42,11 @@ pub(super) struct LayerCall {
 }
 
 impl LayerCall {
-    /// Reads `text`, which stands at `place`.
-    pub(super) fn parse(text: &str, place: &str) -> Result<LayerCall, SketchError> {
+    /// Parses `text`; `location` is where it is in the file.
+    pub(super) fn parse(text: &str, location: &str) -> Result<LayerCall, SketchError> {
         let mut parser = Parser { rest: text.trim() };
         parser.layer().map_err(|needed| SketchError::Unfit {
-            place: place.to_owned(),
+            location: location.to_owned(),
             found: format!("`{text}`"),
             needed: format!("a layer such as `Linear(784, 512)` or `name = ReLU()`: {needed}"),
         })
@@ -75,7 +75,7 @@ impl Parser<'_> {
                     let value = self.value(0)?;
                     call.positional.push(value);
                 }
-                None => return Err("arguments without a name stand before those with one".to_owned()),
+                None => return Err("positional arguments come before named ones".to_owned()),
             }
             if !self.accept(',') && !self.rest.starts_with(')') {
                 return Err(format!("`,` or `)` before `{}`", self.rest));
@@ -151,22 +151,22 @@ impl Parser<'_> {
 /// The arguments of a layer, by name.
 pub(super) struct Arguments<'a> {
     pub(super) class: &'a str,
-    pub(super) place: &'a str,
+    pub(super) location: &'a str,
     given: Vec<(&'static str, Value)>,
 }
 
 impl<'a> Arguments<'a> {
     /// `names` are those that are modelled, in torch's order.
-    pub(super) fn new(call: &'a LayerCall, place: &'a str, names: &[&'static str]) -> Result<Self, SketchError> {
+    pub(super) fn new(call: &'a LayerCall, location: &'a str, names: &[&'static str]) -> Result<Self, SketchError> {
         let unknown = |name: &str| SketchError::UnknownArgument {
-            place: place.to_owned(),
+            location: location.to_owned(),
             class: call.class.clone(),
             name: name.to_owned(),
             near: near(name, names),
         };
         if call.positional.len() > names.len() {
             return Err(SketchError::Unfit {
-                place: place.to_owned(),
+                location: location.to_owned(),
                 found: format!("{} arguments without a name", call.positional.len()),
                 needed: format!("at most {}: {}", names.len(), names.join(", ")),
             });
@@ -176,14 +176,14 @@ impl<'a> Arguments<'a> {
             let known = names.iter().find(|known| *known == name).ok_or_else(|| unknown(name))?;
             if given.iter().any(|(before, _)| before == known) {
                 return Err(SketchError::Unfit {
-                    place: place.to_owned(),
+                    location: location.to_owned(),
                     found: format!("argument `{name}` twice"),
                     needed: "it once".to_owned(),
                 });
             }
             given.push((known, value.clone()));
         }
-        Ok(Arguments { class: &call.class, place, given })
+        Ok(Arguments { class: &call.class, location, given })
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Value> {
@@ -200,7 +200,7 @@ impl<'a> Arguments<'a> {
             None => "nothing".to_owned(),
         };
         SketchError::Unfit {
-            place: format!("{}: {}({name})", self.place, self.class),
+            location: format!("{}: {}({name})", self.location, self.class),
             found,
             needed: needed.to_owned(),
         }

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dimension {
     Known(i64),
-    /// A term that stands for itself in a sum, and what is added to it.
+    /// A term that is not a sum, and what is added to it.
     Symbolic(String, i64),
 }
 

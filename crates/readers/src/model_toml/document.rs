@@ -25,7 +25,7 @@ pub(super) struct Sketch {
     pub(super) class: String,
     pub(super) input: Vec<InputSize>,
     pub(super) dtype: Dtype,
-    /// Symbols with what they are where nothing else is said, in the order of the input's sizes.
+    /// Symbols with their defaults, in the order of the input's sizes.
     pub(super) symbols: Vec<(String, i64)>,
     pub(super) root: Node,
 }
@@ -33,7 +33,7 @@ pub(super) struct Sketch {
 pub(super) fn read(text: &str) -> Result<Sketch, SketchError> {
     let table: Table = text.parse().map_err(|error: ::toml::de::Error| {
         let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(text));
-        SketchError::Syntax { line: before.matches('\n').count() + 1, message: error.message().to_owned() }
+        SketchError::Syntax { line: before.matches('\n').count() + 1, source: error }
     })?;
     known_keys(&table, "the file", &KEYS)?;
     let sizes = match table.get("sizes") {
@@ -57,27 +57,27 @@ pub(super) fn read(text: &str) -> Result<Sketch, SketchError> {
     Ok(Sketch { class, input, dtype, symbols, root })
 }
 
-fn unfit(place: &str, found: &Value, needed: &str) -> SketchError {
-    SketchError::Unfit { place: place.to_owned(), found: format!("`{found}`"), needed: needed.to_owned() }
+fn unfit(location: &str, found: &Value, needed: &str) -> SketchError {
+    SketchError::Unfit { location: location.to_owned(), found: format!("`{found}`"), needed: needed.to_owned() }
 }
 
-fn known_keys(table: &Table, place: &str, known: &[&'static str]) -> Result<(), SketchError> {
+fn known_keys(table: &Table, location: &str, known: &[&'static str]) -> Result<(), SketchError> {
     match table.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => Err(SketchError::Unfit {
-            place: place.to_owned(),
+            location: location.to_owned(),
             found: format!("key `{key}`"),
             needed: format!("{}{}", known.join(", "), near(key, known)),
         }),
     }
 }
 
-fn list<'a>(table: &'a Table, key: &str, place: &str) -> Result<&'a [Value], SketchError> {
+fn list<'a>(table: &'a Table, key: &str, location: &str) -> Result<&'a [Value], SketchError> {
     match table.get(key) {
         Some(Value::Array(items)) if !items.is_empty() => Ok(items),
-        Some(other) => Err(unfit(&format!("{place}: {key}"), other, "a list with something in it")),
+        Some(other) => Err(unfit(&format!("{location}: {key}"), other, "a list with something in it")),
         None => Err(SketchError::Unfit {
-            place: place.to_owned(),
+            location: location.to_owned(),
             found: format!("no `{key}`"),
             needed: "one: a list".to_owned(),
         }),
@@ -104,9 +104,9 @@ fn input(table: &Table, sizes: &Table) -> Result<(Vec<InputSize>, Vec<(String, i
                     Some(other) => return Err(unfit(&format!("sizes.{name}"), other, "a whole number from 1 on")),
                 };
                 if default == 0 {
-                    let needed = format!("what it is where nothing else is said: sizes = {{ {name} = 128 }}");
+                    let needed = format!("its default: sizes = {{ {name} = 128 }}");
                     let found = "nothing".to_owned();
-                    return Err(SketchError::Unfit { place: format!("sizes.{name}"), found, needed });
+                    return Err(SketchError::Unfit { location: format!("sizes.{name}"), found, needed });
                 }
                 if !symbols.iter().any(|(known, _)| known == name) {
                     symbols.push((name.clone(), default));
@@ -118,8 +118,8 @@ fn input(table: &Table, sizes: &Table) -> Result<(Vec<InputSize>, Vec<(String, i
     }
     if let Some(name) = sizes.keys().find(|name| !symbols.iter().any(|(known, _)| known == *name)) {
         let found = format!("size `{name}`");
-        let needed = "names that stand in `input`".to_owned();
-        return Err(SketchError::Unfit { place: "sizes".to_owned(), found, needed });
+        let needed = "names that `input` has".to_owned();
+        return Err(SketchError::Unfit { location: "sizes".to_owned(), found, needed });
     }
     Ok((input, symbols))
 }
@@ -133,50 +133,50 @@ fn is_symbol(name: &str) -> bool {
 }
 
 /// The modules of a list, with their names.
-fn entries(items: &[Value], place: &str, count: &mut usize) -> Result<Vec<Node>, SketchError> {
+fn entries(items: &[Value], location: &str, count: &mut usize) -> Result<Vec<Node>, SketchError> {
     let mut nodes: Vec<Node> = Vec::new();
     for (number, item) in items.iter().enumerate() {
-        let here = format!("{place}[{number}]");
+        let here = format!("{location}[{number}]");
         let (name, mut node) = entry(item, &here, count)?;
         node.name = name.unwrap_or_else(|| number.to_string());
         if nodes.iter().any(|before| before.name == node.name) {
             let found = format!("the name `{}` twice", node.name);
-            return Err(SketchError::Unfit { place: here, found, needed: "each name once".to_owned() });
+            return Err(SketchError::Unfit { location: here, found, needed: "each name once".to_owned() });
         }
         nodes.push(node);
     }
     Ok(nodes)
 }
 
-fn entry(item: &Value, place: &str, count: &mut usize) -> Result<(Option<String>, Node), SketchError> {
+fn entry(item: &Value, location: &str, count: &mut usize) -> Result<(Option<String>, Node), SketchError> {
     *count += 1;
     if *count > LIMIT {
         return Err(SketchError::TooMany { found: *count, limit: LIMIT });
     }
     let table = match item {
         Value::String(text) => {
-            let call = LayerCall::parse(text, place)?;
-            let node = layers::build(&call, place)?;
+            let call = LayerCall::parse(text, location)?;
+            let node = layers::build(&call, location)?;
             return Ok((call.name, node));
         }
         Value::Table(table) => table,
-        other => return Err(unfit(place, other, "a layer as text, or a table with `layers` or `residual`")),
+        other => return Err(unfit(location, other, "a layer as text, or a table with `layers` or `residual`")),
     };
-    known_keys(table, place, &ENTRY_KEYS)?;
+    known_keys(table, location, &ENTRY_KEYS)?;
     let name = match table.get("name") {
         None => None,
         Some(Value::String(name)) if !name.is_empty() && !name.contains('.') => Some(name.clone()),
-        Some(other) => return Err(unfit(&format!("{place}: name"), other, "a text without dots")),
+        Some(other) => return Err(unfit(&format!("{location}: name"), other, "a text without dots")),
     };
     if table.contains_key("residual") {
         if let Some(key) = ["layers", "repeat"].into_iter().find(|key| table.contains_key(*key)) {
             let found = format!("`residual` and `{key}`");
             let needed = "one of them: put the one into the other".to_owned();
-            return Err(SketchError::Unfit { place: place.to_owned(), found, needed });
+            return Err(SketchError::Unfit { location: location.to_owned(), found, needed });
         }
         let side = |key: &str, count: &mut usize| -> Result<Node, SketchError> {
-            let here = format!("{place}.{key}");
-            Ok(Node::sequential(entries(list(table, key, place)?, &here, count)?))
+            let here = format!("{location}.{key}");
+            Ok(Node::sequential(entries(list(table, key, location)?, &here, count)?))
         };
         let body = side("residual", count)?;
         let shortcut = if table.contains_key("shortcut") { Some(side("shortcut", count)?) } else { None };
@@ -184,18 +184,18 @@ fn entry(item: &Value, place: &str, count: &mut usize) -> Result<(Option<String>
     }
     if table.contains_key("shortcut") {
         return Err(SketchError::Unfit {
-            place: place.to_owned(),
+            location: location.to_owned(),
             found: "`shortcut` without `residual`".to_owned(),
             needed: "both".to_owned(),
         });
     }
-    let here = format!("{place}.layers");
-    let items = list(table, "layers", place)?;
+    let here = format!("{location}.layers");
+    let items = list(table, "layers", location)?;
     let Some(repeat) = table.get("repeat") else {
         return Ok((name, Node::sequential(entries(items, &here, count)?)));
     };
     let Value::Integer(times @ 1..) = repeat else {
-        return Err(unfit(&format!("{place}: repeat"), repeat, "a whole number from 1 on"));
+        return Err(unfit(&format!("{location}: repeat"), repeat, "a whole number from 1 on"));
     };
     let mut blocks = Vec::new();
     for number in 0..*times {

@@ -1,52 +1,52 @@
-//! Every way a `model.toml` can be no model.
+//! Why a `model.toml` is not valid.
 
 use thiserror::Error;
 
-/// Why a `model.toml` is no model.
+/// Why a `model.toml` is not valid.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SketchError {
-    /// It is no TOML.
-    #[error("line {line}: {message}")]
+    /// It is not TOML.
+    #[error("line {line}: {}", source.message())]
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
-        message: String,
+        /// The error of the TOML parser.
+        source: toml::de::Error,
     },
     /// Something is missing or not what it should be.
-    #[error("{place}: found {found}, needed {needed}")]
+    #[error("{location}: found {found}, needed {needed}")]
     Unfit {
         /// The key, or the layer.
-        place: String,
+        location: String,
         /// What is there.
         found: String,
         /// What should be.
         needed: String,
     },
     /// A layer that is not known.
-    #[error("{place}: found layer `{class}`, which is not one that can be sketched{near}")]
+    #[error("{location}: found layer `{class}`, which model.toml does not support{near}")]
     UnknownLayer {
         /// Where.
-        place: String,
+        location: String,
         /// Its name.
         class: String,
-        /// Names that it may have meant, or nothing.
+        /// Similar names, or nothing.
         near: String,
     },
     /// An argument that is not known.
-    #[error("{place}: {class} has no argument `{name}` that is modelled{near}")]
+    #[error("{location}: {class} has no modelled argument `{name}`{near}")]
     UnknownArgument {
         /// Where.
-        place: String,
+        location: String,
         /// The layer.
         class: String,
         /// The argument.
         name: String,
-        /// Names that it may have meant, or nothing.
+        /// Similar names, or nothing.
         near: String,
     },
-    /// A layer cannot take what comes in.
+    /// A layer cannot take its input.
     #[error("layer {layer} ({class}): {found} comes in, {needed}")]
     Mismatch {
         /// The layer's name.
@@ -58,8 +58,8 @@ pub enum SketchError {
         /// What it takes.
         needed: String,
     },
-    /// The file describes more than is read.
-    #[error("the layers are {found} together with repeats, at most {limit} are read")]
+    /// The file describes too many layers.
+    #[error("found {found} layers, repeats included; at most {limit} are read")]
     TooMany {
         /// How many.
         found: usize,
@@ -68,17 +68,17 @@ pub enum SketchError {
     },
 }
 
-/// `, did you mean A or B`, or nothing.
+/// `; did you mean A or B?`, or nothing.
 pub(super) fn near(name: &str, known: &[&'static str]) -> String {
     let near = vramfit_graph::nearest::nearest(name, known.iter().copied());
-    if near.is_empty() { String::new() } else { format!("; near are {}", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }
 
-/// Why a layer cannot go on.
+/// Why a layer fails.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// What it needs of what comes in.
+    /// What it needs of its input.
     Needed(String),
-    /// A layer within it has said so.
+    /// A layer inside of it failed.
     Inside(Box<SketchError>),
 }

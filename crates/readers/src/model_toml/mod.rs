@@ -8,10 +8,9 @@ mod assemble;
 mod call;
 mod dimension;
 mod document;
-mod error;
+pub(crate) mod error;
 mod layers;
 mod node;
-mod run;
 mod tables;
 mod tape;
 

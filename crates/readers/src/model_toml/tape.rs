@@ -1,6 +1,6 @@
-//! Runs the layers' calls without values, as eager PyTorch would make them, and writes them down.
+//! Records the calls that eager PyTorch makes for the layers, without values.
 //!
-//! A [`Tensor`] is a counted handle, as in Python: when the last one goes, the step says so. Autocast's casts are made here.
+//! A [`Tensor`] is a counted handle, as in Python: dropping the last one records a free. Autocast's casts are made here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,9 +12,9 @@ use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{self, Argument, Call, Cast, MemoryFormat, Mode, Precision, Step, TensorId, Type};
 
-/// What a tensor is.
+/// Type, layout and storage of a tensor.
 #[derive(Clone, Debug)]
-struct Facts {
+struct TensorFacts {
     dtype: Dtype,
     shape: Vec<Dimension>,
     /// `None` is contiguous.
@@ -29,7 +29,7 @@ struct Recorded {
     tables: Rc<RefCell<Tables>>,
     types: Vec<Type>,
     tensors: Vec<model::Tensor>,
-    facts: Vec<Facts>,
+    facts: Vec<TensorFacts>,
     steps: Vec<Step>,
     storages: u32,
     given: u32,
@@ -37,7 +37,7 @@ struct Recorded {
     kept_order: Vec<TensorId>,
 }
 
-/// One variant being written down.
+/// One variant being recorded.
 #[derive(Clone)]
 pub(super) struct Tape {
     recorded: Rc<RefCell<Recorded>>,
@@ -51,7 +51,7 @@ pub(super) struct Tensor(Rc<Handle>);
 
 struct Handle {
     id: u32,
-    facts: Facts,
+    facts: TensorFacts,
     recorded: std::rc::Weak<RefCell<Recorded>>,
     is_given: bool,
 }
@@ -207,7 +207,7 @@ impl Tape {
             Precision::Cast(cast) if dtype.is_differentiable() => cast,
             _ => dtype,
         };
-        let facts = Facts {
+        let facts = TensorFacts {
             dtype: cast,
             shape: shape.to_vec(),
             strides: None,
@@ -227,7 +227,7 @@ impl Tape {
         Tensor(Rc::new(Handle { id, facts, recorded: Rc::downgrade(&self.recorded), is_given: true }))
     }
 
-    fn add(&self, mut facts: Facts, is_given: bool, view_of: Option<u32>) -> Tensor {
+    fn add(&self, mut facts: TensorFacts, is_given: bool, view_of: Option<u32>) -> Tensor {
         let recorded = &mut *self.recorded.borrow_mut();
         facts.storage = view_of.unwrap_or(recorded.storages);
         recorded.storages = recorded.storages.max(facts.storage + 1);
@@ -271,7 +271,7 @@ impl Tape {
                     Kind::Exactly(dtype) => dtype,
                 };
                 let requires_grad = is_tracked && dtype.is_differentiable();
-                let facts = Facts {
+                let facts = TensorFacts {
                     dtype,
                     shape: made.shape,
                     strides: made.strides,
@@ -298,7 +298,7 @@ impl Tape {
 
     /// Calls an operator of inference, with one result and one undefined one.
     pub(super) fn call_with_undefined(&self, operator: &str, given: Vec<Given>, made: Made) -> Tensor {
-        let facts = Facts {
+        let facts = TensorFacts {
             dtype: tensors_of(&given).next().map_or(Dtype::Float32, Tensor::dtype),
             shape: made.shape,
             strides: made.strides,
@@ -323,7 +323,8 @@ impl Tape {
         offset: Dimension,
     ) -> Tensor {
         let requires_grad = self.mode != Mode::Eval && base.0.facts.requires_grad;
-        let facts = Facts { shape, strides, offset, requires_grad, is_leaf: !requires_grad, ..base.0.facts.clone() };
+        let facts =
+            TensorFacts { shape, strides, offset, requires_grad, is_leaf: !requires_grad, ..base.0.facts.clone() };
         let storage = facts.storage;
         let result = self.add(facts, false, Some(storage));
         let mut given = vec![Given::Tensor(base.clone())];
@@ -335,14 +336,15 @@ impl Tape {
     /// Casts a tensor as code does, not autocast.
     pub(super) fn to(&self, tensor: &Tensor, dtype: Dtype, cast: Cast) -> Tensor {
         let requires_grad = self.mode != Mode::Eval && tensor.0.facts.requires_grad;
-        let facts = Facts { dtype, requires_grad, is_leaf: !requires_grad, offset: 0.into(), ..tensor.0.facts.clone() };
+        let facts =
+            TensorFacts { dtype, requires_grad, is_leaf: !requires_grad, offset: 0.into(), ..tensor.0.facts.clone() };
         let result = self.add(facts, false, None);
         let given = [Given::Tensor(tensor.clone()), Given::Plain(Argument::Dtype(dtype))];
         self.write("aten.to.dtype", &given, vec![Some(result.id())], cast);
         result
     }
 
-    /// Makes the casts that autocast makes for a call; returns those to free after it, in order.
+    /// Makes the casts that autocast makes for a call; returns those to be freed after it, in order.
     fn cast(&self, operator: &str, given: &mut [Given]) -> Vec<Tensor> {
         let Some(lower) = self.lower() else { return Vec::new() };
         let target = match operators::facts(operators::find(operator)).autocast {
@@ -414,7 +416,7 @@ impl Tape {
                 let recorded = &mut *self.recorded.borrow_mut();
                 (std::mem::take(&mut recorded.kept), std::mem::take(&mut recorded.kept_order))
             };
-            // Their handles would let go in any order.
+            // Their handles would be dropped in any order.
             let mut kept: HashMap<TensorId, Tensor> = kept.into_values().map(|tensor| (tensor.id(), tensor)).collect();
             for id in order {
                 kept.remove(&id);

@@ -1,6 +1,6 @@
 //! Numbers, texts and lists as bytes, there and back.
 
-use super::UnpackError;
+use super::error::UnpackError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{ExpressionId, Size, TensorId};
 

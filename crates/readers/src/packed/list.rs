@@ -1,7 +1,7 @@
 //! Lists of tensors, each as its distance from the one before: what runs on in steps of one is short once deflated.
 
-use super::UnpackError;
 use super::bytes::{Reader, Writer};
+use super::error::UnpackError;
 use vramfit_graph::model::TensorId;
 
 pub(super) fn write(list: &[TensorId], writer: &mut Writer) {

@@ -1,10 +1,11 @@
-//! A model in few bytes, as the built-in ones are kept: [`pack`] and [`unpack`].
+//! The compact format of the built-in models: [`pack`] and [`unpack`].
 //!
 //! The same content as a capture's, in binary, deflated. Numbers of tensors and modules are written as distances, so that
 //! each of eighty equal layers has the same bytes and deflating leaves next to nothing of all but the first. The format has
-//! no versions: whoever packs and whoever unpacks are of one build.
+//! no versions: a file is written and read by the same build.
 
 mod bytes;
+mod error;
 mod list;
 mod step;
 mod table;
@@ -14,39 +15,17 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use thiserror::Error;
 
 use self::bytes::{Packed, Reader, Writer};
-use crate::{ReadError, check};
+pub use self::error::UnpackError;
+use crate::check::check_model;
 use vramfit_graph::model::{Model, Origin, Symbol};
 
 /// The bytes that are unpacked at most; a Llama of 70 billion parameters has about 2 million.
 const LENGTH_LIMIT: u64 = 256 << 20;
 
-/// Why bytes are no packed model.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum UnpackError {
-    /// They cannot be inflated, or are too many then.
-    #[error("cannot be inflated: {0}")]
-    Inflate(std::io::Error),
-    /// What they hold cannot be read.
-    #[error("byte {at} of {length}: needed {needed}")]
-    Malformed {
-        /// Where, once inflated.
-        at: usize,
-        /// How many there are.
-        length: usize,
-        /// What should have been there.
-        needed: &'static str,
-    },
-    /// A model is in it whose references are not all good.
-    #[error(transparent)]
-    Model(#[from] ReadError),
-}
-
-/// `model` in few bytes. Where it came from and how its outputs are reached is not kept: what is unpacked counts as a
-/// capture that does not tell.
+/// `model` in the compact format. Its origin and the paths of its outputs are not written: the unpacked model counts as a
+/// capture without them.
 pub fn pack(model: &Model) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::default();
     model.write(&mut writer);
@@ -64,7 +43,7 @@ pub fn unpack(packed: &[u8]) -> Result<Model, UnpackError> {
     if !reader.is_at_end() {
         return Err(reader.malformed("the end"));
     }
-    check(&model)?;
+    check_model(&model)?;
     Ok(model)
 }
 

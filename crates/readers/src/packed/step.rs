@@ -5,7 +5,8 @@
 //! and a parameter, buffer or input as its distance from the one named before.
 
 use super::bytes::{Packed, Reader, Writer};
-use super::{UnpackError, list};
+use super::error::UnpackError;
+use super::list;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Call, Cast, MemoryFormat, Step, TensorId};
 
@@ -20,22 +21,22 @@ pub(super) fn write_sections(sections: &[Vec<Step>], given: u32, writer: &mut Wr
     writer.number(sections.len() as u64);
     for section in sections {
         writer.number(section.len() as u64);
-        let mut place = Place::new(given);
-        section.iter().for_each(|step| place.write_step(step, writer));
+        let mut state = StepState::new(given);
+        section.iter().for_each(|step| state.write_step(step, writer));
     }
 }
 
 pub(super) fn read_sections(given: u32, reader: &mut Reader<'_>) -> Result<Vec<Vec<Step>>, UnpackError> {
     let mut sections = Vec::new();
     for _ in 0..reader.count()? {
-        let mut place = Place::new(given);
-        sections.push((0..reader.count()?).map(|_| place.read_step(reader)).collect::<Result<_, _>>()?);
+        let mut state = StepState::new(given);
+        sections.push((0..reader.count()?).map(|_| state.read_step(reader)).collect::<Result<_, _>>()?);
     }
     Ok(sections)
 }
 
-/// Where in a section writer and reader are: what distances are counted from.
-struct Place {
+/// What distances are counted from at a step.
+struct StepState {
     /// How many tensors exist before the step.
     given: u32,
     /// The number after the newest tensor's.
@@ -44,9 +45,9 @@ struct Place {
     last_module: u32,
 }
 
-impl Place {
+impl StepState {
     fn new(given: u32) -> Self {
-        Place { given, next: given, last_given: 0, last_module: 0 }
+        StepState { given, next: given, last_given: 0, last_module: 0 }
     }
 
     fn meet(&mut self, tensor: u32) {
@@ -207,8 +208,8 @@ impl Place {
         let source = u32::try_from(number / 3).map_err(|_| reader.malformed("the number of a source"))?.checked_sub(1);
         let cast = CASTS[(number % 3) as usize];
         let arguments = (0..reader.count()?).map(|_| self.read_argument(reader, 0)).collect::<Result<_, _>>()?;
-        let result = |place: &mut Self, reader: &mut Reader<'_>| {
-            if bool::read(reader)? { place.read_tensor(reader).map(Some) } else { Ok(None) }
+        let result = |state: &mut Self, reader: &mut Reader<'_>| {
+            if bool::read(reader)? { state.read_tensor(reader).map(Some) } else { Ok(None) }
         };
         let results = (0..reader.count()?).map(|_| result(self, reader)).collect::<Result<_, _>>()?;
         Ok(Call { operator, arguments, results, source, cast })

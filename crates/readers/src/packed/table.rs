@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::bytes::{Packed, Reader, Writer, packed_struct};
-use super::{UnpackError, list};
+use super::error::UnpackError;
+use super::list;
 use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
@@ -29,22 +30,22 @@ impl Packed for Operator {
     }
 }
 
-/// No size is 0: that says that the file does not tell it.
+/// No size is 0, so 0 means that data decides it.
 impl Packed for Example {
     fn write(&self, writer: &mut Writer) {
         match self {
-            Example::Told(value) => value.write(writer),
-            Example::Untold { maker } => {
+            Example::Known(value) => value.write(writer),
+            Example::DataDependent { producer } => {
                 0_i64.write(writer);
-                maker.write(writer);
+                producer.write(writer);
             }
         }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, UnpackError> {
         match i64::read(reader)? {
-            0 => Ok(Example::Untold { maker: Packed::read(reader)? }),
-            value => Ok(Example::Told(value)),
+            0 => Ok(Example::DataDependent { producer: Packed::read(reader)? }),
+            value => Ok(Example::Known(value)),
         }
     }
 }
@@ -137,7 +138,7 @@ pub(super) fn read_expressions(symbols: &[Symbol], reader: &mut Reader<'_>) -> R
     parsed.collect::<Result<_, _>>().map_err(|_| reader.malformed("expressions of the symbols before this place"))
 }
 
-/// A dotted name, as the module it lies in and what follows.
+/// A dotted name, as the index of its module and the rest.
 struct Names<'a> {
     modules: HashMap<&'a str, usize>,
     last: usize,

@@ -2,12 +2,13 @@
 
 use hashbrown::HashSet;
 
-use super::argument::RawArgument;
 use super::document::{InputSpec, Program};
 use super::error::ArchiveError;
-use super::flatten::Scope;
+use super::graph::RawArgument;
 use super::node::argument_tensors;
-use crate::{CheckError, ReadError};
+use super::scope::Scope;
+use crate::check::error::CheckError;
+use crate::error::ReadError;
 
 /// Checks what can be checked before the graph is walked: as many meanings as inputs and outputs, each input once, and
 /// ranges that hold something.

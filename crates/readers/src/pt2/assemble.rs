@@ -1,50 +1,36 @@
-//! From what an archive says to a [`Model`].
+//! Makes a [`Model`] of an archive's contents.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
 use super::agreement::{check_outputs, check_signature};
-use super::argument::RawArgument;
-use super::document::{InputSpec, Payload, Program, TensorMeta};
+use super::call_site::CallSites;
+use super::causes::causes;
+use super::document::{InputSpec, Payload, Program};
 use super::error::ArchiveError;
-use super::flatten::{Flat, Item, Scope};
-use super::lifetime::{self, Boundary, for_each_tensor};
+use super::flatten::{Flat, Item};
+use super::graph::RawArgument;
+use super::lifetime::{self, Boundary};
 use super::operators::Operators;
 use super::outputs::{Outputs, outputs};
-use super::place::Places;
 use super::products::Products;
 use super::renamed;
+use super::scope::Scope;
 use super::sizes::Sizes;
+use super::tensor_meta::TensorMeta;
 use super::traced::{self, Masks};
+use super::type_table::TypeTable;
 use super::variant::{self, Calls, Shape, built_dtype};
 use super::weights::{RawWeight, Weights, move_order, weights};
-use crate::ReadError;
+use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{
-    Argument, Example, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Type, Variant,
-    Weight,
+    Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
 };
 use vramfit_graph::select::{VariantFlags, choose};
 
-const UNTOLD_FREES: &str =
-    "an archive does not say when Python lets go of tensors; module calls and source lines were asked";
-const UNTOLD_TYPES: &str =
-    "an archive does not say whether a cast names a dtype or another tensor's; source lines were asked";
-const UNTOLD_AUTOCAST: &str =
-    "the archive was exported without autocast; its casts follow PyTorch's lists of operators";
-const UNTOLD_MODE: &str =
-    "the archive was exported for training; dropout and batch norm were turned off for evaluation";
-const UNTOLD_TRAINING: &str =
-    "the archive was exported for evaluation: dropout and batch norm stay off in this training";
-const UNTOLD_HOST: &str = "exported on the CPU, an archive does not say which tensors the code makes on the host";
-const UNDONE_MASKS: &str = "attention masks that transformers builds only while it is traced were taken out";
-const ASSUMED_MASKS: &str = "an input mask masks nothing in the exported example, and is taken to do so in training";
-const TAKEN_BRANCH: &str =
-    "the data decides which branch of a torch.cond runs; the one that makes most is taken, others may need less";
-const KEPT_MASKS: &str = "attention masks are kept that code may leave out when it is not traced";
-
-/// The inputs that are masks, by their names.
+/// The inputs that are masks, by name.
 pub(super) fn mask_inputs<'a>(program: &'a Program<'_>) -> Vec<&'a str> {
     let names = program.inputs.iter().filter_map(|spec| match spec {
         InputSpec::Given(RawArgument::Tensor(name)) => Some(&**name),
@@ -53,7 +39,7 @@ pub(super) fn mask_inputs<'a>(program: &'a Program<'_>) -> Vec<&'a str> {
     names.filter(|name| name.contains("mask")).collect()
 }
 
-/// What an archive holds.
+/// The contents of an archive.
 pub(super) struct Contents<'a> {
     pub(super) program: Program<'a>,
     pub(super) payloads: Vec<(Cow<'a, str>, Payload<'a>)>,
@@ -63,7 +49,7 @@ pub(super) struct Contents<'a> {
     pub(super) full: HashMap<String, bool>,
 }
 
-/// The model that an archive holds: the variant that `wanted` asks for, or all of them where it asks for none of those.
+/// The model of an archive: with the variant that `wanted` chooses, or with all of them where it chooses none.
 pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Result<Model, ReadError> {
     let Contents { program, payloads, texts, full } = contents;
     check_signature(program)?;
@@ -73,7 +59,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     let mut flat = Flat {
         sizes: Sizes::new(texts),
         operators: Operators::default(),
-        places: Places::new(&program.modules, texts),
+        sites: CallSites::new(&program.modules, texts),
         values: Vec::with_capacity(program.graph.tensors.len()),
         items: Vec::with_capacity(program.graph.nodes.len()),
         device: device(&found, program, &metas),
@@ -97,8 +83,8 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     for input in &mut inputs {
         input.example = input.shape.iter().map(|size| flat.sizes.at_example(*size, &symbols).unwrap_or(1)).collect();
     }
-    flat.places.name_lists();
-    let paths: Vec<&str> = flat.places.modules.iter().filter_map(|module| module.path.as_deref()).collect();
+    flat.sites.name_lists();
+    let paths: Vec<&str> = flat.sites.modules.iter().filter_map(|module| module.path.as_deref()).collect();
     let order = move_order(&paths, &found).into_iter().map(TensorId).collect();
     let inner = inner_model(&flat, &returned);
     let mut assembly = Assembly {
@@ -124,9 +110,9 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         assembly.add(*precision, *mode);
     }
     let Assembly { operators, products, types, tensors, steps, variants, .. } = assembly;
-    let mut modules = flat.places.modules.clone();
+    let mut modules = flat.sites.modules.clone();
     if let Some(inner) = inner {
-        modules.swap(0, flat.places.calls[inner as usize].module as usize);
+        modules.swap(0, flat.sites.calls[inner as usize].module as usize);
     }
     Ok(Model {
         origin: Origin::Archive,
@@ -136,7 +122,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         notes: notes(&found),
         modules,
         operators: operators.rows,
-        sources: flat.places.sources,
+        sources: flat.sites.sources,
         parameters,
         buffers,
         move_order: order,
@@ -149,7 +135,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     })
 }
 
-/// The device that stands for the GPU: that of the weights.
+/// The device that takes the role of the GPU: that of the weights.
 fn device(found: &Weights<'_>, program: &Program<'_>, metas: &HashMap<&str, &TensorMeta<'_>>) -> String {
     let weights = found.parameters.iter().chain(&found.buffers).map(|weight| weight.meta);
     let inputs = program.inputs.iter().filter_map(|spec| match spec {
@@ -166,8 +152,8 @@ fn add_weights<'a>(
 ) -> Result<Vec<Weight>, ReadError> {
     let mut added = Vec::with_capacity(weights.len());
     for weight in weights {
-        let place = || format!("weight `{}`", weight.names[0]);
-        let tensor = flat.add_value(weight.meta, &place)?;
+        let location = || format!("weight `{}`", weight.names[0]);
+        let tensor = flat.add_value(weight.meta, &location)?;
         let value = &mut flat.values[tensor.0 as usize];
         value.requires_grad = weight.requires_grad;
         value.is_on_host = false;
@@ -176,9 +162,9 @@ fn add_weights<'a>(
             match size {
                 Size::Known(size) => shape.push(*size),
                 Size::Symbolic(_) => {
-                    let (text, message) = (flat.sizes.text(*size), "a weight's size is a number".to_owned());
-                    let place = format!("{}: dimension {dim}", place());
-                    return Err(ArchiveError::BadSize { place, text, message }.into());
+                    let (text, source) = (flat.sizes.text(*size), "a weight's size must be a number".into());
+                    let location = format!("{}: dimension {dim}", location());
+                    return Err(ArchiveError::BadSize { location, text, source }.into());
                 }
             }
         }
@@ -200,8 +186,8 @@ fn add_inputs<'a>(
     let mut inputs: Vec<Input> = Vec::new();
     for (at, spec) in program.inputs.iter().enumerate() {
         let InputSpec::Given(RawArgument::Tensor(name)) = spec else { continue };
-        let place = || format!("signature.input_specs[{at}]");
-        let meta = meta_of(name, metas, place)?;
+        let location = || format!("signature.input_specs[{at}]");
+        let meta = meta_of(name, metas, location)?;
         let tensor = flat.add_value(meta, &|| format!("input `{name}`"))?;
         let value = &mut flat.values[tensor.0 as usize];
         value.requires_grad = false;
@@ -231,7 +217,7 @@ fn add_constants<'a>(
         let tensor = flat.add_value(meta, &|| format!("constant `{name}`"))?;
         let value = &mut flat.values[tensor.0 as usize];
         value.requires_grad = false;
-        // Numbers that code makes tensors of lie on the host.
+        // Tensors that the code makes of numbers are on the host.
         value.is_on_host |= meta.device == "cpu" && value.shape.is_empty();
         scope.define(name, tensor);
         constants.push(tensor);
@@ -242,15 +228,15 @@ fn add_constants<'a>(
 fn meta_of<'a>(
     name: &str,
     metas: &HashMap<&str, &'a TensorMeta<'a>>,
-    place: impl Fn() -> String,
+    location: impl Fn() -> String,
 ) -> Result<&'a TensorMeta<'a>, ReadError> {
     metas
         .get(name)
         .copied()
-        .ok_or_else(|| ReadError::from(ArchiveError::NoTensorValue { place: place(), name: name.to_owned() }))
+        .ok_or_else(|| ReadError::from(ArchiveError::NoTensorValue { location: location(), name: name.to_owned() }))
 }
 
-/// The precisions that can be worked out: the whole model cast, and autocast over single-precision weights.
+/// The precisions that can be derived: the whole model cast, and autocast over single-precision weights.
 fn precisions(flat: &Flat) -> Vec<Precision> {
     let built = built_dtype(flat);
     let casts = [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16, Dtype::Float64];
@@ -270,11 +256,11 @@ fn inner_model(flat: &Flat, returned: &Outputs) -> Option<u32> {
     let mut is_over = false;
     for item in &flat.items {
         let Item::Call(call) = item else { continue };
-        let first = flat.places.places[call.place as usize].calls.get(1).copied();
+        let first = flat.sites.get(call.site).calls.get(1).copied();
         inner = inner.or(first);
         is_over |= inner.is_some() && first != inner;
         let mut uses_weights = false;
-        for_each_tensor(&call.arguments, &mut |tensor| uses_weights |= (tensor.0 as usize) < flat.weights);
+        call.each_tensor(&mut |tensor| uses_weights |= (tensor.0 as usize) < flat.weights);
         if uses_weights && (is_over || first.is_none()) {
             return None;
         }
@@ -285,29 +271,7 @@ fn inner_model(flat: &Flat, returned: &Outputs) -> Option<u32> {
     inner.filter(|_| is_over)
 }
 
-/// The distinct types of all variants.
-#[derive(Default)]
-struct TypeTable {
-    rows: Vec<Type>,
-    known: HashMap<(Dtype, u32), u32>,
-    shapes: HashMap<(Vec<Size>, Option<Vec<Size>>), u32>,
-}
-
-impl TypeTable {
-    fn shape(&mut self, shape: &[Size], strides: Option<&[Size]>) -> u32 {
-        let next = self.shapes.len() as u32;
-        *self.shapes.entry((shape.to_vec(), strides.map(<[Size]>::to_vec))).or_insert(next)
-    }
-
-    fn number(&mut self, dtype: Dtype, shape: u32, sizes: &[Size], strides: Option<&[Size]>) -> u32 {
-        *self.known.entry((dtype, shape)).or_insert_with(|| {
-            self.rows.push(Type { dtype, shape: sizes.to_vec(), strides: strides.map(<[Size]>::to_vec) });
-            self.rows.len() as u32 - 1
-        })
-    }
-}
-
-/// A model on its way.
+/// A model being assembled.
 struct Assembly<'a> {
     flat: &'a Flat<'a>,
     symbols: &'a [Symbol],
@@ -334,7 +298,7 @@ impl Assembly<'_> {
         let released: Vec<TensorId> = self.returned.released.iter().map(same).filter(is_output).collect();
         let mut held: Vec<TensorId> = (0..self.given as u32).map(TensorId).collect();
         held.extend(outputs.iter().chain(&loss).filter(|tensor| tensor.0 as usize >= self.given));
-        let causes = self.causes(&calls, precision, mode);
+        let causes = causes(self.flat, self.masks, self.symbols, &calls, (precision, mode));
         let autocast = match precision {
             Precision::Autocast(dtype) => {
                 Some(Step::Autocast { is_gpu: true, dtype: Some(dtype), is_enabled: true, has_cache: true })
@@ -350,7 +314,7 @@ impl Assembly<'_> {
             casts: &calls.casts,
             autocast,
         };
-        let (steps, late) = lifetime::steps(calls.events, tensors.len(), &self.flat.places, &boundary);
+        let (steps, late) = lifetime::steps(calls.events, tensors.len(), &self.flat.sites, &boundary);
         self.variants.push(Variant {
             precision,
             mode,
@@ -402,44 +366,6 @@ impl Assembly<'_> {
         }
         rows
     }
-
-    /// Why an estimate from this variant is not called exact.
-    fn causes(&self, calls: &Calls, precision: Precision, mode: Mode) -> Vec<String> {
-        let mut causes = vec![UNTOLD_FREES];
-        let facts = [
-            (self.masks.undone > 0, UNDONE_MASKS),
-            (self.masks.assumed > 0, ASSUMED_MASKS),
-            (self.masks.kept > 0, KEPT_MASKS),
-            (self.flat.branches > 0, TAKEN_BRANCH),
-            (self.flat.device == "cpu", UNTOLD_HOST),
-            (calls.has_guessed_types, UNTOLD_TYPES),
-            (matches!(precision, Precision::Autocast(_)), UNTOLD_AUTOCAST),
-            (calls.has_turned_off, UNTOLD_MODE),
-            (mode == Mode::Train && self.is_for_evaluation(), UNTOLD_TRAINING),
-        ];
-        causes.extend(facts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, cause)| cause));
-        causes.into_iter().map(str::to_owned).chain(self.symbols.iter().filter_map(untold_size)).collect()
-    }
-
-    /// Whether dropout or batch norm was off when the model was exported.
-    fn is_for_evaluation(&self) -> bool {
-        self.flat.items.iter().any(|item| {
-            let Item::Call(call) = item else { return false };
-            let flag = match self.flat.operators.name(call.operator) {
-                "aten.dropout.default" => 2,
-                "aten.batch_norm.default" => 5,
-                _ => return false,
-            };
-            call.arguments.get(flag) == Some(&Argument::Bool(false))
-        })
-    }
-}
-
-/// Why an answer is not exact where a size had to be given, and stays as given whatever the others are.
-fn untold_size(symbol: &Symbol) -> Option<String> {
-    let Example::Untold { maker } = &symbol.example else { return None };
-    let name = &symbol.name;
-    Some(format!("an archive does not say what data makes of size `{name}` ({maker}); it was given by hand"))
 }
 
 fn notes(found: &Weights<'_>) -> Vec<String> {
@@ -447,7 +373,7 @@ fn notes(found: &Weights<'_>) -> Vec<String> {
     match pairs.is_empty() {
         true => Vec::new(),
         false => vec![format!(
-            "weights without bytes, unused under their own names, are taken for tied: {}",
+            "weights without bytes that are not used under their own names are assumed to be tied: {}",
             pairs.join(", ")
         )],
     }

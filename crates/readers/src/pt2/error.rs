@@ -1,8 +1,8 @@
-//! Every way an archive can hold no exported program, one variant each.
+//! Why an archive has no usable model.
 
 use thiserror::Error;
 
-/// Why an archive holds no model.
+/// Why an archive has no usable model.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
@@ -18,61 +18,61 @@ pub enum ArchiveError {
         /// What the file says.
         found: i64,
     },
-    /// A name that nothing has.
-    #[error("{place} names {what} `{name}`, which no input or node defines")]
+    /// A name that is not defined.
+    #[error("{location} names {what} `{name}`, which no input or node defines")]
     UnknownValue {
         /// Where.
-        place: String,
+        location: String,
         /// What it should name.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A name that is given twice.
-    #[error("{place} makes `{name}`, which is there already")]
+    /// A name that is defined twice.
+    #[error("{location} defines `{name}`, which is defined already")]
     MadeTwice {
         /// Where.
-        place: String,
+        location: String,
         /// The name.
         name: String,
     },
     /// A tensor without shape and type.
-    #[error("{place}: `tensor_values` says nothing about tensor `{name}`")]
+    #[error("{location}: tensor `{name}` is not in `tensor_values`")]
     NoTensorValue {
         /// Where.
-        place: String,
+        location: String,
         /// The tensor.
         name: String,
     },
     /// An argument that the operator does not have.
-    #[error("{place}: the operator `{operator}` has no argument `{name}`")]
+    #[error("{location}: the operator `{operator}` has no argument `{name}`")]
     UnknownArgument {
         /// Where.
-        place: String,
+        location: String,
         /// The operator.
         operator: String,
         /// The argument.
         name: String,
     },
-    /// A text that should be a sympy expression and is not one that is known.
-    #[error("{place}: size `{text}`: {message}")]
+    /// A size whose sympy text cannot be read.
+    #[error("{location}: size `{text}`: {source}")]
     BadSize {
         /// Where.
-        place: String,
+        location: String,
         /// The text.
         text: String,
         /// What is wrong with it.
-        message: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Graphs within graphs within graphs.
-    #[error("{place}: graphs nest more than {limit} levels deep")]
+    /// Graphs nest too deep.
+    #[error("{location}: graphs nest more than {limit} levels deep")]
     GraphsTooDeep {
         /// Where.
-        place: String,
+        location: String,
         /// The limit.
         limit: usize,
     },
-    /// A signature that says more or less than the graph has.
+    /// The signature and the graph have different numbers of entries.
     #[error("{field}: found {found} entries, but {other} has {needed}")]
     WrongSpecCount {
         /// The signature's field.
@@ -84,21 +84,21 @@ pub enum ArchiveError {
         /// How many that has.
         needed: usize,
     },
-    /// A symbol that may have no value.
+    /// A symbol with an empty range.
     #[error("range_constraints[`{symbol}`]: min_val {least} is greater than max_val {most}")]
     EmptyRange {
         /// The symbol.
         symbol: String,
-        /// The least it may be.
+        /// Its minimum.
         least: i64,
-        /// The most it may be.
+        /// Its maximum.
         most: i64,
     },
-    /// A graph that is given other arguments than it takes.
-    #[error("{place}: found {found} arguments for a graph that takes {needed}")]
+    /// A graph is called with the wrong number of arguments.
+    #[error("{location}: found {found} arguments for a graph that takes {needed}")]
     WrongGraphArguments {
         /// Where.
-        place: String,
+        location: String,
         /// How many there are.
         found: usize,
         /// How many it takes.

@@ -1,8 +1,7 @@
-//! The fused encoder layer that `nn.TransformerEncoderLayer` takes in evaluation without gradients and autocast: a branch of
-//! its `forward` that an export for training does not take.
+//! The fused encoder layer that `nn.TransformerEncoderLayer` calls in evaluation without gradients and autocast. An export
+//! for training has the other branch of its `forward`.
 
 use super::flatten::{Flat, FlatCall, Item};
-use super::lifetime::for_each_tensor;
 use super::operators::Operators;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
@@ -11,9 +10,9 @@ const FUSED: &str = "aten._transformer_encoder_layer_fwd.default";
 /// Weights and biases of the two projections of attention, of two linear layers and of two norms.
 const WEIGHTS: usize = 12;
 
-/// The call that stands for the encoder layer whose calls begin at `start`, and where they end. `None` where none begins there,
-/// or it does not meet PyTorch's conditions: batch first, an even number of heads, all biases, ReLU or GELU, no mask (with one
-/// the fused layer works otherwise, which is left as it is).
+/// The call that replaces the encoder layer whose calls begin at `start`, and where they end. `None` where none begins there,
+/// or it does not meet PyTorch's conditions: batch first, an even number of heads, all biases, ReLU or GELU, no mask (with a
+/// mask the fused layer differs; such a layer is left as it is).
 pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) -> Option<(FlatCall, usize)> {
     let layer = layer_at(flat, &flat.items[start])?;
     if start > 0 && layer_at(flat, &flat.items[start - 1]) == Some(layer) {
@@ -32,7 +31,7 @@ pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) 
     }
     let weights = weights(flat, &calls)?;
     let source = first_tensor(calls.first()?)?;
-    // Attention of torch's own turns what it is given to have the sequence first, where the batch is.
+    // torch's attention transposes its input to sequence first if the batch is first.
     let turned = calls.iter().find(|call| operators.name(call.operator) == "aten.transpose.int")?;
     let is_norm_first = rank(flat, weights[0]) == 1;
     let read = if is_norm_first { calls.first()?.results.first().copied().flatten()? } else { source };
@@ -60,10 +59,10 @@ pub(super) fn fused_layer(flat: &Flat, operators: &mut Operators, start: usize) 
         arguments[at] = Argument::Tensor(weights[weight]);
         arguments[at + 1] = Argument::Tensor(weights[weight + 1]);
     }
-    // A sum stands in the layer's own code, not in a module within it.
+    // The layer's own code adds, its submodules do not.
     let own = calls.iter().find(|call| operators.name(call.operator) == "aten.add.Tensor")?;
     let results = calls.last()?.results.clone();
-    Some((FlatCall { operator, arguments, results, place: own.place, is_by_method: false }, start + count))
+    Some((FlatCall { operator, arguments, results, site: own.site, is_by_method: false }, start + count))
 }
 
 fn call_of(item: &Item) -> Option<&FlatCall> {
@@ -75,9 +74,9 @@ fn call_of(item: &Item) -> Option<&FlatCall> {
 
 /// The module call of the encoder layer that a call is made in.
 fn layer_at(flat: &Flat, item: &Item) -> Option<u32> {
-    let places = &flat.places;
-    let class = |call: u32| places.modules[places.calls[call as usize].module as usize].class.as_str();
-    let running = &places.places[call_of(item)?.place as usize].calls;
+    let sites = &flat.sites;
+    let class = |call: u32| sites.modules[sites.calls[call as usize].module as usize].class.as_str();
+    let running = &sites.get(call_of(item)?.site).calls;
     running.iter().copied().find(|&call| class(call) == LAYER)
 }
 
@@ -96,7 +95,7 @@ fn rank(flat: &Flat, tensor: TensorId) -> usize {
 fn weights(flat: &Flat, calls: &[&FlatCall]) -> Option<Vec<TensorId>> {
     let mut found: Vec<TensorId> = Vec::with_capacity(WEIGHTS);
     for call in calls {
-        for_each_tensor(&call.arguments, &mut |tensor| {
+        call.each_tensor(&mut |tensor| {
             if (tensor.0 as usize) < flat.weights && !found.contains(&tensor) {
                 found.push(tensor);
             }

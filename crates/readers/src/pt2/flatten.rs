@@ -1,23 +1,25 @@
-//! The graph as one list of calls: names become numbers, graphs within the graph are put where they are called.
+//! The graph as one list of calls: names become numbers, nested graphs are inlined where they are called.
+
+mod argument;
 
 use std::borrow::Cow;
 
-use hashbrown::HashMap;
-
-use super::argument::{RawArgument, RawInt};
-use super::document::{RawGraph, RawNode, RawSize, TensorMeta};
+use super::call_site::CallSites;
 use super::error::ArchiveError;
-use super::node::{PAD, argument_tensors, is_by_method, is_for_python, largest_branch, node_place, renamed};
+use super::graph::{RawArgument, RawGraph, RawInt, RawNode};
+use super::node::{argument_tensors, is_by_method, is_for_python, largest_branch, node_location, renamed};
 use super::operators::Operators;
-use super::place::Places;
+use super::scope::Scope;
 use super::signature::Alias;
 use super::sizes::Sizes;
-use crate::{CheckError, ReadError};
+use super::tensor_meta::{RawSize, TensorMeta};
+use crate::check::error::CheckError;
+use crate::error::ReadError;
 use vramfit_eager::operators::Effect;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
-/// Graphs within each other.
+/// How deep graphs may nest.
 const GRAPH_LIMIT: usize = 16;
 
 /// A tensor of the graph.
@@ -40,12 +42,20 @@ pub(super) struct FlatCall {
     pub(super) operator: u32,
     pub(super) arguments: Vec<Argument>,
     pub(super) results: Vec<Option<TensorId>>,
-    pub(super) place: u32,
+    /// Where it comes from, a number of [`CallSites`].
+    pub(super) site: u32,
     /// Whether a method that names a type made it, such as `float`.
     pub(super) is_by_method: bool,
 }
 
-/// What happens, in order.
+impl FlatCall {
+    /// Visits every tensor among its arguments.
+    pub(super) fn each_tensor(&self, visit: &mut impl FnMut(TensorId)) {
+        self.arguments.iter().for_each(|argument| argument.each_tensor(visit));
+    }
+}
+
+/// One event of the graph.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Call(FlatCall),
@@ -58,48 +68,18 @@ pub(super) enum Item {
 pub(super) struct Flat<'a> {
     pub(super) sizes: Sizes<'a>,
     pub(super) operators: Operators,
-    pub(super) places: Places<'a>,
+    pub(super) sites: CallSites<'a>,
     /// By tensor number.
     pub(super) values: Vec<Value>,
     pub(super) items: Vec<Item>,
-    /// The device that stands for the GPU.
+    /// The device that takes the role of the GPU.
     pub(super) device: String,
     /// How many of the first tensors are parameters or buffers.
     pub(super) weights: usize,
-    /// How many of the first tensors are there before the step, constants left out.
+    /// How many of the first tensors exist before the step, constants excluded.
     pub(super) given: usize,
-    /// How often data decides which graph is run: that which makes most is taken.
+    /// How often data decides which graph runs; the one that allocates most is taken.
     pub(super) branches: usize,
-}
-
-/// The names of one graph.
-#[derive(Default)]
-pub(super) struct Scope<'a> {
-    tensors: HashMap<&'a str, TensorId>,
-    metas: HashMap<&'a str, &'a TensorMeta<'a>>,
-    integers: HashMap<&'a str, RawSize>,
-    /// Sizes that were given to the graph from outside.
-    given: HashMap<&'a str, Size>,
-}
-
-impl<'a> Scope<'a> {
-    pub(super) fn new(graph: &'a RawGraph<'a>) -> Scope<'a> {
-        Scope {
-            metas: graph.tensors.iter().map(|(name, meta)| (&**name, &**meta)).collect(),
-            integers: graph.integers.iter().map(|(name, size)| (&**name, *size)).collect(),
-            ..Scope::default()
-        }
-    }
-
-    pub(super) fn define(&mut self, name: &'a str, tensor: TensorId) {
-        self.tensors.insert(name, tensor);
-    }
-
-    pub(super) fn tensor(&self, name: &str, place: impl Fn() -> String) -> Result<TensorId, ReadError> {
-        let unknown =
-            || ReadError::from(ArchiveError::UnknownValue { place: place(), what: "tensor", name: name.to_owned() });
-        self.tensors.get(name).copied().ok_or_else(unknown)
-    }
 }
 
 impl Flat<'_> {
@@ -107,15 +87,15 @@ impl Flat<'_> {
     pub(super) fn add_value(
         &mut self,
         meta: &TensorMeta<'_>,
-        place: &dyn Fn() -> String,
+        location: &dyn Fn() -> String,
     ) -> Result<TensorId, ReadError> {
         let mut sizes = |raw: &[RawSize], what: &str| -> Result<Vec<Size>, ReadError> {
             let mut found = Vec::with_capacity(raw.len());
             for (dim, size) in raw.iter().enumerate() {
-                let place = || format!("{}: {what} {dim}", place());
-                let size = self.sizes.size(*size, place)?;
+                let location = || format!("{}: {what} {dim}", location());
+                let size = self.sizes.size(*size, location)?;
                 if let Size::Known(found @ ..0) = size {
-                    return Err(CheckError::NegativeSize { place: place(), found }.into());
+                    return Err(CheckError::NegativeSize { location: location(), found }.into());
                 }
                 found.push(size);
             }
@@ -125,13 +105,13 @@ impl Flat<'_> {
         if strides.len() != shape.len() {
             let (found, needed) = (strides.len(), shape.len());
             return Err(ReadError::from(CheckError::WrongDimensionCount {
-                place: format!("{}: strides", place()),
+                location: format!("{}: strides", location()),
                 found,
                 needed,
                 of: "shape",
             }));
         }
-        let offset = self.sizes.size(meta.offset, || format!("{}: offset", place()))?;
+        let offset = self.sizes.size(meta.offset, || format!("{}: offset", location()))?;
         let offset = if matches!(offset, Size::Known(..0)) { Size::Known(0) } else { offset };
         let storage = self.values.len() as u32;
         self.values.push(Value {
@@ -147,7 +127,7 @@ impl Flat<'_> {
         Ok(TensorId(storage))
     }
 
-    /// Adds the calls of a graph; `outer` is the place of the call that runs it.
+    /// Adds the calls of a graph; `outer` is the site of the call that runs it.
     pub(super) fn add_graph<'a>(
         &mut self,
         graph: &'a RawGraph<'a>,
@@ -156,21 +136,21 @@ impl Flat<'_> {
         depth: usize,
     ) -> Result<(), ReadError> {
         for (at, node) in graph.nodes.iter().enumerate() {
-            let place = self.places.place(node.modules, node.stack, outer);
+            let site = self.sites.number(node.modules, node.stack, outer);
             match node.target.strip_prefix("torch.ops.higher_order.") {
                 Some(name @ ("wrap_with_set_grad_enabled" | "wrap_with_autocast")) => {
-                    self.add_region(node, name, scope, (place, at), depth)?;
+                    self.add_region(node, name, scope, (site, at), depth)?;
                 }
                 Some("cond") => match largest_branch(node) {
                     Some((graph, operands)) => {
                         self.branches += 1;
-                        let given = self.operands(operands, scope, &|| node_place(node, at))?;
+                        let given = self.operands(operands, scope, &|| node_location(node, at))?;
                         let inner = self.inner_scope(graph, given, (node, at), depth)?;
-                        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+                        self.add_inner(graph, inner, scope, (node, site, at), depth)?;
                     }
-                    None => self.add_node(node, scope, place, at)?,
+                    None => self.add_node(node, scope, site, at)?,
                 },
-                _ => self.add_node(node, scope, place, at)?,
+                _ => self.add_node(node, scope, site, at)?,
             }
         }
         Ok(())
@@ -181,19 +161,19 @@ impl Flat<'_> {
         &self,
         names: &[Option<Cow<'_, str>>],
         scope: &Scope<'_>,
-        place: &dyn Fn() -> String,
+        location: &dyn Fn() -> String,
     ) -> Result<Vec<Argument>, ReadError> {
         let mut given = Vec::with_capacity(names.len());
         for name in names {
             given.push(match name {
-                Some(name) => Argument::Tensor(scope.tensor(name, place)?),
+                Some(name) => Argument::Tensor(scope.tensor(name, location)?),
                 None => Argument::None,
             });
         }
         Ok(given)
     }
 
-    /// The names of a graph within the graph before it begins: what it is given.
+    /// The names that a nested graph begins with: its arguments.
     fn inner_scope<'a>(
         &self,
         graph: &'a RawGraph<'a>,
@@ -202,11 +182,11 @@ impl Flat<'_> {
         depth: usize,
     ) -> Result<Scope<'a>, ReadError> {
         if depth == GRAPH_LIMIT {
-            return Err(ArchiveError::GraphsTooDeep { place: node_place(node, at), limit: GRAPH_LIMIT }.into());
+            return Err(ArchiveError::GraphsTooDeep { location: node_location(node, at), limit: GRAPH_LIMIT }.into());
         }
         if given.len() != graph.inputs.len() {
             let (found, needed) = (given.len(), graph.inputs.len());
-            return Err(ArchiveError::WrongGraphArguments { place: node_place(node, at), found, needed }.into());
+            return Err(ArchiveError::WrongGraphArguments { location: node_location(node, at), found, needed }.into());
         }
         let mut inner = Scope::new(graph);
         for (input, argument) in graph.inputs.iter().zip(given) {
@@ -221,51 +201,52 @@ impl Flat<'_> {
         Ok(inner)
     }
 
-    /// Adds the calls of a graph within the graph; its results get the names that the node gives them.
+    /// Adds the calls of a nested graph; its results get the node's names for them.
     fn add_inner<'a>(
         &mut self,
         graph: &'a RawGraph<'a>,
         mut inner: Scope<'a>,
         scope: &mut Scope<'a>,
-        (node, place, at): (&'a RawNode<'a>, u32, usize),
+        (node, site, at): (&'a RawNode<'a>, u32, usize),
         depth: usize,
     ) -> Result<(), ReadError> {
-        self.add_graph(graph, &mut inner, Some(place), depth + 1)?;
+        self.add_graph(graph, &mut inner, Some(site), depth + 1)?;
         let mut inside: Vec<&str> = Vec::new();
         graph.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| inside.push(name)));
         let mut outside: Vec<&'a str> = Vec::new();
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| outside.push(name)));
         if inside.len() != outside.len() {
-            let (place, found, needed) = (format!("{}: results", node_place(node, at)), outside.len(), inside.len());
-            return Err(ArchiveError::WrongGraphArguments { place, found, needed }.into());
+            let (location, found, needed) =
+                (format!("{}: results", node_location(node, at)), outside.len(), inside.len());
+            return Err(ArchiveError::WrongGraphArguments { location, found, needed }.into());
         }
         for (name, other) in outside.into_iter().zip(inside) {
-            let tensor = inner.tensor(other, || format!("{}: result", node_place(node, at)))?;
+            let tensor = inner.tensor(other, || format!("{}: result", node_location(node, at)))?;
             scope.define(name, tensor);
         }
         Ok(())
     }
 
-    /// Puts a graph within the graph where it is called.
+    /// Inlines a nested graph where it is called.
     fn add_region<'a>(
         &mut self,
         node: &'a RawNode<'a>,
         name: &str,
         scope: &mut Scope<'a>,
-        (place, at): (u32, usize),
+        (site, at): (u32, usize),
         depth: usize,
     ) -> Result<(), ReadError> {
-        let where_ = || node_place(node, at);
+        let location = || node_location(node, at);
         let is_graph = |argument: &RawArgument<'_>| matches!(argument, RawArgument::Graph(_));
         let split = node.inputs.iter().position(|input| is_graph(&input.argument));
-        let missing = || ReadError::MissingKey { path: where_(), key: "as_graph" };
+        let missing = || ReadError::MissingKey { path: location(), key: "as_graph" };
         let split = split.ok_or_else(missing)?;
         let RawArgument::Graph(graph) = &node.inputs[split].argument else { return Err(missing()) };
         let before: Vec<&RawArgument<'_>> = node.inputs[..split].iter().map(|input| &input.argument).collect();
         let mut given = Vec::new();
         for argument in &node.inputs[split + 1..] {
-            let place = || format!("{}: argument `{}`", where_(), argument.name);
-            given.push(self.argument(&argument.argument, scope, &place)?);
+            let location = || format!("{}: argument `{}`", location(), argument.name);
+            given.push(self.argument(&argument.argument, scope, &location)?);
         }
         let inner = self.inner_scope(graph, given, (node, at), depth)?;
         let (begin, end) = match name {
@@ -292,7 +273,7 @@ impl Flat<'_> {
             }
         };
         self.items.push(begin);
-        self.add_inner(graph, inner, scope, (node, place, at), depth)?;
+        self.add_inner(graph, inner, scope, (node, site, at), depth)?;
         self.items.push(end);
         Ok(())
     }
@@ -301,7 +282,7 @@ impl Flat<'_> {
         &mut self,
         node: &'a RawNode<'a>,
         scope: &mut Scope<'a>,
-        place: u32,
+        site: u32,
         at: usize,
     ) -> Result<(), ReadError> {
         let mut names: Vec<Option<&'a str>> = Vec::new();
@@ -324,29 +305,34 @@ impl Flat<'_> {
                 results.push(None);
                 continue;
             };
-            let where_ = || format!("{}: result `{result}`", node_place(node, at));
+            let location = || format!("{}: result `{result}`", node_location(node, at));
             if scope.tensors.contains_key(result) {
-                return Err(ArchiveError::MadeTwice { place: node_place(node, at), name: result.to_owned() }.into());
+                return Err(
+                    ArchiveError::MadeTwice { location: node_location(node, at), name: result.to_owned() }.into()
+                );
             }
             let missing = || {
-                ReadError::from(ArchiveError::NoTensorValue { place: node_place(node, at), name: result.to_owned() })
+                ReadError::from(ArchiveError::NoTensorValue {
+                    location: node_location(node, at),
+                    name: result.to_owned(),
+                })
             };
             let meta = scope.metas.get(result).copied().ok_or_else(missing)?;
             let tensor = match self.alias_of(operator, number, &arguments) {
                 Some((Alias::Written(_), source)) if effect != Effect::ReshapesFirst => source,
                 Some((_, source)) => {
-                    let tensor = self.add_value(meta, &where_)?;
+                    let tensor = self.add_value(meta, &location)?;
                     let storage = self.values[source.0 as usize].storage;
                     let value = &mut self.values[tensor.0 as usize];
                     (value.is_view, value.storage) = (true, storage);
                     tensor
                 }
-                None => self.add_value(meta, &where_)?,
+                None => self.add_value(meta, &location)?,
             };
             scope.define(result, tensor);
             results.push(Some(tensor));
         }
-        self.items.push(Item::Call(FlatCall { operator, arguments, results, place, is_by_method: is_by_method(node) }));
+        self.items.push(Item::Call(FlatCall { operator, arguments, results, site, is_by_method: is_by_method(node) }));
         Ok(())
     }
 
@@ -365,104 +351,5 @@ impl Flat<'_> {
             },
             _ => None,
         }
-    }
-
-    /// A node's arguments in the operator's order, defaults filled in.
-    fn arguments(
-        &mut self,
-        node: &RawNode<'_>,
-        operator: u32,
-        scope: &Scope<'_>,
-        at: usize,
-    ) -> Result<Vec<Argument>, ReadError> {
-        let is_known = !self.operators.rows[operator as usize].arguments.is_empty();
-        if !is_known {
-            // An operator without a signature takes the arguments that its first call has.
-            let names: Vec<String> = node.inputs.iter().map(|input| input.name.clone().into_owned()).collect();
-            self.operators.defaults[operator as usize] = vec![Argument::None; names.len()];
-            self.operators.rows[operator as usize].arguments = names;
-        }
-        let mut arguments = self.operators.defaults(operator);
-        for (number, input) in node.inputs.iter().enumerate() {
-            let place = || format!("{}: argument `{}`", node_place(node, at), input.name);
-            let named = self.operators.argument(operator, &input.name).filter(|_| !input.name.is_empty());
-            let found = match named {
-                Some(found) => found,
-                None if input.name.is_empty() && number < arguments.len() => number,
-                None if input.name == "mode" && self.operators.name(operator) == PAD => continue,
-                None => {
-                    let operator = self.operators.name(operator).to_owned();
-                    return Err(ReadError::from(ArchiveError::UnknownArgument {
-                        place: node_place(node, at),
-                        operator,
-                        name: input.name.clone().into_owned(),
-                    }));
-                }
-            };
-            arguments[found] = self.argument(&input.argument, scope, &place)?;
-        }
-        Ok(arguments)
-    }
-
-    /// An argument with numbers for names.
-    fn argument(
-        &mut self,
-        raw: &RawArgument<'_>,
-        scope: &Scope<'_>,
-        place: &dyn Fn() -> String,
-    ) -> Result<Argument, ReadError> {
-        let int = |value: i64| Argument::Int(Size::Known(value));
-        Ok(match raw {
-            RawArgument::None | RawArgument::MemoryFormat(None) => Argument::None,
-            RawArgument::Tensor(name) => Argument::Tensor(scope.tensor(name, place)?),
-            RawArgument::Tensors(names) => {
-                let mut tensors = Vec::with_capacity(names.len());
-                for name in names {
-                    tensors.push(match name {
-                        Some(name) => Argument::Tensor(scope.tensor(name, place)?),
-                        None => Argument::None,
-                    });
-                }
-                Argument::List(tensors)
-            }
-            RawArgument::Int(value) => int(*value),
-            RawArgument::Ints(values) => Argument::List(values.iter().map(|value| int(*value)).collect()),
-            RawArgument::Float(value) => Argument::Float(*value),
-            RawArgument::Floats(values) => Argument::List(values.iter().map(|value| Argument::Float(*value)).collect()),
-            RawArgument::Bool(value) => Argument::Bool(*value),
-            RawArgument::Bools(values) => Argument::List(values.iter().map(|value| Argument::Bool(*value)).collect()),
-            RawArgument::Text(text) => Argument::Text(text.clone().into_owned()),
-            RawArgument::SymbolicInt(value) => Argument::Int(self.integer(value, scope, place)?),
-            RawArgument::SymbolicInts(values) => {
-                let mut sizes = Vec::with_capacity(values.len());
-                for value in values {
-                    sizes.push(Argument::Int(self.integer(value, scope, place)?));
-                }
-                Argument::List(sizes)
-            }
-            RawArgument::Dtype(dtype) => Argument::Dtype(*dtype),
-            RawArgument::MemoryFormat(Some(format)) => Argument::MemoryFormat(*format),
-            RawArgument::Device(device) => Argument::Device { is_host: device == "cpu" && self.device != "cpu" },
-            RawArgument::Graph(_) | RawArgument::Other => Argument::Other,
-        })
-    }
-
-    fn integer(&mut self, raw: &RawInt<'_>, scope: &Scope<'_>, place: &dyn Fn() -> String) -> Result<Size, ReadError> {
-        let name = match raw {
-            RawInt::Known(value) => return Ok(Size::Known(*value)),
-            RawInt::Name(name) => name,
-        };
-        if let Some(size) = scope.given.get(&**name) {
-            return Ok(*size);
-        }
-        let unknown = || {
-            ReadError::from(ArchiveError::UnknownValue {
-                place: place(),
-                what: "size",
-                name: name.clone().into_owned(),
-            })
-        };
-        let size = scope.integers.get(&**name).copied().ok_or_else(unknown)?;
-        self.sizes.size(size, place)
     }
 }

@@ -1,11 +1,11 @@
-//! The values of small whole-number tensors that follow from sizes alone, such as attention masks, worked out at small
+//! Constant folding: the values of small integer tensors that depend on sizes alone, such as attention masks, at small
 //! sizes.
 
 use super::flatten::{Flat, FlatCall, Item};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
-/// Tensors of more numbers than this are not worked out.
+/// Tensors with more elements than this are not folded.
 const ELEMENT_LIMIT: usize = 1 << 17;
 
 /// A tensor's numbers, in row-major order; truth values are 0 and 1.
@@ -13,7 +13,7 @@ const ELEMENT_LIMIT: usize = 1 << 17;
 pub(super) struct Numbers {
     pub(super) shape: Vec<usize>,
     pub(super) values: Vec<i64>,
-    /// Whether they follow from sizes and from what is assumed of an input.
+    /// Whether they depend on what is assumed of an input.
     pub(super) is_assumed: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn fold(flat: &Flat, symbols: &[i64], ones: &[TensorId]) -> Vec<Optio
         let is_whole = matches!(value.dtype, Dtype::Bool | Dtype::Int64 | Dtype::Int32);
         if is_whole && known[result.0 as usize].is_none() {
             let found = folder.call(call, &known).filter(|found| {
-                // What does not have the shape the file gives is not understood.
+                // A result of another shape than the file's was not understood.
                 folder.shape(&value.shape).is_some_and(|shape| shape == found.shape)
             });
             known[result.0 as usize] = found;
@@ -82,7 +82,7 @@ impl Folder<'_> {
             Some(Argument::Float(value)) if value.fract() == 0.0 => Some(*value as i64),
             _ => None,
         };
-        // A larger number is the width of a window, which tells only at larger sizes than these.
+        // A larger number is the width of a window, which has no effect at sizes as small as these.
         let near = |at: usize| int(at).filter(|value| (-1..=1).contains(value));
         let moved = |at: usize| tensor(at).or_else(|| near(at).and_then(|value| filled(Vec::new(), value, false)));
         let other = |at: usize| tensor(at).or_else(|| int(at).and_then(|value| filled(Vec::new(), value, false)));
@@ -150,8 +150,8 @@ impl Folder<'_> {
         let start = if start < 0 { start.saturating_add(size).max(0) } else { start.min(size) };
         along(source, dim as i64, |line| {
             let wanted = shape.get(dim).copied().unwrap_or(0);
-            let place = |at: usize| (at as i64).checked_mul(step)?.checked_add(start);
-            let value = |at: usize| line.get(usize::try_from(place(at)?).ok()?).copied();
+            let position = |at: usize| (at as i64).checked_mul(step)?.checked_add(start);
+            let value = |at: usize| line.get(usize::try_from(position(at)?).ok()?).copied();
             (0..wanted.min(line.len())).filter_map(value).collect()
         })
     }
@@ -202,7 +202,7 @@ fn pairwise(one: &Numbers, two: &Numbers, operation: impl Fn(i64, i64) -> i64) -
     Some(Numbers { shape, values, is_assumed: one.is_assumed || two.is_assumed })
 }
 
-/// Changes every line of numbers along a dimension.
+/// Applies a function to every line of numbers along a dimension.
 fn along(source: &Numbers, dim: i64, change: impl Fn(&[i64]) -> Vec<i64>) -> Option<Numbers> {
     let dim = wrapped(dim, source.shape.len())?;
     let inner: usize = source.shape[dim + 1..].iter().product();
@@ -250,21 +250,21 @@ fn index(source: &Numbers, indices: &Argument, known: &[Option<Numbers>]) -> Opt
     if indices.len() != source.shape.len() {
         return None;
     }
-    let mut place: Option<Numbers> = None;
+    let mut positions: Option<Numbers> = None;
     let mut is_assumed = source.is_assumed;
     for (dim, index) in indices.iter().enumerate() {
         let Argument::Tensor(tensor) = index else { return None };
         let index = known[tensor.0 as usize].as_ref()?;
         is_assumed |= index.is_assumed;
         let scale = source.shape[dim] as i64;
-        place = Some(match place {
+        positions = Some(match positions {
             None => index.clone(),
             Some(before) => pairwise(&before, index, |before, index| before.wrapping_mul(scale).wrapping_add(index))?,
         });
     }
-    let place = place?;
-    let values = place.values.iter().map(|at| source.values.get(usize::try_from(*at).ok()?).copied());
-    Some(Numbers { shape: place.shape.clone(), values: values.collect::<Option<_>>()?, is_assumed })
+    let positions = positions?;
+    let values = positions.values.iter().map(|at| source.values.get(usize::try_from(*at).ok()?).copied());
+    Some(Numbers { shape: positions.shape.clone(), values: values.collect::<Option<_>>()?, is_assumed })
 }
 
 #[cfg(test)]

@@ -1,50 +1,46 @@
-//! When Python lets go of tensors, as far as an archive tells.
+//! When Python frees tensors, as far as an archive shows it.
 //!
-//! It does not say so. But a module call holds its arguments until it returns, a local variable of a forward function holds
-//! its tensor until it is bound anew or the function returns, and each call comes with the modules that are running and the
-//! line at which each of them is. A tensor goes after its last use once none of these holds it.
+//! An archive does not record frees. But a module call holds its arguments until it returns, a local variable of a `forward`
+//! holds its tensor until it is rebound or the function returns, and each call comes with the running modules and the line
+//! each of them is at. A tensor is freed after its last use once none of these holds it.
 //!
-//! A tensor that is used after its name was bound to another is held by something no line shows: a list, an attribute,
-//! another name. It may live until the function returns; that it may is told beside the steps.
+//! A tensor that is used after its name was rebound is held by something that no line shows: a list, an attribute, another
+//! name. It may live until the function returns; such tensors are reported beside the steps.
 
-use super::place::{Line, Places};
-use super::statement;
-use vramfit_graph::model::{Argument, Call, Late, Step, TensorId};
+mod frame;
+mod uses;
 
-/// Something that happens, in order.
-pub(super) enum Event {
-    /// A call, and where it comes from.
-    Call(Call, u32),
-    /// What opened operators let go of: it lives until here, though no call needs it.
-    End(Vec<TensorId>),
-    /// Anything that names no tensors.
-    Mark(Step),
-}
+use super::call_site::{CallSites, Line};
+use super::event::Event;
+use super::statement::ParsedLine;
+use frame::{Frame, Statement};
+use uses::Uses;
+use vramfit_graph::model::{Call, Late, Step, TensorId};
 
-/// What outlives the step or lies outside of it.
+/// What outlives the step or is outside of it.
 pub(super) struct Boundary<'a> {
-    /// How many tensors there are before the step.
+    /// How many tensors exist before the step.
     pub(super) given: usize,
     /// What the model returns.
     pub(super) outputs: &'a [TensorId],
-    /// Tensors that are there at the end.
+    /// Tensors that are alive at the end.
     pub(super) kept: &'a [TensorId],
     /// The module call that is the model, where that is not the outermost one; what follows it is the loss.
     pub(super) inner: Option<u32>,
     /// Casts of weights that live until autocast ends.
     pub(super) casts: &'a [TensorId],
-    /// Whether the whole step stands in an autocast region.
+    /// The autocast region around the whole step.
     pub(super) autocast: Option<Step>,
 }
 
-/// The steps with module calls and frees put in, and the tensors that may live longer.
+/// The steps, with module calls and frees added, and the tensors that may live longer.
 pub(super) fn steps(
     events: Vec<Event>,
     tensors: usize,
-    places: &Places<'_>,
+    sites: &CallSites<'_>,
     boundary: &Boundary<'_>,
 ) -> (Vec<Step>, Vec<Late>) {
-    let mut walk = Walk::new(&events, tensors, places, boundary);
+    let mut walk = Walk::new(&events, tensors, sites, boundary);
     if let Some(autocast) = &boundary.autocast {
         walk.steps.push(autocast.clone());
     }
@@ -57,10 +53,9 @@ pub(super) fn steps(
                 walk.flush();
                 walk.steps.push(step);
             }
-            Event::Call(call, place) => {
-                let path = &places.places[place as usize];
-                let (calls, lines) = (&path.calls[..], &path.lines[..]);
-                walk.move_to(calls, lines);
+            Event::Call(call, site) => {
+                let site = sites.get(site);
+                walk.move_to(&site.calls, &site.lines);
                 walk.call(call);
             }
             Event::End(tensors) => walk.end(&tensors),
@@ -69,69 +64,22 @@ pub(super) fn steps(
     walk.finish()
 }
 
-/// A statement of a forward function under way.
-struct Statement<'a> {
-    line: u32,
-    text: &'a str,
-    /// Whether it takes something out of a list.
-    is_taking: bool,
-    /// The module calls it was in, the last of which it may be in still.
-    children: Vec<u32>,
-    /// What it has made so far.
-    made: Vec<TensorId>,
-    /// What its last module call has returned.
-    returned: Vec<TensorId>,
-    /// Whether it calls something itself before its first module call: so does each turn of a loop of one line.
-    begins_itself: bool,
-    /// What it has used itself since its last module call: that may be the next turn.
-    used: Vec<TensorId>,
-}
-
-impl<'a> Statement<'a> {
-    fn new(line: Line<'a>, child: Option<u32>) -> Statement<'a> {
-        let children = child.into_iter().collect();
-        let is_taking = statement::is_taking(line.text);
-        Statement {
-            line: line.number,
-            text: line.text,
-            is_taking,
-            children,
-            made: Vec::new(),
-            returned: Vec::new(),
-            begins_itself: false,
-            used: Vec::new(),
-        }
-    }
-}
-
-/// A running forward function.
-struct Frame<'a> {
-    call: u32,
-    arguments: Vec<TensorId>,
-    locals: Vec<(&'a str, Vec<TensorId>)>,
-    statement: Option<Statement<'a>>,
-    /// What may live until the function returns.
-    unsure: Vec<TensorId>,
-    /// What may live until the next statement is done.
-    soon: Vec<TensorId>,
-}
-
 struct Walk<'a> {
-    places: &'a Places<'a>,
+    sites: &'a CallSites<'a>,
     boundary: &'a Boundary<'a>,
     steps: Vec<Step>,
     frames: Vec<Frame<'a>>,
-    /// Uses that are still to come, by tensor.
+    /// How often each tensor will still be used.
     uses: Vec<u32>,
-    /// Names and calls that hold a tensor.
+    /// How many names and calls hold each tensor.
     holds: Vec<u32>,
     is_freed: Vec<bool>,
     is_output: Vec<bool>,
-    /// What a list has let go of when it was used.
+    /// Tensors that were taken out of a list when they were used.
     is_taken: Vec<bool>,
     is_late: Vec<bool>,
     late: Vec<Late>,
-    /// What each module call is given from outside, by the call's number.
+    /// The tensors that each module call gets from outside.
     given: Vec<Vec<TensorId>>,
     pending: Vec<TensorId>,
     is_in_loss: bool,
@@ -139,41 +87,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(events: &[Event], tensors: usize, places: &'a Places<'a>, boundary: &'a Boundary<'a>) -> Walk<'a> {
-        let mut uses = vec![0_u32; tensors];
-        let mut made_at = vec![0_usize; tensors];
-        let mut begun: Vec<Option<usize>> = vec![None; places.calls.len()];
-        let mut given: Vec<Vec<TensorId>> = vec![Vec::new(); places.calls.len()];
-        for (at, event) in events.iter().enumerate() {
-            if let Event::End(tensors) = event {
-                tensors.iter().for_each(|tensor| uses[tensor.0 as usize] += 1);
-            }
-            let Event::Call(call, place) = event else { continue };
-            let calls = &places.places[*place as usize].calls;
-            for module in calls {
-                begun[*module as usize].get_or_insert(at);
-            }
-            for_each_tensor(&call.arguments, &mut |tensor| {
-                uses[tensor.0 as usize] += 1;
-                // What is there before the step stays whatever holds it.
-                if (tensor.0 as usize) < boundary.given {
-                    return;
-                }
-                for module in calls {
-                    if Some(made_at[tensor.0 as usize]) < begun[*module as usize] {
-                        let list = &mut given[*module as usize];
-                        if !list.contains(&tensor) {
-                            list.push(tensor);
-                        }
-                    }
-                }
-            });
-            for tensor in call.results.iter().flatten() {
-                if made_at[tensor.0 as usize] == 0 {
-                    made_at[tensor.0 as usize] = at;
-                }
-            }
-        }
+    fn new(events: &[Event], tensors: usize, sites: &'a CallSites<'a>, boundary: &'a Boundary<'a>) -> Walk<'a> {
+        let Uses { uses, given } = Uses::count(events, tensors, sites, boundary.given);
         let mut holds = vec![0_u32; tensors];
         for tensor in boundary.kept.iter().chain(boundary.casts) {
             holds[tensor.0 as usize] += 1;
@@ -183,7 +98,7 @@ impl<'a> Walk<'a> {
             is_output[tensor.0 as usize] = true;
         }
         Walk {
-            places,
+            sites,
             boundary,
             steps: Vec::with_capacity(2 * events.len()),
             frames: Vec::new(),
@@ -201,14 +116,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The model is called, before anything else happens.
+    /// The model is called.
     fn enter_root(&mut self) {
         self.has_root = true;
         self.steps.push(Step::Enter(0, Vec::new()));
     }
 
-    /// Ends and begins forward functions until these are the ones that run.
-    fn move_to(&mut self, calls: &[u32], lines: &[Line<'a>]) {
+    /// Ends and begins `forward` functions until these are the running ones.
+    fn move_to(&mut self, calls: &[u32], lines: &[Line]) {
         let same = self.frames.iter().zip(calls).take_while(|(frame, call)| frame.call == **call).count();
         while self.frames.len() > same {
             self.leave();
@@ -219,28 +134,29 @@ impl<'a> Walk<'a> {
             let is_other = match &frame.statement {
                 None => true,
                 Some(statement) => {
-                    // A loop of one line may call modules of several lists.
+                    // A loop on one line may call modules of several lists.
                     let is_next = child.is_some_and(|second| {
                         let mut others = statement.children.iter().filter(|first| **first != second);
-                        others.any(|first| self.places.are_in_a_loop(*first, second))
+                        others.any(|first| self.sites.are_in_a_loop(*first, second))
                     });
                     statement.line != line.number || is_next
                 }
             };
             if is_other {
-                let turn = frame.statement.as_ref().filter(|it| it.begins_itself && it.line == line.number);
-                let begins_itself = turn.is_some();
+                let iteration = frame.statement.as_ref().filter(|it| it.begins_itself && it.line == line.number);
+                let begins_itself = iteration.is_some();
                 let (mut soon, mut named) = (Vec::new(), Vec::new());
-                if let Some(turn) = turn.filter(|turn| !turn.used.is_empty()) {
-                    soon.clone_from(&turn.returned);
-                    named.clone_from(&turn.used);
+                if let Some(iteration) = iteration.filter(|iteration| !iteration.used.is_empty()) {
+                    soon.clone_from(&iteration.returned);
+                    named.clone_from(&iteration.used);
                     named.retain(|tensor| frame.locals.iter().any(|(_, tensors)| tensors.contains(tensor)));
                 }
                 self.end_statement(same - 1);
+                let parsed = self.parsed(line);
                 let frame = &mut self.frames[same - 1];
                 frame.unsure.extend(named);
                 frame.soon = soon;
-                frame.statement = Some(Statement { begins_itself, ..Statement::new(line, child) });
+                frame.statement = Some(Statement { begins_itself, ..Statement::new(line.number, parsed, child) });
             } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
                 statement.used.clear();
                 if !statement.children.contains(&child) {
@@ -252,9 +168,13 @@ impl<'a> Walk<'a> {
             self.enter(calls[depth]);
             if let Some(line) = lines.get(depth).copied() {
                 let child = calls.get(depth + 1).copied();
-                self.frames[depth].statement = Some(Statement::new(line, child));
+                self.frames[depth].statement = Some(Statement::new(line.number, self.parsed(line), child));
             }
         }
+    }
+
+    fn parsed(&self, line: Line) -> &'a ParsedLine<'a> {
+        &self.sites.lines[line.parsed as usize]
     }
 
     fn enter(&mut self, call: u32) {
@@ -277,15 +197,15 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// The number under which a module call is shown; the outermost one is shown apart.
+    /// The module of a call in the steps; the outermost call is not shown here.
     fn module(&self, call: u32) -> Option<u32> {
-        let module = self.places.calls[call as usize].module;
+        let module = self.sites.calls[call as usize].module;
         match self.boundary.inner {
             None => (module != 0).then_some(module),
-            // The model stands first among the modules.
+            // The model is the first of the modules.
             Some(inner) if call == inner => Some(0),
             Some(inner) => {
-                let first = self.places.calls[inner as usize].module;
+                let first = self.sites.calls[inner as usize].module;
                 match module {
                     0 => None,
                     other if other == first => Some(0),
@@ -295,7 +215,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The innermost forward function returns.
+    /// The innermost `forward` returns.
     fn leave(&mut self) {
         let depth = self.frames.len() - 1;
         self.end_statement(depth);
@@ -315,7 +235,7 @@ impl<'a> Walk<'a> {
             let alive = returned.iter().copied().filter(|tensor| !self.is_freed[tensor.0 as usize]).collect();
             self.steps.push(Step::Exit(module, alive));
         }
-        self.let_live(frame.unsure);
+        self.report_late(frame.unsure);
         for tensor in held.into_iter().chain(frame.arguments) {
             self.release(tensor);
         }
@@ -332,8 +252,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Tells of those of these tensors that are gone by now that they may be there still.
-    fn let_live(&mut self, tensors: Vec<TensorId>) {
+    /// Reports which of these tensors, freed by now, may still be alive.
+    fn report_late(&mut self, tensors: Vec<TensorId>) {
         for tensor in tensors {
             let at = tensor.0 as usize;
             let is_open = self.is_freed[at] && !self.is_taken[at];
@@ -348,18 +268,18 @@ impl<'a> Walk<'a> {
         self.uses[tensor.0 as usize] > 0 || self.is_output[tensor.0 as usize]
     }
 
-    /// Whether a tensor is used later though no name holds it.
+    /// Whether a tensor is used later although no name holds it.
     fn is_nameless(&self, tensor: TensorId) -> bool {
         self.uses[tensor.0 as usize] > 0 && self.holds[tensor.0 as usize] == 0
     }
 
-    /// A statement is done: the names on its left are bound, and what they held before goes.
+    /// A statement ends: its targets are bound, and what they held before is released.
     fn end_statement(&mut self, depth: usize) {
         let Some(statement) = self.frames[depth].statement.take() else { return };
         let soon = std::mem::take(&mut self.frames[depth].soon);
-        self.let_live(soon);
-        let reading = statement::read(statement.text);
-        if reading.has_several {
+        self.report_late(soon);
+        let line = statement.parsed;
+        if line.has_several {
             self.frames[depth].unsure.extend(&statement.made);
         }
         let mut made: Vec<TensorId> = Vec::new();
@@ -368,23 +288,23 @@ impl<'a> Walk<'a> {
                 made.push(tensor);
             }
         }
-        // What is needed later but not bound to a name is on its way to the caller.
-        if reading.targets.is_empty() {
+        // What is needed later but not bound to a name is being returned to the caller.
+        if line.targets.is_empty() {
             for tensor in made {
-                if reading.is_return && self.is_needed(tensor) {
+                if line.is_return && self.is_needed(tensor) {
                     self.holds[tensor.0 as usize] += 1;
                     self.frames[depth].locals.push(("", vec![tensor]));
                     continue;
                 }
-                if reading.is_storing && self.is_nameless(tensor) {
+                if line.is_storing && self.is_nameless(tensor) {
                     self.frames[depth].unsure.push(tensor);
                 }
                 self.check(tensor);
             }
             return;
         }
-        let spread = made.len() == reading.targets.len();
-        for (number, target) in reading.targets.into_iter().enumerate() {
+        let spread = made.len() == line.targets.len();
+        for (number, target) in line.targets.iter().copied().enumerate() {
             let bound: Vec<TensorId> = match (spread, number) {
                 (true, _) => vec![made[number]],
                 (false, 0) => std::mem::take(&mut made),
@@ -413,9 +333,9 @@ impl<'a> Walk<'a> {
     fn call(&mut self, call: Call) {
         self.flush();
         let mut arguments: Vec<TensorId> = Vec::new();
-        for_each_tensor(&call.arguments, &mut |tensor| arguments.push(tensor));
+        call.each_tensor(&mut |tensor| arguments.push(tensor));
         if let Some(statement) = self.frames.last_mut().and_then(|frame| frame.statement.as_mut()) {
-            if statement.is_taking {
+            if statement.parsed.is_taking {
                 arguments.iter().for_each(|tensor| self.is_taken[tensor.0 as usize] = true);
             }
             statement.made.extend(call.results.iter().flatten());
@@ -452,7 +372,7 @@ impl<'a> Walk<'a> {
         self.check(tensor);
     }
 
-    /// Lets go of a tensor that nothing needs any more.
+    /// Frees a tensor that nothing needs any more.
     fn check(&mut self, tensor: TensorId) {
         let at = tensor.0 as usize;
         if at >= self.boundary.given && !self.is_freed[at] && self.uses[at] == 0 && self.holds[at] == 0 {
@@ -487,22 +407,5 @@ impl<'a> Walk<'a> {
             self.flush();
         }
         (self.steps, self.late)
-    }
-}
-
-/// Shows every tensor of some arguments.
-pub(super) fn for_each_tensor(arguments: &[Argument], show: &mut impl FnMut(TensorId)) {
-    for argument in arguments {
-        match argument {
-            Argument::Tensor(tensor) => show(*tensor),
-            Argument::List(items) => {
-                for item in items {
-                    if let Argument::Tensor(tensor) = item {
-                        show(*tensor);
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }

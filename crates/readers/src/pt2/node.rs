@@ -1,22 +1,22 @@
-//! What a node's name and arguments say about it.
+//! Facts about a node that follow from its name and arguments.
 
 use std::borrow::Cow;
 
-use super::argument::RawArgument;
-use super::document::{RawGraph, RawNode, RawSize};
+use super::graph::{RawArgument, RawGraph, RawNode};
+use super::tensor_meta::RawSize;
 
-/// Padding with a number, which `pad` is in its usual mode.
+/// Padding with a number: what `pad` is in its default mode.
 pub(super) const PAD: &str = "aten.constant_pad_nd.default";
 
-/// The operator that a composite with only one thing inside is.
+/// The operator that a composite with a single call inside amounts to.
 pub(super) fn renamed<'a>(name: &'a str, node: &RawNode<'_>) -> &'a str {
     let mode = node.inputs.iter().find(|input| input.name == "mode").map(|input| &input.argument);
     let is_constant = mode.is_none_or(|mode| matches!(mode, RawArgument::Text(text) if text == "constant"));
     if name == "aten.pad.default" && is_constant { PAD } else { name }
 }
 
-/// Which node, for people.
-pub(super) fn node_place(node: &RawNode<'_>, at: usize) -> String {
+/// A node's name in messages.
+pub(super) fn node_location(node: &RawNode<'_>, at: usize) -> String {
     let output = || {
         let mut first = None;
         node.outputs.iter().for_each(|output| argument_tensors(output, &mut |name| first = first.or(Some(name))));
@@ -28,11 +28,11 @@ pub(super) fn node_place(node: &RawNode<'_>, at: usize) -> String {
     }
 }
 
-/// Shows the names of an argument's tensors.
-pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut impl FnMut(&'a str)) {
+/// Visits the names of an argument's tensors.
+pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, visit: &mut impl FnMut(&'a str)) {
     match argument {
-        RawArgument::Tensor(name) => show(name),
-        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| show(name)),
+        RawArgument::Tensor(name) => visit(name),
+        RawArgument::Tensors(names) => names.iter().flatten().for_each(|name| visit(name)),
         _ => {}
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn argument_tensors<'a>(argument: &'a RawArgument<'_>, show: &mut imp
 /// A graph and the names of the tensors that it is given.
 type Branch<'a> = (&'a RawGraph<'a>, &'a [Option<Cow<'a, str>>]);
 
-/// The one of the graphs that a `cond` chooses from whose tensors take most in the example, and what it is given.
+/// The branch of a `cond` whose tensors have most bytes in the example, and its operands.
 pub(super) fn largest_branch<'a>(node: &'a RawNode<'a>) -> Option<Branch<'a>> {
     let [_, branches @ .., last] = &node.inputs[..] else { return None };
     let RawArgument::Tensors(operands) = &last.argument else { return None };
@@ -55,7 +55,7 @@ pub(super) fn largest_branch<'a>(node: &'a RawNode<'a>) -> Option<Branch<'a>> {
     found.map(|(_, graph)| (graph, &operands[..]))
 }
 
-/// What all tensors of a graph and of those within it take in the example.
+/// The bytes of all tensors of a graph and its nested graphs in the example.
 fn bytes(graph: &RawGraph<'_>) -> u128 {
     let size = |size: &RawSize| match size {
         RawSize::Known(size) | RawSize::Expression { hint: Some(size), .. } => u128::try_from(*size).unwrap_or(0),
@@ -72,7 +72,7 @@ fn bytes(graph: &RawGraph<'_>) -> u128 {
     own.chain(within).fold(0, u128::saturating_add)
 }
 
-/// Whether a method that names a type made a call, as far as the file tells.
+/// Whether a method that names a type, such as `float`, made a call.
 pub(super) fn is_by_method(node: &RawNode<'_>) -> bool {
     let name = node.function.split_once(';').and_then(|(_, function)| function.rsplit('.').next());
     matches!(name, Some("float" | "double" | "half" | "bfloat16"))

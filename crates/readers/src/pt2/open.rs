@@ -1,4 +1,4 @@
-//! Operators that are shown as the calls inside them, as eager PyTorch makes them.
+//! Operators that are replaced by the calls that eager PyTorch makes inside them.
 
 mod einsum;
 mod loss;
@@ -6,13 +6,12 @@ mod pad;
 mod small;
 
 use super::flatten::FlatCall;
-use super::lifetime::for_each_tensor;
 use super::precision::{is_real, wider};
 use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Size, TensorId};
 
-/// What opening an operator needs of whoever builds the calls.
+/// What decomposing an operator needs from the code that builds the calls.
 pub(super) trait Workshop {
     /// An operator's number and its arguments where none is given.
     fn operator(&mut self, name: &str) -> (u32, Vec<Argument>);
@@ -21,7 +20,7 @@ pub(super) trait Workshop {
     fn shape(&self, tensor: TensorId) -> Vec<Size>;
     fn dtype(&self, tensor: TensorId) -> Dtype;
     fn requires_grad(&self, tensor: TensorId) -> bool;
-    /// Whether a tensor is known to have its elements one after another.
+    /// Whether a tensor is known to be contiguous.
     fn is_contiguous(&self, tensor: TensorId) -> bool;
     /// A new contiguous tensor.
     fn make(&mut self, shape: Vec<Size>, dtype: Dtype) -> TensorId;
@@ -34,17 +33,17 @@ pub(super) trait Workshop {
     fn set_dtype(&mut self, tensor: TensorId, dtype: Dtype);
 }
 
-/// Something that happens inside an operator.
+/// An event inside an operator.
 pub(super) enum Part {
     Call(FlatCall),
-    /// C++ lets go of these.
+    /// C++ drops these.
     End(Vec<TensorId>),
 }
 
-/// How to open a call.
+/// Decomposes a call; `None` leaves it whole.
 pub(super) type Opener<W> = fn(Inside<'_, W>) -> Option<Vec<Part>>;
 
-/// How to open calls of an operator, where that is done at all.
+/// How to decompose calls of an operator; `None` where they are kept whole.
 pub(super) fn opener<W: Workshop>(name: &str) -> Option<Opener<W>> {
     Some(match name {
         "aten.einsum.default" => einsum::einsum,
@@ -58,7 +57,7 @@ pub(super) fn opener<W: Workshop>(name: &str) -> Option<Opener<W>> {
     })
 }
 
-/// A call that is being opened. What is made inside lives until the end, or until it is dropped.
+/// A call that is being decomposed. What is made inside lives until its end, or until it is dropped.
 pub(super) struct Inside<'a, W> {
     workshop: &'a mut W,
     call: &'a FlatCall,
@@ -71,7 +70,7 @@ impl<'a, W: Workshop> Inside<'a, W> {
         Inside { workshop, call, parts: Vec::new(), held: Vec::new() }
     }
 
-    /// The opened call's argument of this name.
+    /// The call's argument of this name.
     fn argument(&self, name: &str) -> Option<Argument> {
         self.workshop.argument(self.call, name)
     }
@@ -91,12 +90,14 @@ impl<'a, W: Workshop> Inside<'a, W> {
     fn result_dtype(&self, name: &str, arguments: &[Argument]) -> Dtype {
         let named = arguments.iter().find_map(|it| if let Argument::Dtype(dtype) = it { Some(*dtype) } else { None });
         let (mut scalar, mut wide) = (None, None);
-        for_each_tensor(arguments, &mut |tensor| {
-            let dtype = self.workshop.dtype(tensor);
-            let found = if self.shape(tensor).is_empty() { &mut scalar } else { &mut wide };
-            if is_real(dtype) {
-                *found = Some(found.map_or(dtype, |found| wider(found, dtype)));
-            }
+        arguments.iter().for_each(|argument| {
+            argument.each_tensor(&mut |tensor| {
+                let dtype = self.workshop.dtype(tensor);
+                let found = if self.shape(tensor).is_empty() { &mut scalar } else { &mut wide };
+                if is_real(dtype) {
+                    *found = Some(found.map_or(dtype, |found| wider(found, dtype)));
+                }
+            })
         });
         let own = named.or(wide).or(scalar).unwrap_or(Dtype::Float32);
         match (self.workshop.autocast(), operators::facts(operators::find(name)).autocast) {
@@ -118,7 +119,7 @@ impl<'a, W: Workshop> Inside<'a, W> {
             operator,
             arguments: all,
             results,
-            place: self.call.place,
+            site: self.call.site,
             is_by_method: false,
         }));
     }
@@ -143,7 +144,7 @@ impl<'a, W: Workshop> Inside<'a, W> {
         self.push(name, arguments, vec![Some(tensor)]);
     }
 
-    /// Lets go of what was made inside; of nothing else.
+    /// Drops tensors that were made inside; others are left alone.
     fn drop(&mut self, tensors: &[TensorId]) {
         let (ended, held) = self.held.iter().partition(|tensor| tensors.contains(*tensor));
         self.held = held;
@@ -164,14 +165,14 @@ impl<'a, W: Workshop> Inside<'a, W> {
         Some(self.finish())
     }
 
-    /// The parts, and the end of all that is held still.
+    /// The parts, and the end of all that is still held.
     fn finish(mut self) -> Vec<Part> {
         self.parts.push(Part::End(self.held.into_iter().rev().collect()));
         self.parts
     }
 }
 
-/// A size of one, which a dimension that is missing has.
+/// The size of a missing dimension.
 const ONE: Size = Size::Known(1);
 
 /// A whole number as an argument.

@@ -44,7 +44,7 @@ impl Operators {
         &self.rows[number as usize].name
     }
 
-    /// The place of an argument in the operator's order.
+    /// The index of an argument in the operator's order.
     pub(super) fn argument(&self, number: u32, name: &str) -> Option<usize> {
         self.rows[number as usize].arguments.iter().position(|known| known == name)
     }

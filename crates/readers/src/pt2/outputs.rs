@@ -1,19 +1,20 @@
-//! What the model returns: which tensor is the loss, and in which order Python lets go of the rest.
+//! What the model returns: which tensor is the loss, and the order in which Python frees the rest.
 
 use serde_json::Value as Json;
 
-use super::argument::RawArgument;
 use super::document::{OutputSpec, Program};
-use super::flatten::{Flat, Scope};
+use super::flatten::Flat;
+use super::graph::RawArgument;
 use super::precision::is_real;
-use crate::ReadError;
+use super::scope::Scope;
+use crate::error::ReadError;
 use vramfit_graph::model::TensorId;
 
 /// What the model returns.
 pub(super) struct Outputs {
     /// In order.
     pub(super) tensors: Vec<TensorId>,
-    /// In the order in which Python lets go of them.
+    /// In the order in which Python frees them.
     pub(super) released: Vec<TensorId>,
     /// The scalar that backward starts from.
     pub(super) loss: Option<TensorId>,
@@ -22,17 +23,17 @@ pub(super) struct Outputs {
 /// Finds what the graph returns.
 pub(super) fn outputs(program: &Program<'_>, flat: &Flat<'_>, scope: &Scope<'_>) -> Result<Outputs, ReadError> {
     let mut loss = None;
-    // One for each leaf of what is returned, `None` where that is no tensor.
+    // One for each leaf of the returned value, `None` where it is not a tensor.
     let mut leaves: Vec<Option<TensorId>> = Vec::new();
     for (at, spec) in program.outputs.iter().enumerate() {
-        let place = || format!("signature.output_specs[{at}]");
+        let location = || format!("signature.output_specs[{at}]");
         match spec {
             OutputSpec::Loss(name) => {
-                let tensor = scope.tensor(name, place)?;
+                let tensor = scope.tensor(name, location)?;
                 loss = Some(tensor);
                 leaves.push(Some(tensor));
             }
-            OutputSpec::Returned(RawArgument::Tensor(name)) => leaves.push(Some(scope.tensor(name, place)?)),
+            OutputSpec::Returned(RawArgument::Tensor(name)) => leaves.push(Some(scope.tensor(name, location)?)),
             OutputSpec::Returned(_) => leaves.push(None),
             OutputSpec::Other => {}
         }
@@ -58,7 +59,7 @@ fn each_once(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
     found
 }
 
-/// The order in which the leaves of a nested value go: lists and tuples from their end, all else from its beginning.
+/// The order in which the leaves of a nested value are freed: lists and tuples from their end, others from their beginning.
 fn release_order(spec: &str, count: usize) -> Option<Vec<usize>> {
     let tree: Json = serde_json::from_str(spec).ok()?;
     let mut order = Vec::new();

@@ -1,4 +1,4 @@
-//! Products of an archive's sizes, which the calls inside opened operators need beside them.
+//! Products of an archive's sizes, which the calls inside of decomposed operators need.
 
 use hashbrown::HashMap;
 
@@ -16,7 +16,7 @@ impl Products {
         Products { expressions: expressions.to_vec(), known: HashMap::new() }
     }
 
-    /// The product of some sizes; `None` where there is no such number or expression.
+    /// The product of some sizes; `None` where it is too large.
     pub(super) fn of(&mut self, sizes: &[Size]) -> Option<Size> {
         let (mut number, mut symbolic) = (1_i64, Vec::new());
         for size in sizes {

@@ -1,18 +1,18 @@
 //! The example that an archive was exported with, as far as its values decide which calls eager code makes.
 //!
-//! The example is a file of `torch.save` within the archive: a zip archive with a pickle in it. The pickle is not run; the
-//! name of an input is looked for in it, and the number of the storage that follows.
+//! The example is a file of `torch.save` inside the archive: a zip archive with a pickle. The pickle is not executed; it is
+//! searched for the name of an input and the number of the storage that follows.
 
 use std::io::{Cursor, Read, Seek};
 
 use hashbrown::HashMap;
 
-use crate::zip::Archive;
+use crate::zip_archive::Archive;
 
-/// Storages of more bytes than this are not looked at.
+/// Storages with more bytes than this are not read.
 const STORAGE_LIMIT: u64 = 64 << 20;
 
-/// Whether each of some inputs is full of ones in the example; those without values are left out.
+/// Whether each of some inputs is all ones in the example; those without values are left out.
 pub(super) fn full_of_ones<File: Read + Seek>(
     archive: &mut Archive<File>,
     entry: &str,
@@ -22,7 +22,7 @@ pub(super) fn full_of_ones<File: Read + Seek>(
     let Some(root) = entry.split("models/").next() else { return found };
     let stem = entry.rsplit('/').next().and_then(|file| file.strip_suffix(".json")).unwrap_or("model");
     let example = format!("{root}data/sample_inputs/{stem}.pt");
-    // An archive without an example, or with one that is not understood, has no say.
+    // Without an example, or with one that is not understood, nothing is known.
     let Ok(bytes) = archive.bytes(&example, STORAGE_LIMIT) else { return found };
     let Ok(mut inner) = Archive::open(Cursor::new(bytes)) else { return found };
     let Some(pickle) = inner.names().find(|name| name.ends_with("/data.pkl")).map(str::to_owned) else { return found };
@@ -47,7 +47,7 @@ fn is_ones(bytes: &[u8], width: usize) -> bool {
 /// The number of the storage of the input with this name: the first text of digits after it.
 fn storage_of(program: &[u8], name: &str) -> Option<String> {
     let mut rest = after(program, &text(name))?;
-    // A storage follows within a few texts, or the input is none.
+    // A storage follows within a few strings, or the input is not a tensor.
     for _ in 0..4 {
         let at = rest.iter().position(|byte| *byte == b'X')?;
         let length = u32::from_le_bytes(rest.get(at + 1..at + 5)?.try_into().ok()?) as usize;

@@ -1,25 +1,27 @@
-//! Sizes: sympy's texts become the model's expressions, each once, and the symbols in them the model's symbols.
+//! Sizes: sympy's texts become the model's expressions, each once, and their symbols the model's symbols.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::argument::{RawArgument, RawInt};
-use super::document::{Range, RawGraph, RawSize};
+use super::document::Range;
 use super::error::ArchiveError;
-use super::node::{argument_tensors, node_place};
+use super::graph::{RawArgument, RawGraph, RawInt};
+use super::node::{argument_tensors, node_location};
 use super::sympy;
-use crate::json::context::TextId;
-use crate::{CheckError, ReadError};
+use super::tensor_meta::RawSize;
+use crate::check::error::CheckError;
+use crate::error::ReadError;
+use crate::json::TextId;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{Example, ExpressionId, Input, Size, Symbol, SymbolRange};
 
-/// A model with more symbols than this is none.
+/// No model has more symbols than this.
 const SYMBOL_LIMIT: usize = 256;
 
 /// The symbols and expressions met so far.
 pub(super) struct Sizes<'a> {
-    /// What expressions are numbers of.
+    /// The texts that expressions are numbers of.
     texts: &'a [Box<str>],
     /// Sizes by the number of their text.
     known: HashMap<TextId, Size>,
@@ -33,8 +35,8 @@ impl<'a> Sizes<'a> {
         Sizes { texts, known: HashMap::new(), expressions: Vec::new(), symbols: Vec::new(), numbers: HashMap::new() }
     }
 
-    /// The size that `raw` says; `place` is where it stands.
-    pub(super) fn size(&mut self, raw: RawSize, place: impl Fn() -> String) -> Result<Size, ReadError> {
+    /// The size of `raw`; `location` says where it is, for errors.
+    pub(super) fn size(&mut self, raw: RawSize, location: impl Fn() -> String) -> Result<Size, ReadError> {
         let (text, hint) = match raw {
             RawSize::Known(value) => return Ok(Size::Known(value)),
             RawSize::Expression { text, hint } => (text, hint),
@@ -44,23 +46,24 @@ impl<'a> Sizes<'a> {
         }
         let id = text;
         let text = self.texts.get(id.0 as usize).map_or("", |text| &**text);
-        let bad =
-            |message: String| ReadError::from(ArchiveError::BadSize { place: place(), text: text.to_owned(), message });
-        let plain = sympy::plain(text).map_err(bad)?;
+        let bad = |source: Box<dyn std::error::Error + Send + Sync>| {
+            ReadError::from(ArchiveError::BadSize { location: location(), text: text.to_owned(), source })
+        };
+        let plain = sympy::plain(text).map_err(|message| bad(message.into()))?;
         self.add_symbols(&plain);
         if self.symbols.len() > SYMBOL_LIMIT {
             return Err(CheckError::TooManySymbols { found: self.symbols.len(), limit: SYMBOL_LIMIT }.into());
         }
         let numbers = &self.numbers;
         let expression =
-            Expression::parse(&plain, |name| numbers.get(name).copied()).map_err(|error| bad(error.to_string()))?;
+            Expression::parse(&plain, |name| numbers.get(name).copied()).map_err(|error| bad(error.into()))?;
         if let (Some(linear), Some(hint)) = (expression.linear(), hint) {
             let example = &mut self.symbols[linear.symbol() as usize].1;
             *example = example.or(linear.solve(hint));
         }
         let is_known = expression.symbols().next().is_none();
         let size = match is_known {
-            true => Size::Known(expression.evaluate(&[]).map_err(|error| bad(error.to_string()))?),
+            true => Size::Known(expression.evaluate(&[]).map_err(|error| bad(error.into()))?),
             false => self.push(expression),
         };
         self.known.insert(id, size);
@@ -72,7 +75,7 @@ impl<'a> Sizes<'a> {
         Size::Symbolic(ExpressionId(self.expressions.len() as u32 - 1))
     }
 
-    /// Knows the names in an expression from now on.
+    /// Adds the names in an expression to the symbols.
     fn add_symbols(&mut self, plain: &str) {
         for word in words(plain) {
             let is_name = word.starts_with(|first: char| first.is_alphabetic() || first == '_');
@@ -108,29 +111,29 @@ impl<'a> Sizes<'a> {
             symbols.push(Symbol {
                 name: name.clone(),
                 example: match example {
-                    Some(example) => Example::Told(*example),
-                    None => Example::Untold { maker: maker(graph, &|text| self.names(text, name)) },
+                    Some(example) => Example::Known(*example),
+                    None => Example::DataDependent { producer: producer(graph, &|text| self.names(text, name)) },
                 },
                 recorded: example.iter().copied().collect(),
-                dims: self.places_of(number as u32, inputs),
+                dims: self.dims_of(number as u32, inputs),
                 range: range.map(|range| SymbolRange { least: range.least.unwrap_or(1).max(1), most: range.most }),
             });
         }
         Ok(symbols)
     }
 
-    fn places_of(&self, symbol: u32, inputs: &[Input]) -> Vec<(String, usize)> {
-        let mut places = Vec::new();
+    fn dims_of(&self, symbol: u32, inputs: &[Input]) -> Vec<(String, usize)> {
+        let mut dims = Vec::new();
         for input in inputs {
             for (dim, size) in input.shape.iter().enumerate() {
                 if let Size::Symbolic(id) = size
                     && self.expressions[id.0 as usize].as_symbol() == Some(symbol)
                 {
-                    places.push((input.name.clone(), dim));
+                    dims.push((input.name.clone(), dim));
                 }
             }
         }
-        places
+        dims
     }
 
     /// The value of a size at the examples; `None` where it has none.
@@ -140,9 +143,9 @@ impl<'a> Sizes<'a> {
             Size::Symbolic(id) => {
                 let expression = &self.expressions[id.0 as usize];
                 let examples: Vec<Option<i64>> = symbols.iter().map(|symbol| symbol.example.value()).collect();
-                let is_told = expression.symbols().all(|symbol| examples[symbol as usize].is_some());
+                let is_known = expression.symbols().all(|symbol| examples[symbol as usize].is_some());
                 let examples: Vec<i64> = examples.into_iter().map(Option::unwrap_or_default).collect();
-                is_told.then(|| expression.evaluate(&examples).ok()).flatten()
+                is_known.then(|| expression.evaluate(&examples).ok()).flatten()
             }
         }
     }
@@ -171,32 +174,32 @@ fn words(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|character: char| !(character.is_alphanumeric() || character == '_'))
 }
 
-/// The first node with a result whose size `depends` on a symbol, for people.
-fn maker(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> String {
-    made_in(graph, depends).unwrap_or_else(|| "an input of the model".to_owned())
+/// The first node with a result whose size `depends` on a symbol, for messages.
+fn producer(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> String {
+    produced_in(graph, depends).unwrap_or_else(|| "an input of the model".to_owned())
 }
 
-fn made_in(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> Option<String> {
-    let is_made = |name: &str| {
+fn produced_in(graph: &RawGraph<'_>, depends: &dyn Fn(RawSize) -> bool) -> Option<String> {
+    let has_it = |name: &str| {
         let tensor = graph.tensors.iter().find(|(known, _)| known == name).map(|(_, meta)| meta);
         let number = graph.integers.iter().find(|(known, _)| known == name).map(|(_, size)| *size);
         tensor.is_some_and(|meta| meta.shape.iter().any(|size| depends(*size))) || number.is_some_and(depends)
     };
     graph.nodes.iter().enumerate().find_map(|(at, node)| {
-        let mut is_maker = false;
+        let mut is_producer = false;
         for output in &node.outputs {
             match output {
-                RawArgument::SymbolicInt(RawInt::Name(name)) => is_maker |= is_made(name),
-                output => argument_tensors(output, &mut |name| is_maker |= is_made(name)),
+                RawArgument::SymbolicInt(RawInt::Name(name)) => is_producer |= has_it(name),
+                output => argument_tensors(output, &mut |name| is_producer |= has_it(name)),
             }
         }
         let inner = || {
             node.inputs.iter().find_map(|input| match &input.argument {
-                RawArgument::Graph(graph) => made_in(graph, depends),
+                RawArgument::Graph(graph) => produced_in(graph, depends),
                 _ => None,
             })
         };
         let target = node.target.strip_prefix("torch.ops.").unwrap_or(&node.target);
-        inner().or_else(|| is_maker.then(|| format!("{} ({target})", node_place(node, at))))
+        inner().or_else(|| is_producer.then(|| format!("{} ({target})", node_location(node, at))))
     })
 }

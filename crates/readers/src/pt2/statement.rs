@@ -1,142 +1,193 @@
-//! What the text of a line of Python says about names.
+//! What a line of Python does to names, which decides when tensors are freed.
+//!
+//! A stack trace shows one line of a statement: often its first, without the brackets it opens being closed; sometimes
+//! another, such as a keyword argument on a line of its own. Ruff's parser recovers from such fragments.
 
-/// Words that begin a statement with a body, which may stand on the same line.
-const HEADS: [&str; 11] = ["for", "if", "elif", "else", "while", "with", "try", "except", "finally", "def", "async"];
+use ruff_python_ast::token::{Token, TokenKind};
+use ruff_python_ast::{Expr, ModModule, Stmt};
+use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
-/// Methods that put what they are given into something that outlives the line.
-const STORES: [&str; 6] = [".append(", ".extend(", ".insert(", ".appendleft(", ".update(", ".setdefault("];
+/// Methods that store their argument in something that outlives the line.
+const STORES: [&str; 6] = ["append", "extend", "insert", "appendleft", "update", "setdefault"];
 
-/// What a line says; it may be the first or another line of a statement.
+/// Clauses that continue a statement of an earlier line, and a statement they can follow.
+const CLAUSES: [(&str, &str); 4] =
+    [("elif", "if 1: pass\n"), ("else", "if 1: pass\n"), ("except", "try: pass\n"), ("finally", "try: pass\n")];
+
+/// A longer line is not parsed.
+const LENGTH_LIMIT: usize = 2_000;
+
+/// What a line does; it may be the first or another line of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reading<'a> {
-    /// The names that it binds; where several statements do, the last one's.
+pub(super) struct ParsedLine<'a> {
+    /// The names that it binds; those of the last statement that binds any.
     pub(super) targets: Vec<&'a str>,
-    /// Whether it returns something.
+    /// Whether its last statement is a `return`.
     pub(super) is_return: bool,
-    /// Whether it puts something where no name of the function shows it.
+    /// Whether it stores something where no local name shows it: an attribute, an element, a list.
     pub(super) is_storing: bool,
-    /// Whether several statements on it make something: which of them made a tensor cannot be told.
+    /// Whether it takes something out of a list, which then no longer holds it.
+    pub(super) is_taking: bool,
+    /// Whether several of its statements can create a tensor: which of them did is not known.
     pub(super) has_several: bool,
 }
 
-/// A longer line is not read.
-const LONGEST: usize = 2_000;
-
-/// Reads a line.
-pub(super) fn read(text: &str) -> Reading<'_> {
-    if text.len() > LONGEST {
-        return Reading::default();
+/// Parses a line.
+pub(super) fn parse(text: &str) -> ParsedLine<'_> {
+    if text.len() > LENGTH_LIMIT {
+        return ParsedLine::default();
     }
-    let statements = split(body(text));
-    let mut reading = Reading::default();
-    let mut makers = 0;
-    for statement in statements {
-        reading.is_return = first_word(statement) == "return";
-        let assigned = assigned(statement);
-        // What a name holds is put away without a call.
-        let makes = is_putting(statement) && statement.matches('(').count() > 1;
-        makers += usize::from(reading.is_return || assigned.is_some() || makes);
-        match assigned.map(names) {
-            _ if reading.is_return => {}
-            Some(Some(found)) => reading.targets = found,
-            Some(None) => reading.is_storing = true,
-            None => {}
+    let first_word = text.split(|it: char| !(it.is_alphanumeric() || it == '_')).next().unwrap_or("");
+    let before = CLAUSES.iter().find(|(clause, _)| *clause == first_word).map_or("", |(_, before)| before);
+    let whole = format!("{before}{text}");
+    let Some(parsed) = parse_unchecked(&whole, ParseOptions::from(Mode::Module)).try_into_module() else {
+        return ParsedLine::default();
+    };
+    let line = Line { text, offset: TextSize::of(before), parsed: &parsed };
+    line.read()
+}
+
+/// A line, parsed after `offset` bytes of another statement.
+struct Line<'a, 'parsed> {
+    text: &'a str,
+    offset: TextSize,
+    parsed: &'parsed Parsed<ModModule>,
+}
+
+impl<'a> Line<'a, '_> {
+    fn read(&self) -> ParsedLine<'a> {
+        let mut statements = Vec::new();
+        simple_statements(&self.parsed.syntax().body, &mut statements);
+        let tokens = self.parsed.tokens();
+        let mut line = ParsedLine {
+            is_storing: self.calls_method(tokens, &STORES),
+            is_taking: self.calls_method(tokens, &["pop"]),
+            ..ParsedLine::default()
+        };
+        let closes_outer_bracket = closes_outer_bracket(tokens);
+        let mut makers = 0;
+        for statement in statements {
+            line.is_return = matches!(statement, Stmt::Return(_));
+            let targets = targets(statement).filter(|_| !closes_outer_bracket && !self.is_argument(statement));
+            let tokens = within(tokens, statement.range());
+            // Storing what a name holds creates nothing; storing the result of a call may.
+            let calls = tokens.iter().filter(|token| token.kind() == TokenKind::Lpar).count();
+            let stores_new = calls > 1 && self.calls_method(tokens, &STORES);
+            makers += usize::from(line.is_return || targets.is_some() || stores_new);
+            if let Some(targets) = targets {
+                let mut names = Vec::new();
+                match targets.into_iter().all(|target| self.names(target, &mut names)) {
+                    true => line.targets = names,
+                    false => line.is_storing = true,
+                }
+            }
+        }
+        if line.is_return {
+            line.targets.clear();
+        }
+        line.has_several = makers > 1;
+        line
+    }
+
+    /// The line's text in a range of the parsed text.
+    fn slice(&self, range: TextRange) -> &'a str {
+        let at = |position: TextSize| position.checked_sub(self.offset).map(usize::from);
+        let range = at(range.start()).zip(at(range.end()));
+        range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or("")
+    }
+
+    /// Adds the names that an assignment to `target` binds; whether it binds nothing else.
+    fn names(&self, target: &Expr, names: &mut Vec<&'a str>) -> bool {
+        match target {
+            // Where a target is missing the parser makes up a name without text.
+            Expr::Name(name) => {
+                names.extend(Some(self.slice(name.range())).filter(|name| !name.is_empty()));
+                true
+            }
+            Expr::Starred(starred) => self.names(&starred.value, names),
+            Expr::Tuple(tuple) => tuple.elts.iter().all(|target| self.names(target, names)),
+            Expr::List(list) => list.elts.iter().all(|target| self.names(target, names)),
+            _ => false,
         }
     }
-    if reading.is_return {
-        reading.targets.clear();
+
+    /// Whether one of these methods is called.
+    fn calls_method(&self, tokens: &[Token], methods: &[&str]) -> bool {
+        tokens.windows(3).any(|three| {
+            let kinds = [three[0].kind(), three[1].kind(), three[2].kind()];
+            kinds == [TokenKind::Dot, TokenKind::Name, TokenKind::Lpar]
+                && methods.contains(&self.slice(three[1].range()))
+        })
     }
-    reading.is_storing |= is_putting(text);
-    reading.has_several = makers > 1;
-    reading
-}
 
-/// Whether a line takes something out of a list, which then no longer holds it.
-pub(super) fn is_taking(text: &str) -> bool {
-    text.len() <= LONGEST && text.contains(".pop(")
-}
-
-fn is_putting(text: &str) -> bool {
-    STORES.iter().any(|store| text.contains(store))
-}
-
-/// What follows the colon of a statement that has a body, or all of it.
-fn body(text: &str) -> &str {
-    if !HEADS.contains(&first_word(text)) {
-        return text;
+    /// Whether what parses as an assignment is a keyword argument on a line of its own, by its style: no space before the
+    /// `=`, and a comma after the value or another argument before the name.
+    fn is_argument(&self, statement: &Stmt) -> bool {
+        let tokens = within(self.parsed.tokens(), statement.range());
+        let Some(sign) = tokens.iter().find(|token| token.kind() == TokenKind::Equal) else { return false };
+        let left = self.slice(TextRange::new(statement.start(), sign.start()));
+        let mut from_end = tokens.iter().rev().map(|token| token.kind());
+        let ends_with_comma =
+            from_end.find(|kind| !kind.is_trivia() && !kind.is_any_newline()) == Some(TokenKind::Comma);
+        !left.ends_with(' ') && (ends_with_comma || left.contains(' '))
     }
-    let (bytes, _) = top_level(text);
-    let colon = bytes.iter().find(|(at, byte)| *byte == b':' && text.as_bytes().get(at + 1) != Some(&b'='));
-    colon.map_or("", |(at, _)| text[at + 1..].trim())
 }
 
-fn first_word(text: &str) -> &str {
-    let end = text.find(|it: char| !(it.is_alphanumeric() || it == '_')).unwrap_or(text.len());
-    &text[..end]
+/// The statements without a body, in order, those within bodies included.
+fn simple_statements<'a>(body: &'a [Stmt], found: &mut Vec<&'a Stmt>) {
+    for statement in body {
+        match statement {
+            Stmt::FunctionDef(it) => simple_statements(&it.body, found),
+            Stmt::For(it) => simple_statements(&it.body, found),
+            Stmt::While(it) => simple_statements(&it.body, found),
+            Stmt::With(it) => simple_statements(&it.body, found),
+            Stmt::If(it) => {
+                simple_statements(&it.body, found);
+                it.elif_else_clauses.iter().for_each(|clause| simple_statements(&clause.body, found));
+            }
+            Stmt::Try(it) => {
+                simple_statements(&it.body, found);
+                for handler in &it.handlers {
+                    let ruff_python_ast::ExceptHandler::ExceptHandler(handler) = handler;
+                    simple_statements(&handler.body, found);
+                }
+                simple_statements(&it.finalbody, found);
+            }
+            _ => found.push(statement),
+        }
+    }
 }
 
-/// The bytes outside of brackets, texts and comments, with their places; and whether the line closes a bracket that another
-/// line has opened, where it ends.
-fn top_level(text: &str) -> (Vec<(usize, u8)>, bool) {
-    let mut found = Vec::with_capacity(text.len());
+/// The tokens in a range. `Tokens::in_range` panics where a range ends inside of a token, which a recovered statement's may.
+fn within(tokens: &[Token], range: TextRange) -> &[Token] {
+    let start = tokens.partition_point(|token| token.start() < range.start());
+    let end = tokens.partition_point(|token| token.end() <= range.end());
+    &tokens[start..end.max(start)]
+}
+
+/// What a statement assigns to.
+fn targets(statement: &Stmt) -> Option<Vec<&Expr>> {
+    match statement {
+        Stmt::Assign(it) => Some(it.targets.iter().collect()),
+        Stmt::AugAssign(it) => Some(vec![&it.target]),
+        Stmt::AnnAssign(it) if it.value.is_some() => Some(vec![&it.target]),
+        _ => None,
+    }
+}
+
+/// Whether a line closes a bracket that an earlier line has opened.
+fn closes_outer_bracket(tokens: &[Token]) -> bool {
     let mut depth = 0_usize;
-    let mut quote: Option<u8> = None;
-    for (at, byte) in text.bytes().enumerate() {
-        match (byte, quote) {
-            (_, Some(open)) if byte == open && !text[..at].ends_with('\\') => quote = None,
-            (_, Some(_)) => {}
-            (b'\'' | b'"', None) => quote = Some(byte),
-            (b'(' | b'[' | b'{', None) => depth += 1,
-            (b')' | b']' | b'}', None) if depth == 0 => return (found, true),
-            (b')' | b']' | b'}', None) => depth -= 1,
-            (b'#', None) if depth == 0 => break,
-            _ if depth == 0 => found.push((at, byte)),
+    for token in tokens {
+        match token.kind() {
+            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => depth += 1,
+            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace if depth == 0 => return true,
+            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => depth -= 1,
             _ => {}
         }
     }
-    (found, false)
-}
-
-/// The statements of a line.
-fn split(text: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let mut begin = 0;
-    let (bytes, _) = top_level(text);
-    for (at, _) in bytes.into_iter().filter(|(_, byte)| *byte == b';') {
-        parts.push(text[begin..at].trim());
-        begin = at + 1;
-    }
-    parts.push(text[begin..].trim());
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
-/// What stands left of a statement's `=`. An argument by name on a line of its own is no statement: it ends with a comma or
-/// closes a bracket, or others stand before it.
-fn assigned(statement: &str) -> Option<&str> {
-    let (bytes, is_continued) = top_level(statement);
-    let all = statement.as_bytes();
-    let is_sign = |&(at, byte): &(usize, u8)| {
-        let before = at.checked_sub(1).map(|before| all[before]);
-        byte == b'=' && all.get(at + 1) != Some(&b'=') && !matches!(before, Some(b'=' | b'<' | b'>' | b'!' | b':'))
-    };
-    let (at, _) = bytes.into_iter().find(is_sign)?;
-    let left = statement[..at].trim_end_matches(['+', '-', '*', '/', '@', '|', '&', '%', '^']);
-    let is_tight = !left.ends_with(' ');
-    let is_argument = is_tight && (statement.ends_with(',') || left.contains(' '));
-    (!is_continued && !is_argument).then(|| left.trim())
-}
-
-/// The names that what stands left of a `=` binds; `None` where it binds something else.
-fn names(left: &str) -> Option<Vec<&str>> {
-    let left = left.split(':').next().unwrap_or(left).trim().trim_start_matches('(').trim_end_matches(')');
-    let names: Vec<&str> = left.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    let is_name = |name: &&str| {
-        let name = name.trim_start_matches('*');
-        name.starts_with(|first: char| first.is_alphabetic() || first == '_')
-            && name.chars().all(|character| character.is_alphanumeric() || character == '_')
-    };
-    names.iter().all(is_name).then_some(names)
+    false
 }
 
 #[cfg(test)]
@@ -145,7 +196,7 @@ mod tests {
 
     #[test]
     fn names_on_the_left_are_bound() {
-        let targets = |text| read(text).targets;
+        let targets = |text| parse(text).targets;
         assert_eq!(targets("x = self.layer(x)"), ["x"]);
         assert_eq!(targets("outputs, _ = self.attention("), ["outputs", "_"]);
         assert_eq!(targets("(a, b) = self.halves(x)"), ["a", "b"]);
@@ -171,40 +222,76 @@ mod tests {
 
     #[test]
     fn code_without_spaces_binds_names_too() {
-        assert_eq!(read("x=d(x)").targets, ["x"]);
-        assert_eq!(read("a,b=f(x)").targets, ["a", "b"]);
-        assert_eq!(read("x+=d(x)").targets, ["x"]);
-        assert_eq!(read("for u,b in zip(s.u,s.b): x=b(torch.cat([u(x),skips.pop()],1))").targets, ["x"]);
-        assert_eq!(read("with torch.no_grad(): h=s.a(x)").targets, ["h"]);
-        assert_eq!(read("if x==y:").targets, Vec::<&str>::new());
+        assert_eq!(parse("x=d(x)").targets, ["x"]);
+        assert_eq!(parse("a,b=f(x)").targets, ["a", "b"]);
+        assert_eq!(parse("x+=d(x)").targets, ["x"]);
+        assert_eq!(parse("for u,b in zip(s.u,s.b): x=b(torch.cat([u(x),skips.pop()],1))").targets, ["x"]);
+        assert_eq!(parse("with torch.no_grad(): h=s.a(x)").targets, ["h"]);
+        assert_eq!(parse("if x==y:").targets, Vec::<&str>::new());
     }
 
     #[test]
-    fn several_statements_on_a_line_are_told_from_one() {
-        let line = read("if i<2: skips.append(x); x=F.avg_pool2d(x,2) if i else F.max_pool2d(x,2)");
+    fn several_statements_on_a_line_differ_from_one() {
+        let line = parse("if i<2: skips.append(x); x=F.avg_pool2d(x,2) if i else F.max_pool2d(x,2)");
         assert_eq!((line.targets, line.has_several, line.is_storing), (vec!["x"], false, true));
-        assert!(read("skips.append(f(x)); x=g(x)").has_several);
-        let line = read("a=s.a(x); return s.o(a)");
+        assert!(parse("skips.append(f(x)); x=g(x)").has_several);
+        let line = parse("a=s.a(x); return s.o(a)");
         assert_eq!((line.targets.len(), line.has_several, line.is_return), (0, true, true));
-        assert!(!read("x = f(\"a;b\")").has_several);
-        assert!(!read("x = f(x);").has_several);
+        assert!(!parse("x = f(\"a;b\")").has_several);
+        assert!(!parse("x = f(x);").has_several);
     }
 
     #[test]
-    fn what_is_put_away_is_seen() {
-        assert!(read("features.append(layer(x))").is_storing);
-        assert!(read("self.cache = layer(x)").is_storing);
-        assert!(read("features[name] = layer(x)").is_storing);
-        assert!(!read("x = layer(x)").is_storing);
-        assert!(!read("layer(x),").is_storing);
-        assert!(is_taking("x = torch.cat([x, skips.pop()])") && !is_taking("x = self.pop"));
+    fn what_a_line_stores_is_seen() {
+        assert!(parse("features.append(layer(x))").is_storing);
+        assert!(parse("self.cache = layer(x)").is_storing);
+        assert!(parse("features[name] = layer(x)").is_storing);
+        assert!(!parse("x = layer(x)").is_storing);
+        assert!(!parse("layer(x),").is_storing);
+        assert!(parse("x = torch.cat([x, skips.pop()])").is_taking && !parse("x = self.pop").is_taking);
     }
 
     #[test]
-    fn odd_lines_say_nothing() {
-        for text in ["", ":", "=", "\"", "\\", ")", "é=é", "for", "else:", &"x = ".repeat(1_000)] {
-            let _ = read(text);
+    fn text_in_strings_and_comments_does_not_count() {
+        assert!(!parse("x = f('.append(', \"\\\\\")  # y.append(x); z = 3").is_storing);
+        assert_eq!(parse("x = f(\"\\\\\"); y = g(x)").targets, ["y"]);
+        assert!(parse("mask=self.mask(x),  # of the keys").targets.is_empty());
+    }
+
+    #[test]
+    fn every_form_of_assignment_binds_its_names() {
+        assert_eq!(parse("a = b = f(x)").targets, ["a", "b"]);
+        assert_eq!(parse("first, *rest = f(x)").targets, ["first", "rest"]);
+        assert_eq!(parse("(a, (b, c)) = f(x)").targets, ["a", "b", "c"]);
+        assert_eq!(parse("[a, b] = f(x)").targets, ["a", "b"]);
+        assert_eq!(parse("x >>= f(y)").targets, ["x"]);
+    }
+
+    #[test]
+    fn a_clause_of_an_earlier_statement_is_parsed_too() {
+        assert_eq!(parse("else: x = f(x)").targets, ["x"]);
+        assert_eq!(parse("elif y: x = f(x)").targets, ["x"]);
+        assert!(parse("except ValueError: return f(x)").is_return);
+        assert!(parse("finally: xs.append(f(x))").is_storing);
+    }
+
+    #[test]
+    fn lines_that_are_not_python_do_nothing() {
+        let nothing = ParsedLine::default();
+        for text in ["", ":", "=", "\"", "\\", ")", "for", "else:", "é", "x = \u{0}"] {
+            let line = parse(text);
+            assert!(line.targets.len() < 2 && !line.is_return && !line.is_taking && !line.has_several, "{text}");
         }
-        assert_eq!(read(&format!("x = {}", "y".repeat(LONGEST))), Reading::default());
+        assert_eq!(parse("é=é").targets, ["é"]);
+        assert_eq!(parse(&format!("x = {}", "y".repeat(LENGTH_LIMIT))), nothing);
+    }
+
+    #[test]
+    fn deep_nesting_does_not_exhaust_the_stack() {
+        for part in ["(", "[", "-", "not ", "lambda: ", "f(", "x = ", "a if b else ", "async ", "{"] {
+            let text = part.repeat(LENGTH_LIMIT / part.len());
+            let line = parse(&text);
+            assert!(!line.is_return, "{part}");
+        }
     }
 }

@@ -1,29 +1,28 @@
 //! Undoes what transformers' models do only while they are traced.
 //!
-//! In training they build no attention mask where it would mask nothing or be the causal one, which the attention kernel
-//! knows by itself, and then let the kernel share keys and values between heads instead of repeating them. A tracer cannot
-//! see whether a mask masks anything, so an archive has both. A mask is worked out at small sizes; where it is one of the
-//! two, it and what was computed for it alone are taken out.
+//! In training they build no attention mask that would mask nothing or be the causal one, which the attention kernel has
+//! built in, and let the kernel share keys and values between heads instead of repeating them. A tracer cannot see whether a
+//! mask masks anything, so an archive has the mask and the repetition. Masks are computed at small sizes; a mask that is one
+//! of the two is removed together with what was computed only for it.
 
 use hashbrown::HashMap;
 
 use super::flatten::{Flat, Item};
 use super::fold::{Numbers, fold};
-use super::lifetime::for_each_tensor;
 use vramfit_graph::model::{Argument, Input, Size, TensorId};
 
-/// Small sizes at which masks are told apart.
+/// Small sizes that distinguish the masks.
 const BATCH: i64 = 2;
 const LENGTH: i64 = 5;
 
-/// What was found of attention masks.
+/// How many attention masks there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Masks {
-    /// Taken out.
+    /// Removed.
     pub(super) undone: usize,
-    /// Taken out because an input that is a mask masks nothing in the example.
+    /// Removed because an input mask masks nothing in the example.
     pub(super) assumed: usize,
-    /// Left as they are.
+    /// Kept.
     pub(super) kept: usize,
 }
 
@@ -34,7 +33,7 @@ enum Mask {
     Causal,
 }
 
-/// Takes out masks that are made only while tracing. `full` says which inputs are full of ones; `needed` tensors stay.
+/// Removes masks that are built only while tracing. `full` says which inputs are all ones; `needed` tensors are kept.
 pub(super) fn undo(flat: &mut Flat, inputs: &[Input], full: &HashMap<String, bool>, needed: &[TensorId]) -> Masks {
     let mut masks = Masks::default();
     let attention: Vec<usize> = (0..flat.items.len()).filter(|&at| mask_of(flat, at).is_some()).collect();
@@ -52,7 +51,7 @@ pub(super) fn undo(flat: &mut Flat, inputs: &[Input], full: &HashMap<String, boo
             Some((kind, is_assumed)) => {
                 masks.undone += 1;
                 masks.assumed += usize::from(is_assumed);
-                take_out(flat, at, kind, &makers);
+                remove_mask(flat, at, kind, &makers);
             }
             None => masks.kept += 1,
         }
@@ -113,12 +112,12 @@ fn kind_of(mask: &Numbers) -> Option<Mask> {
 
 fn is_made_by_transformers(flat: &Flat, makers: &HashMap<TensorId, usize>, mask: TensorId) -> bool {
     let Some(Item::Call(call)) = makers.get(&mask).map(|at| &flat.items[*at]) else { return false };
-    let source = flat.places.places[call.place as usize].source;
-    source.is_some_and(|source| flat.places.sources[source as usize].file.contains("site-packages/transformers/"))
+    let source = flat.sites.get(call.site).source;
+    source.is_some_and(|source| flat.sites.sources[source as usize].file.contains("site-packages/transformers/"))
 }
 
-/// Lets a kernel do without its mask, and without repeated keys and values.
-fn take_out(flat: &mut Flat, at: usize, kind: Mask, makers: &HashMap<TensorId, usize>) {
+/// Removes the mask of an attention call, and the repetition of its keys and values.
+fn remove_mask(flat: &mut Flat, at: usize, kind: Mask, makers: &HashMap<TensorId, usize>) {
     let repeated = |argument: &Argument| match argument {
         Argument::Tensor(tensor) => unrepeated(flat, makers, *tensor),
         _ => None,
@@ -177,7 +176,7 @@ fn remove_unused(flat: &mut Flat, masks: &[TensorId], needed: &[TensorId]) {
         let is_result_used = results.clone().any(|result| is_used[result.0 as usize]);
         let is_removable = !call.results.is_empty() && !writes && results.all(is_whole);
         let is_repeat = is_repeating(flat, at);
-        // Whether a mask masks anything is asked of its truth values.
+        // Eager code casts the mask to see whether it masks anything.
         let is_asked = masks.iter().any(|mask| call.arguments.first() == Some(&Argument::Tensor(*mask)));
         let is_cast = flat.operators.name(call.operator).starts_with("aten.to.");
         if is_asked && is_cast {
@@ -187,7 +186,7 @@ fn remove_unused(flat: &mut Flat, masks: &[TensorId], needed: &[TensorId]) {
             is_kept[at] = false;
             continue;
         }
-        for_each_tensor(&call.arguments, &mut |tensor| is_used[tensor.0 as usize] = true);
+        call.each_tensor(&mut |tensor| is_used[tensor.0 as usize] = true);
     }
     let mut is_kept = is_kept.into_iter();
     flat.items.retain(|_| is_kept.next().unwrap_or(true));
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_told_apart() {
+    fn masks_are_distinguished() {
         assert_eq!(kind_of(&mask(&[1, 1, 2, 2], &[1, 1, 1, 1])), Some(Mask::Everything));
         assert_eq!(kind_of(&mask(&[1, 1, 2, 2], &[1, 0, 1, 1])), Some(Mask::Causal));
         assert_eq!(kind_of(&mask(&[1, 1, 2, 2], &[1, 1, 0, 1])), None);

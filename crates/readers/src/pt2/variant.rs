@@ -1,17 +1,17 @@
-//! One precision and mode of an exported model: which calls it makes, and on which types.
+//! One precision and mode of an exported model: its calls and their types.
 //!
-//! An archive holds one run. The others follow from it by PyTorch's own rules: casting the model changes the types of its
-//! weights and of what is computed from them, autocast puts casts before the operators on its lists, evaluation turns off
-//! what is random.
+//! An archive has one run. The others follow from it by PyTorch's own rules: casting the model changes the types of its
+//! weights and of what is computed from them, autocast casts the arguments of the operators on its lists, evaluation turns
+//! dropout and the like off.
 
 mod cast;
 mod effect;
 
 use hashbrown::HashMap;
 
+use super::event::Event;
 use super::fast_path::fused_layer;
 use super::flatten::{Flat, FlatCall, Item};
-use super::lifetime::{Event, for_each_tensor};
 use super::open;
 use super::operators::Operators;
 use super::precision::{Types, is_real};
@@ -20,19 +20,19 @@ use vramfit_eager::operators::Autocast;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Call, Cast, Mode, Precision, Size, Step, TensorId};
 
-/// The calls of a variant, before module calls and frees are put in.
+/// The calls of a variant, before module calls and frees are added.
 pub(super) struct Calls {
     pub(super) events: Vec<Event>,
     /// Types by tensor, those of casts included.
     pub(super) dtypes: Vec<Dtype>,
-    /// What the values are beside their types; casts and opened operators have added some.
+    /// The shapes by tensor, those of casts and decomposed operators included.
     pub(super) shapes: Vec<Shape>,
     pub(super) requires_grad: Vec<bool>,
     /// Casts of weights that live until autocast ends.
     pub(super) casts: Vec<TensorId>,
-    /// The tensor that stands for each: an operator that had nothing to do returns its argument.
+    /// The tensor that replaces each: an operator that has nothing to do returns its argument.
     pub(super) same: Vec<TensorId>,
-    /// Whether some call names a type that might have been another tensor's.
+    /// Whether a call names a type that the code may have taken from another tensor.
     pub(super) has_guessed_types: bool,
     /// Whether random or training-only parts were turned off.
     pub(super) has_turned_off: bool,
@@ -59,7 +59,7 @@ impl Shape {
     }
 }
 
-/// The calls in one precision and mode; `given` tensors are there before.
+/// The calls in one precision and mode.
 pub(super) fn calls(flat: &Flat, tables: (&mut Operators, &mut Products), precision: Precision, mode: Mode) -> Calls {
     let mut builder = Builder::new(flat, tables, precision, mode);
     let mut at = 0;
@@ -107,7 +107,7 @@ impl<'a> Builder<'a> {
             Precision::Autocast(dtype) => (None, Some(dtype)),
         };
         let built = built_dtype(flat);
-        // Casting the model and its inputs leaves everything else to follow.
+        // The model and its inputs are cast; all other types follow.
         let given = |(number, dtype): (usize, Dtype)| match cast {
             Some(cast) if number < flat.given && is_real(dtype) => cast,
             _ => dtype,
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The call that stands for those from here on where evaluation takes another path, and where they end.
+    /// The call that replaces the next ones where evaluation takes another branch, and where they end.
     fn fast_path(&mut self, at: usize) -> Option<(FlatCall, usize)> {
         let is_open = self.mode == Mode::Eval && self.autocast.last().copied().flatten().is_none();
         is_open.then(|| fused_layer(self.flat, self.operators, at)).flatten()
@@ -173,7 +173,7 @@ impl<'a> Builder<'a> {
     fn call(&mut self, original: &FlatCall) {
         let mut call = original.clone();
         for argument in &mut call.arguments {
-            self.replace(argument);
+            argument.each_tensor_mut(&mut |tensor| *tensor = self.calls.same[tensor.0 as usize]);
         }
         if self.mode != Mode::Train {
             self.turn_off(&mut call);
@@ -207,7 +207,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds what happens inside a call, or the call where it stays whole. Its arguments live until it returns.
+    /// Adds the calls inside of a call, or the call itself where it stays whole. Its arguments live until it returns.
     fn open(&mut self, opener: open::Opener<Self>, call: FlatCall, original: &FlatCall) {
         let Some(parts) = opener(open::Inside::new(self, &call)) else {
             return self.make_call(call, Some(original));
@@ -236,15 +236,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Puts in the tensors that stand for an argument's.
-    fn replace(&self, argument: &mut Argument) {
-        match argument {
-            Argument::Tensor(tensor) => *tensor = self.calls.same[tensor.0 as usize],
-            Argument::List(items) => items.iter_mut().for_each(|item| self.replace(item)),
-            _ => {}
-        }
-    }
-
     /// The type that a call, its arguments as they are now, gives to this result.
     fn result_dtype(&self, call: &FlatCall, result: TensorId) -> Dtype {
         let promotion = self.operators.facts(call.operator).promotion;
@@ -266,9 +257,9 @@ impl<'a> Builder<'a> {
         types.result(call, result, named)
     }
 
-    /// The type of a call's result where arguments were cast: the arguments' own say, not those of the archive.
+    /// The type of a call's result where arguments were cast: it follows from their types, not from the archive's.
     fn cast_dtype(&self, call: &FlatCall, original: &FlatCall, result: TensorId) -> Dtype {
-        // Types are found by the arguments as exported, with the types that stand in their places now.
+        // The rule looks at the arguments as exported, with the types of those that replace them.
         let mut replaced: Vec<(TensorId, Dtype)> = Vec::new();
         for (now, before) in call.arguments.iter().zip(&original.arguments) {
             let mut pair = |now: &Argument, before: &Argument| {
@@ -296,7 +287,7 @@ impl<'a> Builder<'a> {
     /// Adds a call with its results' types.
     fn finish(&mut self, call: FlatCall, original: Option<&FlatCall>) {
         let mut wants_grad = false;
-        for_each_tensor(&call.arguments, &mut |tensor| wants_grad |= self.calls.requires_grad[tensor.0 as usize]);
+        call.each_tensor(&mut |tensor| wants_grad |= self.calls.requires_grad[tensor.0 as usize]);
         let name = self.operators.name(call.operator);
         let is_cut = name.starts_with("aten.detach");
         let wants_grad = wants_grad && self.is_grad_on && !is_cut;
@@ -316,19 +307,12 @@ impl<'a> Builder<'a> {
                 self.calls.requires_grad[result.0 as usize] = wants_grad && dtype.is_differentiable();
             }
         }
-        self.push(call.operator, call.arguments, results, call.place, Cast::No);
+        self.push(call.operator, call.arguments, results, call.site, Cast::No);
     }
 
-    fn push(
-        &mut self,
-        operator: u32,
-        arguments: Vec<Argument>,
-        results: Vec<Option<TensorId>>,
-        place: u32,
-        cast: Cast,
-    ) {
-        let source = self.flat.places.places[place as usize].source;
-        self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, place));
+    fn push(&mut self, operator: u32, arguments: Vec<Argument>, results: Vec<Option<TensorId>>, site: u32, cast: Cast) {
+        let source = self.flat.sites.get(site).source;
+        self.calls.events.push(Event::Call(Call { operator, arguments, results, source, cast }, site));
     }
 
     fn add(&mut self, shape: Shape, dtype: Dtype, requires_grad: bool) -> TensorId {
@@ -394,7 +378,7 @@ impl open::Workshop for Builder<'_> {
 /// The tensors that a call is given.
 fn tensors(call: &FlatCall) -> Vec<TensorId> {
     let mut tensors = Vec::new();
-    for_each_tensor(&call.arguments, &mut |tensor| tensors.push(tensor));
+    call.each_tensor(&mut |tensor| tensors.push(tensor));
     tensors
 }
 

@@ -1,11 +1,13 @@
-//! Parameters and buffers: which are one and the same, and in which order `model.cuda()` moves them.
+//! Parameters and buffers: which are tied, and in which order `model.cuda()` moves them.
 
 use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::document::{InputSpec, Payload, Program, RawGraph, TensorMeta};
+use super::document::{InputSpec, Payload, Program};
+use super::graph::RawGraph;
 use super::node::argument_tensors;
+use super::tensor_meta::TensorMeta;
 
 /// A parameter or buffer.
 pub(super) struct RawWeight<'a> {
@@ -21,7 +23,7 @@ pub(super) struct RawWeight<'a> {
 pub(super) struct Weights<'a> {
     pub(super) parameters: Vec<RawWeight<'a>>,
     pub(super) buffers: Vec<RawWeight<'a>>,
-    /// Parameters that are taken for tied though the file does not say so.
+    /// Parameters that are assumed to be tied although the file does not say so.
     pub(super) guessed: Vec<(&'a str, &'a str)>,
 }
 
@@ -32,8 +34,8 @@ pub(super) fn weights<'a>(
     payloads: &'a [(Cow<'a, str>, Payload<'a>)],
 ) -> Weights<'a> {
     let payloads: HashMap<&str, &Payload<'_>> = payloads.iter().map(|(name, payload)| (&**name, payload)).collect();
-    // On the meta device no weight has bytes, and all are said to lie in one place.
-    let place = |name: &str| {
+    // On the meta device no weight has bytes, and all have the same path.
+    let path_of = |name: &str| {
         let payload = payloads.get(name)?;
         let is_real = payload.meta.as_ref().is_some_and(|meta| meta.device != "meta");
         is_real.then_some(&*payload.path)
@@ -42,7 +44,7 @@ pub(super) fn weights<'a>(
     let mut found = Weights { parameters: Vec::new(), buffers: Vec::new(), guessed: Vec::new() };
     let mut unused: Vec<RawWeight<'a>> = Vec::new();
     let mut order: HashMap<&str, usize> = HashMap::new();
-    let mut places: HashMap<(bool, &str), usize> = HashMap::new();
+    let mut by_path: HashMap<(bool, &str), usize> = HashMap::new();
     for (number, spec) in program.inputs.iter().enumerate() {
         let (tensor, name, is_parameter) = match spec {
             InputSpec::Parameter { tensor, name } => (&**tensor, &**name, true),
@@ -55,8 +57,8 @@ pub(super) fn weights<'a>(
         let Some(meta) = in_graph.or(payload) else { continue };
         let requires_grad = is_parameter && payload.or(in_graph).is_some_and(|meta| meta.requires_grad);
         let list = if is_parameter { &mut found.parameters } else { &mut found.buffers };
-        if let Some(path) = place(name) {
-            let first = *places.entry((is_parameter, path)).or_insert(list.len());
+        if let Some(path) = path_of(name) {
+            let first = *by_path.entry((is_parameter, path)).or_insert(list.len());
             if let Some(same) = list.get_mut(first).filter(|same| is_alike(same.meta, meta)) {
                 same.names.push(name);
                 same.tensors.push(tensor);
@@ -64,7 +66,7 @@ pub(super) fn weights<'a>(
             }
         }
         let weight = RawWeight { names: vec![name], tensors: vec![tensor], meta, requires_grad };
-        match is_parameter && place(name).is_none() && !used.contains(tensor) {
+        match is_parameter && path_of(name).is_none() && !used.contains(tensor) {
             true => unused.push(weight),
             false => list.push(weight),
         }
@@ -129,7 +131,7 @@ pub(super) fn move_order<'a>(modules: &[&'a str], weights: &Weights<'a>) -> Vec<
     let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut seen: HashSet<&str> = HashSet::from([""]);
     for path in paths {
-        // A path's parents come before it, should they not be listed themselves.
+        // A path's parents come before it, even if they are not listed.
         let parent_of = |path: &'a str| path.rsplit_once('.').map_or("", |(parent, _)| parent);
         let mut unseen: Vec<&str> = Vec::new();
         let mut part = path;

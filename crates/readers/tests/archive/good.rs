@@ -191,7 +191,7 @@ fn sizes_keep_to_what_was_exported() {
     let error = select(4, 513).unwrap_err();
     assert!(error.to_string().starts_with("--seq 513: dimension 1 of `tokens` was exported for "), "{error}");
     assert!(error.to_string().ends_with(" to 512, found 513"), "{error}");
-    let hint = "export again with that size left open: torch.export.export(model, args, \
+    let hint = "export again with that size dynamic: torch.export.export(model, args, \
                 dynamic_shapes={\"tokens\": {1: torch.export.Dim(\"seq\", max=513)}})";
     assert_eq!(error.hint().unwrap(), hint);
 }

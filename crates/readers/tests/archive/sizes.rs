@@ -37,7 +37,7 @@ fn multiples_are_solved_for_their_symbols() {
     assert_eq!(shape_of_input(&model, &select(&model, None, &["x=16x3x400"]).unwrap()), [16, 3, 400]);
     let error = select(&model, Some(33), &[]).unwrap_err();
     assert_eq!(error.to_string(), "--batch 33: dimension 0 of `x`, 2*s3, must be a multiple of 2, found 33");
-    assert_eq!(error.hint().unwrap(), "the nearest that it can be: 32 or 34");
+    assert_eq!(error.hint().unwrap(), "the nearest possible: 32 or 34");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn ranges_of_multiples_are_told_in_the_inputs_sizes() {
 fn a_size_that_data_decides_is_asked_for() {
     let model = model("masked.pt2");
     let error = select(&model, None, &[]).unwrap_err();
-    let message = "size `u0` is not known: node `index` (aten.index.Tensor) makes it, by its data, 64 at most";
+    let message = "size `u0` is not known: the data that node `index` (aten.index.Tensor) gets decides it, 64 at most";
     assert_eq!(error.to_string(), message);
     assert!(error.hint().unwrap().ends_with("with --size u0=N"), "{error:?}");
     let sizes = select(&model, None, &["u0=40"]).unwrap();

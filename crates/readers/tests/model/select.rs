@@ -83,7 +83,7 @@ fn sequence_binds_a_symbol_of_that_name_where_no_integer_input_has_one() {
     assert_eq!(select(&model, &flags(None, Some(64), &[])), Ok(vec![8, 64]));
     model.symbols[1].name = "width".to_owned();
     let place = "batch, width in input_ids [batch, width], attention_mask [batch, width], labels [batch, width]";
-    let message = format!("--seq 64: no symbol stands in dimension 1 of an integer input; it has {place}");
+    let message = format!("--seq 64: no symbol in dimension 1 of an integer input; it has {place}");
     assert_refused(&model, &flags(None, Some(64), &[]), &message);
 }
 
@@ -115,7 +115,7 @@ fn names_that_are_not_there_are_refused_with_those_that_are() {
     assert_refused(
         &mlp(),
         &flags(None, Some(7), &[]),
-        "--seq 7: no symbol stands in dimension 1 of an integer input; \
+        "--seq 7: no symbol in dimension 1 of an integer input; \
                    it has batch in input [batch, 784], targets [batch]",
     );
     let error = Sizes::with(&mlp(), &[("h", 7)]).expect_err("there is no such symbol");
@@ -149,7 +149,7 @@ fn a_capture_of_one_size_says_so() {
     let model = mlp_of_one_size();
     assert_eq!(select(&model, &SizeFlags::default()), Ok(vec![]));
     assert_eq!(select(&model, &flags(Some(64), None, &["input=64x784"])), Ok(vec![]));
-    let message = "--batch 32: no symbol stands in dimension 0 of an input or target; \
+    let message = "--batch 32: no symbol in dimension 0 of an input or target; \
                    it was captured at one size only: input 64x784, targets 64";
     assert_refused(&model, &flags(Some(32), None, &[]), message);
     let message = "--size batch=64: the model has no symbol, input or target `batch`; \
@@ -168,8 +168,8 @@ fn a_size_that_is_a_multiple_is_solved_for_its_symbol() {
     assert_eq!(select(&model, &flags(None, None, &["batch=32"])), Ok(vec![32]));
     let message = "--batch 31: dimension 0 of `input`, 2*batch, must be a multiple of 2, found 31";
     assert_refused(&model, &flags(Some(31), None, &[]), message);
-    assert_hint(&model, &flags(Some(31), None, &[]), "the nearest that it can be: 30 or 32");
-    assert_hint(&model, &flags(Some(1), None, &[]), "the nearest that it can be: 2");
+    assert_hint(&model, &flags(Some(31), None, &[]), "the nearest possible: 30 or 32");
+    assert_hint(&model, &flags(Some(1), None, &[]), "the nearest possible: 2");
     assert_eq!(Sizes::batch(&model).len(), 1);
     let sizes = Sizes::example(&model).expect("all sizes have examples");
     let replaced = |value: i64| sizes.replacing(&model, &Sizes::batch(&model), value);
@@ -189,9 +189,13 @@ fn a_size_that_is_a_multiple_is_solved_for_its_symbol() {
 #[test]
 fn a_size_without_an_example_must_be_chosen() {
     let mut model = mlp();
-    model.symbols[0].example = Example::Untold { maker: "node `index`".to_owned() };
-    assert_refused(&model, &SizeFlags::default(), "size `batch` is not known: node `index` makes it, by its data");
-    let hint = "give what your data makes of it, or the most that it may be, with --size batch=N";
+    model.symbols[0].example = Example::DataDependent { producer: "node `index`".to_owned() };
+    assert_refused(
+        &model,
+        &SizeFlags::default(),
+        "size `batch` is not known: the data that node `index` gets decides it",
+    );
+    let hint = "give the size your data leads to, or an upper bound, with --size batch=N";
     assert_hint(&model, &SizeFlags::default(), hint);
     assert!(Sizes::example(&model).is_err());
     assert_eq!(select(&model, &flags(None, None, &["batch=7"])), Ok(vec![7]));

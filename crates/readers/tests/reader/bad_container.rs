@@ -25,7 +25,7 @@ fn nothing_is_no_capture() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_files_are_named_for_what_they_are() {
     let refused = |bytes: &[u8], found: &str| {
         let message = format!(
             "byte 0: found {found}, needed a capture, a .pt2 of torch.export.save, a config.json or a model.toml"
@@ -33,8 +33,8 @@ fn other_files_are_told_apart() {
         assert_bytes_refused(bytes, "NotAModel", &message);
     };
     // A zip archive is taken for one of torch.export.
-    let message = "zip: no end record in the last bytes of the file's 7";
-    assert_bytes_refused(b"PK\x03\x04abc", "WithoutEnd", message);
+    let message = "zip: invalid Zip archive: Could not find EOCD";
+    assert_bytes_refused(b"PK\x03\x04abc", "Unreadable", message);
     refused(b"\x80\x04abc", "a pickle");
     refused(b"[1, 2]", "a JSON list");
     refused(b"hello there\n", "`hello th`");
@@ -56,7 +56,7 @@ fn a_damaged_gzip_layer_is_told_from_bad_json() {
 fn nothing_may_follow_the_capture() {
     let mut bytes = file(&small());
     bytes.extend(b"more");
-    let message = "4 more bytes follow the compressed capture, which should be all there is";
+    let message = "4 more bytes follow the compressed capture; nothing should";
     assert_bytes_refused(&bytes, "TrailingBytes", message);
     let mut text = small().to_string();
     text.push_str(" {}");
@@ -74,7 +74,7 @@ fn text_must_be_utf_8() {
 fn json_that_ends_too_early_says_where() {
     let text = small().to_string();
     let end = text.find("[\"loss\"]").expect("it is there");
-    let message = format!("steps[0][17]: the JSON ends here, after {end} bytes, without an end");
+    let message = format!("steps[0][17]: the JSON ends here, after {end} bytes, before it is complete");
     assert_bytes_refused(&gzip(&text.as_bytes()[..end]), "TruncatedJson", &message);
 }
 

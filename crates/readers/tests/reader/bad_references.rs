@@ -107,12 +107,12 @@ fn names_stand_once() {
             capture[table].as_array_mut().expect("it is a list").push(row);
         });
     };
-    twice("symbols: the symbol `batch` stands there twice", "symbols", 0);
-    twice("modules: the module `inner` stands there twice", "modules", 1);
-    twice("operators: the operator `aten.view.default` stands there twice", "operators", 1);
-    twice("inputs: the input `x` stands there twice", "inputs", 0);
-    twice("targets: the target `y` stands there twice", "targets", 0);
-    twice("parameters and buffers: the name `scale` stands there twice", "buffers", 0);
+    twice("symbols: the symbol `batch` occurs twice", "symbols", 0);
+    twice("modules: the module `inner` occurs twice", "modules", 1);
+    twice("operators: the operator `aten.view.default` occurs twice", "operators", 1);
+    twice("inputs: the input `x` occurs twice", "inputs", 0);
+    twice("targets: the target `y` occurs twice", "targets", 0);
+    twice("parameters and buffers: the name `scale` occurs twice", "buffers", 0);
 }
 
 #[test]
@@ -134,9 +134,8 @@ fn symbols_have_a_limit() {
 #[test]
 fn symbols_stand_where_they_say() {
     for (input, dim) in [("x", 1), ("x", 2), ("z", 0)] {
-        let message = format!(
-            "symbols[0].dims[1]: symbol `batch` does not stand in dimension {dim} of an input or target `{input}`"
-        );
+        let message =
+            format!("symbols[0].dims[1]: symbol `batch` is not dimension {dim} of an input or target `{input}`");
         assert_refused("SymbolNotThere", &message, |capture| capture["symbols"][0]["dims"][1] = json!([input, dim]));
     }
 }
@@ -150,7 +149,7 @@ fn there_is_at_least_one_variant() {
 
 #[test]
 fn a_precision_and_mode_stands_once() {
-    assert_refused("DuplicateVariant", "variants[2]: fp32 train stands there already, as variants[0]", |capture| {
+    assert_refused("DuplicateVariant", "variants[2]: fp32 train is already variants[0]", |capture| {
         let first = capture["variants"][0].clone();
         capture["variants"].as_array_mut().expect("it is a list").push(first);
     });

@@ -51,15 +51,15 @@ fn regions_nest_only_so_deep() {
 #[test]
 fn tensors_are_made_before_they_are_used() {
     let message =
-        "steps[0][1]: operator `aten.linear.default`: argument `input` names tensor 9, which nothing has made before";
+        "steps[0][1]: operator `aten.linear.default`: argument `input` names tensor 9, which no earlier step made";
     assert_refused("UsedBeforeMade", message, |capture| capture["steps"][0][1][2][0] = json!("%9"));
-    assert_refused("UsedBeforeMade", "steps[0][0]: `enter` names tensor 8, which nothing has made before", |capture| {
+    assert_refused("UsedBeforeMade", "steps[0][0]: `enter` names tensor 8, which no earlier step made", |capture| {
         capture["steps"][0][0][2][0] = json!("%8")
     });
-    assert_refused("UsedBeforeMade", "steps[0][8]: `free` names tensor 8, which nothing has made before", |capture| {
+    assert_refused("UsedBeforeMade", "steps[0][8]: `free` names tensor 8, which no earlier step made", |capture| {
         capture["steps"][0][8][1] = json!([8])
     });
-    assert_refused("UsedBeforeMade", "variants[1].held names tensor 5, which nothing has made before", |capture| {
+    assert_refused("UsedBeforeMade", "variants[1].held names tensor 5, which no earlier step made", |capture| {
         capture["variants"][1]["outputs"] = json!(null);
         capture["steps"][1] = json!([]);
     });
@@ -68,22 +68,19 @@ fn tensors_are_made_before_they_are_used() {
 #[test]
 fn constants_are_there_before_the_step() {
     let message =
-        "steps[0][6]: operator `aten.mul.Tensor`: argument `other` names tensor 10, which nothing has made before";
+        "steps[0][6]: operator `aten.mul.Tensor`: argument `other` names tensor 10, which no earlier step made";
     assert_refused("UsedBeforeMade", message, |capture| capture["variants"][0]["constants"] = json!([]));
 }
 
 #[test]
 fn tensors_are_not_used_after_they_were_let_go_of() {
-    let message = "steps[0][10]: operator `aten.relu_.default`: argument `self` names tensor 6, which was let go of at steps[0][8]";
+    let message =
+        "steps[0][10]: operator `aten.relu_.default`: argument `self` names tensor 6, which was freed at steps[0][8]";
     assert_refused("UsedAfterFree", message, |capture| capture["steps"][0][10][2][0] = json!("%6"));
-    assert_refused(
-        "UsedAfterFree",
-        "steps[0][15]: `free` names tensor 6, which was let go of at steps[0][8]",
-        |capture| capture["steps"][0][15][1] = json!([5, 6]),
-    );
-    assert_refused(
-        "UsedAfterFree",
-        "variants[0].held names tensor 7, which was let go of at steps[0][15]",
-        |capture| capture["variants"][0]["held"] = json!([7]),
-    );
+    assert_refused("UsedAfterFree", "steps[0][15]: `free` names tensor 6, which was freed at steps[0][8]", |capture| {
+        capture["steps"][0][15][1] = json!([5, 6])
+    });
+    assert_refused("UsedAfterFree", "variants[0].held names tensor 7, which was freed at steps[0][15]", |capture| {
+        capture["variants"][0]["held"] = json!([7])
+    });
 }

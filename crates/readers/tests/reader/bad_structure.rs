@@ -58,7 +58,7 @@ fn every_key_is_needed() {
 fn a_key_that_stands_twice_is_refused() {
     let text = small().to_string().replacen("{\"name\":\"x\",", "{\"name\":\"x\",\"name\":\"z\",", 1);
     let error = read_bytes(text.as_bytes()).expect_err("there are two names");
-    assert_error(&error, "DuplicateKey", "inputs[0]: the key `name` stands there twice");
+    assert_error(&error, "DuplicateKey", "inputs[0]: the key `name` occurs twice");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn values_of_the_wrong_type_are_named_with_their_place() {
         (
             "/variants/0/outputs",
             json!(true),
-            "variants[0].outputs: found a truth value, needed a tensor, null or an object with a class and items",
+            "variants[0].outputs: found a boolean, needed a tensor, null or an object with a class and items",
         ),
         (
             "/types/0/3/1/0",
@@ -83,7 +83,7 @@ fn values_of_the_wrong_type_are_named_with_their_place() {
         ),
         ("/tensors/0/3/2", json!(null), "tensors[0][3][2]: found null, needed an integer or an expression"),
         ("/steps/0/1/2", json!("%3"), "steps[0][1][2]: found a string, needed a list"),
-        ("/steps/0/1/3/0", json!(true), "steps[0][1][3][0]: found a truth value, needed the number of a tensor"),
+        ("/steps/0/1/3/0", json!(true), "steps[0][1][3][0]: found a boolean, needed the number of a tensor"),
         ("/steps/0/2", json!({}), "steps[0][2]: found an object, needed a step"),
     ];
     for (pointer, value, message) in cases {
@@ -106,16 +106,12 @@ fn lists_that_are_too_short_say_what_is_missing() {
 
 #[test]
 fn lists_that_are_too_long_are_refused() {
-    assert_refused(
-        "ExtraElement",
-        "steps[0][17]: found more than 1 elements; the rest has no meaning there",
-        |capture| capture["steps"][0][17] = json!(["loss", 1]),
-    );
-    assert_refused(
-        "ExtraElement",
-        "types[0][6]: found more than 3 elements; the rest has no meaning there",
-        |capture| capture["types"][0][6].as_array_mut().expect("it is a list").push(json!([])),
-    );
+    assert_refused("ExtraElement", "steps[0][17]: found more than 1 elements; the rest has no meaning", |capture| {
+        capture["steps"][0][17] = json!(["loss", 1])
+    });
+    assert_refused("ExtraElement", "types[0][6]: found more than 3 elements; the rest has no meaning", |capture| {
+        capture["types"][0][6].as_array_mut().expect("it is a list").push(json!([]))
+    });
 }
 
 #[test]

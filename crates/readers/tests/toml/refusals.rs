@@ -1,5 +1,7 @@
-//! What is no sketch is refused with what was found, where, and what was needed.
+//! An invalid sketch is refused with what was found, where, and what was needed.
 
+use vramfit_graph::bind::bind;
+use vramfit_graph::select::Sizes;
 use vramfit_readers::read_sketch;
 
 fn refusal(text: &str) -> String {
@@ -23,7 +25,7 @@ fn keys_that_are_missing_unknown_or_of_another_kind_are_named() {
     assert_eq!(refusal("input = [3]"), "the file: found no `layers`, needed one: a list");
     assert_eq!(
         refusal("inputs = [3]\nlayers = [\"ReLU()\"]"),
-        "the file: found key `inputs`, needed name, input, dtype, sizes, layers; near are input"
+        "the file: found key `inputs`, needed name, input, dtype, sizes, layers; did you mean input?"
     );
     assert_eq!(
         refusal("input = [3]\ndtype = \"int7\"\nlayers = [\"ReLU()\"]"),
@@ -35,11 +37,11 @@ fn keys_that_are_missing_unknown_or_of_another_kind_are_named() {
     );
     assert_eq!(
         refusal("input = [\"batch\", \"seq\"]\nlayers = [\"ReLU()\"]"),
-        "sizes.seq: found nothing, needed what it is where nothing else is said: sizes = { seq = 128 }"
+        "sizes.seq: found nothing, needed its default: sizes = { seq = 128 }"
     );
     assert_eq!(
         refusal("input = [3]\nsizes = { batch = 3 }\nlayers = [\"ReLU()\"]"),
-        "sizes: found size `batch`, needed names that stand in `input`"
+        "sizes: found size `batch`, needed names that `input` has"
     );
 }
 
@@ -47,16 +49,16 @@ fn keys_that_are_missing_unknown_or_of_another_kind_are_named() {
 fn a_layer_that_is_not_known_comes_with_those_near_it() {
     assert_eq!(
         layers("\"Liner(10, 3)\""),
-        "layers[0]: found layer `Liner`, which is not one that can be sketched; near are Linear"
+        "layers[0]: found layer `Liner`, which model.toml does not support; did you mean Linear?"
     );
-    assert_eq!(layers("\"Unfold(3)\""), "layers[0]: found layer `Unfold`, which is not one that can be sketched");
+    assert_eq!(layers("\"Unfold(3)\""), "layers[0]: found layer `Unfold`, which model.toml does not support");
 }
 
 #[test]
 fn arguments_are_held_against_those_that_are_modelled() {
     assert_eq!(
         layers("\"Linear(10, 3, biased=False)\""),
-        "layers[0]: Linear has no argument `biased` that is modelled; near are bias"
+        "layers[0]: Linear has no modelled argument `biased`; did you mean bias?"
     );
     assert_eq!(
         layers("\"Linear(10)\""),
@@ -128,13 +130,23 @@ fn tables_that_say_two_things_are_refused() {
 }
 
 #[test]
-fn sizes_beyond_reason_are_refused_or_kept_within_64_bits() {
-    let text = "input = [1099511627775, 1099511627775]\nlayers = [\"Flatten(0)\"]";
-    let _ = read_sketch(text);
-    let deep = format!(
-        "input = [\"n\"]\nsizes = {{ n = 3 }}\nlayers = [{}\"ReLU()\"{}]",
-        "{ layers = [".repeat(60),
-        "] }".repeat(60)
+fn a_size_beyond_64_bits_is_refused_when_the_model_is_bound() {
+    let model =
+        read_sketch("input = [1099511627775, 1099511627775]\nlayers = [\"Flatten(0)\"]").expect("it is a sketch");
+    let error = bind(&model, 0, &Sizes::example(&model).expect("it has no symbols")).expect_err("it is too large");
+    assert!(error.to_string().contains("takes more than 1125899906842624 bytes"), "{error}");
+}
+
+#[test]
+fn layers_may_nest() {
+    let nested = |depth: usize| {
+        let (open, close) = ("{ layers = [".repeat(depth), "] }".repeat(depth));
+        read_sketch(&format!("input = [\"n\"]\nsizes = {{ n = 3 }}\nlayers = [{open}\"ReLU()\"{close}]"))
+    };
+    let model = nested(20).expect("it is a sketch");
+    assert!(model.modules.iter().any(|module| module.path.as_deref() == Some(&["0"; 21].join("."))));
+    assert_eq!(
+        nested(60).map(|_| ()).expect_err("it nests too deep").to_string(),
+        "line 3: cannot recurse further; max recursion depth met"
     );
-    let _ = read_sketch(&deep);
 }

@@ -2,8 +2,7 @@
 
 use super::super::call::{Arguments, LayerCall};
 use super::super::error::{Fault, SketchError};
-use super::super::node::Node;
-use super::super::run::Run;
+use super::super::node::{Node, Run};
 use super::super::tape::{Given, Kind, Made, Tensor, boolean, float, int, maybe};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Argument;
@@ -31,13 +30,13 @@ pub(super) const NAMES: [&str; 20] = [
     "Dropout2d",
 ];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     Some(match call.class.as_str() {
-        "Softmax" | "LogSoftmax" => softmax(call, place),
-        "Dropout" | "Dropout1d" | "Dropout2d" => dropout(call, place),
-        "PReLU" => prelu(call, place),
+        "Softmax" | "LogSoftmax" => softmax(call, location),
+        "Dropout" | "Dropout1d" | "Dropout2d" => dropout(call, location),
+        "PReLU" => prelu(call, location),
         "Identity" => Ok(Node::new("Identity", |_, input| Ok(input.clone()))),
-        _ => pointwise(call, place),
+        _ => pointwise(call, location),
     })
 }
 
@@ -62,7 +61,7 @@ fn form(class: &str) -> Form {
     }
 }
 
-fn pointwise(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
+fn pointwise(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
     let (operator, can_be_in_place, numbers) = form(&call.class);
     let mut names: Vec<&'static str> = numbers.iter().map(|(name, _)| *name).collect();
     if can_be_in_place {
@@ -71,7 +70,7 @@ fn pointwise(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     if call.class == "GELU" {
         names.push("approximate");
     }
-    let arguments = Arguments::new(call, place, &names)?;
+    let arguments = Arguments::new(call, location, &names)?;
     let mut more = Vec::new();
     for (name, default) in numbers {
         more.push(float(arguments.float_or(name, *default)?));
@@ -99,8 +98,8 @@ fn pointwise(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     }))
 }
 
-fn prelu(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["num_parameters"])?;
+fn prelu(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["num_parameters"])?;
     let count = arguments.count_or("num_parameters", 1)?;
     let node = Node::new("PReLU", move |run, input| {
         if count != 1 && input.shape().get(1).and_then(|size| size.known()) != Some(count) {
@@ -111,8 +110,8 @@ fn prelu(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     Ok(node.with_parameter("weight", &[count]))
 }
 
-fn softmax(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["dim"])?;
+fn softmax(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["dim"])?;
     if arguments.find("dim").is_none() {
         return Err(arguments.unfit("dim", "the dimension, such as 1"));
     }
@@ -133,8 +132,8 @@ fn softmax(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     }))
 }
 
-fn dropout(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["p"])?;
+fn dropout(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["p"])?;
     let share = arguments.float_or("p", 0.5)?;
     if !(0.0..=1.0).contains(&share) {
         return Err(arguments.unfit("p", "a number from 0 to 1"));

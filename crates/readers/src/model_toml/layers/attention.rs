@@ -3,18 +3,17 @@
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::{Dimension, product, row_major};
 use super::super::error::{Fault, SketchError};
-use super::super::node::Node;
-use super::super::run::{Run, parameter_of};
+use super::super::node::{Node, Run, parameter_of};
 use super::super::tape::{Given, Made, Tensor, boolean, contiguous, drop_in_order, float, int, ints, maybe};
 use super::{activation, linear, norm};
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 2] = ["MultiheadAttention", "TransformerEncoderLayer"];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     Some(match call.class.as_str() {
-        "MultiheadAttention" => attention(call, place),
-        _ => encoder(call, place),
+        "MultiheadAttention" => attention(call, location),
+        _ => encoder(call, location),
     })
 }
 
@@ -42,8 +41,8 @@ fn heads(arguments: &Arguments<'_>, width: &str, count: &str, dropout: f64) -> R
     Ok(heads)
 }
 
-fn attention(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["embed_dim", "num_heads", "dropout", "bias", "batch_first"])?;
+fn attention(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["embed_dim", "num_heads", "dropout", "bias", "batch_first"])?;
     Ok(attention_node(heads(&arguments, "embed_dim", "num_heads", 0.0)?))
 }
 
@@ -189,7 +188,7 @@ fn transpose(run: &Run<'_>, tensor: &Tensor, left: usize, right: usize) -> Tenso
     run.tape.view("aten.transpose.int", tensor, given, shape, Some(strides), tensor.offset())
 }
 
-/// `transpose(1, 0)`: batch and sequence change places.
+/// `transpose(1, 0)`: batch and sequence are swapped.
 fn swap(run: &Run<'_>, tensor: &Tensor) -> Tensor {
     let (mut shape, mut strides) = (tensor.shape().to_vec(), tensor.strides_or_row_major());
     shape.swap(0, 1);
@@ -197,7 +196,7 @@ fn swap(run: &Run<'_>, tensor: &Tensor) -> Tensor {
     run.tape.view("aten.transpose.int", tensor, vec![int(1), int(0)], shape, Some(strides), tensor.offset())
 }
 
-fn encoder(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
+fn encoder(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
     let names = [
         "d_model",
         "nhead",
@@ -209,7 +208,7 @@ fn encoder(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
         "norm_first",
         "bias",
     ];
-    let arguments = Arguments::new(call, place, &names)?;
+    let arguments = Arguments::new(call, location, &names)?;
     let heads = heads(&arguments, "d_model", "nhead", 0.1)?;
     let (width, inner) = (heads.width, arguments.count_or("dim_feedforward", 2048)?);
     let gelu = match arguments.text_or("activation", "relu")?.as_str() {
@@ -274,7 +273,7 @@ fn self_attention(run: &Run<'_>, input: Tensor) -> Result<Tensor, Fault> {
     run.call(child(run, "dropout1")?, &attended)
 }
 
-/// What the feed-forward part takes: its own, let go of as it goes, or one that is needed afterwards.
+/// The input of the feed-forward part: owned, and dropped when it is no longer needed, or one that is needed afterwards.
 enum Feed<'a> {
     Owned(Tensor),
     Held(&'a Tensor),

@@ -3,8 +3,7 @@
 use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
-use super::super::node::Node;
-use super::super::run::Run;
+use super::super::node::{Node, Run};
 use super::super::tape::{Given, Made, Tensor, boolean, int, ints, maybe};
 use vramfit_graph::model::Argument;
 
@@ -27,17 +26,17 @@ struct Convolution {
     output_padding: Vec<i64>,
 }
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     let dimensions = match call.class.chars().rev().nth(1)? {
         '1' => 1,
         '2' => 2,
         _ => 3,
     };
     let is_transposed = call.class.starts_with("ConvTranspose");
-    Some(node(call, place, dimensions, is_transposed))
+    Some(node(call, location, dimensions, is_transposed))
 }
 
-fn node(call: &LayerCall, place: &str, dimensions: usize, is_transposed: bool) -> Result<Node, SketchError> {
+fn node(call: &LayerCall, location: &str, dimensions: usize, is_transposed: bool) -> Result<Node, SketchError> {
     let names: &[&str] = if is_transposed {
         &[
             "in_channels",
@@ -53,7 +52,7 @@ fn node(call: &LayerCall, place: &str, dimensions: usize, is_transposed: bool) -
     } else {
         &["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"]
     };
-    let arguments = Arguments::new(call, place, names)?;
+    let arguments = Arguments::new(call, location, names)?;
     let each = |name: &str, least: i64| arguments.each(name, dimensions, least);
     let kernel = each("kernel_size", 1)?.ok_or_else(|| arguments.unfit("kernel_size", "a whole number from 1 on"))?;
     let ones = vec![1; dimensions];

@@ -3,23 +3,22 @@
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
-use super::super::node::Node;
-use super::super::run::Run;
+use super::super::node::{Node, Run};
 use super::super::tape::{Given, Made, Tensor, boolean, int, maybe};
 use vramfit_graph::dtype::Dtype;
 
 pub(super) const NAMES: [&str; 2] = ["Linear", "Embedding"];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     Some(match call.class.as_str() {
-        "Linear" => linear(call, place),
-        "Embedding" => embedding(call, place),
+        "Linear" => linear(call, location),
+        "Embedding" => embedding(call, location),
         _ => return None,
     })
 }
 
-fn linear(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["in_features", "out_features", "bias"])?;
+fn linear(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["in_features", "out_features", "bias"])?;
     let bias = arguments.bool_or("bias", true)?;
     Ok(linear_node("Linear", arguments.count("in_features")?, arguments.count("out_features")?, bias))
 }
@@ -56,8 +55,8 @@ pub(super) fn apply(
     run.one("aten.linear.default", given, Made::contiguous(shape))
 }
 
-fn embedding(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["num_embeddings", "embedding_dim", "padding_idx"])?;
+fn embedding(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["num_embeddings", "embedding_dim", "padding_idx"])?;
     let (rows, width) = (arguments.count("num_embeddings")?, arguments.count("embedding_dim")?);
     let padding = arguments.int_or("padding_idx", -1)?;
     let padding = if arguments.find("padding_idx").is_some() && padding < 0 { padding + rows } else { padding };

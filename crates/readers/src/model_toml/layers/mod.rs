@@ -28,18 +28,18 @@ const FAMILIES: [(Family, &[&str]); 8] = [
     (attention::build, &attention::NAMES),
 ];
 
-/// The layer of a call that stands at `place`.
-pub(super) fn build(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
+/// The layer of a call; `location` is where it is in the file.
+pub(super) fn build(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
     for (family, names) in FAMILIES {
         if names.contains(&call.class.as_str())
-            && let Some(built) = family(call, place)
+            && let Some(built) = family(call, location)
         {
             return built;
         }
     }
     let known: Vec<&'static str> = FAMILIES.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     Err(SketchError::UnknownLayer {
-        place: place.to_owned(),
+        location: location.to_owned(),
         class: call.class.clone(),
         near: near(&call.class, &known),
     })

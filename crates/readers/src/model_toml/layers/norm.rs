@@ -3,8 +3,7 @@
 use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
-use super::super::node::Node;
-use super::super::run::Run;
+use super::super::node::{Node, Run};
 use super::super::tape::{Given, Kind, Made, Tensor, boolean, drop_in_order, float, int, ints, maybe};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Cast};
@@ -21,13 +20,13 @@ pub(super) const NAMES: [&str; 9] = [
     "RMSNorm",
 ];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     Some(match call.class.as_str() {
-        "GroupNorm" => group_norm(call, place),
-        "LayerNorm" => layer_norm(call, place),
-        "RMSNorm" => rms_norm(call, place),
-        class if class.starts_with("BatchNorm") => batch_norm(call, place),
-        class if class.starts_with("InstanceNorm") => instance_norm(call, place),
+        "GroupNorm" => group_norm(call, location),
+        "LayerNorm" => layer_norm(call, location),
+        "RMSNorm" => rms_norm(call, location),
+        class if class.starts_with("BatchNorm") => batch_norm(call, location),
+        class if class.starts_with("InstanceNorm") => instance_norm(call, location),
         _ => return None,
     })
 }
@@ -50,8 +49,8 @@ fn check_channels(input: &Tensor, class: &str, channels: i64) -> Result<(), Faul
     Err(Fault::Needed(format!("{} sizes of which the second is {channels} are needed", ranks.join(" or "))))
 }
 
-fn batch_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["num_features", "eps", "momentum", "affine"])?;
+fn batch_norm(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["num_features", "eps", "momentum", "affine"])?;
     let channels = arguments.count("num_features")?;
     let (eps, momentum) = (arguments.float_or("eps", 1e-5)?, arguments.float_or("momentum", 0.1)?);
     let affine = arguments.bool_or("affine", true)?;
@@ -87,8 +86,8 @@ fn batch_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
         .with_buffer("num_batches_tracked", &[], Dtype::Int64))
 }
 
-fn instance_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["num_features", "eps", "momentum", "affine"])?;
+fn instance_norm(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["num_features", "eps", "momentum", "affine"])?;
     let channels = arguments.count("num_features")?;
     let (eps, momentum) = (arguments.float_or("eps", 1e-5)?, arguments.float_or("momentum", 0.1)?);
     let affine = arguments.bool_or("affine", false)?;
@@ -115,8 +114,8 @@ fn instance_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     Ok(node.with_parameter_if(affine, "weight", &[channels]).with_parameter_if(affine, "bias", &[channels]))
 }
 
-fn group_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["num_groups", "num_channels", "eps", "affine"])?;
+fn group_norm(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["num_groups", "num_channels", "eps", "affine"])?;
     let (groups, channels) = (arguments.count("num_groups")?, arguments.count("num_channels")?);
     if channels % groups != 0 {
         return Err(arguments.unfit("num_groups", "a divisor of num_channels"));
@@ -154,8 +153,8 @@ fn check_normalized(input: &Tensor, normalized: &[i64]) -> Result<(), Fault> {
     if fits { Ok(()) } else { Err(Fault::Needed(format!("the last sizes must be {normalized:?}"))) }
 }
 
-fn layer_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["normalized_shape", "eps", "elementwise_affine", "bias"])?;
+fn layer_norm(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["normalized_shape", "eps", "elementwise_affine", "bias"])?;
     let affine = arguments.bool_or("elementwise_affine", true)?;
     let bias = affine && arguments.bool_or("bias", true)?;
     Ok(layer_norm_node(normalized_shape(&arguments)?, arguments.float_or("eps", 1e-5)?, affine, bias))
@@ -178,8 +177,8 @@ pub(super) fn layer_norm_node(normalized: Vec<i64>, eps: f64, affine: bool, bias
     node.with_parameter_if(affine, "weight", &shape).with_parameter_if(bias, "bias", &shape)
 }
 
-fn rms_norm(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["normalized_shape", "eps", "elementwise_affine"])?;
+fn rms_norm(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["normalized_shape", "eps", "elementwise_affine"])?;
     let normalized = normalized_shape(&arguments)?;
     let eps = match arguments.find("eps") {
         Some(_) => Some(arguments.float_or("eps", 0.0)?),

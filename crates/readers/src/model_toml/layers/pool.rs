@@ -18,11 +18,11 @@ pub(super) const NAMES: [&str; 8] = [
     "AdaptiveMaxPool2d",
 ];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     let dimensions = if call.class.ends_with("1d") { 1 } else { 2 };
     Some(match call.class.as_str() {
-        class if class.starts_with("Adaptive") => adaptive(call, place, dimensions),
-        class => pool(call, place, dimensions, class.starts_with("Max")),
+        class if class.starts_with("Adaptive") => adaptive(call, location, dimensions),
+        class => pool(call, location, dimensions, class.starts_with("Max")),
     })
 }
 
@@ -34,13 +34,13 @@ fn check_rank(input: &Tensor, dimensions: usize) -> Result<(), Fault> {
     Err(Fault::Needed(format!("[batch, channels, {sizes}] is needed")))
 }
 
-fn pool(call: &LayerCall, place: &str, dimensions: usize, is_max: bool) -> Result<Node, SketchError> {
+fn pool(call: &LayerCall, location: &str, dimensions: usize, is_max: bool) -> Result<Node, SketchError> {
     let names: &[&str] = if is_max {
         &["kernel_size", "stride", "padding", "dilation"]
     } else {
         &["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
     };
-    let arguments = Arguments::new(call, place, names)?;
+    let arguments = Arguments::new(call, location, names)?;
     let each = |name: &str, least: i64| arguments.each(name, dimensions, least);
     let kernel = each("kernel_size", 1)?.ok_or_else(|| arguments.unfit("kernel_size", "a whole number from 1 on"))?;
     let stride = each("stride", 1)?.unwrap_or_else(|| kernel.clone());
@@ -75,8 +75,8 @@ fn pool(call: &LayerCall, place: &str, dimensions: usize, is_max: bool) -> Resul
     }))
 }
 
-fn adaptive(call: &LayerCall, place: &str, dimensions: usize) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["output_size"])?;
+fn adaptive(call: &LayerCall, location: &str, dimensions: usize) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["output_size"])?;
     let sizes = arguments.each("output_size", dimensions, 1)?;
     let sizes = sizes.ok_or_else(|| arguments.unfit("output_size", "a whole number from 1 on"))?;
     let is_max = call.class.starts_with("AdaptiveMax");

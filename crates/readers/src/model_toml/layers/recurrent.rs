@@ -9,11 +9,11 @@ use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 3] = ["LSTM", "GRU", "RNN"];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
-    Some(recurrent(call, place))
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
+    Some(recurrent(call, location))
 }
 
-fn recurrent(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
+fn recurrent(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
     let names = match call.class.as_str() {
         "RNN" => &[
             "input_size",
@@ -27,7 +27,7 @@ fn recurrent(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
         ][..],
         _ => &["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"][..],
     };
-    let arguments = Arguments::new(call, place, names)?;
+    let arguments = Arguments::new(call, location, names)?;
     let (inputs, hidden) = (arguments.count("input_size")?, arguments.count("hidden_size")?);
     let layers = arguments.count_or("num_layers", 1)?;
     if layers > 1000 {

@@ -9,16 +9,16 @@ use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 3] = ["Flatten", "Upsample", "PixelShuffle"];
 
-pub(super) fn build(call: &LayerCall, place: &str) -> Option<Result<Node, SketchError>> {
+pub(super) fn build(call: &LayerCall, location: &str) -> Option<Result<Node, SketchError>> {
     Some(match call.class.as_str() {
-        "Flatten" => flatten(call, place),
-        "Upsample" => upsample(call, place),
-        _ => pixel_shuffle(call, place),
+        "Flatten" => flatten(call, location),
+        "Upsample" => upsample(call, location),
+        _ => pixel_shuffle(call, location),
     })
 }
 
-fn flatten(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["start_dim", "end_dim"])?;
+fn flatten(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["start_dim", "end_dim"])?;
     let (start, end) = (arguments.int_or("start_dim", 1)?, arguments.int_or("end_dim", -1)?);
     Ok(Node::new("Flatten", move |run, input| {
         let rank = input.shape().len() as i64;
@@ -45,8 +45,8 @@ fn flatten(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     }))
 }
 
-fn upsample(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["size", "scale_factor", "mode", "align_corners"])?;
+fn upsample(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["size", "scale_factor", "mode", "align_corners"])?;
     let mode = arguments.text_or("mode", "nearest")?;
     let align = arguments.bool_or("align_corners", false)?;
     if !["nearest", "linear", "bilinear"].contains(&mode.as_str()) {
@@ -95,8 +95,8 @@ fn upsample(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
     }))
 }
 
-fn pixel_shuffle(call: &LayerCall, place: &str) -> Result<Node, SketchError> {
-    let arguments = Arguments::new(call, place, &["upscale_factor"])?;
+fn pixel_shuffle(call: &LayerCall, location: &str) -> Result<Node, SketchError> {
+    let arguments = Arguments::new(call, location, &["upscale_factor"])?;
     let factor = arguments.count("upscale_factor")?;
     Ok(Node::new("PixelShuffle", move |run, input| {
         let channels = input.shape().get(1).and_then(Dimension::known);

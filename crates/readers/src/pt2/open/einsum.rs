@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::{Inside, ONE, Part, Workshop, int, ints, list};
 use vramfit_graph::model::{Argument, Size, TensorId};
 
-/// What stands for the dimensions of an ellipsis: no letter of an equation.
+/// The first letter of the dimensions of an ellipsis; no equation has it.
 const ELLIPSIS: u32 = 0xE000;
 
-/// Which letters the operands have, and in which order all of them stand once the operands are aligned.
+/// The letters of the operands, and the order of all letters once the operands are aligned.
 struct Equation {
     operands: Vec<Vec<char>>,
     /// The letters of the output, then those that are summed.
@@ -82,11 +82,11 @@ pub(super) fn einsum<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Vec<Part>
     let mut aligned = VecDeque::new();
     let is_turned_only = operands.len() == 1 && summed.is_empty();
     for (tensor, letters) in operands.iter().zip(&equation.operands) {
-        let (tensor, places) = unsqueezed(&mut inside, *tensor, letters, &equation.order);
+        let (tensor, order) = unsqueezed(&mut inside, *tensor, letters, &equation.order);
         if is_turned_only {
-            return inside.end("aten.permute.default", vec![Argument::Tensor(tensor), ints(&places)]);
+            return inside.end("aten.permute.default", vec![Argument::Tensor(tensor), ints(&order)]);
         }
-        aligned.push_back(permuted(&mut inside, tensor, &places));
+        aligned.push_back(permuted(&mut inside, tensor, &order));
     }
     let is_wide = |inside: &Inside<'_, W>, tensor: TensorId, dim: usize| inside.shape(tensor)[dim] != ONE;
     // How many operands have each letter still.
@@ -168,9 +168,9 @@ fn unsqueezed<W: Workshop>(
     order: &[char],
 ) -> (TensorId, Vec<usize>) {
     let mut dims = letters.len();
-    let mut places = Vec::with_capacity(order.len());
+    let mut positions = Vec::with_capacity(order.len());
     for letter in order {
-        let place = letters.iter().position(|it| it == letter).unwrap_or_else(|| {
+        let position = letters.iter().position(|it| it == letter).unwrap_or_else(|| {
             let mut shape = inside.shape(tensor);
             shape.push(ONE);
             let wider = inside.add("aten.unsqueeze.default", vec![Argument::Tensor(tensor), int(dims as i64)], shape);
@@ -179,15 +179,15 @@ fn unsqueezed<W: Workshop>(
             dims += 1;
             dims - 1
         });
-        places.push(place);
+        positions.push(position);
     }
-    (tensor, places)
+    (tensor, positions)
 }
 
 /// A tensor with its dimensions in another order.
 fn permuted<W: Workshop>(inside: &mut Inside<'_, W>, tensor: TensorId, order: &[usize]) -> TensorId {
     let sizes = inside.shape(tensor);
-    let shape = order.iter().map(|place| sizes[*place]).collect();
+    let shape = order.iter().map(|dim| sizes[*dim]).collect();
     let result = inside.add("aten.permute.default", vec![Argument::Tensor(tensor), ints(order)], shape);
     inside.drop(&[tensor]);
     result
@@ -223,7 +223,7 @@ fn multiplied<W: Workshop>(
             (false, _) => columns.push(dim),
         }
     }
-    // Where the result has all of the right factor's own dimensions before the left one's, the two change places.
+    // Where the result has all of the right factor's own dimensions before the left one's, they are swapped.
     if let ([row, ..], [.., column]) = (&rows[..], &columns[..])
         && column < row
     {
@@ -242,7 +242,7 @@ fn multiplied<W: Workshop>(
     let side = |inside: &mut Inside<'_, W>, tensor: TensorId, order: [&[usize]; 4], shape: [Size; 3]| {
         let order: Vec<usize> = order.concat();
         let from = inside.shape(tensor);
-        let turned: Vec<Size> = order.iter().map(|place| from[*place]).collect();
+        let turned: Vec<Size> = order.iter().map(|dim| from[*dim]).collect();
         let turned = inside.add("aten.permute.default", vec![Argument::Tensor(tensor), ints(&order)], turned);
         let flat = inside.add("aten.reshape.default", vec![Argument::Tensor(turned), list(&shape)], shape.to_vec());
         inside.drop(&[turned]);
@@ -256,8 +256,8 @@ fn multiplied<W: Workshop>(
     let apart: Vec<Size> = [of_batches, of_rows, ones, of_columns].concat();
     let seen = inside.add("aten.view.default", vec![Argument::Tensor(product), list(&apart)], apart);
     let order: Vec<usize> = [&batches[..], &rows, summed, &columns].concat();
-    let places: Vec<usize> = (0..dims).filter_map(|dim| order.iter().position(|it| *it == dim)).collect();
-    let result = permuted(inside, seen, &places);
+    let back: Vec<usize> = (0..dims).filter_map(|dim| order.iter().position(|it| *it == dim)).collect();
+    let result = permuted(inside, seen, &back);
     inside.drop(&[product, one, other]);
     Some(result)
 }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_stand_in_the_order_of_the_output_and_then_of_the_alphabet() {
+    fn letters_are_in_the_order_of_the_output_and_then_of_the_alphabet() {
         assert_eq!(order("b i j, bcj -> bci", &[3, 3]), Some(("bcij".to_owned(), 3)));
         assert_eq!(order("zZa->", &[3]), Some(("Zaz".to_owned(), 0)));
         assert_eq!(order("bij,bcj", &[3, 3]), Some(("cibj".to_owned(), 2)));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_whole() {
+    fn an_equation_that_does_not_fit_is_left_whole() {
         assert_eq!(order("bii->bi", &[3]), None);
         assert_eq!(order("ij,jk->ik", &[2]), None);
         assert_eq!(order("ij,jk->il", &[2, 2]), None);

@@ -15,7 +15,7 @@ enum Reduction {
     Sum,
 }
 
-/// `cross_entropy_loss` as the steps inside it, where autocast looks into it or PyTorch's own rule is not known as a whole.
+/// `cross_entropy_loss` as the calls inside it, where autocast casts them or no rule covers the whole.
 pub(super) fn cross_entropy<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Vec<Part>> {
     let (logits, target) = (inside.tensor("self")?, inside.tensor("target")?);
     let weight = inside.tensor("weight");
@@ -32,7 +32,7 @@ pub(super) fn cross_entropy<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Ve
     let is_probable = !matches!(inside.workshop.dtype(target), Dtype::Int64 | Dtype::Uint8);
     let kinds = [weight.is_some(), is_smooth, is_probable];
     let is_open = inside.workshop.autocast().is_some() || kinds.into_iter().filter(|it| *it).count() > 1;
-    // Which classes count is not known before they are counted.
+    // The classes that count depend on the data.
     let is_counted = kinds == [true, true, false] && reduction == Reduction::Mean;
     if !is_open || is_counted {
         return None;
@@ -78,15 +78,15 @@ fn likelihood<W: Workshop>(inside: &mut Inside<'_, W>, chances: TensorId, target
         2 => ("aten.nll_loss.default", chances, target, None),
         4 => ("aten.nll_loss2d.default", chances, target, None),
         _ => {
-            let places = inside.workshop.product(&shape[CLASSES + 1..])?;
+            let positions = inside.workshop.product(&shape[CLASSES + 1..])?;
             let any = Size::Known(-1);
             let (batch, classes) = (shape[0], shape[CLASSES]);
             let arguments = vec![Argument::Tensor(chances), list(&[batch, classes, ONE, any])];
-            let chances = inside.add("aten.view.default", arguments, vec![batch, classes, ONE, places]);
+            let chances = inside.add("aten.view.default", arguments, vec![batch, classes, ONE, positions]);
             let dtype = inside.workshop.dtype(target);
             let arguments = vec![Argument::Tensor(target), list(&[batch, ONE, any])];
-            let target = inside.add_as(dtype, "aten.view.default", arguments, vec![batch, ONE, places]);
-            ("aten.nll_loss2d.default", chances, target, Some(vec![batch, ONE, places]))
+            let target = inside.add_as(dtype, "aten.view.default", arguments, vec![batch, ONE, positions]);
+            ("aten.nll_loss2d.default", chances, target, Some(vec![batch, ONE, positions]))
         }
     };
     let mut arguments = vec![Argument::Tensor(chances), Argument::Tensor(target)];
@@ -146,7 +146,7 @@ fn probable<W: Workshop>(
     inside.end("aten.div.Scalar", vec![Argument::Tensor(negative), Argument::Int(count)])
 }
 
-/// The loss where a share of it counts every class alike.
+/// The loss with label smoothing.
 fn smooth<W: Workshop>(
     mut inside: Inside<'_, W>,
     chances: TensorId,

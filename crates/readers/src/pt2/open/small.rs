@@ -25,9 +25,9 @@ pub(super) fn rms_norm<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Vec<Par
     let squares = inside.add("aten.pow.Tensor_Scalar", vec![Argument::Tensor(wide), int(2)], shape.clone());
     let mut narrow = shape.clone();
     narrow[dims.clone()].fill(Size::Known(1));
-    let places = Argument::List(dims.map(|dim| int(dim as i64)).collect());
+    let reduced = Argument::List(dims.map(|dim| int(dim as i64)).collect());
     let mean =
-        inside.add("aten.mean.dim", vec![Argument::Tensor(squares), places, Argument::Bool(true)], narrow.clone());
+        inside.add("aten.mean.dim", vec![Argument::Tensor(squares), reduced, Argument::Bool(true)], narrow.clone());
     let least = match inside.argument("eps") {
         Some(Argument::Float(least)) => least,
         _ => f64::from(f32::EPSILON),
@@ -58,7 +58,7 @@ pub(super) fn argsort<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Vec<Part
     Some(inside.finish())
 }
 
-/// A convolution with its padding in words, under autocast: the plain convolution inside is the one that is cast.
+/// A convolution with `padding="same"` or `"valid"` under autocast: the plain convolution inside is the one that is cast.
 pub(super) fn padded_convolution<W: Workshop>(mut inside: Inside<'_, W>) -> Option<Vec<Part>> {
     inside.workshop.autocast()?;
     let (input, weight) = (inside.tensor("input")?, inside.tensor("weight")?);
@@ -82,7 +82,7 @@ pub(super) fn padded_convolution<W: Workshop>(mut inside: Inside<'_, W>) -> Opti
             let both = apart.checked_mul(size.checked_sub(1)?)?;
             padding.push(Size::Known(both / 2));
             if both % 2 == 1 {
-                // What one side needs more is put there before.
+                // The additional padding of one side is applied before.
                 let Size::Known(size) = shape[dim + 2] else { return None };
                 shape[dim + 2] = Size::Known(size.checked_add(1)?);
                 ends[2 * (dims - 1 - dim) + 1] = Size::Known(1);

@@ -1,7 +1,6 @@
 //! Casts: those that autocast makes before calls, and what casting the whole model does to the types that calls name.
 
 use super::super::flatten::FlatCall;
-use super::super::lifetime::for_each_tensor;
 use super::super::precision::{is_named_by_code, is_only_moved, is_real, wider};
 use super::Builder;
 use vramfit_eager::operators::Autocast;
@@ -13,10 +12,10 @@ impl Builder<'_> {
     /// that an export in single precision does not take.
     pub(super) fn cast_back(&mut self, call: &mut FlatCall) {
         let Some(cast) = self.cast.filter(|cast| cast.is_half()) else { return };
-        let place = &self.flat.places.places[call.place as usize];
-        let class = place.calls.last().map(|call| {
-            let module = self.flat.places.calls[*call as usize].module;
-            self.flat.places.modules[module as usize].class.as_str()
+        let site = &self.flat.sites.get(call.site);
+        let class = site.calls.last().map(|call| {
+            let module = self.flat.sites.calls[*call as usize].module;
+            self.flat.sites.modules[module as usize].class.as_str()
         });
         let is_product = self.operators.name(call.operator) == "aten.mul.Tensor";
         if !is_product || !class.is_some_and(|class| class.contains("Norm")) {
@@ -34,14 +33,7 @@ impl Builder<'_> {
                 && self.calls.dtypes[tensor.0 as usize] == Dtype::Float32
             {
                 self.calls.has_guessed_types = true;
-                let shape = self.calls.shapes[tensor.0 as usize].alone();
-                let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
-                let result = self.add(shape, cast, requires_grad);
-                let operator = self.operators.number("aten.to.dtype");
-                let mut arguments = self.operators.defaults(operator);
-                arguments[0] = Argument::Tensor(tensor);
-                arguments[1] = Argument::Dtype(cast);
-                self.push(operator, arguments, vec![Some(result)], call.place, Cast::No);
+                let result = self.add_cast(tensor, cast, call.site, Cast::No);
                 call.arguments[at] = Argument::Tensor(result);
             }
         }
@@ -54,7 +46,7 @@ impl Builder<'_> {
             Autocast::Single => self.cast_arguments(call, Dtype::Float32, lower),
             Autocast::Widest => {
                 let mut widest = lower;
-                for_each_tensor(&call.arguments, &mut |tensor| {
+                call.each_tensor(&mut |tensor| {
                     let dtype = self.calls.dtypes[tensor.0 as usize];
                     if is_real(dtype) {
                         widest = wider(widest, dtype);
@@ -86,14 +78,14 @@ impl Builder<'_> {
 
     /// Casts a call's arguments, the last first, as C++ does.
     fn cast_arguments(&mut self, call: &mut FlatCall, target: Dtype, lower: Dtype) {
-        let place = call.place;
+        let site = call.site;
         for argument in call.arguments.iter_mut().rev() {
             match argument {
-                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, place),
+                Argument::Tensor(tensor) => *tensor = self.cast_one(*tensor, target, lower, site),
                 Argument::List(items) => {
                     for item in items {
                         if let Argument::Tensor(tensor) = item {
-                            *tensor = self.cast_one(*tensor, target, lower, place);
+                            *tensor = self.cast_one(*tensor, target, lower, site);
                         }
                     }
                 }
@@ -102,7 +94,7 @@ impl Builder<'_> {
         }
     }
 
-    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, place: u32) -> TensorId {
+    fn cast_one(&mut self, tensor: TensorId, target: Dtype, lower: Dtype, site: u32) -> TensorId {
         let dtype = self.calls.dtypes[tensor.0 as usize];
         if !self.is_castable(tensor) || dtype == target {
             return tensor;
@@ -114,15 +106,7 @@ impl Builder<'_> {
         if is_weight && let Some(cast) = self.cached.get(&tensor) {
             return *cast;
         }
-        let shape = self.calls.shapes[tensor.0 as usize].alone();
-        let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
-        let result = self.add(shape, target, requires_grad);
-        let operator = self.operators.number("aten.to.dtype");
-        let mut arguments = self.operators.defaults(operator);
-        arguments[0] = Argument::Tensor(tensor);
-        arguments[1] = Argument::Dtype(target);
-        let cast = if is_weight { Cast::Kept } else { Cast::ForCall };
-        self.push(operator, arguments, vec![Some(result)], place, cast);
+        let result = self.add_cast(tensor, target, site, if is_weight { Cast::Kept } else { Cast::ForCall });
         if is_weight {
             self.cached.insert(tensor, result);
             self.calls.casts.push(result);
@@ -130,11 +114,24 @@ impl Builder<'_> {
         result
     }
 
+    /// Adds a call of `to` and returns its result.
+    fn add_cast(&mut self, tensor: TensorId, target: Dtype, site: u32, cast: Cast) -> TensorId {
+        let shape = self.calls.shapes[tensor.0 as usize].alone();
+        let requires_grad = self.is_grad_on && self.calls.requires_grad[tensor.0 as usize];
+        let result = self.add(shape, target, requires_grad);
+        let operator = self.operators.number("aten.to.dtype");
+        let mut arguments = self.operators.defaults(operator);
+        arguments[0] = Argument::Tensor(tensor);
+        arguments[1] = Argument::Dtype(target);
+        self.push(operator, arguments, vec![Some(result)], site, cast);
+        result
+    }
+
     /// Gives a type that a call names what it would be if the model were cast.
     pub(super) fn cast_whole(&mut self, call: &mut FlatCall, original: &FlatCall) {
         let (Some(cast), Some(built)) = (self.cast, self.built) else { return };
         let name = self.operators.name(call.operator);
-        let text = self.flat.places.places[original.place as usize].text;
+        let text = self.flat.sites.get(original.site).text;
         for argument in &mut call.arguments {
             if *argument == Argument::Dtype(built) {
                 self.calls.has_guessed_types = true;

@@ -1,16 +1,18 @@
-//! The values of expressions, and of arguments that hold some.
+//! The values of expressions at the chosen sizes, and of the arguments that hold them.
 
-use super::{BindError, BoundCall, Value, naming};
+use super::bound::{BoundCall, Value};
+use super::error::BindError;
+use super::naming;
 use crate::expression::EvaluateError;
 use crate::model::{Argument, Call, Model, Origin, Size, Variant};
 use crate::select::Sizes;
 
-/// A model's expressions with their values at given sizes.
+/// The values of a model's expressions at the chosen sizes.
 pub(super) struct Binder<'model, 'sizes> {
     model: &'model Model,
     variant: &'model Variant,
     sizes: &'sizes [i64],
-    /// One for each of the model's expressions; a value that is missing matters only where it is used.
+    /// One for each of the model's expressions; one that has no value is an error only where it is used.
     values: Vec<Result<i64, EvaluateError>>,
 }
 
@@ -20,13 +22,13 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         Binder { model, variant, sizes, values: model.expressions.iter().map(|it| it.evaluate(sizes)).collect() }
     }
 
-    /// The value of a size; `place` says where it stands.
+    /// The value of a size; `location` says where it is, for errors.
     #[inline]
-    pub(super) fn size(&self, size: Size, place: impl FnOnce() -> String) -> Result<i64, BindError> {
+    pub(super) fn size(&self, size: Size, location: impl FnOnce() -> String) -> Result<i64, BindError> {
         match size {
             Size::Known(value) => Ok(value),
             Size::Symbolic(id) => self.values[id.0 as usize].map_err(|source| BindError::NoValue {
-                place: place(),
+                location: location(),
                 expression: self.model.size_text(size),
                 source,
                 sizes: self.sizes_text([size]),
@@ -36,15 +38,15 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         }
     }
 
-    /// The value of a size that must not be negative; `place` says where it stands.
+    /// The value of a size that must not be negative; `location` says where it is, for errors.
     #[inline]
-    pub(super) fn count(&self, size: Size, place: impl Fn() -> String) -> Result<i64, BindError> {
-        let found = self.size(size, &place)?;
+    pub(super) fn count(&self, size: Size, location: impl Fn() -> String) -> Result<i64, BindError> {
+        let found = self.size(size, &location)?;
         if found >= 0 {
             return Ok(found);
         }
         Err(BindError::Negative {
-            place: place(),
+            location: location(),
             expression: self.model.size_text(size),
             found,
             sizes: self.sizes_text([size]),
@@ -53,32 +55,27 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         })
     }
 
-    /// A call with numbers for its sizes; `place` is its section and its number therein.
-    pub(super) fn call(&self, call: &'model Call, place: (usize, usize)) -> Result<BoundCall<'model>, BindError> {
+    /// A call with numbers for its sizes; `at` are its list of steps and its index in it.
+    pub(super) fn call(&self, call: &'model Call, at: (usize, usize)) -> Result<BoundCall<'model>, BindError> {
         let mut arguments = Vec::with_capacity(call.arguments.len());
-        for (at, argument) in call.arguments.iter().enumerate() {
-            arguments.push(self.argument(argument, &|| self.argument_place(call, place, at))?);
+        for (index, argument) in call.arguments.iter().enumerate() {
+            arguments.push(self.argument(argument, &|| self.argument_location(call, at, index))?);
         }
-        Ok(BoundCall {
-            operator: call.operator,
-            arguments,
-            results: &call.results,
-            source: call.source,
-            cast: call.cast,
-        })
+        let Call { operator, ref results, source, cast, .. } = *call;
+        Ok(BoundCall { operator, arguments, results, source, cast })
     }
 
-    fn argument(&self, argument: &Argument, place: &dyn Fn() -> String) -> Result<Value, BindError> {
+    fn argument(&self, argument: &Argument, location: &dyn Fn() -> String) -> Result<Value, BindError> {
         Ok(match argument {
             Argument::None => Value::None,
             Argument::Bool(value) => Value::Bool(*value),
-            Argument::Int(size) => Value::Int(self.size(*size, place)?),
+            Argument::Int(size) => Value::Int(self.size(*size, location)?),
             Argument::Float(value) => Value::Float(*value),
             Argument::Tensor(tensor) => Value::Tensor(*tensor),
             Argument::List(items) => {
                 let mut values = Vec::with_capacity(items.len());
                 for item in items {
-                    values.push(self.argument(item, place)?);
+                    values.push(self.argument(item, location)?);
                 }
                 Value::List(values)
             }
@@ -90,12 +87,12 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         })
     }
 
-    fn argument_place(&self, call: &Call, (section, step): (usize, usize), argument: usize) -> String {
+    fn argument_location(&self, call: &Call, (section, step): (usize, usize), argument: usize) -> String {
         let operator = &self.model.operators[call.operator as usize];
         format!("steps[{section}][{step}]: operator `{}`: argument `{}`", operator.name, operator.arguments[argument])
     }
 
-    /// A size's value in the example; `None` where it has none.
+    /// A size's value in the example, if it has one.
     fn at_example(&self, size: Size) -> Option<i64> {
         match size {
             Size::Known(value) => Some(value),
@@ -103,7 +100,7 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         }
     }
 
-    /// The symbols that these sizes depend on, with their values, for people; empty where there is none.
+    /// The symbols that these sizes depend on, with their values, as the end of a message; empty where they depend on none.
     pub(super) fn sizes_text(&self, sizes: impl IntoIterator<Item = Size>) -> String {
         let mut is_used = vec![false; self.sizes.len()];
         for size in sizes {
@@ -116,7 +113,7 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         if texts.is_empty() { String::new() } else { format!(" with {}", texts.join(", ")) }
     }
 
-    /// A tensor by what it is to the model, for people.
+    /// What to call a tensor in a message.
     pub(super) fn tensor_name(&self, number: usize) -> String {
         naming::tensor(self.model, self.variant, number)
     }
@@ -126,17 +123,17 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         self.model.examples().is_some_and(|examples| examples == self.sizes)
     }
 
-    /// What the model was made with.
+    /// The kind of file the model comes from.
     pub(super) fn origin(&self) -> Origin {
         self.model.origin
     }
 
-    /// A size with its symbols, for people.
+    /// A size as text, with its symbols.
     pub(super) fn size_text(&self, size: Size) -> String {
         self.model.size_text(size)
     }
 
-    /// A shape with its symbols, for people.
+    /// A shape as text, with its symbols.
     pub(super) fn shape_text(&self, shape: &[Size]) -> String {
         let sizes: Vec<String> = shape.iter().map(|size| self.size_text(*size)).collect();
         format!("[{}]", sizes.join(", "))

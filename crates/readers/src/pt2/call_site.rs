@@ -1,14 +1,15 @@
-//! Where calls come from: the modules whose forward functions are running, and the line each of them is at.
+//! Where calls come from: the modules whose `forward` is running, and the line each of them is at.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use crate::json::context::TextId;
+use super::statement::{self, ParsedLine};
+use crate::json::TextId;
 use vramfit_graph::model::{Module, Source};
 
-/// As many entries of a module stack may be new for each of its beginnings to be remembered: what that takes must not grow
-/// with the square of a file.
+/// The prefixes of a module stack are remembered only up to this many new entries: otherwise the memory they take would grow
+/// with the square of the file.
 const NEW_ENTRIES: usize = 64;
 
 /// One call of a module.
@@ -16,57 +17,61 @@ const NEW_ENTRIES: usize = 64;
 pub(super) struct ModuleCall {
     /// The module, a row of the table.
     pub(super) module: u32,
-    /// What makes it another call of the same module.
+    /// Its path, which differs between calls of the same module.
     key: String,
 }
 
-/// A line of a forward function that is running.
+/// A line of a running `forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) struct Line<'a> {
+pub(super) struct Line {
     pub(super) number: u32,
-    /// The first line of the statement.
-    pub(super) text: &'a str,
+    /// What it does, an index into [`CallSites::lines`].
+    pub(super) parsed: u32,
 }
 
 /// Where a call comes from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place<'a> {
+pub(super) struct CallSite<'a> {
     /// The running modules, the model itself first.
     pub(super) calls: Vec<u32>,
-    /// The line at which each of them is; empty where the file does not tell them apart.
-    pub(super) lines: Vec<Line<'a>>,
+    /// The line at which each of them is; empty where the stack trace does not have one for each.
+    pub(super) lines: Vec<Line>,
     /// The innermost line of the model's own code.
     pub(super) source: Option<u32>,
     /// The text of the innermost line.
     pub(super) text: &'a str,
 }
 
-/// All places, modules and lines met so far.
-pub(super) struct Places<'a> {
-    pub(super) places: Vec<Place<'a>>,
+/// All call sites, modules and lines met so far.
+pub(super) struct CallSites<'a> {
+    sites: Vec<CallSite<'a>>,
     pub(super) modules: Vec<Module>,
     pub(super) calls: Vec<ModuleCall>,
     pub(super) sources: Vec<Source>,
-    /// What modules and stacks of nodes are numbers of.
+    /// The distinct lines of running `forward` functions, parsed.
+    pub(super) lines: Vec<ParsedLine<'a>>,
+    /// The texts that a node's module stack and stack trace are numbers of.
     texts: &'a [Box<str>],
     known: HashMap<(TextId, TextId), u32>,
-    /// The frames of each stack, which many places share.
+    /// The frames of each stack trace, which many call sites share.
     stacks: HashMap<TextId, Vec<Frame<'a>>>,
-    /// The running calls by a node's module stack and by what such stacks begin with.
+    /// The running calls by module stack, and by prefix of one.
     running: HashMap<&'a str, Vec<u32>>,
     module_numbers: HashMap<&'a str, u32>,
     call_numbers: HashMap<&'a str, u32>,
     source_numbers: HashMap<(&'a str, u32, &'a str), u32>,
+    line_numbers: HashMap<&'a str, u32>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> CallSites<'a> {
     /// With the modules at these paths, in order; their classes become known when they are called.
-    pub(super) fn new(paths: &'a [Cow<'_, str>], texts: &'a [Box<str>]) -> Places<'a> {
-        let mut places = Places {
-            places: Vec::new(),
+    pub(super) fn new(paths: &'a [Cow<'_, str>], texts: &'a [Box<str>]) -> CallSites<'a> {
+        let mut sites = CallSites {
+            sites: Vec::new(),
             modules: Vec::new(),
             calls: Vec::new(),
             sources: Vec::new(),
+            lines: Vec::new(),
             texts,
             known: HashMap::new(),
             stacks: HashMap::new(),
@@ -74,12 +79,13 @@ impl<'a> Places<'a> {
             module_numbers: HashMap::new(),
             call_numbers: HashMap::new(),
             source_numbers: HashMap::new(),
+            line_numbers: HashMap::new(),
         };
-        places.module("");
+        sites.module("");
         for path in paths {
-            places.module(path);
+            sites.module(path);
         }
-        places
+        sites
     }
 
     /// The number of the module at this path.
@@ -93,41 +99,54 @@ impl<'a> Places<'a> {
         number
     }
 
-    /// The place that a node's metadata tell; `outer` is that of the region the node stands in.
-    pub(super) fn place(&mut self, modules: TextId, stack: TextId, outer: Option<u32>) -> u32 {
+    /// The call site with this number.
+    pub(super) fn get(&self, number: u32) -> &CallSite<'a> {
+        &self.sites[number as usize]
+    }
+
+    /// The number of the call site that a node's metadata give; `outer` is that of the region around the node.
+    pub(super) fn number(&mut self, modules: TextId, stack: TextId, outer: Option<u32>) -> u32 {
         let key = (modules, stack);
         if let Some(number) = self.known.get(&key) {
             return *number;
         }
-        let mut place = self.read(modules, stack);
-        if place.calls.is_empty()
+        let mut site = self.read(modules, stack);
+        if site.calls.is_empty()
             && let Some(outer) = outer
         {
-            place.calls.clone_from(&self.places[outer as usize].calls);
-            place.lines.clone_from(&self.places[outer as usize].lines);
+            site.calls.clone_from(&self.get(outer).calls);
+            site.lines.clone_from(&self.get(outer).lines);
         }
-        self.places.push(place);
-        let number = self.places.len() as u32 - 1;
+        self.sites.push(site);
+        let number = self.sites.len() as u32 - 1;
         self.known.insert(key, number);
         number
     }
 
-    fn read(&mut self, modules: TextId, stack: TextId) -> Place<'a> {
+    fn read(&mut self, modules: TextId, stack: TextId) -> CallSite<'a> {
         let texts = self.texts;
         let text = |id: TextId| texts.get(id.0 as usize).map_or("", |text| &**text);
         let calls = self.calls(text(modules));
         let frames = self.stacks.entry(stack).or_insert_with(|| frames(text(stack)));
         let own = frames.iter().rev().find(|frame| !is_torch(frame.file)).or(frames.last()).copied();
         let text = frames.last().map_or("", |frame| frame.text);
-        let running = || frames.iter().filter(|frame| frame.function == "forward");
-        let lines = match running().count() == calls.len() {
-            true => running().map(|frame| Line { number: frame.line, text: frame.text }).collect(),
+        let running: Vec<Frame<'a>> = frames.iter().filter(|frame| frame.function == "forward").copied().collect();
+        let lines = match running.len() == calls.len() {
+            true => running.into_iter().map(|frame| self.line(frame)).collect(),
             false => Vec::new(),
         };
-        Place { calls, lines, source: own.map(|frame| self.source(frame)), text }
+        CallSite { calls, lines, source: own.map(|frame| self.source(frame)), text }
     }
 
-    /// The module calls that a module stack names: entries with semicolons between. Most of a stack was met before.
+    fn line(&mut self, frame: Frame<'a>) -> Line {
+        let parsed = *self.line_numbers.entry(frame.text).or_insert_with(|| {
+            self.lines.push(statement::parse(frame.text));
+            self.lines.len() as u32 - 1
+        });
+        Line { number: frame.line, parsed }
+    }
+
+    /// The module calls of a module stack, whose entries are separated by semicolons. Most of a stack was met before.
     fn calls(&mut self, stack: &'a str) -> Vec<u32> {
         let mut begins: Vec<&'a str> = Vec::new();
         let mut rest = Some(stack);
@@ -185,7 +204,7 @@ impl<'a> Places<'a> {
         number as u32
     }
 
-    /// Whether two module calls are those of neighbours in a list of modules, which a loop calls one after another.
+    /// Whether two module calls are calls of members of one list of modules, which a loop calls one after another.
     pub(super) fn are_in_a_loop(&self, first: u32, second: u32) -> bool {
         let parts = |call: u32| {
             let path = self.calls[call as usize].key.split('@').next().unwrap_or("");
@@ -199,7 +218,7 @@ impl<'a> Places<'a> {
         one.0 == other.0 && is_number(one.1) && is_number(other.1)
     }
 
-    /// Gives the modules that are never called themselves the class that lists of modules have.
+    /// Gives modules that are never called themselves the class of a list of modules.
     pub(super) fn name_lists(&mut self) {
         for number in 0..self.modules.len() {
             let path = self.modules[number].path.clone().unwrap_or_default();
@@ -250,7 +269,7 @@ fn is_torch(file: &str) -> bool {
     shown_path(file).starts_with("site-packages/torch/")
 }
 
-/// A path that names the file and not the machine it lay on.
+/// The path without the part that depends on the machine.
 fn shown_path(file: &str) -> String {
     let file = file.replace('\\', "/");
     for folder in ["site-packages/", "dist-packages/"] {
@@ -271,29 +290,30 @@ mod tests {
     const STACK: &str = "File \"net.py\", line 12, in forward\n    x = self.layer(x)\n  File \"lib/site-packages/torch/nn/modules/linear.py\", line 134, in forward\n    return F.linear(input, self.weight, self.bias)";
 
     #[test]
-    fn a_place_has_modules_lines_and_the_models_own_line() {
+    fn a_call_site_has_modules_lines_and_the_models_own_line() {
         let texts =
             ["L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.linear.Linear".into(), Box::from(STACK)];
-        let mut places = Places::new(&[], &texts);
-        let number = places.place(TextId(0), TextId(1), None);
-        let place = &places.places[number as usize];
-        assert_eq!(place.calls, [0, 1]);
-        assert_eq!(place.lines[0], Line { number: 12, text: "x = self.layer(x)" });
-        let source = &places.sources[place.source.expect("it has one") as usize];
+        let mut sites = CallSites::new(&[], &texts);
+        let number = sites.number(TextId(0), TextId(1), None);
+        let site = sites.get(number);
+        assert_eq!(site.calls, [0, 1]);
+        assert_eq!(site.lines[0].number, 12);
+        assert_eq!(sites.lines[site.lines[0].parsed as usize].targets, ["x"]);
+        let source = &sites.sources[site.source.expect("it has one") as usize];
         assert_eq!((source.file.as_str(), source.line, source.function.as_str()), ("net.py", 12, "forward"));
-        assert_eq!(places.modules[1].class, "Linear");
-        assert_eq!(places.modules[1].path.as_deref(), Some("layer"));
+        assert_eq!(sites.modules[1].class, "Linear");
+        assert_eq!(sites.modules[1].path.as_deref(), Some("layer"));
     }
 
     #[test]
     fn a_second_call_of_a_module_is_another_call() {
         let texts = ["L__self__,,net.Net;a,relu,torch.nn.ReLU", "L__self__,,net.Net;a@1,relu@1,torch.nn.ReLU", STACK];
         let texts = texts.map(Box::from);
-        let mut places = Places::new(&[], &texts);
-        places.place(TextId(0), TextId(2), None);
-        places.place(TextId(1), TextId(2), None);
-        assert_eq!(places.calls.len(), 3);
-        assert_eq!(places.calls[1].module, places.calls[2].module);
+        let mut sites = CallSites::new(&[], &texts);
+        sites.number(TextId(0), TextId(2), None);
+        sites.number(TextId(1), TextId(2), None);
+        assert_eq!(sites.calls.len(), 3);
+        assert_eq!(sites.calls[1].module, sites.calls[2].module);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Makes sure that a model's every reference is good: numbers in range, regions nested, tensors made before they are used.
+//! Checks that a model is consistent: indices in range, regions nested, tensors made before they are used.
 
-mod error;
+pub(crate) mod error;
 mod lifetime;
 mod reference;
 mod region;
@@ -12,7 +12,7 @@ pub use error::CheckError;
 use vramfit_graph::expression::{Expression, ParseError};
 use vramfit_graph::model::{Model, Size};
 
-/// The model's expressions, with those that are none.
+/// The model's expressions, parsed or not valid.
 pub(super) struct Expressions<'a> {
     pub(super) texts: &'a [Box<str>],
     pub(super) parsed: &'a [Result<Expression, ParseError>],
@@ -24,12 +24,18 @@ struct Checker<'a> {
     expressions: &'a Expressions<'a>,
     /// The symbols' values in the example.
     examples: Vec<i64>,
-    /// The row of the one variant whose sections were read; all were where it is none.
+    /// The row of the one variant whose sections were read; `None` if all were.
     only: Option<usize>,
 }
 
-/// Checks everything that the model's types do not say by themselves. Sections of variants other than that in row `only`
-/// were not read, where that is given.
+/// Checks a model that another reader than the captures' made.
+pub(super) fn check_model(model: &Model) -> Result<(), CheckError> {
+    let parsed: Vec<_> = model.expressions.iter().cloned().map(Ok).collect();
+    check(model, &Expressions { texts: &[], parsed: &parsed }, None)
+}
+
+/// Checks everything that the model's types do not guarantee. If `only` is given, only the sections of the variant in that
+/// row were read.
 pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<usize>) -> Result<(), CheckError> {
     let examples = model.examples().unwrap_or_default();
     let checker = Checker { model, expressions, examples, only };
@@ -51,12 +57,12 @@ pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<u
 
 impl Checker<'_> {
     /// A size that must be an expression, if it is not a number.
-    fn size(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
+    fn size(&self, size: Size, location: impl Fn() -> String) -> Result<(), CheckError> {
         let Size::Symbolic(id) = size else { return Ok(()) };
         match &self.expressions.parsed[id.0 as usize] {
             Ok(_) => Ok(()),
             Err(source) => Err(CheckError::BadExpression {
-                place: place(),
+                location: location(),
                 text: self.expressions.texts[id.0 as usize].to_string(),
                 source: source.clone(),
             }),
@@ -64,10 +70,10 @@ impl Checker<'_> {
     }
 
     /// A size, stride or offset: not below zero.
-    fn count(&self, size: Size, place: impl Fn() -> String) -> Result<(), CheckError> {
+    fn count(&self, size: Size, location: impl Fn() -> String) -> Result<(), CheckError> {
         match size {
-            Size::Known(found) if found < 0 => Err(CheckError::NegativeSize { place: place(), found }),
-            _ => self.size(size, place),
+            Size::Known(found) if found < 0 => Err(CheckError::NegativeSize { location: location(), found }),
+            _ => self.size(size, location),
         }
     }
 
@@ -80,10 +86,10 @@ impl Checker<'_> {
     }
 }
 
-/// A number that must be below a count.
-fn below(what: &'static str, found: u32, count: usize, place: impl Fn() -> String) -> Result<(), CheckError> {
+/// Checks an index.
+fn below(what: &'static str, found: u32, count: usize, location: impl Fn() -> String) -> Result<(), CheckError> {
     if (found as usize) < count {
         return Ok(());
     }
-    Err(CheckError::NoSuchNumber { place: place(), what, found, count })
+    Err(CheckError::NoSuchNumber { location: location(), what, found, count })
 }

@@ -12,25 +12,25 @@ const DIMENSION_LIMIT: usize = 64;
 impl Checker<'_> {
     pub(super) fn types(&self, section: usize, types: &[Type]) -> Result<(), CheckError> {
         for (row, r#type) in types.iter().enumerate() {
-            let place = || format!("types[{section}][{row}]");
+            let location = || format!("types[{section}][{row}]");
             if r#type.shape.len() > DIMENSION_LIMIT {
                 let found = r#type.shape.len();
-                return Err(CheckError::TooManyDimensions { place: place(), found, limit: DIMENSION_LIMIT });
+                return Err(CheckError::TooManyDimensions { location: location(), found, limit: DIMENSION_LIMIT });
             }
             for (dim, size) in r#type.shape.iter().enumerate() {
-                self.count(*size, || format!("{}: dimension {dim}", place()))?;
+                self.count(*size, || format!("{}: dimension {dim}", location()))?;
             }
             let Some(strides) = &r#type.strides else { continue };
             if strides.len() != r#type.shape.len() {
                 return Err(CheckError::WrongDimensionCount {
-                    place: format!("{}: strides", place()),
+                    location: format!("{}: strides", location()),
                     found: strides.len(),
                     needed: r#type.shape.len(),
                     of: "shape",
                 });
             }
             for (dim, stride) in strides.iter().enumerate() {
-                self.count(*stride, || format!("{}: stride {dim}", place()))?;
+                self.count(*stride, || format!("{}: stride {dim}", location()))?;
             }
         }
         Ok(())
@@ -44,10 +44,10 @@ impl Checker<'_> {
             return Err(CheckError::TooFewTensors { section, found, needed });
         }
         for (row, tensor) in tensors.iter().enumerate() {
-            let place = || format!("tensors[{section}][{row}]");
-            below("type", tensor.r#type, types, place)?;
-            below("storage", tensor.storage, tensors.len(), place)?;
-            self.count(tensor.offset, || format!("{}: offset", place()))?;
+            let location = || format!("tensors[{section}][{row}]");
+            below("type", tensor.r#type, types, location)?;
+            below("storage", tensor.storage, tensors.len(), location)?;
+            self.count(tensor.offset, || format!("{}: offset", location()))?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Checker<'_> {
                 let found = &model.types[variant.types][r#type as usize].shape;
                 if !self.is_shape(found, needed) {
                     return Err(CheckError::ShapeMismatch {
-                        place: format!("types[{}][{type}]", variant.types),
+                        location: format!("types[{}][{type}]", variant.types),
                         tensor,
                         found: found.iter().map(|size| self.at_example(*size)).collect(),
                         needed: (*needed).clone(),

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::error::CheckError;
-use super::reference::step_place;
+use super::reference::step_location;
 use vramfit_graph::model::Step;
 
 /// More regions within each other than this are no model's.
@@ -55,30 +55,30 @@ impl Checker<'_> {
     pub(super) fn regions(&self, section: usize) -> Result<(), CheckError> {
         let mut open: Vec<(usize, Region)> = Vec::new();
         for (at, step) in self.model.steps[section].iter().enumerate() {
-            let place = || step_place(section, at);
+            let location = || step_location(section, at);
             match change(step) {
                 None => {}
                 Some(Change::Begin(_)) if open.len() == REGION_LIMIT => {
-                    return Err(CheckError::RegionsTooDeep { place: place(), limit: REGION_LIMIT });
+                    return Err(CheckError::RegionsTooDeep { location: location(), limit: REGION_LIMIT });
                 }
                 Some(Change::Begin(region)) => open.push((at, region)),
                 Some(Change::End(region)) => match open.pop() {
                     Some((_, begun)) if begun == region => {}
                     Some((begin, begun)) => {
                         return Err(CheckError::WrongRegionEnd {
-                            place: place(),
+                            location: location(),
                             found: region.name(),
                             needed: begun.name(),
-                            begin: step_place(section, begin),
+                            begin: step_location(section, begin),
                         });
                     }
-                    None => return Err(CheckError::EndWithoutBegin { place: place(), found: region.name() }),
+                    None => return Err(CheckError::EndWithoutBegin { location: location(), found: region.name() }),
                 },
             }
         }
         match open.pop() {
             Some((begin, region)) => {
-                Err(CheckError::RegionNeverEnds { place: step_place(section, begin), region: region.name() })
+                Err(CheckError::RegionNeverEnds { location: step_location(section, begin), region: region.name() })
             }
             None => Ok(()),
         }

@@ -24,64 +24,64 @@ impl Checker<'_> {
     pub(super) fn references(&self, section: usize) -> Result<(), CheckError> {
         let tensors = self.tensor_count(section);
         for (at, step) in self.model.steps[section].iter().enumerate() {
-            let place = || step_place(section, at);
+            let location = || step_location(section, at);
             match step {
                 Step::Call(call) => self.call(call, (section, at))?,
                 Step::Enter(module, _) | Step::Exit(module, _) => {
-                    below("module", *module, self.model.modules.len(), place)?;
+                    below("module", *module, self.model.modules.len(), location)?;
                 }
                 _ => {}
             }
             for_each_tensor(step, &mut |role, TensorId(tensor)| {
-                below("tensor", tensor, tensors, || self.tensor_place(step, (section, at), role))
+                below("tensor", tensor, tensors, || self.tensor_location(step, (section, at), role))
             })?;
         }
         Ok(())
     }
 
     fn call(&self, call: &Call, (section, at): (usize, usize)) -> Result<(), CheckError> {
-        let place = || step_place(section, at);
-        below("operator", call.operator, self.model.operators.len(), place)?;
+        let location = || step_location(section, at);
+        below("operator", call.operator, self.model.operators.len(), location)?;
         let operator = &self.model.operators[call.operator as usize];
-        let place = || format!("{}: operator `{}`", step_place(section, at), operator.name);
+        let location = || format!("{}: operator `{}`", step_location(section, at), operator.name);
         if call.arguments.len() != operator.arguments.len() {
             let (found, needed) = (call.arguments.len(), operator.arguments.len());
-            return Err(CheckError::WrongArgumentCount { place: place(), found, needed });
+            return Err(CheckError::WrongArgumentCount { location: location(), found, needed });
         }
         if let Some(source) = call.source {
-            below("source", source, self.model.sources.len(), place)?;
+            below("source", source, self.model.sources.len(), location)?;
         }
         for (argument, name) in call.arguments.iter().zip(&operator.arguments) {
-            self.argument(argument, &|| format!("{}: argument `{name}`", place()))?;
+            self.argument(argument, &|| format!("{}: argument `{name}`", location()))?;
         }
         Ok(())
     }
 
-    fn argument(&self, argument: &Argument, place: &dyn Fn() -> String) -> Result<(), CheckError> {
+    fn argument(&self, argument: &Argument, location: &dyn Fn() -> String) -> Result<(), CheckError> {
         match argument {
-            Argument::Int(size) => self.size(*size, place),
-            Argument::List(items) => items.iter().try_for_each(|item| self.argument(item, place)),
+            Argument::Int(size) => self.size(*size, location),
+            Argument::List(items) => items.iter().try_for_each(|item| self.argument(item, location)),
             _ => Ok(()),
         }
     }
 
-    /// Where a tensor is named, for people.
-    pub(super) fn tensor_place(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
-        let place = step_place(section, at);
+    /// Where a tensor is named, for messages.
+    pub(super) fn tensor_location(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
+        let location = step_location(section, at);
         match (step, role) {
             (Step::Call(call), Role::Argument(argument)) => {
                 let (operator, name) = argument_names(self.model, call, argument);
-                format!("{place}: operator `{operator}`: argument `{name}`")
+                format!("{location}: operator `{operator}`: argument `{name}`")
             }
             (Step::Call(call), _) => {
-                format!("{place}: operator `{}`: result", self.model.operators[call.operator as usize].name)
+                format!("{location}: operator `{}`: result", self.model.operators[call.operator as usize].name)
             }
-            (Step::Free(_), _) => format!("{place}: `free`"),
-            (Step::Enter(..), _) => format!("{place}: `enter`"),
-            (Step::Exit(..), _) => format!("{place}: `exit`"),
-            (Step::Checkpoint { .. }, _) => format!("{place}: `checkpoint`"),
-            (Step::Function { .. }, _) => format!("{place}: `function`"),
-            _ => format!("{place}: `end`"),
+            (Step::Free(_), _) => format!("{location}: `free`"),
+            (Step::Enter(..), _) => format!("{location}: `enter`"),
+            (Step::Exit(..), _) => format!("{location}: `exit`"),
+            (Step::Checkpoint { .. }, _) => format!("{location}: `checkpoint`"),
+            (Step::Function { .. }, _) => format!("{location}: `function`"),
+            _ => format!("{location}: `end`"),
         }
     }
 }
@@ -91,22 +91,28 @@ fn argument_names<'m>(model: &'m Model, call: &Call, argument: usize) -> (&'m st
     (&operator.name, operator.arguments.get(argument).map_or("?", String::as_str))
 }
 
-pub(super) fn step_place(section: usize, step: usize) -> String {
+pub(super) fn step_location(section: usize, step: usize) -> String {
     format!("steps[{section}][{step}]")
 }
 
-/// Shows every tensor that a step names, in the order it names them.
+/// Visits every tensor that a step names, in order.
 pub(super) fn for_each_tensor(
     step: &Step,
-    show: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
+    visit: &mut impl FnMut(Role, TensorId) -> Result<(), CheckError>,
 ) -> Result<(), CheckError> {
-    let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| show(role, *tensor));
+    let mut all = |role, tensors: &[TensorId]| tensors.iter().try_for_each(|tensor| visit(role, *tensor));
     match step {
         Step::Call(call) => {
             for (at, argument) in call.arguments.iter().enumerate() {
-                for_each_in_argument(argument, &mut |tensor| show(Role::Argument(at), tensor))?;
+                let mut visited = Ok(());
+                argument.each_tensor(&mut |tensor| {
+                    if visited.is_ok() {
+                        visited = visit(Role::Argument(at), tensor);
+                    }
+                });
+                visited?;
             }
-            call.results.iter().flatten().try_for_each(|tensor| show(Role::Result, *tensor))
+            call.results.iter().flatten().try_for_each(|tensor| visit(Role::Result, *tensor))
         }
         Step::Free(tensors) => all(Role::Freed, tensors),
         Step::Enter(_, tensors)
@@ -119,16 +125,5 @@ pub(super) fn for_each_tensor(
             all(Role::Saved, saved)
         }
         Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => Ok(()),
-    }
-}
-
-fn for_each_in_argument(
-    argument: &Argument,
-    show: &mut dyn FnMut(TensorId) -> Result<(), CheckError>,
-) -> Result<(), CheckError> {
-    match argument {
-        Argument::Tensor(tensor) => show(*tensor),
-        Argument::List(items) => items.iter().try_for_each(|item| for_each_in_argument(item, show)),
-        _ => Ok(()),
     }
 }

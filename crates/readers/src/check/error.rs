@@ -4,15 +4,15 @@ use thiserror::Error;
 
 use vramfit_graph::expression::ParseError;
 
-/// Why a model's references are not all good.
+/// Why a model is inconsistent.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// A text that should be an expression and is not.
-    #[error("{place}: expression `{text}`: {source}")]
+    #[error("{location}: expression `{text}`: {source}")]
     BadExpression {
         /// Where.
-        place: String,
+        location: String,
         /// The text.
         text: String,
         /// What is wrong with it.
@@ -26,28 +26,28 @@ pub enum CheckError {
         /// The limit.
         limit: usize,
     },
-    /// A symbol whose name could not stand in an expression.
-    #[error("{place}: found `{found}`, needed a name of letters, digits and `_`")]
+    /// A symbol whose name is not valid in an expression.
+    #[error("{location}: found `{found}`, needed a name of letters, digits and `_`")]
     BadSymbolName {
         /// Where.
-        place: String,
+        location: String,
         /// The name.
         found: String,
     },
-    /// A symbol that is said to stand where it does not.
-    #[error("{place}: symbol `{symbol}` does not stand in dimension {dim} of an input or target `{input}`")]
+    /// A symbol that is not the dimension it says it is.
+    #[error("{location}: symbol `{symbol}` is not dimension {dim} of an input or target `{input}`")]
     SymbolNotThere {
         /// Where this is said.
-        place: String,
+        location: String,
         /// The symbol.
         symbol: String,
-        /// Where it is said to stand.
+        /// The input it names.
         input: String,
         /// In which dimension.
         dim: usize,
     },
     /// Two things with one name.
-    #[error("{table}: the {what} `{name}` stands there twice")]
+    #[error("{table}: the {what} `{name}` occurs twice")]
     DuplicateName {
         /// The table.
         table: &'static str,
@@ -57,10 +57,10 @@ pub enum CheckError {
         name: String,
     },
     /// A number that names nothing.
-    #[error("{place} names {what} {found}, needed a number below {count}")]
+    #[error("{location} names {what} {found}, needed a number below {count}")]
     NoSuchNumber {
         /// Where.
-        place: String,
+        location: String,
         /// What it should name.
         what: &'static str,
         /// The number.
@@ -68,23 +68,23 @@ pub enum CheckError {
         /// How many there are.
         count: usize,
     },
-    /// A parameter, buffer, input or target with another number than its place gives it.
+    /// A parameter, buffer, input or target with another number than its location gives it.
     #[error(
-        "{place}: found tensor {found}, needed {needed}: parameters, buffers, inputs and targets are numbered in order"
+        "{location}: found tensor {found}, needed {needed}: parameters, buffers, inputs and targets are numbered in order"
     )]
     WrongTensorNumber {
         /// Where.
-        place: String,
+        location: String,
         /// Its number.
         found: u32,
         /// The number it should have.
         needed: u32,
     },
     /// A parameter or buffer that is moved to the GPU twice.
-    #[error("{place} names tensor {tensor} for the second time")]
+    #[error("{location} names tensor {tensor} for the second time")]
     MovedTwice {
         /// Where.
-        place: String,
+        location: String,
         /// The tensor.
         tensor: u32,
     },
@@ -95,18 +95,18 @@ pub enum CheckError {
         tensor: usize,
     },
     /// A size, stride or offset below zero.
-    #[error("{place}: found {found}, needed 0 or more")]
+    #[error("{location}: found {found}, needed 0 or more")]
     NegativeSize {
         /// Where.
-        place: String,
+        location: String,
         /// The size.
         found: i64,
     },
     /// As many sizes or strides as there are no dimensions.
-    #[error("{place}: found {found} dimensions, needed {needed} as in the {of}")]
+    #[error("{location}: found {found} dimensions, needed {needed} as in the {of}")]
     WrongDimensionCount {
         /// Where.
-        place: String,
+        location: String,
         /// How many there are.
         found: usize,
         /// How many there should be.
@@ -115,30 +115,30 @@ pub enum CheckError {
         of: &'static str,
     },
     /// More dimensions than a tensor can have.
-    #[error("{place}: found {found} dimensions, needed at most {limit}")]
+    #[error("{location}: found {found} dimensions, needed at most {limit}")]
     TooManyDimensions {
         /// Where.
-        place: String,
+        location: String,
         /// How many.
         found: usize,
         /// The limit.
         limit: usize,
     },
     /// A shape that is not the example's at the example's sizes.
-    #[error("{place}: at the example's sizes it is {}, needed {needed}", found.map_or("nothing".to_owned(), |it| it.to_string()))]
+    #[error("{location}: at the example's sizes it is {}, needed {needed}", found.map_or("nothing".to_owned(), |it| it.to_string()))]
     ExampleMismatch {
         /// Where.
-        place: String,
+        location: String,
         /// Its value.
         found: Option<i64>,
         /// The example's.
         needed: i64,
     },
     /// A parameter, buffer, input or target that has another shape in a variant.
-    #[error("{place}: tensor {tensor} has shape {}, needed {needed:?} as it was given", shape_text(found))]
+    #[error("{location}: tensor {tensor} has shape {}, needed {needed:?} as it was given", shape_text(found))]
     ShapeMismatch {
         /// Where.
-        place: String,
+        location: String,
         /// The tensor.
         tensor: usize,
         /// The shape in the variant, at the example's sizes.
@@ -159,8 +159,8 @@ pub enum CheckError {
     /// Nothing was recorded.
     #[error("variants: found none, needed at least one")]
     NoVariants,
-    /// A precision and mode that stands there twice.
-    #[error("variants[{row}]: {name} stands there already, as variants[{first}]")]
+    /// A precision and mode that occurs twice.
+    #[error("variants[{row}]: {name} is already variants[{first}]")]
     DuplicateVariant {
         /// The later one.
         row: usize,
@@ -188,28 +188,28 @@ pub enum CheckError {
         section: usize,
     },
     /// A call with more or fewer arguments than its operator takes.
-    #[error("{place}: found {found} arguments, needed {needed}")]
+    #[error("{location}: found {found} arguments, needed {needed}")]
     WrongArgumentCount {
         /// Where.
-        place: String,
+        location: String,
         /// How many there are.
         found: usize,
         /// How many the operator takes.
         needed: usize,
     },
     /// More regions within each other than any model has.
-    #[error("{place}: regions nest more than {limit} levels deep")]
+    #[error("{location}: regions nest more than {limit} levels deep")]
     RegionsTooDeep {
         /// Where.
-        place: String,
+        location: String,
         /// The limit.
         limit: usize,
     },
     /// A region that ends within another.
-    #[error("{place}: found the end of {found}, needed that of {needed}, which began at {begin}")]
+    #[error("{location}: found the end of {found}, needed that of {needed}, which began at {begin}")]
     WrongRegionEnd {
         /// Where.
-        place: String,
+        location: String,
         /// What ends.
         found: String,
         /// What should end.
@@ -218,40 +218,40 @@ pub enum CheckError {
         begin: String,
     },
     /// A region that ends without having begun.
-    #[error("{place}: found the end of {found}, which has not begun")]
+    #[error("{location}: found the end of {found}, which has not begun")]
     EndWithoutBegin {
         /// Where.
-        place: String,
+        location: String,
         /// What ends.
         found: String,
     },
     /// A region that does not end.
-    #[error("{place}: {region} begins here and never ends")]
+    #[error("{location}: {region} begins here and never ends")]
     RegionNeverEnds {
         /// Where it begins.
-        place: String,
+        location: String,
         /// The region.
         region: String,
     },
     /// A tensor that is used and that nothing has made.
-    #[error("{place} names tensor {tensor}, which nothing has made before")]
+    #[error("{location} names tensor {tensor}, which no earlier step made")]
     UsedBeforeMade {
         /// Where.
-        place: String,
+        location: String,
         /// The tensor.
         tensor: u32,
     },
-    /// A tensor that is used after Python has let go of it.
-    #[error("{place} names tensor {tensor}, which was let go of at {freed}")]
+    /// A tensor that is used after Python freed it.
+    #[error("{location} names tensor {tensor}, which was freed at {freed}")]
     UsedAfterFree {
         /// Where.
-        place: String,
+        location: String,
         /// The tensor.
         tensor: u32,
-        /// Where it was let go of.
+        /// Where it was freed.
         freed: String,
     },
-    /// A size that is none.
+    /// A size that is not valid.
     #[error("{path}: found {found}, needed {needed}")]
     OutOfRange {
         /// Where.

@@ -1,13 +1,11 @@
-//! What the reader knows on its way through the JSON: what went wrong and where, and the texts that are kept once.
+//! The state of reading one JSON text: the path to an error, the distinct texts, the number of values.
 
 use std::cell::{Cell, RefCell};
-use std::hash::BuildHasher;
 
-use hashbrown::DefaultHashBuilder;
-use hashbrown::hash_table::{Entry, HashTable};
 use serde::de;
 
-use crate::ReadError;
+use super::text::{TextId, Texts};
+use crate::error::ReadError;
 use vramfit_graph::model::{ExpressionId, Size};
 use vramfit_graph::select::VariantFlags;
 
@@ -16,7 +14,7 @@ const VALUE_LIMIT: u32 = 16_000_000;
 /// How deep lists and objects may nest: serde_json's own limit.
 const DEPTH_LIMIT: usize = 128;
 
-/// One step of the way to a value.
+/// One part of the path to a value.
 #[derive(Clone, Debug)]
 pub(crate) enum Segment {
     /// A key of an object.
@@ -27,52 +25,40 @@ pub(crate) enum Segment {
     Index(usize),
 }
 
-/// What went wrong, once it is known where.
+/// Makes the error once its path is known.
 type Failure = Box<dyn FnOnce(String) -> ReadError>;
 
-/// The state of one reading.
+/// The state of reading one JSON text.
 #[derive(Default)]
-pub(crate) struct Context {
-    /// The way to what went wrong, from there to the outside: empty unless reading fails.
+pub(crate) struct ParseState {
+    /// The path to the error, innermost part first; empty unless reading fails.
     path: RefCell<Vec<Segment>>,
-    /// What went wrong, where that is more than serde_json can say.
+    /// The error, where it is one of ours and not serde_json's.
     failure: RefCell<Option<Failure>>,
     texts: RefCell<Texts>,
-    /// Which variant whoever reads is going to use.
+    /// The one variant that the caller needs, if it needs only one.
     pub(crate) wanted: Option<VariantFlags>,
     /// The one section of the next list of sections that is needed.
     only: Cell<Option<usize>>,
     values: Cell<u32>,
 }
 
-/// The number of a text that [`Context::text`] was shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct TextId(pub(crate) u32);
-
-#[derive(Default)]
-struct Texts {
-    hasher: DefaultHashBuilder,
-    /// Numbers by their texts.
-    numbers: HashTable<u32>,
-    texts: Vec<Box<str>>,
-}
-
-impl Context {
+impl ParseState {
     pub(crate) fn new() -> Self {
-        Context::default()
+        ParseState::default()
     }
 
-    /// For whoever needs one variant only.
+    /// For a caller that needs one variant only, or all.
     pub(crate) fn wanting(wanted: Option<VariantFlags>) -> Self {
-        Context { wanted, ..Context::default() }
+        ParseState { wanted, ..ParseState::default() }
     }
 
-    /// Says that of the list of sections that comes next only this one is needed, or all.
+    /// Of the next list of sections, only this one is needed, or all.
     pub(crate) fn need_only(&self, section: Option<usize>) {
         self.only.set(section);
     }
 
-    /// What [`Context::need_only`] said.
+    /// The section that [`ParseState::need_only`] chose.
     pub(crate) fn needed_only(&self) -> Option<usize> {
         self.only.take()
     }
@@ -88,13 +74,13 @@ impl Context {
         Err(self.fail(|path| ReadError::TooManyValues { path, limit: VALUE_LIMIT }))
     }
 
-    /// Says on the way out that what went wrong lies in there.
+    /// Adds a part to the path of an error, while returning from it.
     #[cold]
     pub(crate) fn within(&self, segment: Segment) {
         self.path.borrow_mut().push(segment);
     }
 
-    /// Where something went wrong, such as `steps[0][17][2]`.
+    /// The path of the error, such as `steps[0][17][2]`.
     fn path(&self) -> String {
         let mut text = String::new();
         for segment in self.path.borrow().iter().rev() {
@@ -111,14 +97,14 @@ impl Context {
         if text.is_empty() { "top level".to_owned() } else { text }
     }
 
-    /// Remembers what went wrong; what it returns ends the reading. The failure is given its path when that is known.
+    /// Remembers an error, which gets its path once that is known. The returned error ends the reading.
     #[cold]
     pub(crate) fn fail<Error: de::Error>(&self, failure: impl FnOnce(String) -> ReadError + 'static) -> Error {
         self.failure.borrow_mut().get_or_insert(Box::new(failure));
         Error::custom("")
     }
 
-    /// Remembers what went wrong with a text, which the failure is given after its path.
+    /// The same for an error that names a text of the file.
     #[cold]
     pub(crate) fn fail_with<Error: de::Error>(
         &self,
@@ -129,8 +115,8 @@ impl Context {
         self.fail(|path| failure(path, text))
     }
 
-    /// What went wrong, given what serde_json says.
-    pub(crate) fn error(&self, error: &serde_json::Error, length: usize) -> ReadError {
+    /// The error of a reading that ended with serde_json's.
+    pub(crate) fn error(&self, error: serde_json::Error, length: usize) -> ReadError {
         let path = self.path();
         if let Some(failure) = self.failure.borrow_mut().take() {
             return failure(path);
@@ -145,27 +131,15 @@ impl Context {
         if message == "recursion limit exceeded" {
             return ReadError::NestedTooDeeply { limit: DEPTH_LIMIT };
         }
-        ReadError::InvalidJson { path, line: error.line(), column: error.column(), message }
+        ReadError::InvalidJson { path, line: error.line(), column: error.column(), message, source: error }
     }
 
-    /// The number of a text; the same text gets the same number.
+    /// The number of a text.
     pub(crate) fn text(&self, text: &str) -> TextId {
-        let Texts { hasher, numbers, texts } = &mut *self.texts.borrow_mut();
-        let hash = |number: &u32| hasher.hash_one(&*texts[*number as usize]);
-        let is_it = |number: &u32| *texts[*number as usize] == *text;
-        match numbers.entry(hasher.hash_one(text), is_it, hash) {
-            Entry::Occupied(entry) => TextId(*entry.get()),
-            Entry::Vacant(entry) => {
-                // No more texts than values, whose number has a limit far below 2^32.
-                let number = texts.len() as u32;
-                entry.insert(number);
-                texts.push(text.into());
-                TextId(number)
-            }
-        }
+        self.texts.borrow_mut().number(text)
     }
 
-    /// The size that an expression stands for, which has its text's number.
+    /// The size of an expression, which has the number of its text.
     pub(crate) fn expression(&self, text: &str) -> Size {
         Size::Symbolic(ExpressionId(self.text(text).0))
     }

@@ -1,9 +1,9 @@
-//! Lifetimes: tensors are made before they are used, and not used after they were let go of.
+//! Lifetimes: tensors are made before they are used, and not used after they were freed.
 
 use std::collections::HashSet;
 
 use super::error::CheckError;
-use super::reference::{Role, for_each_tensor, step_place};
+use super::reference::{Role, for_each_tensor, step_location};
 use super::{Checker, below};
 use vramfit_graph::model::{TensorId, Variant};
 
@@ -11,7 +11,7 @@ use vramfit_graph::model::{TensorId, Variant};
 enum State {
     Unmade,
     Alive,
-    /// Let go of at this step.
+    /// At this step.
     Freed(usize),
 }
 
@@ -46,9 +46,9 @@ impl Checker<'_> {
             states[*tensor as usize] = State::Alive;
         }
         let section = variant.steps;
-        let bad = |place: String, tensor: u32, state: State| match state {
-            State::Freed(step) => CheckError::UsedAfterFree { place, tensor, freed: step_place(section, step) },
-            _ => CheckError::UsedBeforeMade { place, tensor },
+        let bad = |location: String, tensor: u32, state: State| match state {
+            State::Freed(step) => CheckError::UsedAfterFree { location, tensor, freed: step_location(section, step) },
+            _ => CheckError::UsedBeforeMade { location, tensor },
         };
         for (at, step) in self.model.steps[section].iter().enumerate() {
             for_each_tensor(step, &mut |role, TensorId(tensor)| {
@@ -57,9 +57,9 @@ impl Checker<'_> {
                     (Role::Result, _) => *state = State::Alive,
                     (Role::Freed, State::Alive) => *state = State::Freed(at),
                     (Role::Argument(_) | Role::Passed, State::Alive) => {}
-                    // What is kept for the backward pass may have been let go of by Python.
+                    // Python may have freed what is saved for the backward pass.
                     (Role::Saved, State::Alive | State::Freed(_)) => {}
-                    (_, state) => return Err(bad(self.tensor_place(step, (section, at), role), tensor, state)),
+                    (_, state) => return Err(bad(self.tensor_location(step, (section, at), role), tensor, state)),
                 }
                 Ok(())
             })?;

@@ -1,4 +1,4 @@
-//! Every way a zip archive can be unreadable, one variant each.
+//! Why a zip archive cannot be read.
 
 use std::io;
 
@@ -8,13 +8,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ZipError {
-    /// A zip archive without the record that ends one.
-    #[error("zip: no end record in the last bytes of the file's {length}")]
-    WithoutEnd {
-        /// The file's length.
-        length: u64,
-    },
-    /// A zip archive that says something lies beyond its end.
+    /// The end record, the list of entries or the head of an entry is missing or damaged.
+    #[error("zip: {0}")]
+    Unreadable(#[source] zip::result::ZipError),
+    /// An entry that extends beyond the end of the file.
     #[error("zip: bytes {begin} to {} are needed, the file has {length}", begin.saturating_add(*count))]
     Truncated {
         /// Where the bytes begin.
@@ -24,35 +21,29 @@ pub enum ZipError {
         /// The file's length.
         length: u64,
     },
-    /// A zip archive that contradicts itself.
-    #[error("zip: {what}")]
-    Damaged {
-        /// How.
-        what: String,
-    },
-    /// A zip archive with more entries than any model's.
-    #[error("zip: its list of entries has {found} bytes; at most {limit} are read")]
-    ListTooLong {
-        /// Its length.
-        found: u64,
+    /// More entries than any model has.
+    #[error("zip: the archive has {found} entries; at most {limit} are read")]
+    TooManyEntries {
+        /// How many it has.
+        found: usize,
         /// The limit.
-        limit: u64,
+        limit: usize,
     },
-    /// A zip archive without an entry that is needed.
+    /// A needed entry is missing.
     #[error("zip: the entry `{entry}` is missing")]
     EntryMissing {
         /// The entry.
         entry: String,
     },
-    /// An entry that is packed in a way that is not read.
+    /// An entry with a compression method that is not read, or an encrypted one.
     #[error("zip: entry `{entry}`: found {found}, needed a stored or deflated one")]
     Method {
         /// The entry.
         entry: String,
-        /// How it is packed.
+        /// The method.
         found: String,
     },
-    /// An entry that is longer than any model's.
+    /// An entry that is larger than any model's.
     #[error("zip: entry `{entry}` has more than {limit} bytes, unpacked; at most that many are read")]
     EntryTooLarge {
         /// The entry.
@@ -60,7 +51,7 @@ pub enum ZipError {
         /// The limit.
         limit: u64,
     },
-    /// An entry that unpacks to more than it says.
+    /// An entry that decompresses to more bytes than announced.
     #[error("zip: entry `{entry}` has more than {announced} bytes, unpacked; it announced that many")]
     UnpacksToMore {
         /// The entry.
@@ -68,17 +59,17 @@ pub enum ZipError {
         /// How many it announced.
         announced: u64,
     },
-    /// An entry whose compressed bytes are damaged.
+    /// An entry whose bytes are damaged: they do not decompress, or have another checksum.
     #[error("zip: entry `{entry}`: after {offset} unpacked bytes: {source}")]
-    Deflate {
+    Content {
         /// The entry.
         entry: String,
-        /// How many bytes had come out before.
+        /// How many bytes had been decompressed.
         offset: u64,
-        /// What the decompressor said.
+        /// What went wrong.
         source: io::Error,
     },
-    /// An entry that has another length than is said.
+    /// An entry that has fewer bytes than announced.
     #[error("zip: entry `{entry}` has {found} bytes, unpacked; {needed} were announced")]
     WrongLength {
         /// The entry.
@@ -94,7 +85,7 @@ impl ZipError {
     /// What the user can do about it.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            ZipError::EntryTooLarge { .. } | ZipError::ListTooLong { .. } => {
+            ZipError::EntryTooLarge { .. } | ZipError::TooManyEntries { .. } => {
                 "no model needs that much; export the model again with torch.export.save"
             }
             ZipError::Method { .. } => "leave the archive as torch.export.save writes it",

@@ -1,14 +1,102 @@
-//! Arguments of nodes as the file has them.
+//! Graphs, their nodes and the nodes' arguments as the file has them. An argument may be a graph.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use serde::de::{self, MapAccess};
 
-use super::document::{Device, RawGraph, ScalarType, TensorName};
-use crate::json::context::Context;
-use crate::json::{Object, Read, fields, out_of_range};
+use super::tensor_meta::{Device, RawSize, ScalarType, TensorMeta, TensorName};
+use crate::json::{Distinct, Named, Object, ParseState, Read, TextId, fields, out_of_range};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::MemoryFormat;
+
+/// A graph, the model's or one within it.
+#[derive(Default)]
+pub(super) struct RawGraph<'a> {
+    pub(super) inputs: Vec<RawArgument<'a>>,
+    pub(super) outputs: Vec<RawArgument<'a>>,
+    pub(super) nodes: Vec<RawNode<'a>>,
+    pub(super) tensors: Vec<(Cow<'a, str>, Rc<TensorMeta<'a>>)>,
+    pub(super) integers: Vec<(Cow<'a, str>, RawSize)>,
+}
+
+impl<'de> Read<'de> for RawGraph<'de> {
+    const NEEDED: &'static str = "a graph";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {
+            "inputs" => inputs, "outputs" => outputs, "nodes" => nodes, "tensor_values" => tensors,
+            "sym_int_values" => integers,
+        });
+        let (Distinct(tensors), Named(integers)) = (tensors, integers);
+        Ok(RawGraph { inputs, outputs, nodes, tensors, integers })
+    }
+}
+
+/// One call.
+pub(super) struct RawNode<'a> {
+    pub(super) target: Cow<'a, str>,
+    pub(super) inputs: Vec<NamedArgument<'a>>,
+    pub(super) outputs: Vec<RawArgument<'a>>,
+    pub(super) stack: TextId,
+    pub(super) modules: TextId,
+    /// The Python function that made it.
+    pub(super) function: Cow<'a, str>,
+    pub(super) name: Option<Cow<'a, str>>,
+}
+
+impl<'de> Read<'de> for RawNode<'de> {
+    const NEEDED: &'static str = "a node";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "target" => target, "inputs" => inputs, "outputs" => outputs }, optional {
+            "metadata" => metadata, "name" => name,
+        });
+        let Metadata { stack, modules, function } = match metadata {
+            Some(metadata) => metadata,
+            None => Metadata { stack: object.state.text(""), modules: object.state.text(""), function: Cow::default() },
+        };
+        let name: Option<Option<Cow<'de, str>>> = name;
+        Ok(RawNode { target, inputs, outputs, stack, modules, function, name: name.flatten() })
+    }
+}
+
+/// Where a call came from.
+struct Metadata<'a> {
+    stack: TextId,
+    modules: TextId,
+    function: Cow<'a, str>,
+}
+
+impl<'de> Read<'de> for Metadata<'de> {
+    const NEEDED: &'static str = "a node's metadata";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {}, optional { "stack_trace" => stack, "nn_module_stack" => modules, "torch_fn" => function });
+        let empty = || object.state.text("");
+        let function: Option<Cow<'de, str>> = function;
+        Ok(Metadata {
+            stack: stack.unwrap_or_else(empty),
+            modules: modules.unwrap_or_else(empty),
+            function: function.unwrap_or_default(),
+        })
+    }
+}
+
+/// An argument with the name it has in the operator's schema.
+pub(super) struct NamedArgument<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) argument: RawArgument<'a>,
+}
+
+impl<'de> Read<'de> for NamedArgument<'de> {
+    const NEEDED: &'static str = "a named argument";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "name" => name, "arg" => argument });
+        Ok(NamedArgument { name, argument })
+    }
+}
 
 /// An argument or result of a node; tensors and sizes by name.
 pub(super) enum RawArgument<'a> {
@@ -158,15 +246,15 @@ struct Real(f64);
 impl<'de> Read<'de> for Real {
     const NEEDED: &'static str = "a number";
 
-    fn from_integer<Error: de::Error>(_context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(_state: &ParseState, value: i64) -> Result<Self, Error> {
         Ok(Real(value as f64))
     }
 
-    fn from_float<Error: de::Error>(_context: &Context, value: f64) -> Result<Self, Error> {
+    fn from_float<Error: de::Error>(_state: &ParseState, value: f64) -> Result<Self, Error> {
         Ok(Real(value))
     }
 
-    fn from_text<Error: de::Error>(_context: &Context, text: &str) -> Result<Self, Error> {
+    fn from_text<Error: de::Error>(_state: &ParseState, text: &str) -> Result<Self, Error> {
         Ok(Real(match text {
             "Infinity" => f64::INFINITY,
             "-Infinity" => f64::NEG_INFINITY,
@@ -180,14 +268,14 @@ struct Format(Option<MemoryFormat>);
 impl<'de> Read<'de> for Format {
     const NEEDED: &'static str = "the number of a memory format";
 
-    fn from_integer<Error: de::Error>(context: &Context, value: i64) -> Result<Self, Error> {
+    fn from_integer<Error: de::Error>(state: &ParseState, value: i64) -> Result<Self, Error> {
         Ok(Format(match value {
             0 => None,
             1 => Some(MemoryFormat::Contiguous),
             2 => Some(MemoryFormat::ChannelsLast),
             3 => Some(MemoryFormat::ChannelsLast3d),
             4 => Some(MemoryFormat::Preserve),
-            _ => return Err(out_of_range(context, value.into(), "a memory format from 0 to 4")),
+            _ => return Err(out_of_range(state, value.into(), "a memory format from 0 to 4")),
         }))
     }
 }

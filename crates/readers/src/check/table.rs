@@ -7,7 +7,7 @@ use super::{Checker, below};
 use vramfit_graph::model::{Input, Size, Symbol, TensorId, Weight};
 use vramfit_graph::select::SIZE_LIMIT;
 
-/// A model with more symbols than this is none.
+/// No model has more symbols than this.
 const SYMBOL_LIMIT: usize = 256;
 
 impl Checker<'_> {
@@ -61,7 +61,7 @@ impl Checker<'_> {
         for (table, numbers) in tables {
             for (row, TensorId(found)) in numbers.into_iter().enumerate() {
                 if found != needed {
-                    return Err(CheckError::WrongTensorNumber { place: format!("{table}[{row}]"), found, needed });
+                    return Err(CheckError::WrongTensorNumber { location: format!("{table}[{row}]"), found, needed });
                 }
                 needed += 1;
             }
@@ -74,10 +74,10 @@ impl Checker<'_> {
         let count = self.model.parameters.len() + self.model.buffers.len();
         let mut is_moved = vec![false; count];
         for (at, TensorId(tensor)) in self.model.move_order.iter().enumerate() {
-            let place = || format!("move_order[{at}]");
-            below("tensor", *tensor, count, place)?;
+            let location = || format!("move_order[{at}]");
+            below("tensor", *tensor, count, location)?;
             if std::mem::replace(&mut is_moved[*tensor as usize], true) {
-                return Err(CheckError::MovedTwice { place: place(), tensor: *tensor });
+                return Err(CheckError::MovedTwice { location: location(), tensor: *tensor });
             }
         }
         match is_moved.iter().position(|is_moved| !is_moved) {
@@ -86,22 +86,22 @@ impl Checker<'_> {
         }
     }
 
-    fn input(&self, input: &Input, place: &str) -> Result<(), CheckError> {
+    fn input(&self, input: &Input, location: &str) -> Result<(), CheckError> {
         if input.example.len() != input.shape.len() {
             return Err(CheckError::WrongDimensionCount {
-                place: format!("{place}.shape"),
+                location: format!("{location}.shape"),
                 found: input.shape.len(),
                 needed: input.example.len(),
                 of: "example",
             });
         }
         for (dim, (size, example)) in input.shape.iter().zip(&input.example).enumerate() {
-            self.count(*size, || format!("{place}.shape[{dim}]"))?;
-            self.count(Size::Known(*example), || format!("{place}.example[{dim}]"))?;
+            self.count(*size, || format!("{location}.shape[{dim}]"))?;
+            self.count(Size::Known(*example), || format!("{location}.example[{dim}]"))?;
             let found = self.at_example(*size);
             if found != Some(*example) {
                 return Err(CheckError::ExampleMismatch {
-                    place: format!("{place}.shape[{dim}]"),
+                    location: format!("{location}.shape[{dim}]"),
                     found,
                     needed: *example,
                 });
@@ -110,7 +110,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Each symbol stands where it says it does.
+    /// Each symbol is the dimension it says it is.
     fn symbol_places(&self) -> Result<(), CheckError> {
         let mut inputs: HashMap<&str, Vec<&Input>> = HashMap::new();
         for input in self.model.inputs.iter().chain(&self.model.targets) {
@@ -118,11 +118,11 @@ impl Checker<'_> {
         }
         for (row, symbol) in self.model.symbols.iter().enumerate() {
             for (at, (name, dim)) in symbol.dims.iter().enumerate() {
-                let stands = |input: &&Input| self.is_symbol(input.shape.get(*dim), row);
+                let is_there = |input: &&Input| self.is_symbol(input.shape.get(*dim), row);
                 // An input and a target may have the same name, so there may be two to look at.
-                if !inputs.get(name.as_str()).is_some_and(|found| found.iter().any(stands)) {
+                if !inputs.get(name.as_str()).is_some_and(|found| found.iter().any(is_there)) {
                     return Err(CheckError::SymbolNotThere {
-                        place: format!("symbols[{row}].dims[{at}]"),
+                        location: format!("symbols[{row}].dims[{at}]"),
                         symbol: symbol.name.clone(),
                         input: name.clone(),
                         dim: *dim,
@@ -140,15 +140,15 @@ impl Checker<'_> {
     }
 }
 
-fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), CheckError> {
+fn check_symbol(symbol: &Symbol, location: &str) -> Result<(), CheckError> {
     let mut characters = symbol.name.chars();
     let is_name = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
         && characters.all(|character| character.is_alphanumeric() || character == '_');
     if !is_name {
-        return Err(CheckError::BadSymbolName { place: format!("{place}.name"), found: symbol.name.clone() });
+        return Err(CheckError::BadSymbolName { location: format!("{location}.name"), found: symbol.name.clone() });
     }
-    let recorded = symbol.recorded.iter().enumerate().map(|(at, size)| (format!("{place}.recorded[{at}]"), *size));
-    let example = symbol.example.value().map(|size| (format!("{place}.example"), size));
+    let recorded = symbol.recorded.iter().enumerate().map(|(at, size)| (format!("{location}.recorded[{at}]"), *size));
+    let example = symbol.example.value().map(|size| (format!("{location}.example"), size));
     for (path, size) in example.into_iter().chain(recorded) {
         if !(1..SIZE_LIMIT).contains(&size) {
             let needed = "a size from 1 to 1099511627775";
@@ -158,9 +158,11 @@ fn check_symbol(symbol: &Symbol, place: &str) -> Result<(), CheckError> {
     Ok(())
 }
 
-fn check_weight(weight: &Weight, place: &str) -> Result<(), CheckError> {
+fn check_weight(weight: &Weight, location: &str) -> Result<(), CheckError> {
     match weight.shape.iter().position(|size| *size < 0) {
-        Some(dim) => Err(CheckError::NegativeSize { place: format!("{place}.shape[{dim}]"), found: weight.shape[dim] }),
+        Some(dim) => {
+            Err(CheckError::NegativeSize { location: format!("{location}.shape[{dim}]"), found: weight.shape[dim] })
+        }
         None => Ok(()),
     }
 }
