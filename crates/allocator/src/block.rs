@@ -55,7 +55,7 @@ pub struct Block {
     pub(crate) previous: Option<BlockId>,
     /// The block after it in its segment.
     pub(crate) next: Option<BlockId>,
-    /// [`Pool::searches`](crate::pool::Pool::searches) when it was freed: its age for garbage collection.
+    /// The pool's count of searches when it was freed: its age for garbage collection.
     pub(crate) cached_at: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The cache of free blocks: allocating from it, and freeing into it.
 
-use crate::allocator::{Allocator, BlockRequest, LARGE_POOL, SMALL_POOL};
+use crate::allocator::{Allocator, BlockRequest};
 use crate::block::{Block, BlockId, BlockUse};
 use crate::driver::Driver;
 use crate::pool::Pool;
-use crate::size::{SMALL_REQUEST, should_split};
+use crate::size::should_split;
 
 impl<D: Driver> Allocator<D> {
     /// Allocates the best fit among the free blocks, where no segment is expandable.
@@ -66,26 +66,6 @@ impl<D: Driver> Allocator<D> {
             (Some(false), false) | (None, _) => {}
         }
         self.statistics.count_allocated(is_small, size, requested, size >= self.settings.max_split_size);
-    }
-
-    /// The size of the block that [`Allocator::allocate`] on stream 0 of the default pool would return. For a transient
-    /// allocation, which is freed before the next request: there is nothing to do then but to count the bytes.
-    ///
-    /// `None` where allocating and freeing would change more than that: no free block fits, the segments are
-    /// expandable, garbage collection counts searches, or all statistics are kept.
-    #[inline]
-    pub fn peek_transient(&self, requested: u64) -> Option<u64> {
-        if !self.has_reduced_statistics || !self.expandable.is_empty() || self.collects_garbage() {
-            return None;
-        }
-        let size = self.block_size(requested);
-        let pool = &self.pools[if size <= SMALL_REQUEST { SMALL_POOL } else { LARGE_POOL } as usize];
-        let (_, found) = pool.free.best_fit(0, size)?;
-        let whole = found.size;
-        if whole >= self.largest_for(size) {
-            return None;
-        }
-        Some(if should_split(&self.settings, pool.is_small, whole, size) { size } else { whole })
     }
 
     /// Whether every block of the small pool has exactly the rounded size of its request, wherever it is: no free block

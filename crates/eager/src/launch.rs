@@ -4,7 +4,7 @@
 //! first kernel that is no copy, matrix product or scan makes the context's local memory grow; the first reduction or
 //! look-up takes 10 MiB; a cuBLAS handle takes 64 MiB, the first one 2 MiB more (`docs/cuda-addresses.md`).
 
-use crate::memory::{Happening, Memory};
+use crate::memory::{Memory, SideEventKind};
 
 const MIB: u64 = 1 << 20;
 
@@ -31,18 +31,18 @@ impl Launched {
     /// Kernels are launched.
     pub fn add(&mut self, launch: Launch, memory: &mut Memory) {
         if launch != Launch::Nothing && !std::mem::replace(&mut self.has_local_memory, true) {
-            memory.tell(Happening::LocalMemoryGrows);
+            memory.add_side_event(SideEventKind::LocalMemoryGrows);
         }
         if launch == Launch::LocalMemoryAndStack && !std::mem::replace(&mut self.has_stack, true) {
-            memory.tell(Happening::LibraryTakes(10 * MIB));
+            memory.add_side_event(SideEventKind::LibraryAllocates(10 * MIB));
         }
     }
 
     /// A thread makes its cuBLAS handle.
     pub fn blas_handle(&mut self, memory: &mut Memory) {
         if !std::mem::replace(&mut self.has_blas, true) {
-            memory.tell(Happening::LibraryTakes(2 * MIB));
+            memory.add_side_event(SideEventKind::LibraryAllocates(2 * MIB));
         }
-        memory.tell(Happening::LibraryTakes(64 * MIB));
+        memory.add_side_event(SideEventKind::LibraryAllocates(64 * MIB));
     }
 }

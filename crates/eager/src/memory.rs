@@ -1,18 +1,12 @@
-//! The simulated program's memory: every request is written down, for an allocator to answer afterwards.
+//! The simulated process's memory: a journal of requests for an allocator to answer later.
 //!
-//! No rule looks at addresses or at how much is free, so a program asks for the same whatever GPU it runs on; where an
-//! allocation fails the list simply ends there.
+//! No rule looks at addresses or at free memory, so the journal does not depend on the GPU's size. Where an allocation
+//! fails, whoever answers the journal stops there.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use vramfit_cudnn::convolution::PlanId;
-
-/// The step index of what happens outside the captured calls.
-pub const NOWHERE: u32 = u32::MAX;
-
-/// The step index of a loss that was added to a model which returns none.
-pub const ADDED_LOSS: u32 = NOWHERE - 1;
 
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,17 +16,17 @@ pub enum Category {
     Parameters,
     /// `.grad` of weights.
     Gradients,
-    /// What the optimizer keeps.
+    /// The optimizer's state.
     Optimizer,
-    /// Results of the forward pass that something still needs.
+    /// Results of the forward pass that are still in use.
     Activations,
     /// Inputs and targets.
     Inputs,
-    /// What the model returned.
+    /// The model's outputs and the loss.
     Outputs,
     /// Everything short-lived.
     Temporary,
-    /// Kept by cuBLAS, cuDNN and the like.
+    /// Workspaces of cuBLAS, cuDNN and the like.
     Workspace,
 }
 
@@ -41,62 +35,68 @@ impl Category {
     pub const COUNT: usize = 8;
 }
 
+/// The origin of memory that no captured step asked for, such as weights and optimizer state.
+pub const OUTSIDE_MODEL: u32 = u32::MAX;
+
+/// The origin of what a loss allocates that was added to a model without one.
+pub const ADDED_LOSS: u32 = OUTSIDE_MODEL - 1;
+
 /// One request to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Memory was asked for.
+    /// An allocation.
     Allocate {
-        /// Its number: requests count from 0.
+        /// Its number; allocations count from 0.
         id: u32,
-        /// Bytes asked for; 0 only for a workspace that may be something under another assumption.
+        /// Requested bytes; 0 only for a workspace that is larger under another assumption.
         bytes: u64,
-        /// What the program was doing: an index given by [`Memory::set_place`].
-        place: u32,
+        /// The step of the captured pass that asked for it, or [`OUTSIDE_MODEL`] or [`ADDED_LOSS`].
+        origin: u32,
         /// What it is for.
         category: Category,
-        /// Whose workspace it is, where the program can do without it.
+        /// The cuDNN plan whose workspace it is; the program can fall back to a plan with a smaller one.
         plan: Option<PlanId>,
     },
-    /// Memory was let go of.
+    /// A free.
     Free {
-        /// Its number.
+        /// The number of the allocation.
         id: u32,
     },
 }
 
-/// Something that happens between requests, after the first `at` of them.
+/// A driver or library event beside the allocator, or a change of what memory counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aside {
-    /// How many requests came before.
+pub struct SideEvent {
+    /// How many requests came before it.
     pub at: usize,
-    /// What.
-    pub what: Happening,
+    /// What happened.
+    pub kind: SideEventKind,
 }
 
-/// What happens between requests.
+/// What a [`SideEvent`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// Memory counts as something else from now on.
-    Recount {
-        /// Its number.
+pub enum SideEventKind {
+    /// Memory changes its category.
+    CategoryChanged {
+        /// The number of the allocation.
         id: u32,
-        /// What it is for.
+        /// The new category.
         category: Category,
     },
     /// The context's local memory grows.
     LocalMemoryGrows,
-    /// A library takes so many bytes for itself.
-    LibraryTakes(u64),
-    /// The process lets go of so many bytes on the host.
+    /// A library allocates so many bytes from the driver.
+    LibraryAllocates(u64),
+    /// The process frees so many bytes on the host.
     HostFrees(u64),
 }
 
-/// The simulated program's memory.
+/// The simulated process's memory.
 #[derive(Debug)]
 pub struct Memory {
     journal: Vec<Entry>,
-    asides: Vec<Aside>,
-    place: u32,
+    side_events: Vec<SideEvent>,
+    origin: u32,
     category: Category,
     next_id: u32,
     live: u32,
@@ -104,10 +104,10 @@ pub struct Memory {
     is_closed: bool,
 }
 
-/// The number of memory that is none: nothing was asked for.
+/// The id of a storage for which nothing was allocated.
 const NOTHING: u32 = u32::MAX;
 
-/// A piece of memory, given back when the last tensor on it goes.
+/// An allocation, freed on drop.
 #[derive(Debug)]
 pub struct Storage {
     memory: SharedMemory,
@@ -116,7 +116,7 @@ pub struct Storage {
     category: Cell<Category>,
 }
 
-/// The memory, as everything that may free some of it holds it.
+/// The handle that every [`Storage`] keeps for its free.
 pub type SharedMemory = Rc<RefCell<Memory>>;
 
 impl Default for Memory {
@@ -126,17 +126,17 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Nothing has been asked for yet.
+    /// Memory with an empty journal.
     pub fn new() -> Memory {
         Memory::with_capacity(0)
     }
 
-    /// The same, with room for so many requests.
+    /// An empty journal with room for so many requests.
     pub fn with_capacity(requests: usize) -> Memory {
         Memory {
             journal: Vec::with_capacity(requests),
-            asides: Vec::new(),
-            place: 0,
+            side_events: Vec::new(),
+            origin: 0,
             category: Category::Parameters,
             next_id: 0,
             live: 0,
@@ -150,17 +150,17 @@ impl Memory {
         &self.journal
     }
 
-    /// What has happened between requests so far.
-    pub fn asides(&self) -> &[Aside] {
-        &self.asides
+    /// The side events so far.
+    pub fn side_events(&self) -> &[SideEvent] {
+        &self.side_events
     }
 
-    /// Takes back the requests from `entry` on, and what happened between them from `aside` on.
-    pub fn split_off(&mut self, entry: usize, aside: usize) -> (Vec<Entry>, Vec<Aside>) {
-        (self.journal.split_off(entry), self.asides.split_off(aside))
+    /// Removes and returns the requests from index `entry` on and the side events from index `side_event` on.
+    pub fn split_off(&mut self, entry: usize, side_event: usize) -> (Vec<Entry>, Vec<SideEvent>) {
+        (self.journal.split_off(entry), self.side_events.split_off(side_event))
     }
 
-    /// Writes down a request that nothing simulated stands behind.
+    /// Appends a request that no [`Storage`] belongs to.
     pub fn write(&mut self, entry: Entry) {
         self.journal.push(entry);
     }
@@ -170,63 +170,63 @@ impl Memory {
         self.journal.reserve_exact(requests);
     }
 
-    /// Writes down requests that nothing simulated stands behind.
+    /// Appends requests that no [`Storage`] belongs to.
     pub fn write_all(&mut self, entries: impl Iterator<Item = Entry>) {
         self.journal.extend(entries);
     }
 
-    /// The same for what happens between requests.
-    pub fn tell_all(&mut self, asides: impl Iterator<Item = Aside>) {
-        self.asides.extend(asides);
+    /// Appends side events.
+    pub fn add_side_events(&mut self, side_events: impl Iterator<Item = SideEvent>) {
+        self.side_events.extend(side_events);
     }
 
-    /// The next memory gets this number.
-    pub fn count_on_from(&mut self, next_id: u32) {
+    /// Sets the id of the next allocation.
+    pub fn set_next_id(&mut self, next_id: u32) {
         self.next_id = next_id;
     }
 
-    /// The requests, and what happened between them; what is let go of from now on is not written down.
-    pub fn close(&mut self) -> (Vec<Entry>, Vec<Aside>) {
+    /// Returns the journal and the side events; later frees are not recorded.
+    pub fn close(&mut self) -> (Vec<Entry>, Vec<SideEvent>) {
         self.is_closed = true;
-        (std::mem::take(&mut self.journal), std::mem::take(&mut self.asides))
+        (std::mem::take(&mut self.journal), std::mem::take(&mut self.side_events))
     }
 
-    /// Something happens that the allocator is not asked for.
-    pub fn tell(&mut self, what: Happening) {
-        self.asides.push(Aside { at: self.journal.len(), what });
+    /// Records a side event after the requests so far.
+    pub fn add_side_event(&mut self, kind: SideEventKind) {
+        self.side_events.push(SideEvent { at: self.journal.len(), kind });
     }
 
-    /// The number the next memory gets.
+    /// The id of the next allocation.
     pub fn next_id(&self) -> u32 {
         self.next_id
     }
 
-    /// How many pieces of memory have not been let go of.
+    /// How many allocations have not been freed.
     pub fn live(&self) -> u32 {
         self.live
     }
 
-    /// What the program is doing from now on, for the peak and the journal.
-    pub fn set_place(&mut self, place: u32) {
-        self.place = place;
+    /// Sets the origin of the next allocations: a step of the captured pass, [`OUTSIDE_MODEL`] or [`ADDED_LOSS`].
+    pub fn set_origin(&mut self, origin: u32) {
+        self.origin = origin;
     }
 
-    /// What the program is doing.
-    pub fn place(&self) -> u32 {
-        self.place
+    /// The origin of the next allocations.
+    pub fn origin(&self) -> u32 {
+        self.origin
     }
 
-    /// What memory is for from now on, unless said otherwise.
+    /// Sets the category of the next allocations.
     pub fn set_category(&mut self, category: Category) {
         self.category = category;
     }
 
-    /// While muted nothing is allocated: what runs then does not happen, it only tells its shapes.
+    /// While muted nothing is allocated: calls only compute the layouts of their results.
     pub fn set_muted(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
     }
 
-    /// Whether nothing is allocated.
+    /// Whether calls allocate nothing.
     pub fn is_muted(&self) -> bool {
         self.is_muted
     }
@@ -238,20 +238,20 @@ impl Memory {
         let id = self.next_id;
         self.next_id += 1;
         self.live += 1;
-        let (place, category) = (self.place, self.category);
-        self.journal.push(Entry::Allocate { id, bytes, place, category, plan: None });
+        let (origin, category) = (self.origin, self.category);
+        self.journal.push(Entry::Allocate { id, bytes, origin, category, plan: None });
         id
     }
 
-    /// The workspace of a plan of cuDNN's is asked for and let go of.
+    /// Allocates the workspace of a cuDNN plan and frees it with the next request.
     pub fn pass_through(&mut self, bytes: u64, plan: PlanId) {
         if self.is_muted {
             return;
         }
         let id = self.next_id;
         self.next_id += 1;
-        let (place, category) = (self.place, Category::Workspace);
-        self.journal.push(Entry::Allocate { id, bytes, place, category, plan: Some(plan) });
+        let (origin, category) = (self.origin, Category::Workspace);
+        self.journal.push(Entry::Allocate { id, bytes, origin, category, plan: Some(plan) });
         self.journal.push(Entry::Free { id });
     }
 
@@ -264,15 +264,15 @@ impl Memory {
 }
 
 impl Storage {
-    /// Asks `memory` for `bytes`.
+    /// Allocates `bytes` that several tensors may share.
     #[inline]
     pub fn new(memory: &SharedMemory, bytes: u64) -> Rc<Storage> {
-        Rc::new(Storage::alone(memory, bytes))
+        Rc::new(Storage::unshared(memory, bytes))
     }
 
-    /// The same, for one holder.
+    /// Allocates `bytes` for a single owner.
     #[inline]
-    pub fn alone(memory: &SharedMemory, bytes: u64) -> Storage {
+    pub fn unshared(memory: &SharedMemory, bytes: u64) -> Storage {
         let mut borrowed = memory.borrow_mut();
         let category = borrowed.category;
         let id = borrowed.allocate(bytes);
@@ -280,24 +280,24 @@ impl Storage {
         Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) }
     }
 
-    /// From now on this memory counts as `category`.
+    /// Changes what this memory counts as.
     pub fn become_category(&self, category: Category) {
         if self.category.replace(category) != category && self.id != NOTHING {
-            self.memory.borrow_mut().tell(Happening::Recount { id: self.id, category });
+            self.memory.borrow_mut().add_side_event(SideEventKind::CategoryChanged { id: self.id, category });
         }
     }
 
-    /// What it is for.
+    /// What it counts as.
     pub fn category(&self) -> Category {
         self.category.get()
     }
 
-    /// Its number among the requests; `None` where nothing was asked for.
+    /// The number of its allocation; `None` where nothing was allocated.
     pub fn id(&self) -> Option<u32> {
         (self.id != NOTHING).then_some(self.id)
     }
 
-    /// Bytes asked for.
+    /// Requested bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

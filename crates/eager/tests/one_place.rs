@@ -21,7 +21,7 @@ const MAY_NAME_OPERATORS: &[(&str, &str)] = &[
     ("readers/src/pt2/traced.rs", "rewrites a traced pattern"),
     ("readers/src/pt2/variant", "rewrites traced calls for another precision or mode"),
     ("report/src/estimate/", "shortens names for people"),
-    ("training/src/training/loss.rs", "makes the calls of a loss"),
+    ("training/src/process/added_loss.rs", "makes the calls of a loss"),
 ];
 
 /// How code looks that compares operators' names.

@@ -9,8 +9,8 @@ use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::{AllocConf, Control, Setup, Workbench, plan};
 use vramfit_readers::read_file;
+use vramfit_training::Loop;
 use vramfit_training::answer::Device;
-use vramfit_training::training::Loop;
 
 /// As in the `vramfit` binary.
 #[global_allocator]

@@ -10,8 +10,8 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::selective::cheapest;
 use vramfit_plan::{AllocConf, Control, Setup, Workbench};
 use vramfit_readers::read_file;
+use vramfit_training::Loop;
 use vramfit_training::answer::Device;
-use vramfit_training::training::Loop;
 
 const MODELS: [(&str, i64, Option<i64>); 5] = [
     ("bert-base", 32, Some(256)),

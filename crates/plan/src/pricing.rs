@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use vramfit_eager::forward::Region;
 use vramfit_price::Timetable;
+use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Recipe};
-use vramfit_training::training::Loop;
 
 /// The settings of a loop that cost time, checkpoints aside; where gradients are freed costs none.
 type LoopKey = (Recipe, u32, [bool; 2]);

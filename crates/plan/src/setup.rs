@@ -1,7 +1,7 @@
 //! All that a plan may change.
 
 use vramfit_graph::select::{Sizes, VariantFlags};
-use vramfit_training::training::Loop;
+use vramfit_training::Loop;
 
 use crate::alloc_conf::AllocConf;
 

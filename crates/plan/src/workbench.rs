@@ -13,7 +13,7 @@ use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, Timetable};
 use vramfit_training::answer::{Answer, Device, Scenarios};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{Loop, Program, Run, record, record_forward};
+use vramfit_training::{Loop, Program, Run, record, record_forward};
 
 use crate::alloc_conf::AllocConf;
 use crate::control::Control;

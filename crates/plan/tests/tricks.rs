@@ -12,8 +12,8 @@ use vramfit_graph::select::Sizes;
 use vramfit_plan::tricks::{FREEING_EARLIER, TRICKS, Trick, differences, effect, in_place};
 use vramfit_plan::{AllocConf, Control, Effect, Setup, Workbench};
 use vramfit_readers::read_bytes;
+use vramfit_training::ZeroGrad;
 use vramfit_training::optimizer::Kind;
-use vramfit_training::training::ZeroGrad;
 
 fn trick(name: &str) -> &'static dyn Trick {
     TRICKS.into_iter().find(|trick| trick.name() == name).unwrap()

@@ -10,7 +10,7 @@ use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_price::Clock;
 use vramfit_readers::read_file;
-use vramfit_training::training::Loop;
+use vramfit_training::Loop;
 
 /// As in the `vramfit` binary.
 #[global_allocator]

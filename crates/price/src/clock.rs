@@ -3,7 +3,7 @@
 use vramfit_catalogue::Gpu;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_graph::bind::Bound;
-use vramfit_training::training::Loop;
+use vramfit_training::Loop;
 
 use crate::scale::Scale;
 use crate::timetable::Timetable;

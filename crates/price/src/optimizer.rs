@@ -3,8 +3,8 @@
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
+use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::Loop;
 
 use crate::queues::{Cost, Queues};
 use crate::scale::Scale;

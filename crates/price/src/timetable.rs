@@ -4,8 +4,8 @@ use vramfit_eager::forward::{Choice, Region, UnknownModule, regions};
 use vramfit_eager::operators::{Keeps, Work, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
+use vramfit_training::Loop;
 use vramfit_training::optimizer::Recipe;
-use vramfit_training::training::Loop;
 
 use crate::call::{CallCost, Known, Pricer, each_tensor};
 use crate::clock::{Clock, StepTime};

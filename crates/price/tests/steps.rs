@@ -12,8 +12,8 @@ use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_price::{Clock, StepTime};
 use vramfit_readers::read_file;
+use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::Loop;
 
 fn model(name: &str) -> Model {
     read_file(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"))).unwrap()

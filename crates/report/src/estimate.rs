@@ -10,10 +10,10 @@ mod text;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_graph::bind::Bound;
 use vramfit_training::answer::{Answer, Device, Range, TopPeaks};
-use vramfit_training::training::{Account, Loop, Phase, PhaseReport, Run};
+use vramfit_training::{Account, Loop, Phase, PhaseReport, Run};
 
 use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
 use crate::settings::SettingsReport;
@@ -272,7 +272,7 @@ impl SecondPeak {
 
 impl PeakReport {
     fn of(phase: &PhaseReport, locations: &Locations<'_>) -> PeakReport {
-        let step = phase.peak.place;
+        let step = phase.peak.origin;
         let is_forward_or_backward = phase.phase != Phase::Step;
         let operator = locations.operator(step).filter(|_| is_forward_or_backward);
         let has_module = operator.is_some() || step == ADDED_LOSS && is_forward_or_backward;

@@ -7,7 +7,7 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::layers::{Layer, Totals};
 use vramfit_training::optimizer::Kind;
-use vramfit_training::training::{Loop, Run};
+use vramfit_training::{Loop, Run};
 
 use crate::names::{CountedName, joined};
 use crate::settings::sizes;

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use vramfit_eager::memory::Category;
 use vramfit_plan::Effect;
+use vramfit_training::Phase;
 use vramfit_training::answer::{Cause, Counted, Verdict};
-use vramfit_training::training::Phase;
 
 /// Whether it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

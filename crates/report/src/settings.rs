@@ -6,7 +6,7 @@ use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::answer::Device;
-use vramfit_training::training::{AddedLoss, Loop, ZeroGrad};
+use vramfit_training::{AddedLoss, Loop, ZeroGrad};
 
 use crate::size::human;
 
@@ -192,7 +192,7 @@ impl SettingsReport {
             set_to_none: training.sets_to_none,
             cudnn_benchmark: training.is_cudnn_benchmarked,
             inputs: if training.has_fresh_inputs { InputsName::Fresh } else { InputsName::Kept },
-            outputs: if training.lets_go { OutputsName::Released } else { OutputsName::Held },
+            outputs: if training.releases_outputs { OutputsName::Released } else { OutputsName::Held },
             loss: LossName::of(bound, training),
             steps: training.steps,
             gpu: device.gpu.name.clone(),

@@ -11,7 +11,7 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
-use vramfit_training::training::{Loop, Run, record, train};
+use vramfit_training::{Loop, Run, record, train};
 
 /// As in the `vramfit` binary.
 #[global_allocator]

@@ -10,7 +10,7 @@ use vramfit_graph::bind::bind;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{Loop, train};
+use vramfit_training::{Loop, train};
 
 /// As in the `vramfit` binary.
 #[global_allocator]

@@ -1,45 +1,44 @@
-//! A model's modules, each with what runs inside it: shapes, weights, bytes, operations.
+//! A model's modules with the shapes, weights, saved bytes and FLOPs of what runs inside each.
 
 use std::collections::HashMap;
 
+use vramfit_eager::autograd::Visits;
+use vramfit_eager::flops::{self, Flops};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::dims::Dims;
 
-use vramfit_eager::autograd::Visits;
-use vramfit_eager::flops::{self, Flops};
-
-/// A module, with all that is inside it.
+/// A module with the sums over everything inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
     /// Its dotted path; empty for the model itself.
     pub path: String,
     /// Its class.
     pub class: String,
-    /// How many modules it lies in.
+    /// How many modules it is nested in.
     pub depth: usize,
-    /// Whether no other module runs inside it.
+    /// Whether it calls no other module.
     pub is_leaf: bool,
     /// How often it is called.
     pub calls: u32,
-    /// The shapes of what it returned last.
+    /// The shapes of its last outputs.
     pub outputs: Vec<Dims>,
-    /// Bytes of all it returned.
+    /// Bytes of all its outputs.
     pub output_bytes: u64,
-    /// Numbers in its weights, tied ones counted once, where they come first.
+    /// The number of its weights; tied ones count once, where they come first.
     pub parameters: u64,
     /// Bytes saved for backward.
     pub saved_bytes: u64,
-    /// Operations.
+    /// FLOPs.
     pub flops: Flops,
 }
 
-/// The modules of a pass in the order in which they are first called: the model itself comes first.
+/// The modules of a pass in the order of their first calls: the model itself is the first.
 pub fn layers(bound: &Bound<'_>, visits: &Visits) -> Vec<Layer> {
     let flops = flops::count(bound, visits);
     let mut layers: Vec<Layer> = Vec::new();
     let mut numbers: HashMap<u32, usize> = HashMap::new();
     let mut open: Vec<usize> = Vec::new();
-    for (place, step) in bound.steps.iter().enumerate() {
+    for (index, step) in bound.steps.iter().enumerate() {
         match step {
             BoundStep::Enter(module, _) => {
                 let number = *numbers.entry(*module).or_insert_with(|| {
@@ -64,8 +63,8 @@ pub fn layers(bound: &Bound<'_>, visits: &Visits) -> Vec<Layer> {
             }
             BoundStep::Call(_) => {
                 for &number in &open {
-                    layers[number].flops += flops[place];
-                    layers[number].saved_bytes += visits.saved(place);
+                    layers[number].flops += flops[index];
+                    layers[number].saved_bytes += visits.saved(index);
                 }
             }
             _ => {}
@@ -91,14 +90,14 @@ fn count_parameters(bound: &Bound<'_>, layers: &mut [Layer]) {
     }
 }
 
-/// Everything of a pass, the loss function included.
+/// Sums over a whole pass, the loss function included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Bytes that modules without modules inside returned.
+    /// Bytes of the outputs of leaf modules.
     pub leaf_output_bytes: u64,
     /// Bytes saved for backward.
     pub saved_bytes: u64,
-    /// Operations.
+    /// FLOPs.
     pub flops: Flops,
 }
 
@@ -106,7 +105,7 @@ pub struct Totals {
 pub fn totals(bound: &Bound<'_>, visits: &Visits, layers: &[Layer]) -> Totals {
     Totals {
         leaf_output_bytes: layers.iter().filter(|layer| layer.is_leaf).map(|layer| layer.output_bytes).sum(),
-        saved_bytes: (0..bound.steps.len()).map(|place| visits.saved(place)).sum::<u64>()
+        saved_bytes: (0..bound.steps.len()).map(|index| visits.saved(index)).sum::<u64>()
             + visits.saved_by_added_loss(),
         flops: flops::total(bound, visits),
     }

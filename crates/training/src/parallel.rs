@@ -1,6 +1,6 @@
-//! Independent work on all cores.
+//! Independent tasks on all cores.
 //!
-//! Work may itself ask for more: who waits for the parts of one piece of work goes on with those of another.
+//! A task may start others: a thread that waits for them runs other tasks meanwhile.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +10,16 @@ use std::thread;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Bytes of a thread's stack: pieces of work may wait within one another.
+/// Bytes of a thread's stack: a waiting thread runs other tasks on top of its own.
 const STACK: usize = 16 << 20;
 
-/// The threads; `None` where there is one core only, or none may be started.
+/// The threads; `None` where there is only one core or threads cannot be started.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let pool = ThreadPoolBuilder::new().num_threads(cores()).stack_size(STACK);
     (cores() > 1).then(|| pool.build().ok()).flatten()
 });
 
-/// `work` on each item, on all cores; the results in the items' order.
+/// Runs `work` on each item on all cores; the results are in the order of the items.
 ///
 /// # Panics
 /// As `work` does.
@@ -30,8 +30,8 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     }
 }
 
-/// The same where it is all there is to do: this thread, whose memory is there already, works too, and others are started for it
-/// alone.
+/// As [`map`], for a process that does nothing else: this thread, whose memory is already mapped, works too, and other threads
+/// are started for this call only.
 ///
 /// # Panics
 /// As `work` does.
@@ -63,7 +63,7 @@ pub fn map_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Both at once.
+/// Runs both at the same time.
 ///
 /// # Panics
 /// As either does.
@@ -74,7 +74,7 @@ pub fn both<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce
     }
 }
 
-/// How many threads work at once.
+/// How many threads run at the same time.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use vramfit_training::training::Run;
+use vramfit_training::Run;
 
 use crate::difference;
 use crate::estimate::{difference_from, simulate, simulate_from};

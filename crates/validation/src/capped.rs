@@ -10,7 +10,7 @@ use vramfit_cudnn::Scenario;
 use vramfit_eager::machine::H200;
 use vramfit_eager::memory::Entry;
 use vramfit_graph::bind::{Bound, BoundStep, Value};
-use vramfit_training::training::{Loop, record};
+use vramfit_training::{Loop, record};
 
 use crate::difference::{Event, recorded_events};
 use crate::estimate::with_bound;
@@ -61,7 +61,7 @@ fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32)>, usize) {
     while let Some(entry) = journal.get(place) {
         place += 1;
         match (entry, journal.get(place)) {
-            (Entry::Allocate { id, bytes, place: at, .. }, Some(Entry::Free { id: freed })) if id == freed => {
+            (Entry::Allocate { id, bytes, origin: at, .. }, Some(Entry::Free { id: freed })) if id == freed => {
                 if *bytes > 0 {
                     found.entry(others).or_default().push((*bytes, *at));
                 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use vramfit_allocator::Settings;
-use vramfit_training::training::{Phase, Run, address_orders};
+use vramfit_training::{Phase, Run, address_orders};
 
 use crate::estimate::with_program;
 use crate::measured::{Trial, measured};

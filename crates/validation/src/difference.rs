@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use vramfit_eager::memory::Entry;
 use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_training::training::Run;
+use vramfit_training::Run;
 
 use crate::measured::RecordedTrace;
 
@@ -65,7 +65,7 @@ pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     for entry in journal {
         match *entry {
             Entry::Allocate { bytes: 0, .. } => {}
-            Entry::Allocate { id, bytes, place: at, .. } => {
+            Entry::Allocate { id, bytes, origin: at, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
                 place = at;

@@ -14,7 +14,7 @@ use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{Loop, Program, Run, ZeroGrad, record};
+use vramfit_training::{Loop, Program, Run, ZeroGrad, record};
 
 use crate::difference;
 use crate::measured::{Case, CaseSettings, folder, measured, trace};

@@ -7,8 +7,8 @@ use vramfit_catalogue::Catalogue;
 use vramfit_plan::max_batch::{LIMIT, max_batch};
 use vramfit_plan::{AllocConf, Control, Setup, Workbench};
 use vramfit_readers::read_file;
+use vramfit_training::Run;
 use vramfit_training::answer::{Device, Runs};
-use vramfit_training::training::Run;
 
 use crate::estimate::{capture_of, choices};
 use crate::measured::{folder, measured, read_compressed};

@@ -8,7 +8,7 @@ use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{BoundStep, bind};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
-use vramfit_training::training::{Loop, visit};
+use vramfit_training::{Loop, visit};
 use vramfit_validation::measured::folder;
 
 /// The FLOPs of a model at the counter's sizes. On the CPU, where the counter ran, attention is not fused.

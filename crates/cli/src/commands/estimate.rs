@@ -12,7 +12,7 @@ use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{AddedLoss, Loop, ZeroGrad, visit};
+use vramfit_training::{AddedLoss, Loop, ZeroGrad, visit};
 
 use crate::Verdict;
 use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
@@ -55,7 +55,7 @@ pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
 /// A run that no GPU could hold, however large.
 fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddresses) -> Failure {
     let model = &options.at.model;
-    let failure = match bound.steps.get(error.failure.place as usize) {
+    let failure = match bound.steps.get(error.failure.origin as usize) {
         Some(BoundStep::Call(call)) => Failure::at(format!("{model}: operator `{}`", bound.operator_name(call)), error),
         _ => Failure::at(model, error),
     };
@@ -79,7 +79,7 @@ pub fn training(options: &RunSettings) -> Loop {
         },
         sets_to_none: options.set_to_none,
         has_fresh_inputs: options.inputs == InputsAre::Fresh,
-        lets_go: options.outputs == OutputsAre::Released,
+        releases_outputs: options.outputs == OutputsAre::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,

@@ -4,7 +4,7 @@ use vramfit_allocator::Settings;
 use vramfit_report::layers::{LayersReport, Question};
 use vramfit_training::layers::{layers, totals};
 use vramfit_training::optimizer::{Implementation, Recipe};
-use vramfit_training::training::{Loop, train, visit};
+use vramfit_training::{Loop, train, visit};
 
 use crate::Verdict;
 use crate::arguments::{Layers, Output};

@@ -1,4 +1,4 @@
-//! A checkpointed region under way: what it holds, and what stands for its saved tensors.
+//! Checkpointed regions: what they hold, and the placeholders of their saved tensors.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -6,42 +6,40 @@ use std::rc::{Rc, Weak};
 use smallvec::SmallVec;
 use vramfit_graph::model::TensorId;
 
-use crate::autograd::Context;
-use crate::autograd::Saved;
-use crate::autograd::Tensor;
-use crate::autograd::engine::Recompute;
+use super::engine::Recompute;
+use super::{Context, Saved, Tensor};
 use crate::memory::{SharedMemory, Storage};
 
 /// One run through a checkpointed region.
 #[derive(Debug)]
 pub struct Frame {
-    /// The steps it consists of, the last included.
+    /// Its first and last step in the captured pass.
     pub steps: (usize, usize),
-    /// What the region uses of its surroundings, held until the region's backward pass is over.
+    /// What the region uses from outside, held until the region's backward pass is over.
     pub inputs: Vec<(TensorId, Tensor)>,
     holders: RefCell<Vec<Weak<Holder>>>,
     is_recomputed: Cell<bool>,
     last: Cell<LastSaved>,
 }
 
-/// Where in the region the last tensor is saved.
+/// Where in the region the last tensor is saved: recomputation stops there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LastSaved {
-    /// The step.
-    place: u32,
-    /// The how-manieth function of the graph in that step.
+    /// The step of the captured pass.
+    step: u32,
+    /// Which function of the graph within that step, from 1.
     function: u32,
     /// Whether a result is saved, so that the function has to run.
     saves_result: bool,
 }
 
-/// Stands for a saved tensor.
+/// The placeholder of a saved tensor.
 #[derive(Debug, Default)]
 struct Holder {
     recomputed: RefCell<Option<Tensor>>,
 }
 
-/// What a node has in place of its saved tensors.
+/// The placeholders of a node's saved tensors.
 #[derive(Debug)]
 pub struct Packed {
     frame: Rc<Frame>,
@@ -49,7 +47,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The saved tensors, made again if they are not there.
+    /// The saved tensors, recomputed if they are not there.
     pub fn unpack(&self, context: &mut Context, recompute: Recompute<'_>) -> Saved {
         let needs_any = self.holders.iter().any(Option::is_some);
         if needs_any && !self.frame.is_recomputed.replace(true) {
@@ -60,7 +58,7 @@ impl Packed {
 }
 
 impl Frame {
-    /// A region that begins.
+    /// A run that begins.
     pub fn new(steps: (usize, usize), inputs: Vec<(TensorId, Tensor)>) -> Rc<Frame> {
         Rc::new(Frame {
             steps,
@@ -72,22 +70,22 @@ impl Frame {
     }
 }
 
-/// What happens to tensors that functions of the graph save.
+/// Whether functions of the graph save tensors or placeholders.
 #[derive(Debug, Default)]
 pub struct Checkpointing {
     state: State,
-    /// The step that functions were last put into the graph in, and how many.
+    /// The last step that recorded functions, and how many it recorded.
     counted: (u32, u32),
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// They are saved.
+    /// Tensors are saved.
     #[default]
     Off,
-    /// Holders are saved in their place.
+    /// Placeholders are saved.
     Packing(Rc<Frame>),
-    /// They are saved, and fill the holders.
+    /// Tensors are saved, and fill the placeholders.
     Recomputing { frame: Rc<Frame>, filled: usize, is_complete: bool },
 }
 
@@ -98,7 +96,7 @@ impl Checkpointing {
         self.state = State::Packing(frame);
     }
 
-    /// A checkpointed region is run again.
+    /// The recomputation of a region begins.
     pub fn begin_again(&mut self, frame: Rc<Frame>) {
         self.counted = (u32::MAX, 0);
         self.state = State::Recomputing { frame, filled: 0, is_complete: false };
@@ -110,25 +108,24 @@ impl Checkpointing {
         memory.borrow_mut().set_muted(false);
     }
 
-    /// Whether a region is under way.
+    /// Whether a region is running.
     pub fn is_on(&self) -> bool {
         !matches!(self.state, State::Off)
     }
 
-    /// Whether all that was asked for has been made again, so that the region stops.
+    /// Whether all placeholders are filled, so that the recomputation stops.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Recomputing { is_complete: true, .. })
     }
 
-    /// A call begins: if it is the one that saves the last tensor, and does so before it does anything else, it does not
-    /// happen.
-    pub fn begin_call(&mut self, place: u32, memory: &SharedMemory) {
+    /// A call begins. If it saves the last tensor before it does anything else, recomputation stops before the call.
+    pub fn begin_call(&mut self, step: u32, memory: &SharedMemory) {
         if let State::Recomputing { frame, .. } = &self.state {
-            mute_before_last(frame, place, 0, memory);
+            mute_before_last(frame, step, 0, memory);
         }
     }
 
-    /// What a new function of the graph saves: tensors, or what stands for them.
+    /// What a new function of the graph saves: tensors or placeholders.
     pub fn pack(
         &mut self,
         inputs: &[Option<&Tensor>],
@@ -138,9 +135,9 @@ impl Checkpointing {
         if matches!(self.state, State::Off) {
             return (saved, None);
         }
-        let place = memory.borrow().place();
-        let function = if self.counted.0 == place { self.counted.1 + 1 } else { 1 };
-        self.counted = (place, function);
+        let step = memory.borrow().origin();
+        let function = if self.counted.0 == step { self.counted.1 + 1 } else { 1 };
+        self.counted = (step, function);
         match &mut self.state {
             State::Off => (saved, None),
             State::Packing(frame) => {
@@ -148,7 +145,7 @@ impl Checkpointing {
                     return (saved, None);
                 }
                 let saves_result = saved.iter().flatten().any(|tensor| !is_input(inputs, tensor));
-                frame.last.set(LastSaved { place, function, saves_result });
+                frame.last.set(LastSaved { step, function, saves_result });
                 let mut known = frame.holders.borrow_mut();
                 let mut pack = |saved: Option<Tensor>| {
                     saved.map(|_| {
@@ -172,7 +169,7 @@ impl Checkpointing {
                     *is_complete = true;
                     memory.borrow_mut().set_muted(true);
                 } else {
-                    mute_before_last(frame, place, function, memory);
+                    mute_before_last(frame, step, function, memory);
                 }
                 (saved, None)
             }
@@ -180,11 +177,11 @@ impl Checkpointing {
     }
 }
 
-/// After `function` functions of the step `place`: if the next one saves the last tensor, and only inputs, it will not
-/// have run.
-fn mute_before_last(frame: &Frame, place: u32, function: u32, memory: &SharedMemory) {
+/// Mutes memory after `function` functions of a step if the next one saves the last tensor and no result: PyTorch stops
+/// the recomputation before that function runs.
+fn mute_before_last(frame: &Frame, step: u32, function: u32, memory: &SharedMemory) {
     let last = frame.last.get();
-    if last.place == place && last.function == function + 1 && !last.saves_result {
+    if last.step == step && last.function == function + 1 && !last.saves_result {
         memory.borrow_mut().set_muted(true);
     }
 }

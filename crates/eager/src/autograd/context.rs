@@ -1,4 +1,4 @@
-//! What rules work with: memory, the graph being built, libraries' workspaces.
+//! The state of the simulated process: memory, the graph being recorded, the libraries' workspaces.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,11 +11,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_cudnn::GpuIdentity;
 use vramfit_cudnn::convolution::{ConvolutionProblem, PlanCache, PlanTable, Planned, WorkspaceRange};
 
-use super::plans::Plans;
-use crate::autograd::Checkpointing;
-use crate::autograd::Tensor;
-use crate::autograd::Visits;
-use crate::autograd::{Backward, Edge, Node, Saved};
+use super::{Backward, Checkpointing, Edge, Node, Plans, Saved, Tensor, Visits};
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
 use crate::machine::Machine;
@@ -24,7 +20,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::format::Format;
 use vramfit_graph::layout::Layout;
 
-/// The thread work is issued from; each has its own library handles.
+/// The thread that launches kernels; each has its own library handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thread {
     /// Python's.
@@ -33,18 +29,18 @@ pub enum Thread {
     Backward,
 }
 
-/// Workspaces that libraries keep once they have them.
+/// Memory of libraries: kept once it is allocated, but for `held`.
 #[derive(Debug, Default)]
 struct Workspaces {
     blas: [Option<Rc<Storage>>; 2],
     blas_lt: [Option<Rc<Storage>>; 2],
     launched: Launched,
     dropout: Option<Rc<Storage>>,
-    /// Of a call under way.
+    /// Workspaces of the running call.
     held: Vec<Rc<Storage>>,
 }
 
-/// What was guessed from similar recordings, with how often.
+/// Workspaces that were estimated from similar recordings: which, and how often.
 pub type Guessed = BTreeMap<String, u32>;
 
 /// Libraries that a process has loaded: on how many of its threads.
@@ -64,7 +60,7 @@ pub struct Context {
     thread: Thread,
     workspaces: Workspaces,
     uses_dnn: [bool; 2],
-    /// What was gone through, where somebody wants to know.
+    /// What has run, where the caller asked for it.
     pub visits: Option<Box<Visits>>,
     sequence: u64,
     pass: u32,
@@ -73,12 +69,12 @@ pub struct Context {
     plans: Plans,
     plan_cache: PlanCache,
     guessed: Guessed,
-    /// The checkpointed region under way.
+    /// The state of checkpointed regions.
     pub checkpointing: Checkpointing,
 }
 
 impl Context {
-    /// A process that has not done anything yet.
+    /// A process that has not run anything yet.
     pub fn new(memory: SharedMemory, machine: Machine) -> Context {
         Context {
             memory,
@@ -103,14 +99,14 @@ impl Context {
         self.machine.compute
     }
 
-    /// What has been loaded.
+    /// The libraries loaded so far.
     pub fn libraries(&self) -> Libraries {
         let blas = self.workspaces.blas.iter().flatten().count();
         let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
         Libraries { blas: blas as u32, dnn: dnn as u32 }
     }
 
-    /// What has been launched so far.
+    /// The kinds of kernels launched so far.
     pub fn launched_so_far(&self) -> Launched {
         self.workspaces.launched
     }
@@ -120,19 +116,19 @@ impl Context {
         &self.memory
     }
 
-    /// Calls `look` with all memory that libraries keep. Whatever else here decides what a later call asks for has to be
-    /// shown too: it is how the loop finds out that steps repeat.
+    /// Calls `look` with all memory that libraries keep. The training loop compares it to find steps that repeat, so
+    /// state that decides what later calls allocate must be reported here or in [`Context::launched_so_far`].
     pub fn each_workspace(&self, mut look: impl FnMut(&Rc<Storage>)) {
         let Workspaces { blas, blas_lt, dropout, .. } = &self.workspaces;
         blas.iter().chain(blas_lt).flatten().chain(dropout).for_each(&mut look);
     }
 
-    /// The type autocast casts to, from now on.
+    /// Sets the type that autocast casts to.
     pub fn set_autocast(&mut self, dtype: Option<Dtype>) {
         self.autocast = dtype;
     }
 
-    /// The type autocast casts to, where it is on.
+    /// The type that autocast casts to; `None` where it is off.
     pub fn autocast(&self) -> Option<Dtype> {
         self.autocast
     }
@@ -142,12 +138,12 @@ impl Context {
         self.workspaces.held.push(workspace);
     }
 
-    /// Lets go of the workspaces of the call under way.
+    /// Frees the workspaces of the running call.
     pub(crate) fn release_scratch(&mut self) {
         self.workspaces.held.clear();
     }
 
-    /// The state of cuDNN's dropout, which is made from a seed once and stays.
+    /// The state of cuDNN's dropout, made from a seed by the first call and then kept.
     pub(crate) fn use_dropout_state(&mut self, bytes: u64) {
         if self.workspaces.dropout.is_none() && !self.memory.borrow().is_muted() {
             drop(self.scratch(8));
@@ -157,12 +153,12 @@ impl Context {
         }
     }
 
-    /// Whether cuDNN's dropout has its state.
+    /// Whether the state of cuDNN's dropout has been made.
     pub fn has_dropout_state(&self) -> bool {
         self.workspaces.dropout.is_some()
     }
 
-    /// How cuDNN's plans are chosen, from now on.
+    /// Sets how cuDNN's plans are chosen.
     pub fn set_plans(&mut self, plans: Plans) {
         self.plans = plans;
     }
@@ -180,7 +176,7 @@ impl Context {
         self.plan_cache.get(problem, self.thread as usize, find)
     }
 
-    /// Writes down that a workspace was guessed.
+    /// Counts a workspace that was estimated from similar recordings.
     pub(crate) fn note_guess(&mut self, what: &str) {
         match self.guessed.get_mut(what) {
             Some(count) => *count += 1,
@@ -188,27 +184,27 @@ impl Context {
         }
     }
 
-    /// What was guessed, with how often.
+    /// The workspaces that were estimated from similar recordings.
     pub fn guessed(&self) -> &Guessed {
         &self.guessed
     }
 
-    /// The workspaces of cuDNN's plans, and what they give way to where there is no room for them.
+    /// The workspaces of cuDNN's plans, with the smaller ones that follow where there is no room.
     pub fn plan_table(&self) -> PlanTable {
         self.plan_cache.table()
     }
 
-    /// The thread work is issued from, from now on.
+    /// Sets the thread that launches kernels.
     pub fn set_thread(&mut self, thread: Thread) {
         self.thread = thread;
     }
 
-    /// Whether calls are put into the graph, from now on.
+    /// Sets whether calls are recorded in the graph.
     pub fn set_grad(&mut self, is_on: bool) {
         self.is_grad_on = is_on;
     }
 
-    /// Whether calls are put into the graph.
+    /// Whether calls are recorded in the graph.
     pub fn is_grad_on(&self) -> bool {
         self.is_grad_on
     }
@@ -218,15 +214,15 @@ impl Context {
         self.pass += 1;
     }
 
-    /// The number of the backward pass under way.
+    /// The number of the running backward pass.
     pub fn pass(&self) -> u32 {
         self.pass
     }
 
     pub(crate) fn enter_node(&mut self, node: &Node) {
-        self.memory.borrow_mut().set_place(node.place);
+        self.memory.borrow_mut().set_origin(node.origin);
         if let Some(visits) = &mut self.visits {
-            visits.note_node(node.place);
+            visits.note_node(node.origin);
         }
     }
 
@@ -253,7 +249,7 @@ impl Context {
         self.empty_contiguous(tensor.dtype(), tensor.shape())
     }
 
-    /// `contiguous(memory_format)`: a copy in the format where the tensor does not lie in it, else the tensor itself.
+    /// `contiguous(memory_format)`: a copy where the tensor is not in the format, else the tensor itself.
     pub fn contiguous_in(&self, tensor: &Tensor, format: Format) -> Tensor {
         if format.is_kept_by(tensor.layout()) {
             return tensor.clone();
@@ -271,17 +267,17 @@ impl Context {
         self.empty(Layout::contiguous(dtype, shape))
     }
 
-    /// Memory that is no tensor, such as a kernel's buffer; it goes when the handle is dropped.
+    /// Memory that is not a tensor, such as a kernel's buffer; freed when the handle is dropped.
     pub fn scratch(&self, bytes: u64) -> Rc<Storage> {
         Storage::new(&self.memory, bytes)
     }
 
-    /// A tensor of which nothing but its memory is asked, for one holder.
-    pub fn piece(&self, bytes: u64) -> Storage {
-        Storage::alone(&self.memory, bytes)
+    /// Memory of a tensor whose layout and graph do not matter, with a single owner.
+    pub fn storage(&self, bytes: u64) -> Storage {
+        Storage::unshared(&self.memory, bytes)
     }
 
-    /// A call of cuDNN: the first on a thread makes a handle, which takes memory that PyTorch does not see.
+    /// A call of cuDNN: the first on a thread makes a handle, whose memory PyTorch does not see.
     pub fn use_dnn(&mut self) {
         self.use_dnn_on(self.thread);
     }
@@ -291,7 +287,7 @@ impl Context {
         self.uses_dnn[thread as usize] = true;
     }
 
-    /// A call of cuBLAS: the first on a thread allocates a workspace that stays.
+    /// A call of cuBLAS: the first on a thread allocates a workspace and keeps it.
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;
         if self.workspaces.blas[index].is_none() && !self.memory.borrow().is_muted() {
@@ -309,7 +305,7 @@ impl Context {
         }
     }
 
-    /// A call of cuBLASLt, which has a workspace of its own beside the handle's.
+    /// A call of cuBLASLt, which has its own workspace beside the handle's.
     pub fn use_blas_lt(&mut self) {
         self.use_blas();
         let index = self.thread as usize;
@@ -349,7 +345,7 @@ impl Context {
         result
     }
 
-    /// A sum over everything into memory that is there already.
+    /// A sum over all elements into existing memory.
     pub fn sum_into(&self, tensor: &Tensor, dtype: Dtype) {
         let all: Dims = (0..tensor.shape().len() as i64).collect();
         self.reduction_buffers(tensor.layout(), &all, Reduction::summing(dtype));
@@ -365,7 +361,7 @@ impl Context {
         }
     }
 
-    /// Puts a call into the graph if one of its inputs wants a gradient: the edge for its first output.
+    /// Records a call in the graph if one of its inputs requires a gradient; returns the edge of its first output.
     pub fn record(
         &mut self,
         inputs: &[Option<&Tensor>],
@@ -386,7 +382,7 @@ impl Context {
         let saved = saved(&wants);
         let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
         if let Some(visits) = &mut self.visits {
-            visits.note_saved(self.memory.borrow().place(), saved.iter().flatten());
+            visits.note_saved(self.memory.borrow().origin(), saved.iter().flatten());
         }
         self.sequence += 1;
         let node = Node {
@@ -396,7 +392,7 @@ impl Context {
             inputs: shapes,
             next,
             outputs,
-            place: self.memory.borrow().place(),
+            origin: self.memory.borrow().origin(),
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),
@@ -405,13 +401,13 @@ impl Context {
         Some(Edge { node: Rc::new(node), output: 0 })
     }
 
-    /// A node with these places for its results; it saves nothing itself.
+    /// Records a node with these edges and input layouts, which saves no tensors.
     pub fn record_as(
         &mut self,
-        places: impl Iterator<Item = (Option<Edge>, Option<Rc<Layout>>)>,
+        inputs: impl Iterator<Item = (Option<Edge>, Option<Rc<Layout>>)>,
         backward: impl Backward + 'static,
     ) -> Edge {
-        let (next, inputs) = places.unzip();
+        let (next, inputs) = inputs.unzip();
         self.sequence += 1;
         let node = Node {
             sequence: self.sequence,
@@ -420,7 +416,7 @@ impl Context {
             inputs,
             next,
             outputs: 1,
-            place: self.memory.borrow().place(),
+            origin: self.memory.borrow().origin(),
             dependencies: Cell::new(0),
             visited: Cell::new(0),
             buffer: RefCell::default(),

@@ -1,4 +1,4 @@
-//! Autograd's engine: which node runs when, how gradients are summed on the way, when saved tensors go.
+//! Autograd's engine: the order of nodes, the accumulation of gradients, when saved tensors are freed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BinaryHeap;
@@ -6,14 +6,12 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 
-use crate::autograd::Context;
-use crate::autograd::Frame;
-use crate::autograd::Tensor;
-use crate::autograd::{Edge, Gradients, Node};
+use super::{Backward, Context, Edge, Frame, Gradients, Node, Tensor};
+use crate::memory::Category;
 use vramfit_graph::dims::Dims;
-use vramfit_graph::layout::Layout;
+use vramfit_graph::layout::{Layout, contiguous_strides};
 
-/// A node that has all its gradients. The one made last runs first; gradient sinks run before everything else.
+/// A node that has all its gradients. The newest runs first; `AccumulateGrad` nodes run before all others.
 struct Ready {
     sequence: u64,
     node: Rc<Node>,
@@ -42,7 +40,7 @@ impl Ord for Ready {
     }
 }
 
-/// Runs a checkpointed region again.
+/// Recomputes a checkpointed region.
 pub type Recompute<'a> = &'a dyn Fn(&mut Context, &Rc<Frame>);
 
 /// Runs the backward pass from `root`, whose gradient is `gradient`, where nothing is checkpointed.
@@ -50,7 +48,7 @@ pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
     run_recomputing(context, root, gradient, &|_, _| {});
 }
 
-/// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` runs checkpointed regions again.
+/// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` recomputes checkpointed regions.
 pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, recompute: Recompute<'_>) {
     context.next_pass();
     count_dependencies(context.pass(), &root.node);
@@ -95,12 +93,12 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
     }
     let mut results = node.backward.apply(context, node, &mut gradients);
     if packed.is_some() {
-        // What was unpacked is held by the function's own variables, which go in reverse order.
+        // The function's own variables hold what was unpacked, and C++ destroys them in reverse order.
         node.saved.borrow_mut().reverse();
         release_saved(node);
     }
     validate(context, node, &mut results);
-    // The incoming gradients go when the function has returned, then what it had saved.
+    // PyTorch frees the incoming gradients when the function has returned, then what it had saved.
     for gradient in gradients.iter_mut() {
         gradient.take();
     }
@@ -128,7 +126,7 @@ fn release_saved(node: &Node) {
     }
 }
 
-/// Sums results to the shape their inputs had, and casts them to their type.
+/// `validate_outputs`: sums each gradient to its input's shape and casts it to its type.
 fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
     for (index, result) in results.iter_mut().enumerate() {
         let Some(Some(input)) = node.inputs.get(index) else { continue };
@@ -161,7 +159,7 @@ pub fn sum_to(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
     summed.view(Layout::contiguous(summed.dtype(), shape))
 }
 
-/// Puts a gradient into the buffer of the node it belongs to, adding it to one that is there already.
+/// Puts a gradient into the input buffer of its node, adding it to one that is already there.
 fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<Tensor>) {
     let Some(gradient) = gradient else { return };
     let mut buffer = node.buffer.borrow_mut();
@@ -181,21 +179,21 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<T
     }
 }
 
-/// A gradient sink: the `.grad` of a leaf.
+/// The node that writes the `.grad` of a leaf.
 #[derive(Debug)]
 pub struct AccumulateGrad {
     /// The leaf's gradient.
     pub gradient: Rc<RefCell<Option<Tensor>>>,
-    /// The leaf's own layout, which its gradient has to have too.
+    /// The leaf's own layout, which its gradient gets too.
     pub layout: Rc<Layout>,
 }
 
-impl crate::autograd::Backward for AccumulateGrad {
+impl Backward for AccumulateGrad {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(new) = gradients[0].take() else { return smallvec![] };
         let mut held = self.gradient.borrow_mut();
         if held.is_some() {
-            // Added in place; the new gradient goes.
+            // Added in place; the new gradient is dropped.
             return smallvec![];
         }
         let obeys =
@@ -206,12 +204,12 @@ impl crate::autograd::Backward for AccumulateGrad {
             let strides = if self.layout.is_dense() {
                 self.layout.strides.clone()
             } else {
-                vramfit_graph::layout::contiguous_strides(&self.layout.shape)
+                contiguous_strides(&self.layout.shape)
             };
             context.empty(Layout { dtype: new.dtype(), shape: self.layout.shape.clone(), strides })
         };
         if let Some(storage) = kept.storage() {
-            storage.become_category(crate::memory::Category::Gradients);
+            storage.become_category(Category::Gradients);
         }
         *held = Some(kept);
         smallvec![]
@@ -223,8 +221,8 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
     layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
 }
 
-/// A new gradient sink for a leaf.
-pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, place: u32) -> Edge {
+/// A new [`AccumulateGrad`] node of a leaf.
+pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, origin: u32) -> Edge {
     let node = Node {
         sequence: u64::MAX,
         saved: RefCell::default(),
@@ -232,7 +230,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, place: u3
         next: smallvec![],
         inputs: smallvec![],
         outputs: 1,
-        place,
+        origin,
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),

@@ -1,7 +1,7 @@
-//! Autograd: tensors, the graph that calls build, the engine that runs it backward, and the state of the process.
+//! Autograd: tensors, the graph that calls record, the engine that runs it backward, and the state of the process.
 //!
-//! A tensor names the node its gradient goes to, a node holds tensors, and both act on the process's state: these types
-//! refer to each other as they do in PyTorch, so they share one module.
+//! As in PyTorch these types refer to each other: a tensor holds the node its gradient goes to, a node holds tensors,
+//! both change the process's state. So they are one module; its files may import each other.
 
 mod checkpoint;
 mod context;

@@ -1,13 +1,11 @@
-//! What autograd keeps: nodes, edges, saved tensors.
+//! The backward graph: nodes, edges, saved tensors.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::autograd::Context;
-use crate::autograd::Packed;
-use crate::autograd::Tensor;
+use super::{Context, Packed, Tensor};
 use vramfit_graph::layout::Layout;
 
 /// Gradients going into or coming out of a node; `None` is undefined.
@@ -16,37 +14,37 @@ pub type Gradients = SmallVec<[Option<Tensor>; 4]>;
 /// Saved tensors of a node; `None` where not needed.
 pub type Saved = SmallVec<[Option<Tensor>; 4]>;
 
-/// What a node does when its gradients have come.
+/// The backward function of a node.
 pub trait Backward: std::fmt::Debug {
-    /// The gradients for the node's inputs, from those of its outputs. What is allocated and freed on the way, in which
-    /// order, is the rule.
+    /// Computes the gradients of the node's inputs from those of its outputs, with the allocations and frees of the real
+    /// function in their order.
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients;
 }
 
 /// A function of the backward graph.
 #[derive(Debug)]
 pub struct Node<Function: Backward + ?Sized = dyn Backward> {
-    /// The order of creation; gradients flow from the highest on.
+    /// The order of creation; the engine runs the highest first.
     pub sequence: u64,
-    /// What it saved.
+    /// Tensors saved for backward.
     pub saved: RefCell<Saved>,
-    /// What stands for saved tensors that are made again when they are needed.
+    /// In a checkpointed region: placeholders for saved tensors that are recomputed when they are needed.
     pub packed: RefCell<Option<Box<Packed>>>,
-    /// Where its results go.
+    /// Where the gradients of its inputs go.
     pub next: SmallVec<[Option<Edge>; 3]>,
-    /// The shape and type each result must have: a gradient that was broadcast is summed to it.
+    /// The layout of each input: a gradient of a broadcast input is summed to its shape.
     pub inputs: SmallVec<[Option<Rc<Layout>>; 3]>,
     /// How many outputs the forward function had.
     pub outputs: usize,
-    /// What the program was doing in the forward pass.
-    pub place: u32,
-    /// Scratch of the engine: how many gradients are still to come.
+    /// The captured step that recorded it, as in [`crate::memory::Entry::Allocate`].
+    pub origin: u32,
+    /// For the engine: how many gradients are still to come.
     pub(crate) dependencies: Cell<u32>,
-    /// Scratch of the engine: the backward pass in which it was last visited.
+    /// For the engine: the backward pass in which it was last visited.
     pub(crate) visited: Cell<u32>,
-    /// Scratch of the engine: gradients that have come.
+    /// For the engine: gradients that have come.
     pub(crate) buffer: RefCell<Gradients>,
-    /// What it does.
+    /// Its backward function.
     pub backward: Function,
 }
 
@@ -59,7 +57,7 @@ pub struct Edge {
     pub output: usize,
 }
 
-/// A graph goes node by node, not by recursion: it may be many thousand nodes deep.
+/// Drops a graph node by node instead of by recursion: it may be many thousand nodes deep.
 impl<Function: Backward + ?Sized> Drop for Node<Function> {
     fn drop(&mut self) {
         let mut nodes: SmallVec<[Rc<Node>; 8]> = SmallVec::new();
@@ -73,7 +71,7 @@ impl<Function: Backward + ?Sized> Drop for Node<Function> {
 }
 
 impl<Function: Backward + ?Sized> Node<Function> {
-    /// Lets go of everything the node holds; nodes that it held come into `nodes`.
+    /// Drops everything the node holds; nodes that it held are pushed to `nodes`.
     fn release_to(&mut self, nodes: &mut SmallVec<[Rc<Node>; 8]>) {
         for edge in &mut self.next {
             if let Some(edge) = edge.take() {
@@ -94,7 +92,7 @@ impl Node {
     /// The saved tensor `index`.
     ///
     /// # Panics
-    /// A rule asks for what it has not saved.
+    /// The rule did not save such a tensor.
     pub fn saved(&self, index: usize) -> Tensor {
         match self.saved.borrow().get(index) {
             Some(Some(tensor)) => tensor.clone(),

@@ -1,28 +1,28 @@
 //! Simulated tensors: shape, strides, element type, and a storage that lives as long as a tensor on it does.
 //!
-//! A [`Tensor`] is a counted handle on one tensor, as `at::Tensor` is; a view is another tensor on the same storage. So
-//! the counts that PyTorch asks for (may this gradient be taken over, may this buffer be added to in place) are here
-//! the same counts.
+//! A [`Tensor`] is a reference-counted handle, as `at::Tensor` is; a view is another tensor on the same storage. So the
+//! reference counts that PyTorch looks at (may this gradient be stolen, may this buffer be added to in place) are the
+//! same here.
 
 use std::rc::Rc;
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use crate::autograd::Edge;
+use super::Edge;
 use crate::memory::{SharedMemory, Storage};
 
-/// A tensor's insides.
+/// What the handles of one tensor share.
 #[derive(Debug)]
 pub struct TensorBody {
-    // A tensor lets go of the graph before it lets go of its memory.
+    // Fields drop in order: PyTorch frees the graph before the memory.
     /// Where its gradient goes.
     pub edge: Option<Edge>,
-    /// The memory it lies on; `None` for tensors on the host.
+    /// Its memory; `None` for tensors on the host.
     pub storage: Option<Rc<Storage>>,
-    /// What it is; tensors that are alike share it.
+    /// Its shape, strides and element type.
     pub layout: Rc<Layout>,
-    /// A view holds the tensor it is a view of, which is one owner more of the memory.
+    /// A view's base, which is one more owner of the memory.
     base: Option<Rc<Storage>>,
 }
 
@@ -31,7 +31,7 @@ pub struct TensorBody {
 pub struct Tensor(Rc<TensorBody>);
 
 impl Tensor {
-    /// A new tensor in memory of its own, as large as its layout needs.
+    /// Allocates a new tensor.
     pub fn empty(memory: &SharedMemory, layout: impl Into<Rc<Layout>>) -> Tensor {
         let layout = layout.into();
         let storage = Storage::new(memory, layout.bytes());
@@ -43,24 +43,23 @@ impl Tensor {
         Tensor(Rc::new(TensorBody { storage: None, layout: layout.into(), edge: None, base: None }))
     }
 
-    /// A view as autograd knows it: another tensor on the same storage, which holds its base.
+    /// A view that autograd tracks: another tensor on the same storage, which holds its base.
     pub fn view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
         let (base, layout) = (self.0.storage.clone(), layout.into());
         Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base }))
     }
 
-    /// Another tensor on the same storage that autograd does not know as a view, such as `_unsafe_view` and kernels
-    /// make.
+    /// Another tensor on the same storage that autograd does not track as a view, as `_unsafe_view` makes.
     pub fn unsafe_view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
         Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout: layout.into(), edge: None, base: None }))
     }
 
-    /// The same tensor without its place in the graph: another tensor on the same storage.
+    /// Another tensor on the same storage, outside the graph.
     pub fn detach(&self) -> Tensor {
         self.unsafe_view(self.shared_layout())
     }
 
-    /// The tensor with its gradient going to `edge`. Only for tensors that nothing else holds yet.
+    /// Sets where the gradient goes. Call it before other handles exist: else it makes another tensor on the storage.
     #[must_use]
     pub fn with_edge(mut self, edge: Option<Edge>) -> Tensor {
         if let Some(body) = Rc::get_mut(&mut self.0) {
@@ -71,22 +70,22 @@ impl Tensor {
         Tensor(Rc::new(TensorBody { storage, layout, edge, base }))
     }
 
-    /// Lets go of this handle; if it was the last, the memory goes, and what is left is where the gradient went.
+    /// Drops this handle; if it was the last, the tensor is freed and its edge returned.
     pub fn into_edge(self) -> Option<Edge> {
         Rc::into_inner(self.0).and_then(|body| body.edge)
     }
 
-    /// What it is.
+    /// Its shape, strides and element type.
     pub fn layout(&self) -> &Layout {
         &self.0.layout
     }
 
-    /// What it is, for tensors like it.
+    /// Its layout, to be shared with tensors of the same layout.
     pub fn shared_layout(&self) -> Rc<Layout> {
         Rc::clone(&self.0.layout)
     }
 
-    /// The layout `empty_like` gives, with elements of this type.
+    /// The layout of `empty_like` with this element type.
     pub fn like(&self, dtype: Dtype) -> Rc<Layout> {
         let layout = self.layout();
         if layout.dtype == dtype && layout.is_dense() { self.shared_layout() } else { Rc::new(layout.like(dtype)) }
@@ -97,7 +96,7 @@ impl Tensor {
         &self.0.layout.shape
     }
 
-    /// Its elements' type.
+    /// Its element type.
     pub fn dtype(&self) -> Dtype {
         self.0.layout.dtype
     }
@@ -107,7 +106,7 @@ impl Tensor {
         self.0.edge.as_ref()
     }
 
-    /// Whether it takes part in the graph.
+    /// Whether it is part of the graph.
     pub fn requires_grad(&self) -> bool {
         self.0.edge.is_some()
     }
@@ -117,7 +116,7 @@ impl Tensor {
         self.0.storage.as_ref()
     }
 
-    /// Whether it lives on the host.
+    /// Whether it is on the host.
     pub fn is_on_host(&self) -> bool {
         self.0.storage.is_none()
     }
@@ -132,7 +131,7 @@ impl Tensor {
         self.0.storage.as_ref().map_or(0, Rc::strong_count)
     }
 
-    /// Whether both handles are on one tensor.
+    /// Whether both handles refer to the same tensor.
     pub fn is(&self, other: &Tensor) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }

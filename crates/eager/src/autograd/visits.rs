@@ -1,12 +1,12 @@
-//! What of a model a simulated step went through, and what it kept for its backward pass.
+//! Which calls of a captured pass a simulated training step ran, and what they saved for backward.
 
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::autograd::Tensor;
+use super::Tensor;
 use crate::memory::{ADDED_LOSS, Category};
 
-/// Notes on one simulated step, by place.
+/// What one simulated training step ran, by index of the step in the captured pass.
 #[derive(Clone, Debug, Default)]
 pub struct Visits {
     calls: Vec<u32>,
@@ -18,72 +18,71 @@ pub struct Visits {
 }
 
 impl Visits {
-    /// How often the call of a place ran; more than once where it was made again for a checkpoint.
-    pub fn calls(&self, place: usize) -> u32 {
-        self.calls.get(place).copied().unwrap_or(0)
+    /// How often the call ran: more than once where a checkpoint recomputed it.
+    pub fn calls(&self, step: usize) -> u32 {
+        self.calls.get(step).copied().unwrap_or(0)
     }
 
-    /// Whether a gradient came back to a place.
-    pub fn has_run_backward(&self, place: usize) -> bool {
-        self.nodes.get(place).copied().unwrap_or(false)
+    /// Whether the backward pass reached the call.
+    pub fn has_run_backward(&self, step: usize) -> bool {
+        self.nodes.get(step).copied().unwrap_or(false)
     }
 
-    /// Whether a fused kernel computes the attention of a place.
-    pub fn is_attention_fused(&self, place: usize) -> bool {
-        !self.unfused.get(place).copied().unwrap_or(false)
+    /// Whether a fused kernel computes the call, which is an attention.
+    pub fn is_attention_fused(&self, step: usize) -> bool {
+        !self.unfused.get(step).copied().unwrap_or(false)
     }
 
-    /// Bytes that the calls of a place saved for backward and that nothing had saved before; weights and inputs, which
-    /// are there anyway, are not counted.
-    pub fn saved(&self, place: usize) -> u64 {
-        self.saved.get(place).copied().unwrap_or(0)
+    /// Bytes that the call saved for backward and that no earlier call had saved; weights and inputs are not counted.
+    pub fn saved(&self, step: usize) -> u64 {
+        self.saved.get(step).copied().unwrap_or(0)
     }
 
-    /// The same of a loss that was added to the model.
+    /// Bytes that a loss saved which was added to the model.
     pub fn saved_by_added_loss(&self) -> u64 {
         self.saved_by_added_loss
     }
 
-    pub(crate) fn note_call(&mut self, place: u32) {
-        if let Some(calls) = slot(&mut self.calls, place) {
+    pub(crate) fn note_call(&mut self, step: u32) {
+        if let Some(calls) = slot(&mut self.calls, step) {
             *calls += 1;
         }
     }
 
-    pub(crate) fn note_node(&mut self, place: u32) {
-        if let Some(has_run) = slot(&mut self.nodes, place) {
+    pub(crate) fn note_node(&mut self, origin: u32) {
+        if let Some(has_run) = slot(&mut self.nodes, origin) {
             *has_run = true;
         }
     }
 
-    /// Attention that runs as plain operators everywhere.
-    pub fn note_unfused_attention(&mut self, place: u32) {
-        if let Some(is_unfused) = slot(&mut self.unfused, place) {
+    /// An attention that no fused kernel computes.
+    pub fn note_unfused_attention(&mut self, step: u32) {
+        if let Some(is_unfused) = slot(&mut self.unfused, step) {
             *is_unfused = true;
         }
     }
 
-    pub(crate) fn note_saved<'a>(&mut self, place: u32, saved: impl Iterator<Item = &'a Tensor>) {
+    pub(crate) fn note_saved<'a>(&mut self, origin: u32, saved: impl Iterator<Item = &'a Tensor>) {
         for storage in saved.filter_map(Tensor::storage) {
             let is_given = matches!(storage.category(), Category::Parameters | Category::Inputs);
             if is_given || !self.seen.insert(Rc::as_ptr(storage).addr()) {
                 continue;
             }
-            if place == ADDED_LOSS {
+            if origin == ADDED_LOSS {
                 self.saved_by_added_loss += storage.bytes();
-            } else if let Some(bytes) = slot(&mut self.saved, place) {
+            } else if let Some(bytes) = slot(&mut self.saved, origin) {
                 *bytes += storage.bytes();
             }
         }
     }
 }
 
-/// What is noted of a place; nothing of what happens outside the captured calls.
-fn slot<T: Clone + Default>(list: &mut Vec<T>, place: u32) -> Option<&mut T> {
-    if place >= ADDED_LOSS {
+/// The entry of a captured step; `None` for what happens outside the captured pass.
+fn slot<T: Clone + Default>(list: &mut Vec<T>, origin: u32) -> Option<&mut T> {
+    if origin >= ADDED_LOSS {
         return None;
     }
-    let index = place as usize;
+    let index = origin as usize;
     if list.len() <= index {
         list.resize(index + 1, T::default());
     }

@@ -1,4 +1,4 @@
-//! The forward pass: the captured calls, one after another.
+//! The forward pass: runs the steps of a captured pass.
 
 mod passes;
 mod region;
@@ -11,53 +11,49 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
-use crate::autograd::Edge;
-use crate::autograd::Frame;
-use crate::autograd::Tensor;
-use crate::autograd::{Context, Thread};
+use crate::autograd::{Context, Edge, Frame, Tensor, Thread};
 use crate::launch::Launch;
 use crate::memory::Category;
 use crate::operators::{Call, Library, MemoryRule, Unmodelled};
-use vramfit_graph::layout::Layout;
 
-pub use crate::memory::{ADDED_LOSS, NOWHERE};
 pub use passes::Passes;
 pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};
 pub use unknown::SCRATCH;
 use written::is_same_edge;
 
-/// Operators that no rule covered, with the steps that call them in one pass.
+/// Operators without a rule, with the steps of the pass that call them.
 pub type Missing = BTreeMap<String, Vec<u32>>;
 
-/// A forward pass under way.
+/// A running forward pass.
 pub struct Forward<'a> {
     passes: &'a Passes<'a>,
     bound: &'a Bound<'a>,
-    /// Custom functions that have begun: whether the grad mode was on.
+    /// Of each open custom function: whether gradients were on before it.
     functions: Vec<bool>,
-    /// Autocast regions that have begun: what was cast to before.
+    /// Of each open autocast region: what autocast cast to before it.
     autocasts: Vec<Option<Dtype>>,
-    /// Every tensor that Python holds.
+    /// The tensors that Python holds, by id.
     pub tensors: Vec<Option<Tensor>>,
-    /// What no rule covered.
+    /// Operators without a rule that the pass has called.
     pub missing: Missing,
-    /// Where the gradients of tensors go that were written into through views, by their storage.
+    /// The new edges of bases that were written through a view, by storage.
     written_bases: BTreeMap<u32, Edge>,
 }
 
-/// An instant the training loop cares about.
+/// An event within the pass at which the script binds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instant {
     /// The model has returned.
     ModelReturned,
-    /// The loss is there; the loop's autocast region has not ended yet.
+    /// The loss is computed; the script's autocast region has not ended yet.
     LossMade,
 }
 
 impl<'a> Forward<'a> {
-    /// A pass that starts with the tensors that exist before it: weights, inputs, targets.
+    /// A pass that begins with the tensors in `before`: weights, inputs, targets.
     pub fn new(passes: &'a Passes<'a>, before: &[Option<Tensor>]) -> Forward<'a> {
         let mut tensors = before.to_vec();
         tensors.resize(passes.bound.tensors.len(), None);
@@ -72,8 +68,12 @@ impl<'a> Forward<'a> {
         }
     }
 
-    /// Runs the pass; `tell` is told of the instants the loop cares about, with the tensors that Python holds then.
-    pub fn run(&mut self, context: &mut Context, mut tell: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant)) {
+    /// Runs the pass; calls `observe` at each [`Instant`] with the tensors that Python then holds.
+    pub fn run(
+        &mut self,
+        context: &mut Context,
+        mut observe: impl FnMut(&mut Context, &mut [Option<Tensor>], Instant),
+    ) {
         context.memory().borrow_mut().set_category(Category::Activations);
         let loss_made = self.loss_made_at();
         let steps = &self.bound.steps;
@@ -95,7 +95,7 @@ impl<'a> Forward<'a> {
                 }
             }
             if index == loss_made {
-                tell(context, &mut self.tensors, Instant::LossMade);
+                observe(context, &mut self.tensors, Instant::LossMade);
             }
             self.step(context, index, step);
             if open.as_ref().is_some_and(|(region, _)| region.last == index) {
@@ -104,15 +104,15 @@ impl<'a> Forward<'a> {
                 open = None;
             }
             if matches!(step, BoundStep::Exit(0, _)) {
-                tell(context, &mut self.tensors, Instant::ModelReturned);
+                observe(context, &mut self.tensors, Instant::ModelReturned);
             }
         }
         if loss_made == steps.len() {
-            tell(context, &mut self.tensors, Instant::LossMade);
+            observe(context, &mut self.tensors, Instant::LossMade);
         }
     }
 
-    /// Runs a checkpointed region again, until all that its backward pass needs is there.
+    /// Recomputes a checkpointed region, up to the last tensor that its backward pass needs.
     pub fn run_again(&mut self, context: &mut Context, frame: &Rc<Frame>) {
         let memory = Rc::clone(context.memory());
         memory.borrow_mut().set_category(Category::Activations);
@@ -145,8 +145,8 @@ impl<'a> Forward<'a> {
         memory.borrow_mut().set_category(Category::Temporary);
     }
 
-    /// Makes the casts of weights that a call uses and an earlier part of the pass has made: a region that is run again
-    /// has its own autocast region, which starts without them.
+    /// Repeats the casts of weights that a call uses: a recomputed region has its own autocast region, whose cache is
+    /// empty.
     fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
         let mut needed: SmallVec<[usize; 2]> = SmallVec::new();
         let mut add = |id: TensorId| {
@@ -163,7 +163,7 @@ impl<'a> Forward<'a> {
         }
     }
 
-    /// What a region uses that was there before it, weights and their casts aside.
+    /// The tensors a region uses that exist before it, except weights and their casts.
     fn inputs_of(&self, region: &Region) -> Vec<(TensorId, Tensor)> {
         let given = self.bound.model.parameters.len() + self.bound.model.buffers.len();
         let mut inputs: Vec<(TensorId, Tensor)> = Vec::new();
@@ -186,8 +186,8 @@ impl<'a> Forward<'a> {
         inputs
     }
 
-    /// The step before which the script has given the loss its name: after the model and the loss function, within the
-    /// outermost autocast region if there is one.
+    /// The step before which the script binds the loss: after the model and the loss function, within the outermost
+    /// autocast region if there is one.
     fn loss_made_at(&self) -> usize {
         let steps = &self.bound.steps;
         let last = steps.iter().rposition(|step| matches!(step, BoundStep::EndLoss | BoundStep::Exit(0, _)));
@@ -197,7 +197,7 @@ impl<'a> Forward<'a> {
     fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
         match step {
             BoundStep::Call(call) => {
-                context.memory().borrow_mut().set_place(index as u32);
+                context.memory().borrow_mut().set_origin(index as u32);
                 if let Some(visits) = &mut context.visits {
                     visits.note_call(index as u32);
                 }
@@ -300,13 +300,13 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// Whether a call only looks at memory that is there.
+/// Whether all results of a call are views.
 fn is_only_view(call: &Call<'_>) -> bool {
     let mut results = call.captured.iter().flatten().peekable();
     results.peek().is_some() && results.all(|result| result.is_view)
 }
 
-/// All tensors of an argument.
+/// Calls `add` with every tensor in an argument, those in lists included.
 fn tensors_of(value: &Value, add: &mut impl FnMut(TensorId)) {
     match value {
         Value::Tensor(id) => add(*id),

@@ -1,4 +1,4 @@
-//! Which parts of a model are checkpointed.
+//! Which parts of a captured pass are checkpointed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use vramfit_graph::model::Module;
 /// What is checkpointed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Choice {
-    /// Nothing but what the model itself checkpoints.
+    /// Only what the model itself checkpoints.
     #[default]
     Nothing,
     /// Each repeated block, as Hugging Face's `gradient_checkpointing_enable`.
     Blocks,
-    /// `checkpoint_sequential` over the outermost `nn.Sequential`, in so many segments.
+    /// `checkpoint_sequential` on the outermost `nn.Sequential`, with so many segments.
     Sequential(u32),
-    /// Modules by name; `*` stands for any part of a name between dots.
+    /// Modules by name; `*` matches within one part between dots.
     Modules(Arc<Vec<String>>),
 }
 
 impl Choice {
-    /// The modules of these names.
+    /// The modules with these names.
     pub fn modules(names: Vec<String>) -> Choice {
         Choice::Modules(Arc::new(names))
     }
 }
 
-/// A choice that finds nothing to checkpoint.
+/// A choice that matches nothing in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownModule {
-    /// What was asked for.
+    /// The choice, as on the command line.
     pub wanted: String,
-    /// Why that is not there.
+    /// Why it matches nothing.
     pub reason: String,
-    /// What there is.
+    /// Names that would match.
     pub present: Vec<String>,
 }
 
@@ -47,18 +47,18 @@ impl std::fmt::Display for UnknownModule {
 
 impl std::error::Error for UnknownModule {}
 
-/// Steps that are treated as one.
+/// Consecutive steps of a captured pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// The first step.
     pub first: usize,
     /// The last step.
     pub last: usize,
-    /// Whether the region is checkpointed. Else what it uses is only held until its last step.
+    /// Whether the region is checkpointed. Otherwise its inputs are held until its last step.
     pub is_checkpointed: bool,
 }
 
-/// The regions of a captured pass, in order, none within another.
+/// The regions of a captured pass in order; they do not nest.
 ///
 /// # Errors
 /// The model has no such module.
@@ -117,7 +117,7 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
 fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
     let mut paths: Vec<&str> =
         modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
-    // The outermost tell most.
+    // The outermost modules say most.
     paths.sort_by_key(|path| path.matches('.').count());
     let left = paths.len().saturating_sub(12);
     let mut present: Vec<String> = paths.into_iter().take(12).map(str::to_owned).collect();
@@ -127,7 +127,7 @@ fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
     UnknownModule { wanted: name.to_owned(), reason: reason.to_owned(), present }
 }
 
-/// Whether a name with `*`s in it is this path's.
+/// Whether a pattern with `*` matches a module's path.
 fn matches(pattern: &str, path: Option<&str>) -> bool {
     let Some(path) = path else { return false };
     let (wanted, found): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), path.split('.').collect());
@@ -143,7 +143,7 @@ fn matches_part(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The modules that stand in a list of modules of one class and have modules of their own.
+/// The modules of each `ModuleList` or `Sequential` whose members are of one class and have children.
 fn blocks(modules: &[Module]) -> BTreeSet<usize> {
     let parent = |path: &str| path.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
     let children = |of: &str| -> Vec<usize> {
@@ -164,12 +164,12 @@ fn blocks(modules: &[Module]) -> BTreeSet<usize> {
     chosen
 }
 
-/// The names of the repeated blocks that a pass calls, in order: what [`Choice::Blocks`] checkpoints.
+/// The names of the repeated blocks that a pass calls, in call order: what [`Choice::Blocks`] checkpoints.
 pub fn block_names(bound: &Bound<'_>) -> Vec<String> {
     called(bound, blocks(&bound.model.modules))
 }
 
-/// The names of the modules that a choice checkpoints, in the order of their calls; none for segments of a Sequential.
+/// The names of the modules that a choice checkpoints, in call order; none for segments of a `Sequential`.
 pub fn module_names(bound: &Bound<'_>, choice: &Choice) -> Vec<String> {
     match choice {
         Choice::Nothing | Choice::Sequential(_) => Vec::new(),
@@ -182,7 +182,7 @@ pub fn module_names(bound: &Bound<'_>, choice: &Choice) -> Vec<String> {
     }
 }
 
-/// The names of those modules that a pass calls, in order.
+/// The names of the chosen modules that a pass calls, in call order.
 fn called(bound: &Bound<'_>, mut chosen: BTreeSet<usize>) -> Vec<String> {
     let names = bound.steps.iter().filter_map(|step| match step {
         BoundStep::Enter(module, _) if chosen.remove(&(*module as usize)) => {
@@ -213,8 +213,8 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
     found
 }
 
-/// The segments of `checkpoint_sequential`: all but the last are checkpointed, and what the last begins with is held
-/// until it ends.
+/// The segments of `checkpoint_sequential`: all but the last are checkpointed; the inputs of the last are held until it
+/// ends.
 fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownModule> {
     let modules = &bound.model.modules;
     let fail = |reason: &str| UnknownModule {
@@ -258,7 +258,7 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
     Ok(found)
 }
 
-/// Regions that the model itself checkpoints, non-reentrant ones.
+/// The non-reentrant regions that the model itself checkpoints.
 fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
     let mut found = Vec::new();
     let mut open: Vec<Option<usize>> = Vec::new();
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_a_part_between_dots() {
+    fn a_star_matches_one_part_between_dots() {
         assert!(matches("blocks.*", Some("blocks.3")));
         assert!(!matches("blocks.*", Some("blocks.3.norm")));
         assert!(matches("*.layer*.up", Some("model.layer12.up")));

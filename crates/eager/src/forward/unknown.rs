@@ -6,23 +6,21 @@ use vramfit_graph::bind::BoundStep;
 use vramfit_graph::model::TensorId;
 
 use super::{Forward, tensors_of};
-use crate::autograd::Context;
-use crate::autograd::Tensor;
-use crate::autograd::{Backward, Edge, Gradients, Node, Saved};
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, Saved, Tensor};
 use crate::operators::Call;
 
-/// How much scratch an operator is taken to need at most, in all it reads and writes. Nothing bounds what an unknown
-/// operator does; this covers fused layers, which keep a few activations of their own.
+/// Upper bound assumed for the scratch memory of an operator without a rule, as a multiple of what it reads and writes.
+/// Nothing bounds what such an operator does; this covers fused layers, which keep a few activations of their own.
 pub const SCRATCH: u64 = 4;
 
 impl<'a> Forward<'a> {
-    /// A function whose backward is not in the capture.
+    /// A custom function begins; its backward is not in the capture.
     pub(super) fn begin_function(&mut self, context: &Context, index: usize, name: &str) {
         self.missing.entry(name.to_owned()).or_default().push(index as u32);
         self.functions.push(context.is_grad_on());
     }
 
-    /// Puts a function whose backward is not known into the graph.
+    /// Records a function whose backward is not known in the graph.
     pub(super) fn end_function(
         &mut self,
         context: &mut Context,
@@ -41,10 +39,10 @@ impl<'a> Forward<'a> {
         let edge = context.record(&inputs, results.len(), |_| saved, unknown);
         context.set_grad(was_grad_on);
         for (output, id) in results.iter().enumerate() {
-            let place = &mut self.tensors[id.0 as usize];
-            if let (Some(tensor), Some(edge)) = (place.take(), &edge) {
+            let slot = &mut self.tensors[id.0 as usize];
+            if let (Some(tensor), Some(edge)) = (slot.take(), &edge) {
                 let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
-                *place = Some(tensor.with_edge(edge));
+                *slot = Some(tensor.with_edge(edge));
             }
         }
     }
@@ -66,13 +64,13 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// The most scratch that an operator on these tensors is taken to need.
+/// The upper bound of the scratch memory of an operator on these tensors.
 fn scratch<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> u64 {
     let bytes = tensors.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.layout().bytes()));
     bytes.saturating_mul(SCRATCH)
 }
 
-/// A function whose backward is not known: a gradient for each input.
+/// A function whose backward is not known: it returns a gradient for each input.
 #[derive(Debug)]
 struct Unknown {
     scenario: Scenario,
@@ -99,7 +97,7 @@ impl Backward for Unknown {
     }
 }
 
-/// An operator without a rule.
+/// Runs an operator without a rule.
 pub(super) fn unmodelled(context: &mut Context, call: &Call<'_>, scenario: Scenario) -> SmallVec<[Tensor; 1]> {
     let mut inputs: Vec<Option<&Tensor>> = Vec::new();
     let mut add = |id: TensorId| inputs.push(call.tensors.get(id.0 as usize).and_then(Option::as_ref));

@@ -1,4 +1,4 @@
-//! Views that are written into: their bases get a new place in the graph.
+//! Writes through views: the base and the view get new edges.
 
 use std::rc::Rc;
 
@@ -6,13 +6,11 @@ use vramfit_graph::bind::BoundStep;
 use vramfit_graph::model::TensorId;
 
 use super::{Forward, tensors_of};
-use crate::autograd::Context;
-use crate::autograd::Edge;
+use crate::autograd::{Context, Edge};
 use crate::operators::{copied_slices, seen_again};
 
 impl Forward<'_> {
-    /// A view has been written into, whose gradient went to `before`: its base has a new place in the graph, and so has the
-    /// view.
+    /// Rebases the history of a view that was written in place; its edge was `before` the write.
     pub(super) fn write_into_base(&mut self, context: &mut Context, id: TensorId, before: Option<Edge>) {
         let written = self.tensors[id.0 as usize].take();
         let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else { return };
@@ -36,7 +34,7 @@ impl Forward<'_> {
         }
     }
 
-    /// The tensor that a view is a view of, and by how many views.
+    /// The base of a view, and how many views lie between them.
     fn base_of(&self, view: TensorId) -> (usize, usize) {
         let storage = self.bound.tensor(view).storage;
         let (mut id, mut links) = (view, 0);
@@ -62,7 +60,7 @@ impl Forward<'_> {
     }
 }
 
-/// Whether two tensors' gradients go to the same place.
+/// Whether two edges lead to the same node.
 pub(super) fn is_same_edge(one: Option<&Edge>, other: Option<&Edge>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Rc::ptr_eq(&one.node, &other.node),

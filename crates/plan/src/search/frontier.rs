@@ -1,6 +1,6 @@
 //! Memory against time: what more time would save.
 
-use vramfit_training::training::Run;
+use vramfit_training::Run;
 
 use super::Plan;
 use super::cells::Cell;

@@ -9,9 +9,9 @@ mod nothing;
 mod table;
 mod walk;
 
+use vramfit_training::Run;
 use vramfit_training::answer::{Answer, Device, Fit};
 use vramfit_training::parallel;
-use vramfit_training::training::Run;
 
 use crate::control::Control;
 use crate::effect::Effect;

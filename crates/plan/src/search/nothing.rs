@@ -1,7 +1,7 @@
 //! Where nothing fits: how much is missing, what the floor is, which GPU would do.
 
+use vramfit_training::Run;
 use vramfit_training::answer::Device;
-use vramfit_training::training::Run;
 
 use super::cells::corners;
 use super::walk::Free;

@@ -5,7 +5,7 @@ use vramfit_eager::memory::Category;
 use vramfit_graph::select::VariantFlags;
 use vramfit_training::optimizer::Kind;
 use vramfit_training::parallel;
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use super::cells::Cell;
 use crate::alloc_conf::AllocatorSetting;

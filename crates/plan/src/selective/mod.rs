@@ -9,7 +9,7 @@ mod refine;
 mod tree;
 
 use vramfit_eager::forward::Choice;
-use vramfit_training::training::Run;
+use vramfit_training::Run;
 
 use crate::control::Control;
 use crate::setup::Setup;

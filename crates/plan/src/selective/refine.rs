@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use vramfit_eager::forward::Choice;
+use vramfit_training::Run;
 use vramfit_training::parallel;
-use vramfit_training::training::Run;
 
 use super::family::kinds_by_path;
 use crate::control::Control;

@@ -2,7 +2,7 @@
 
 use vramfit_eager::memory::Category;
 use vramfit_graph::select::{VariantFlags, select_variant};
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use super::{Finding, Trick};
 use crate::control::Control;
@@ -46,7 +46,7 @@ impl Trick for Evaluation {
         let adds_no_peak = |batch: i64| -> Option<u64> {
             let mut setup = bench.with_batch(start, batch)?;
             setup.variant = evaluating;
-            setup.training.lets_go = true;
+            setup.training.releases_outputs = true;
             let added = added(&bench.run_free(&setup, control)?);
             (between + added <= peak && !control.is_stopped()).then_some(added)
         };

@@ -1,7 +1,7 @@
 //! `loss.item()`: adding up a number, not a tensor that holds a graph.
 
 use vramfit_eager::memory::Category;
-use vramfit_training::training::{Phase, PhaseReport};
+use vramfit_training::{Phase, PhaseReport};
 
 use super::{Finding, Trick};
 use crate::control::Control;
@@ -68,7 +68,7 @@ impl Trick for LossItem {
 /// while it runs, neither gradients nor outputs, and the libraries have their workspaces already.
 fn graph_bytes(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Option<u64> {
     let mut setup = start.clone();
-    setup.training.lets_go = true;
+    setup.training.releases_outputs = true;
     setup.training.sets_to_none = false;
     let run = bench.run_free(&setup, control)?;
     let at = run.phases.iter().rposition(|report| report.phase == Phase::Forward)?;

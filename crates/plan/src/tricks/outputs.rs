@@ -26,20 +26,20 @@ impl Trick for LettingGo {
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
-        if start.training.lets_go {
+        if start.training.releases_outputs {
             return Err("the script lets go of them already".to_owned());
         }
         let mut setup = start.clone();
-        setup.training.lets_go = true;
+        setup.training.releases_outputs = true;
         Ok(vec![setup])
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
-        setup.training.lets_go = from.training.lets_go;
+        setup.training.releases_outputs = from.training.releases_outputs;
     }
 
     fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
-        match setup.training.lets_go {
+        match setup.training.releases_outputs {
             false => "outputs and loss held until the next iteration".to_owned(),
             true => "del outputs before backward, del loss after it".to_owned(),
         }

@@ -1,6 +1,6 @@
 //! `zero_grad(set_to_none=True)` before the forward pass: no gradients lie there during it.
 
-use vramfit_training::training::ZeroGrad;
+use vramfit_training::ZeroGrad;
 
 use super::Trick;
 use crate::effect::Effect;

@@ -9,8 +9,8 @@ use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::{AllocConf, Setup};
 use vramfit_readers::read_file;
+use vramfit_training::Loop;
 use vramfit_training::answer::Device;
-use vramfit_training::training::Loop;
 
 pub fn model(name: &str) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
@@ -37,12 +37,12 @@ pub fn at_peak(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) ->
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
         let weight = weights.get(held.id as usize).copied();
-        let module = match (held.category, held.place) {
+        let module = match (held.category, held.origin) {
             (Category::Inputs, ADDED_LOSS) => Some("the added loss's target"),
-            _ => weight.filter(|module| !module.is_empty()).or_else(|| locations.module(held.place)),
+            _ => weight.filter(|module| !module.is_empty()).or_else(|| locations.module(held.origin)),
         };
         // Weights have no line: all of a module belong together.
-        let step = if weight.is_some() { u32::MAX } else { held.place };
+        let step = if weight.is_some() { u32::MAX } else { held.origin };
         let holder = groups.entry((held.category, module, step)).or_insert_with(|| Holder {
             bytes: 0,
             blocks: 0,

@@ -1,6 +1,6 @@
 //! Which module and source line of the model a step of the simulation belongs to.
 
-use vramfit_eager::forward::ADDED_LOSS;
+use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Source;
 

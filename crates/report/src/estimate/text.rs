@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use vramfit_training::training::SCRATCH;
+use vramfit_eager::forward::SCRATCH;
 
 use super::{EstimateReport, RangeReport};
 use crate::names::{PhaseName, VerdictName};

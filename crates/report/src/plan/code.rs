@@ -8,7 +8,7 @@ use vramfit_graph::model::{Origin, TensorId};
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{Setup, Workbench};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::training::{AddedLoss, ZeroGrad};
+use vramfit_training::{AddedLoss, ZeroGrad};
 
 use super::json::Parts;
 
@@ -339,12 +339,12 @@ fn steps(script: &mut Script, setup: &Setup, value: &LossValue, has_targets: boo
     if training.zero_grad == ZeroGrad::BeforeBackward {
         zero_grad(script);
     }
-    if training.lets_go {
+    if training.releases_outputs {
         script.line(1, "del outputs");
     }
     let has_scaler = setup.variant.amp == Some(Dtype::Float16);
     script.line(1, if has_scaler { "scaler.scale(loss).backward()" } else { "loss.backward()" });
-    if training.lets_go {
+    if training.releases_outputs {
         script.line(1, "del loss  # take loss.item() before, for the log");
     }
     let mut indent = 1;

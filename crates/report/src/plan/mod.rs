@@ -11,7 +11,7 @@ use vramfit_plan::search::{Group, Nothing, Plan};
 use vramfit_plan::tricks::differences;
 use vramfit_plan::{Effect, Outcome, Unbound, Workbench};
 use vramfit_training::answer::{CapacityKind, TopPeaks};
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use crate::estimate::{Breakdown, Locations, room};
 use crate::names::PhaseName;
@@ -104,7 +104,7 @@ impl PlanReport<'_, '_> {
             phase => {
                 let locations = Locations::new(bound);
                 let module =
-                    locations.module(top.peak.place).map_or_else(String::new, |module| format!(" of {module}"));
+                    locations.module(top.peak.origin).map_or_else(String::new, |module| format!(" of {module}"));
                 format!("the {} pass{module}", PhaseName::from(phase).name())
             }
         };

@@ -7,7 +7,7 @@ use vramfit_eager::autograd::Libraries;
 
 use super::cause::Cause;
 use super::fit::CapacityKind;
-use crate::training::Run;
+use crate::report::Run;
 
 /// The GPU that was asked for, or the measured one that is used where none was.
 #[derive(Clone, Copy, Debug)]

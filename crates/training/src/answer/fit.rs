@@ -5,7 +5,7 @@ use vramfit_catalogue::gpu::Capacity;
 
 use super::device::Device;
 use super::runs::Runs;
-use crate::training::Run;
+use crate::report::Run;
 
 /// Whether a training fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

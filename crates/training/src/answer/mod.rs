@@ -22,7 +22,7 @@ pub use range::Range;
 pub use runs::{AlternativeRuns, Runs};
 pub use scenarios::{BeyondAddresses, Scenarios};
 
-use crate::training::{Account, Run};
+use crate::report::{Account, Run};
 
 /// The answer for one training on one GPU.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The highest peaks of a run.
 
-use crate::training::{Phase, PhaseReport, Run};
+use crate::report::{Phase, PhaseReport, Run};
 
 /// The phase in which the most is allocated, and what would be the peak without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

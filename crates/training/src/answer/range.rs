@@ -2,7 +2,7 @@
 
 use super::cause::{Cause, Causes};
 use super::runs::Runs;
-use crate::training::Run;
+use crate::report::Run;
 
 /// A number over all simulations of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The simulations that one answer is made of.
 
 use super::cause::Causes;
-use crate::training::Run;
+use crate::report::Run;
 
 /// Every simulation of a training on one GPU.
 #[derive(Clone, Debug)]

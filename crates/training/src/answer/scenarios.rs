@@ -13,7 +13,10 @@ use super::cause::{Cause, Causes};
 use super::device::Device;
 use super::runs::{AlternativeRuns, Runs};
 use crate::parallel;
-use crate::training::{Failure, Loop, Program, Run, record};
+use crate::program::Program;
+use crate::record::record;
+use crate::report::{Failure, Run};
+use crate::script::Loop;
 
 /// Fewer requests are answered sooner than another thread starts.
 const WORTH_A_THREAD: usize = 20_000;
@@ -184,13 +187,13 @@ fn alternatives(
     if !has_guesses {
         // What autograd holds anyway lives no longer for a name that holds it too.
         let upper = program(Scenario::Upper)?;
-        return Ok(if upper.asks_as(expected) { Vec::new() } else { vec![upper] });
+        return Ok(if upper.has_requests_of(expected) { Vec::new() } else { vec![upper] });
     }
     let lower = expected.assuming(Assumption::All(Scenario::Lower));
     let upper = match has_unknown_lifetimes {
         true => program(Scenario::Upper)?,
         false => expected.assuming(Assumption::All(Scenario::Upper)),
     };
-    let sampled = (0..SAMPLED).map(|series| expected.assuming(Assumption::Sampled(series)));
+    let sampled = (0..SAMPLED).map(|seed| expected.assuming(Assumption::Sampled(seed)));
     Ok([lower, upper].into_iter().chain(sampled).collect())
 }

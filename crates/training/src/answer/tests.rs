@@ -6,7 +6,7 @@ use vramfit_allocator::OutOfMemory;
 use vramfit_catalogue::{Catalogue, Gpu};
 
 use super::*;
-use crate::training::{Failure, Run};
+use crate::report::{Failure, Run};
 
 /// A run that reserves so much.
 fn run(peak_reserved: u64) -> Run {
@@ -33,7 +33,7 @@ fn failing(peak_reserved: u64) -> Run {
         in_private_pools: 0,
         cap: None,
     };
-    Run { failure: Some(Failure { error, place: 0 }), ..run(peak_reserved) }
+    Run { failure: Some(Failure { error, origin: 0 }), ..run(peak_reserved) }
 }
 
 fn runs(expected: Run, other_orders: Vec<Run>, alternatives: Vec<Run>) -> Runs {
@@ -100,7 +100,7 @@ fn an_answer_is_exact_where_nothing_is_unknown() {
 
 #[test]
 fn the_second_peak_is_of_another_kind_of_phase_than_the_first() {
-    use crate::training::{Peak, Phase, PhaseReport};
+    use crate::report::{Peak, Phase, PhaseReport};
     let phase = |phase: Phase, step: u32, allocated: u64| PhaseReport {
         phase,
         step: Some(step),

@@ -1,24 +1,24 @@
-//! Adafactor: a row and a column instead of the second moment.
+//! Adafactor: a row and a column of factors instead of the second moment.
 
 use smallvec::smallvec;
 
-use super::list::{Item, List, groups};
-use super::{Algorithm, Route, State, Work};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::kernels::reduce::Reduction;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::Layout;
+
+use super::list::{Item, List, groups};
+use super::{Algorithm, Route, State, Work};
 
 pub struct Adafactor;
 
 impl Algorithm for Adafactor {
     fn make_state(&self, context: &mut Context, _tensor: &Tensor, gradient: &Layout) -> State {
         if gradient.shape.len() <= 1 {
-            return smallvec![context.piece(gradient.like(gradient.dtype).bytes())];
+            return smallvec![context.storage(gradient.like(gradient.dtype).bytes())];
         }
         let along = |from_end| Layout::contiguous(gradient.dtype, &reduced(gradient, from_end)).bytes();
-        smallvec![context.piece(along(1)), context.piece(along(2))]
+        smallvec![context.storage(along(1)), context.storage(along(2))]
     }
 
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>) {
@@ -79,7 +79,7 @@ fn for_loop(context: &mut Context, work: &Work<'_>) {
             squares = Some(item.like(context));
             item.like(context)
         };
-        // The estimate becomes the update in place; the last update goes only now.
+        // The estimate becomes the update in place; the update before is freed only now.
         update = Some(estimate);
         norm_value(context, &item.layout);
     }
@@ -113,7 +113,7 @@ fn foreach(context: &mut Context, work: &Work<'_>) {
     drop(updates);
 }
 
-/// The groups, each once more divided into matrices and vectors, whichever comes first.
+/// The groups, each divided into matrices and vectors, whichever comes first.
 fn matrices_and_vectors(items: &[Item]) -> Vec<Vec<&Item>> {
     let mut divided = Vec::new();
     for group in groups(items) {

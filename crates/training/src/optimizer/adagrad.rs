@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_graph::layout::Layout;
+
 use super::list::{List, groups};
 use super::{Algorithm, Route, State, Work, zeros_like};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
 pub struct Adagrad;
 
@@ -28,7 +28,7 @@ impl Algorithm for Adagrad {
                     gradients = Some(Rc::new(List::like(context, &group)));
                 }
                 deviations = Some(List::like(context, &group));
-                // Where decay has made new gradients already, those are multiplied in place.
+                // With weight decay the gradients are new tensors already and are multiplied in place.
                 numerators = Some(match &gradients {
                     Some(gradients) => Rc::clone(gradients),
                     None => Rc::new(List::like(context, &group)),

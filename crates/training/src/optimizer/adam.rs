@@ -1,23 +1,22 @@
 //! Adam, AdamW and AMSGrad.
 
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::list::{List, groups};
 use super::{Algorithm, Route, State, Work, zeros_like};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
 pub struct Adam {
-    /// How many moments it keeps: three with AMSGrad.
+    /// The number of moments: three with AMSGrad.
     pub moments: usize,
-    /// Then the step counters are on the GPU.
+    /// Whether it is fused: then the step counters are on the GPU.
     pub is_fused: bool,
 }
 
 impl Algorithm for Adam {
     fn make_state(&self, context: &mut Context, tensor: &Tensor, _gradient: &Layout) -> State {
-        let steps = self.is_fused.then(|| context.piece(Dtype::Float32.bytes()));
+        let steps = self.is_fused.then(|| context.storage(Dtype::Float32.bytes()));
         let mut state = zeros_like(context, tensor, self.moments);
         if let Some(steps) = steps {
             state.insert(0, steps);

@@ -1,10 +1,10 @@
 //! Adamax.
 
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_graph::layout::Layout;
+
 use super::list::{List, groups};
 use super::{Algorithm, Route, State, Work, zeros_like};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
 pub struct Adamax;
 
@@ -18,7 +18,8 @@ impl Algorithm for Adamax {
             let mut gradients = None;
             for group in groups(&work.items) {
                 drop(gradients.take());
-                // With decay the gradients are new already and take their absolute values in place; else those are new.
+                // With weight decay the gradients are new tensors already and take their absolute values in place;
+                // without, the absolute values are new tensors.
                 gradients = Some(List::like(context, &group));
             }
             drop(gradients);

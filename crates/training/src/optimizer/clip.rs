@@ -1,18 +1,17 @@
 //! `torch.nn.utils.clip_grad_norm_`.
 
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::adafactor::norm;
 use super::list::{Item, List, groups};
 use super::{Category, Parameter};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
-/// Elements that one block of threads of an operator over lists takes.
+/// Elements that one thread block of a `foreach` kernel processes.
 const CHUNK: i64 = 65_536;
 
-/// As `clip_grad_norm_(parameters, max_norm)`, its result not kept.
+/// `clip_grad_norm_(parameters, max_norm)`, its result dropped.
 pub fn clip_grad_norm(context: &mut Context, parameters: &[Parameter]) {
     let items: Vec<Item> = parameters
         .iter()
@@ -26,7 +25,7 @@ pub fn clip_grad_norm(context: &mut Context, parameters: &[Parameter]) {
     let total = total_norm(context, &items);
     let dtype = total.dtype();
     let scalar = || context.empty_contiguous(dtype, &[]);
-    // max_norm / (total + 1e-6), which Python makes a reciprocal and a product.
+    // max_norm / (total + 1e-6), which Python evaluates as a reciprocal and a product.
     let sum = scalar();
     let reciprocal = scalar();
     let coefficient = scalar();
@@ -50,7 +49,7 @@ fn total_norm(context: &mut Context, items: &[Item]) -> Tensor {
     total
 }
 
-/// `_foreach_norm`: a sum for each piece of each tensor, then a scalar each; one by one where a tensor has gaps.
+/// `_foreach_norm`: a partial sum for each chunk, then a scalar for each tensor; one by one where a tensor is not dense.
 fn norms_of(context: &mut Context, group: &[&Item]) -> List<Tensor> {
     let dtype = group[0].layout.dtype;
     if !group.iter().all(|item| item.layout.is_dense()) {

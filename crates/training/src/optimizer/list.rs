@@ -1,20 +1,18 @@
-//! Lists of tensors as Python holds them, and the groups that operators over lists work on.
+//! Python lists of tensors, and the groups of tensors that `foreach` operators work on.
 
 use std::rc::Rc;
 
-use vramfit_graph::dtype::Dtype;
-
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::memory::Storage;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 /// A weight that has a gradient.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its place among the optimizer's weights.
+    /// Its index among the optimizer's weights.
     pub index: usize,
-    /// What a new tensor like its gradient is.
+    /// The layout of a new tensor like its gradient.
     pub layout: Rc<Layout>,
 }
 
@@ -25,24 +23,24 @@ impl Item {
     }
 }
 
-/// A list or tuple of Python's: its tensors go from its end.
+/// A Python list or tuple: it frees its tensors from its end.
 #[derive(Debug)]
-pub struct List<Held>(pub Vec<Held>);
+pub struct List<Item>(pub Vec<Item>);
 
 impl List<Storage> {
-    /// A new tensor for each item, as operators over lists return them; of such nothing but their memory is asked.
+    /// A new tensor for each item, as a `foreach` operator returns them; only their memory matters.
     pub fn like(context: &mut Context, group: &[&Item]) -> List<Storage> {
-        List(group.iter().map(|item| context.piece(item.layout.bytes())).collect())
+        List(group.iter().map(|item| context.storage(item.layout.bytes())).collect())
     }
 }
 
-impl<Held> Drop for List<Held> {
+impl<Item> Drop for List<Item> {
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }
 }
 
-/// As `_group_tensors_by_device_and_dtype`: its hash table gives the groups back from the one made last on.
+/// `_group_tensors_by_device_and_dtype`: its hash table returns the newest group first.
 pub fn groups(items: &[Item]) -> Vec<Vec<&Item>> {
     let mut groups: Vec<(Dtype, Vec<&Item>)> = Vec::new();
     for item in items {
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_come_from_the_one_made_last_on() {
+    fn the_newest_group_comes_first() {
         let item = |index, dtype| Item { index, layout: Rc::new(Layout::contiguous(dtype, &[3])) };
         let items = [item(0, Dtype::Float32), item(1, Dtype::Bfloat16), item(2, Dtype::Float32)];
         let found: Vec<Vec<usize>> =

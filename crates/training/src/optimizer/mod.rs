@@ -1,7 +1,7 @@
-//! Optimizers: the state they keep and what a step allocates on the way, as `torch.optim` runs it.
+//! Optimizers: their state and what an update allocates, in the order of `torch.optim`.
 //!
-//! Each file follows one optimizer's Python functions: when a name is bound again the old list goes, at the end the
-//! function's locals go in the order in which they were first named, and a list lets go of its tensors from its end.
+//! Each file follows one optimizer's Python functions. Binding a name again frees the old list. When a function returns,
+//! its locals are freed in the order in which they were first bound. A list frees its tensors from its end.
 
 mod adadelta;
 mod adafactor;
@@ -21,14 +21,13 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::memory::{Category, Storage};
 use vramfit_graph::layout::Layout;
 
 use list::Item;
 
-/// A weight and its gradient. Frozen weights never have one.
+/// A weight and its gradient, which frozen weights never have.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// The weight.
@@ -73,12 +72,12 @@ pub enum Kind {
     RAdam,
     /// `torch.optim.Adafactor`.
     Adafactor,
-    /// None: gradients are left as they are.
+    /// No optimizer: the gradients stay.
     None,
 }
 
 impl Kind {
-    /// All of them, by the names the command line gives them.
+    /// All optimizers with their names on the command line.
     pub const NAMES: [(&'static str, Kind); 14] = [
         ("adamw", Kind::AdamW),
         ("adam", Kind::Adam),
@@ -96,33 +95,33 @@ impl Kind {
         ("none", Kind::None),
     ];
 
-    /// The optimizer of this name.
+    /// The optimizer with this name on the command line.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Its name.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// How an optimizer goes over its weights.
+/// Which implementation of an optimizer runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Implementation {
-    /// What `torch.optim` chooses on a GPU.
+    /// The one `torch.optim` chooses on a GPU.
     #[default]
     Default,
-    /// Operators over lists.
+    /// `foreach=True`: operators over lists of tensors.
     Foreach,
-    /// One kernel.
+    /// `fused=True`: one kernel for all.
     Fused,
-    /// One weight after another.
+    /// `foreach=False`: one weight after another.
     ForLoop,
 }
 
 impl Implementation {
-    /// All of them, by the names the command line gives them.
+    /// All implementations with their names on the command line.
     pub const NAMES: [(&'static str, Implementation); 4] = [
         ("default", Implementation::Default),
         ("foreach", Implementation::Foreach),
@@ -130,48 +129,48 @@ impl Implementation {
         ("for-loop", Implementation::ForLoop),
     ];
 
-    /// The implementation of this name.
+    /// The implementation with this name on the command line.
     pub fn named(name: &str) -> Option<Implementation> {
         Implementation::NAMES.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)
     }
 
-    /// Its name.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Implementation::NAMES.iter().find(|(_, found)| *found == self).map_or("", |(name, _)| name)
     }
 }
 
-/// An optimizer and its arguments, as far as memory depends on them.
+/// An optimizer and those of its arguments that change its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe {
-    /// Which.
+    /// Which optimizer.
     pub kind: Kind,
-    /// How it goes over its weights.
+    /// Which implementation of it.
     pub implementation: Implementation,
-    /// Whether weight decay is added to the gradients. AdamW's own does not need memory and counts as none.
+    /// Whether weight decay is added to the gradients. AdamW's decoupled decay allocates nothing and does not count.
     pub adds_decay: bool,
 }
 
 impl Recipe {
-    /// With `torch.optim`'s default arguments.
+    /// An optimizer with the default arguments of `torch.optim`.
     pub fn new(kind: Kind, implementation: Implementation) -> Recipe {
         Recipe { kind, implementation, adds_decay: false }
     }
 
-    /// Whether `torch.optim` has this optimizer in this implementation on a GPU.
+    /// Whether `torch.optim` has this implementation of the optimizer.
     pub fn exists(self) -> bool {
         use Kind::{Adam, AdamW, Amsgrad, Momentum, Nesterov, None, Sgd};
         self.implementation != Implementation::Fused
             || matches!(self.kind, Sgd | Momentum | Nesterov | Adam | AdamW | Amsgrad | None)
     }
 
-    /// Whether the step divides by a GradScaler's scale itself.
+    /// Whether the update kernel itself divides by the scale of a `GradScaler`.
     fn scales_itself(self) -> bool {
         self.implementation == Implementation::Fused && self.kind != Kind::None
     }
 }
 
-/// How a step goes over the weights.
+/// The implementation that runs, the default resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Foreach,
@@ -179,35 +178,35 @@ enum Route {
     ForLoop,
 }
 
-/// The tensors that are kept for one weight; nothing but their memory is asked of them.
+/// The state tensors of one weight; only their memory matters.
 type State = SmallVec<[Storage; 3]>;
 
-/// What one optimizer does in a step.
+/// What one optimizer allocates.
 trait Algorithm {
-    /// State that is made for a weight before its first step; `gradient` is the gradient's layout.
+    /// Makes the state of a weight before its first update; `gradient` is the gradient's layout.
     fn make_state(&self, context: &mut Context, tensor: &Tensor, gradient: &Layout) -> State;
 
-    /// Whether that state is made in the constructor, for all weights.
+    /// Whether the constructor makes the state, for all weights.
     fn makes_state_at_once(&self) -> bool {
         false
     }
 
-    /// The step over all weights that have a gradient.
+    /// Updates all weights that have a gradient.
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>);
 
-    /// Whether the steps with these numbers, from 1, ask for the same where the state is the same.
+    /// Whether the updates with these numbers, from 1, allocate the same where the state is the same.
     fn is_alike(&self, _one: u32, _other: u32) -> bool {
         true
     }
 }
 
-/// What a step works on.
+/// What an update works on.
 struct Work<'a> {
     /// The weights that have a gradient.
     items: Vec<Item>,
     /// The state of every weight.
     state: &'a mut [Option<State>],
-    /// Which step this is, from 1.
+    /// The number of the update, from 1.
     step: u32,
     /// Whether weight decay is added to the gradients.
     adds_decay: bool,
@@ -222,7 +221,7 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// As the optimizer's constructor.
+    /// The constructor.
     pub fn new(context: &mut Context, recipe: Recipe, parameters: &[Parameter]) -> Optimizer {
         let is_fused = recipe.implementation == Implementation::Fused;
         let algorithm: Option<Box<dyn Algorithm>> = match recipe.kind {
@@ -251,7 +250,7 @@ impl Optimizer {
         optimizer
     }
 
-    /// As `optimizer.step()`.
+    /// `optimizer.step()`.
     pub fn step(&mut self, context: &mut Context, parameters: &[Parameter]) {
         let Some(algorithm) = self.algorithm.as_deref() else { return };
         self.steps += 1;
@@ -276,35 +275,40 @@ impl Optimizer {
         algorithm.step(context, route, &mut work);
     }
 
-    /// Whether every step from `first` to `last`, counted from 1, asks for the same where the state is the same.
-    pub fn steps_alike(&self, first: u32, last: u32) -> bool {
+    /// How many updates it has made.
+    pub(crate) fn updates(&self) -> u32 {
+        self.steps
+    }
+
+    /// Whether all updates from number `first` to `last`, counted from 1, allocate the same where the state is the same.
+    pub(crate) fn updates_alike(&self, first: u32, last: u32) -> bool {
         let Some(algorithm) = self.algorithm.as_deref() else { return true };
         (first..=last).all(|step| algorithm.is_alike(first, step))
     }
 
-    /// The memory of the tensors it keeps, weight by weight.
+    /// The memory of its state, weight by weight.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &Storage> {
         self.state.iter().flatten().flatten()
     }
 
-    /// For which weights it keeps any.
-    pub(crate) fn has_state(&self) -> impl Iterator<Item = Option<usize>> {
-        self.state.iter().map(|state| state.as_ref().map(SmallVec::len))
+    /// For each weight, 0 without state, else one more than its number of state tensors.
+    pub(crate) fn state_counts(&self) -> impl Iterator<Item = usize> {
+        self.state.iter().map(|state| state.as_ref().map_or(0, |tensors| tensors.len() + 1))
     }
 
-    /// Whether the step divides by a GradScaler's scale itself.
-    pub fn scales_itself(&self) -> bool {
+    /// Whether the update kernel itself divides by the scale of a `GradScaler`.
+    pub(crate) fn scales_itself(&self) -> bool {
         self.recipe.scales_itself()
     }
 }
 
-/// As many tensors like a weight.
+/// `count` tensors like a weight.
 fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> State {
     let bytes = tensor.like(tensor.dtype()).bytes();
-    (0..count).map(|_| context.piece(bytes)).collect()
+    (0..count).map(|_| context.storage(bytes)).collect()
 }
 
-/// As `optimizer.zero_grad(set_to_none)`: gradients go in the order of the weights, or become zeros where they are.
+/// `optimizer.zero_grad(set_to_none)`: frees the gradients in the order of the weights, or fills them with zeros.
 pub fn zero_grad(parameters: &[Parameter], sets_to_none: bool) {
     if sets_to_none {
         for parameter in parameters {

@@ -1,10 +1,10 @@
 //! NAdam.
 
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_graph::layout::Layout;
+
 use super::list::{List, groups};
 use super::{Algorithm, Route, State, Work, zeros_like};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
 pub struct NAdam;
 

@@ -1,10 +1,10 @@
 //! RAdam.
 
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_graph::layout::Layout;
+
 use super::list::{List, groups};
 use super::{Algorithm, Route, State, Work, zeros_like};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_graph::layout::Layout;
 
 /// The default decay of the second moment.
 const BETA: f64 = 0.999;

@@ -1,22 +1,21 @@
-//! `torch.amp.GradScaler`, in whose steps no gradient is ever found infinite.
+//! `torch.amp.GradScaler`; no gradient is ever infinite here.
 
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_graph::dtype::Dtype;
 
 use super::{Category, Optimizer, Parameter};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
 
 /// The scaler's tensors.
 #[derive(Default)]
 pub struct GradScaler {
-    /// The scale and the growth tracker, made when a loss is first scaled.
+    /// The scale and the growth tracker, made when the first loss is scaled.
     scale: Option<[Tensor; 2]>,
-    /// What `unscale_` has found, kept until `update`.
+    /// `found_inf` of `unscale_`, kept until `update`.
     found: Option<Tensor>,
 }
 
 impl GradScaler {
-    /// The scale, which `scale(loss)` makes if it is not there yet.
+    /// The scale, made by the first call.
     pub fn scale(&mut self, context: &mut Context) -> Tensor {
         let [scale, _] = self.scale.get_or_insert_with(|| {
             context.memory().borrow_mut().set_category(Category::Optimizer);
@@ -27,7 +26,7 @@ impl GradScaler {
         scale.clone()
     }
 
-    /// As `scaler.unscale_(optimizer)`.
+    /// `scaler.unscale_(optimizer)`.
     pub fn unscale(&mut self, context: &mut Context, parameters: &[Parameter]) {
         context.memory().borrow_mut().set_category(Category::Temporary);
         let double = context.empty_contiguous(Dtype::Float64, &[]);
@@ -38,7 +37,7 @@ impl GradScaler {
         self.check(context, parameters, inverse);
     }
 
-    /// `_unscale_grads_`: both scalars are copied for the device, where there is a gradient at all.
+    /// `_unscale_grads_`: copies both scalars for the device if there is any gradient.
     fn check(&mut self, context: &mut Context, parameters: &[Parameter], inverse: Tensor) {
         let found = context.empty_contiguous(Dtype::Float32, &[]);
         if parameters.iter().any(|parameter| parameter.gradient.borrow().is_some()) {
@@ -51,7 +50,7 @@ impl GradScaler {
         drop(found);
     }
 
-    /// As `scaler.step(optimizer)`.
+    /// `scaler.step(optimizer)`.
     pub fn step(&mut self, context: &mut Context, optimizer: &mut Optimizer, parameters: &[Parameter]) {
         if !optimizer.scales_itself() {
             if self.found.is_none() {
@@ -73,14 +72,14 @@ impl GradScaler {
         drop(found);
     }
 
-    /// What it keeps between steps.
+    /// The tensors it keeps.
     pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Tensor>> {
         let [scale, tracker] =
             self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
         [scale, tracker, self.found.as_ref()].into_iter()
     }
 
-    /// As `scaler.update()`.
+    /// `scaler.update()`.
     pub fn update(&mut self) {
         self.found = None;
     }

@@ -1,11 +1,11 @@
 //! SGD, with and without momentum.
 
-use super::list::{List, groups};
-use super::{Algorithm, Route, State, Work};
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::memory::Category;
 use vramfit_graph::layout::Layout;
+
+use super::list::{List, groups};
+use super::{Algorithm, Route, State, Work};
 
 pub struct Sgd {
     pub has_momentum: bool,
@@ -13,7 +13,7 @@ pub struct Sgd {
 }
 
 impl Algorithm for Sgd {
-    /// The momentum is made on the way, as a copy of the gradient.
+    /// The update itself makes the momentum, as a copy of the gradient.
     fn make_state(&self, _context: &mut Context, _tensor: &Tensor, _gradient: &Layout) -> State {
         State::new()
     }
@@ -32,12 +32,12 @@ impl Algorithm for Sgd {
     }
 }
 
-/// The momentum of a weight that has none yet.
+/// Makes the momentum of a weight that has none yet.
 fn make_momentum(context: &mut Context, state: &mut [Option<State>], item: &super::list::Item) {
     let state = state[item.index].get_or_insert_default();
     if state.is_empty() {
         context.memory().borrow_mut().set_category(Category::Optimizer);
-        state.push(context.piece(item.layout.bytes()));
+        state.push(context.storage(item.layout.bytes()));
         context.memory().borrow_mut().set_category(Category::Temporary);
     }
 }

@@ -32,11 +32,11 @@ pub(super) fn attention(context: &mut Context, call: &Call<'_>) -> Outcome {
         return Err(Unmodelled);
     }
     let backend = select::backend(&inputs, context.compute());
-    let place = context.memory().borrow().place();
+    let step = context.memory().borrow().origin();
     if let Some(visits) = &mut context.visits
         && backend == Backend::Math
     {
-        visits.note_unfused_attention(place);
+        visits.note_unfused_attention(step);
     }
     Ok(smallvec![run(context, inputs, backend)?])
 }

@@ -11,7 +11,7 @@ use vramfit_eager::forward::block_names;
 use vramfit_eager::memory::Category;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::select::select_variant;
-use vramfit_training::training::{Phase, visit};
+use vramfit_training::{Phase, visit};
 
 use super::{Finding, Trick};
 use crate::control::Control;

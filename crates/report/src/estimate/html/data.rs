@@ -7,7 +7,7 @@ use vramfit_allocator::SegmentAction;
 use vramfit_eager::memory::{Category, Entry};
 use vramfit_graph::bind::Bound;
 use vramfit_training::answer::Answer;
-use vramfit_training::training::{Phase, Run};
+use vramfit_training::{Phase, Run};
 
 use super::super::holders::weights_of;
 use super::super::locations::Locations;
@@ -54,7 +54,7 @@ struct Piece {
     requested: u64,
     size: u64,
     address: u64,
-    place: u32,
+    origin: u32,
     category: Category,
 }
 
@@ -83,7 +83,7 @@ pub fn pack(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) -> Ve
     let mut tables = Tables::default();
     let weights = weights_of(bound);
     let weight = |id: u32| weights.get(id as usize).copied().filter(|module| !module.is_empty());
-    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(locations, weight(piece.id), piece.place)).collect();
+    let stacks: Vec<u64> = pieces.iter().map(|piece| tables.stack(locations, weight(piece.id), piece.origin)).collect();
     columns.add("stack", stacks.into_iter());
     tables.add_to(&mut columns);
     compress(&columns.finish(head(answer, &tables)))
@@ -106,10 +106,10 @@ fn pieces(run: &Run) -> Vec<Piece> {
         let instant = index as u32 + 1;
         match *entry {
             Entry::Allocate { bytes: 0, .. } => {}
-            Entry::Allocate { id, bytes, place, category, .. } => {
+            Entry::Allocate { id, bytes, origin, category, .. } => {
                 numbers.insert(id, pieces.len());
                 let (died, requested, size) = (None, bytes, bytes);
-                pieces.push(Piece { id, born: instant, died, requested, size, address: 0, place, category });
+                pieces.push(Piece { id, born: instant, died, requested, size, address: 0, origin, category });
             }
             Entry::Free { id } => {
                 if let Some(&number) = numbers.get(&id) {

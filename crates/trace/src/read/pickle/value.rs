@@ -3,9 +3,7 @@
 use crate::snapshot::StringId;
 
 /// A value, packed: its kind in the lowest four bits, its content in the others. Numbers that do not fit, lists and dicts
-/// are in the heap; [`Heap::kind`] unpacks them.
-///
-/// [`Heap::kind`]: super::heap::Heap::kind
+/// are in the heap; `Heap::kind` unpacks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value(u64);
 

@@ -5,27 +5,15 @@ use vramfit_graph::bind::{BoundTensor, Value};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::TensorId;
 
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::memory::Category;
 use vramfit_eager::operators::{Call, MemoryRule, facts, find};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::{Layout, contiguous_strides};
 
-/// What is added where the captured step returns no scalar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum AddedLoss {
-    /// Nothing: then there is no backward pass.
-    #[default]
-    None,
-    /// `outputs.mean()`, of the first floating-point output.
-    Mean,
-    /// `cross_entropy(outputs, classes)`: of the first floating-point output; classes are its second dimension, in a
-    /// sequence the last. The classes are one more target on the GPU.
-    CrossEntropy,
-}
+use crate::script::AddedLoss;
 
-/// The loss of a model's first floating-point output; the name of the operator where no rule covers it.
+/// The loss of a model's first floating-point output; the operator's name as an error where it has no rule.
 pub(super) fn added_loss<'a>(
     context: &mut Context,
     kind: AddedLoss,
@@ -65,7 +53,7 @@ fn cross_entropy(context: &mut Context, output: &Tensor, classes: &mut Option<Te
     call(context, "aten.cross_entropy_loss.default", &tensors, &rest, logits.dtype(), &[])
 }
 
-/// Calls an operator on tensors and then `rest`.
+/// Calls an operator with tensors, then `rest`, as arguments.
 fn call(
     context: &mut Context,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What the script still holds of the last micro-batch.
+//! The names that a forward pass binds, and what they hold.
 
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::TensorId;
@@ -6,26 +6,18 @@ use vramfit_graph::model::TensorId;
 use vramfit_eager::autograd::Tensor;
 use vramfit_eager::memory::Category;
 
-/// A name that the script binds anew in each micro-batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    Outputs,
-    Loss,
-    /// What the model itself has kept.
-    Kept,
-}
+use crate::script::Name;
 
-/// The names `outputs` and `loss`.
+/// What `outputs` and `loss` hold, and what the model keeps on itself, such as a cache.
 #[derive(Default)]
-pub(super) struct Held {
+pub(crate) struct Names {
     outputs: Vec<Tensor>,
     loss: Option<Tensor>,
-    /// What the model itself has kept, such as a cache.
     kept: Vec<Tensor>,
 }
 
-impl Held {
-    /// `outputs = model(…)`: what the name held before goes.
+impl Names {
+    /// `outputs = model(…)`: frees what the name held before.
     pub(super) fn bind_outputs(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
         let outputs: Vec<Tensor> =
             bound.variant.released.iter().filter_map(|id| tensors[id.0 as usize].clone()).collect();
@@ -37,7 +29,7 @@ impl Held {
         self.outputs = outputs;
     }
 
-    /// `loss = …`: what the name held before goes.
+    /// `loss = …`: frees what the name held before.
     pub(super) fn bind_loss(&mut self, loss: Option<Tensor>) {
         if let Some(storage) = loss.as_ref().and_then(Tensor::storage) {
             storage.become_category(Category::Outputs);
@@ -45,8 +37,8 @@ impl Held {
         self.loss = loss;
     }
 
-    /// What the model has kept of this pass; what it had kept of the last one goes.
-    pub(super) fn keep(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
+    /// The model keeps tensors of this pass: frees those it kept of the pass before.
+    pub(super) fn bind_kept(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
         let (variant, given) = (bound.variant, bound.model.given_count());
         let is_kept = |id: &&TensorId| {
             id.0 as usize >= given
@@ -57,8 +49,8 @@ impl Held {
         self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
-    /// What a name holds goes.
-    pub(super) fn let_go(&mut self, name: Name) {
+    /// Frees what a name holds.
+    pub(crate) fn release(&mut self, name: Name) {
         match name {
             Name::Outputs => self.outputs = Vec::new(),
             Name::Loss => self.loss = None,
@@ -66,17 +58,17 @@ impl Held {
         }
     }
 
-    /// Everything it holds.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
+    /// The tensors of all names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Tensor> {
         self.outputs.iter().chain(&self.loss).chain(&self.kept)
     }
 
-    /// How much it holds under each name.
-    pub(super) fn counts(&self) -> [usize; 3] {
+    /// How many tensors each name holds.
+    pub(crate) fn counts(&self) -> [usize; 3] {
         [self.outputs.len(), usize::from(self.loss.is_some()), self.kept.len()]
     }
 
-    /// The scalar that backward starts from.
+    /// The loss, from which the backward pass starts.
     pub(super) fn loss(&self) -> Option<&Tensor> {
         self.loss.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What a simulated run tells: its phases, its peaks, what no rule covered.
+//! The result of a simulated run: its phases, peaks and requests.
 
 use vramfit_allocator::{OutOfMemory, SegmentChange};
 
@@ -6,10 +6,10 @@ use vramfit_eager::autograd::{Guessed, Libraries};
 use vramfit_eager::forward::Missing;
 use vramfit_eager::memory::{Category, Entry};
 
-/// A part of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Moving the model and the inputs to the GPU, and the optimizer's constructor.
+    /// The model and the inputs move to the GPU; the optimizer is constructed.
     Build,
     /// The forward pass and the loss.
     Forward,
@@ -17,7 +17,7 @@ pub enum Phase {
     Backward,
     /// The optimizer's step.
     Step,
-    /// A forward pass in evaluation.
+    /// A forward pass of an evaluation.
     Eval,
 }
 
@@ -34,98 +34,98 @@ impl Phase {
     }
 }
 
-/// What is held at an instant, by category: bytes of blocks, and how much of that is rounding.
+/// Live bytes at an instant, by category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Bytes asked for, by [`Category`].
+    /// Requested bytes, by [`Category`].
     pub requested: [u64; Category::COUNT],
-    /// Bytes of blocks beyond what was asked for.
+    /// Bytes of blocks beyond the requested ones.
     pub rounding: u64,
 }
 
-/// The most that was allocated within a phase, and when.
+/// The peak of live bytes within a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
     /// Bytes of blocks.
     pub allocated: u64,
-    /// What they were for.
+    /// The live bytes by category.
     pub account: Account,
-    /// What the program was doing.
-    pub place: u32,
-    /// How many requests there had been, the allocation that made the peak counted.
+    /// The captured step that reached the peak, as in [`Entry::Allocate`].
+    pub origin: u32,
+    /// How many requests had been made, the one that reached the peak included.
     pub instant: u32,
 }
 
-/// What a piece of memory is for, from an instant on.
+/// The category of an allocation from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// How many requests there had been, the allocation itself counted.
+    /// How many requests had been made, the allocation included.
     pub instant: u32,
-    /// The memory's number.
+    /// The number of the allocation.
     pub id: u32,
     /// Bytes of its block.
     pub block: u64,
-    /// Where it lies.
+    /// Its address.
     pub address: u64,
     /// What it is for.
     pub category: Category,
 }
 
-/// A phase's numbers.
+/// The numbers of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseReport {
-    /// Which.
+    /// Which phase.
     pub phase: Phase,
-    /// In which step; `None` while building.
+    /// Which step; `None` while building.
     pub step: Option<u32>,
-    /// Of which micro-batch, where the phase belongs to one.
+    /// Which micro-batch, where the phase belongs to one.
     pub micro: Option<u32>,
     /// Allocated at its end.
     pub allocated: u64,
-    /// The most within it.
+    /// The peak of live bytes within it.
     pub peak: Peak,
     /// Reserved at its end.
     pub reserved: u64,
-    /// The most that was reserved within it.
+    /// The peak of reserved bytes within it.
     pub peak_reserved: u64,
-    /// How many requests there had been when it ended.
+    /// How many requests had been made when it ended.
     pub end: u32,
 }
 
-/// What a simulated run gave.
+/// The result of a simulated run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The phases in order; where an allocation failed, the last is the one it failed in.
+    /// The phases in order; if an allocation failed, it failed in the last one.
     pub phases: Vec<PhaseReport>,
-    /// The most that was reserved after building.
+    /// The peak of reserved bytes after building.
     pub peak_reserved: u64,
-    /// Operators without a rule, with the steps that call them in one pass.
+    /// Operators without a rule, with the steps of a pass that call them.
     pub missing: Missing,
-    /// What was guessed from similar recordings, with how often in the steps that were simulated.
+    /// Workspaces that were estimated from similar recordings, with how often in the simulated steps.
     pub guessed: Guessed,
-    /// What the process has loaded.
+    /// The libraries that the process has loaded.
     pub libraries: Libraries,
     /// The allocation that failed, if one did.
     pub failure: Option<Failure>,
-    /// The requests, where they were asked for.
+    /// The requests; empty unless the journal was kept.
     pub journal: Vec<Entry>,
-    /// What the memory of those requests was for.
+    /// The categories of the allocations in the journal.
     pub labels: Vec<Label>,
-    /// Segments that came and went, each with the number of requests up to it, that one counted.
+    /// Segments that were allocated and freed, each with the number of requests up to it, that one included.
     pub segments: Vec<(u32, SegmentChange)>,
 }
 
 /// An allocation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What PyTorch says of it.
+    /// What PyTorch reports.
     pub error: OutOfMemory,
-    /// What the program was doing.
-    pub place: u32,
+    /// The captured step that asked for it, as in [`Entry::Allocate`].
+    pub origin: u32,
 }
 
 impl Run {
-    /// The phase in which the most was allocated, building not counted: the first of equal ones.
+    /// The phase with the highest peak of live bytes, building excluded: the first of equal ones.
     pub fn peak(&self) -> Option<&PhaseReport> {
         let mut best: Option<&PhaseReport> = None;
         for phase in self.phases.iter().filter(|phase| phase.phase != Phase::Build) {

@@ -1,34 +1,35 @@
-//! Who holds the memory at an instant of a simulated run.
+//! The live allocations at an instant of a simulated run.
 
-use super::report::Run;
 use vramfit_eager::memory::{Category, Entry};
 
-/// A piece of memory that is held.
+use crate::report::Run;
+
+/// A live allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Holder {
     /// Its number in the journal.
     pub id: u32,
     /// Bytes of its block, rounding included.
     pub block: u64,
     /// What it is for.
     pub category: Category,
-    /// What the program was doing when it asked for it.
-    pub place: u32,
+    /// The captured step that asked for it, as in [`Entry::Allocate`].
+    pub origin: u32,
 }
 
 impl Run {
-    /// What is held after the first `instant` entries of the journal, in the order in which it was asked for. Empty where
-    /// no journal was kept.
-    pub fn held_at(&self, instant: u32) -> Vec<Held> {
-        let mut held: Vec<Option<Held>> = Vec::new();
+    /// The live allocations after the first `instant` entries of the journal, in order of allocation. Empty unless the
+    /// journal was kept.
+    pub fn held_at(&self, instant: u32) -> Vec<Holder> {
+        let mut held: Vec<Option<Holder>> = Vec::new();
         for entry in self.journal.iter().take(instant as usize) {
             match *entry {
                 Entry::Allocate { bytes: 0, .. } => {}
-                Entry::Allocate { id, place, .. } => {
+                Entry::Allocate { id, origin, .. } => {
                     if held.len() <= id as usize {
                         held.resize(id as usize + 1, None);
                     }
-                    held[id as usize] = Some(Held { id, block: 0, category: Category::Temporary, place });
+                    held[id as usize] = Some(Holder { id, block: 0, category: Category::Temporary, origin });
                 }
                 Entry::Free { id } => {
                     if let Some(held) = held.get_mut(id as usize) {

@@ -7,50 +7,53 @@ use vramfit_allocator::SimulatedDriver;
 use vramfit_graph::bind::{Bound, BoundTensor};
 use vramfit_graph::model::{Input, TensorId};
 
-use crate::optimizer::Parameter;
-use vramfit_eager::autograd::Context;
-use vramfit_eager::autograd::Tensor;
-use vramfit_eager::autograd::engine;
-use vramfit_eager::memory::{Category, Happening};
+use vramfit_eager::autograd::{Context, Tensor, engine};
+use vramfit_eager::memory::{Category, SideEventKind};
 use vramfit_eager::operators::is_flattened;
 use vramfit_graph::layout::Layout;
 
-/// Tensors that exist before a pass, by number.
-pub(super) type Tensors = Vec<Option<Tensor>>;
+use crate::optimizer::Parameter;
 
-/// As `model.cuda()`; returns the weights as the optimizer takes them, frozen ones too.
+/// The tensors that exist before a pass, by id.
+pub(crate) type Tensors = Vec<Option<Tensor>>;
+
+/// `model.cuda()`; returns the weights as an optimizer takes them, frozen ones included.
 pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors) -> Vec<Parameter> {
     let model = bound.model;
     context.memory().borrow_mut().set_category(Category::Parameters);
     let recurrent = recurrent_modules(bound);
     for &id in model.move_order.iter().chain(&bound.variant.constants) {
-        let tensor = bound.tensor(id);
-        let moved = match tensor.is_on_host {
-            true => Tensor::on_host(layout(tensor)),
-            false => context.empty(layout(tensor)),
-        };
-        tell_host_frees(context, &moved);
-        tensors[id.0 as usize] = Some(moved);
+        tensors[id.0 as usize] = Some(move_tensor(bound, context, id));
         if let Some(module) = recurrent.iter().find(|module| module.last() == Some(&id)) {
             flatten(context, tensors, module);
         }
     }
     let mut parameters = Vec::with_capacity(model.parameters.len());
     for weight in &model.parameters {
-        let place = &mut tensors[weight.tensor.0 as usize];
-        let Some(mut tensor) = place.take() else { continue };
+        let slot = &mut tensors[weight.tensor.0 as usize];
+        let Some(mut tensor) = slot.take() else { continue };
         let gradient = Rc::new(RefCell::new(None));
         if weight.requires_grad {
             let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), 0);
             tensor = tensor.with_edge(Some(edge));
         }
-        *place = Some(tensor.clone());
+        *slot = Some(tensor.clone());
         parameters.push(Parameter { tensor, gradient });
     }
     parameters
 }
 
-/// The weights of each recurrent module, in the order they are moved in.
+/// Gives another pass of a model that has been moved its weights and buffers; moves the pass's own constants.
+pub(super) fn share_model(bound: &Bound<'_>, context: &mut Context, from: &Tensors, to: &mut Tensors) {
+    let weights = bound.model.parameters.len() + bound.model.buffers.len();
+    to[..weights].clone_from_slice(&from[..weights]);
+    context.memory().borrow_mut().set_category(Category::Parameters);
+    for &id in &bound.variant.constants {
+        to[id.0 as usize] = Some(move_tensor(bound, context, id));
+    }
+}
+
+/// The weights of each recurrent module, in the order of their moves.
 fn recurrent_modules(bound: &Bound<'_>) -> Vec<Vec<TensorId>> {
     let is_recurrent = |class: &str| matches!(class, "LSTM" | "GRU" | "RNN");
     let model = bound.model;
@@ -71,7 +74,7 @@ fn recurrent_modules(bound: &Bound<'_>) -> Vec<Vec<TensorId>> {
         .collect()
 }
 
-/// `flatten_parameters`: the weights of a recurrent module move into one piece of memory.
+/// `flatten_parameters`: the weights of a recurrent module move into one allocation.
 fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
     let moved: Vec<Tensor> = weights.iter().filter_map(|id| tensors[id.0 as usize].take()).collect();
     let Some(dtype) = moved.first().map(Tensor::dtype) else { return };
@@ -87,21 +90,31 @@ fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
     }
 }
 
-/// Moves inputs or targets one after another; those that were there before go when all have been moved.
+/// Moves inputs or targets one after another; those of the batch before are freed when all have been moved.
 pub(super) fn move_inputs(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors, inputs: &[Input]) {
     context.memory().borrow_mut().set_category(Category::Inputs);
     let moved: Vec<Tensor> = inputs.iter().map(|input| context.empty(layout(bound.tensor(input.tensor)))).collect();
     for (input, tensor) in inputs.iter().zip(moved) {
-        tell_host_frees(context, &tensor);
+        note_host_free(context, &tensor);
         tensors[input.tensor.0 as usize] = Some(tensor);
     }
 }
 
-/// The host's copy of a tensor that has been moved goes.
-fn tell_host_frees(context: &Context, moved: &Tensor) {
+fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
+    let tensor = bound.tensor(id);
+    let moved = match tensor.is_on_host {
+        true => Tensor::on_host(layout(tensor)),
+        false => context.empty(layout(tensor)),
+    };
+    note_host_free(context, &moved);
+    moved
+}
+
+/// The host frees its copy of a tensor that has been moved.
+fn note_host_free(context: &Context, moved: &Tensor) {
     let bytes = moved.storage().map_or_else(|| moved.layout().bytes(), |storage| storage.bytes());
     if SimulatedDriver::minds_host_free(bytes) {
-        context.memory().borrow_mut().tell(Happening::HostFrees(bytes));
+        context.memory().borrow_mut().add_side_event(SideEventKind::HostFrees(bytes));
     }
 }
 

@@ -1,11 +1,11 @@
-//! What the loop does, and on which GPU.
+//! The settings of a training loop.
 
-use super::loss::AddedLoss;
-use crate::optimizer::{Implementation, Kind, Recipe};
 use vramfit_cudnn::Scenario;
 use vramfit_eager::forward::Choice;
 
-/// Where `optimizer.zero_grad()` stands.
+use crate::optimizer::{Implementation, Kind, Recipe};
+
+/// Where the script calls `optimizer.zero_grad()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ZeroGrad {
     /// Before the first forward pass of a step.
@@ -15,30 +15,44 @@ pub enum ZeroGrad {
     BeforeBackward,
 }
 
-/// What the loop does. Whether it trains or evaluates, and whether a GradScaler is used, the captured variant says.
+/// The loss that is added where the captured pass returns no scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum AddedLoss {
+    /// None: then there is no backward pass.
+    #[default]
+    None,
+    /// `outputs.mean()` of the first floating-point output.
+    Mean,
+    /// `cross_entropy(outputs, classes)` of the first floating-point output, whose second dimension, or last in a
+    /// sequence, is the classes. The target is one more tensor on the GPU.
+    CrossEntropy,
+}
+
+/// What a training loop does. The captured variant decides whether it trains or evaluates and whether it uses a
+/// `GradScaler`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Loop {
     /// How many steps.
     pub steps: u32,
     /// The optimizer.
     pub optimizer: Recipe,
-    /// Whether `clip_grad_norm_` comes before the step.
+    /// Whether `clip_grad_norm_` runs before the update.
     pub clips_gradients: bool,
     /// How many micro-batches a step has; never 0.
     pub accumulate: u32,
-    /// Where gradients are let go of.
+    /// Where `zero_grad` is called.
     pub zero_grad: ZeroGrad,
-    /// Whether they go or become zeros.
+    /// Whether `zero_grad` frees the gradients instead of filling them with zeros.
     pub sets_to_none: bool,
     /// Whether each micro-batch is copied to the GPU anew.
     pub has_fresh_inputs: bool,
-    /// Whether the script lets go of the model's outputs before each backward pass and of the loss after it.
-    pub lets_go: bool,
+    /// Whether the script deletes the model's outputs before each backward pass and the loss after it.
+    pub releases_outputs: bool,
     /// What is checkpointed.
     pub checkpoint: Choice,
-    /// The loss, where the captured step returns none.
+    /// The loss, where the captured pass returns none.
     pub loss: AddedLoss,
-    /// What operators without a rule are taken to need, and workspaces that nobody recorded.
+    /// What is assumed about operators without a rule and workspaces that were not recorded.
     pub scenario: Scenario,
     /// `torch.backends.cudnn.benchmark`.
     pub is_cudnn_benchmarked: bool,
@@ -54,7 +68,7 @@ impl Default for Loop {
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,
-            lets_go: false,
+            releases_outputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
             scenario: Scenario::Expected,

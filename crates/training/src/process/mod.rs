@@ -1,0 +1,328 @@
+//! The simulated process: runs a script's actions and writes what they allocate and free to the journal.
+
+mod added_loss;
+mod moves;
+mod names;
+mod scaled_loss;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use vramfit_eager::autograd::{Context, Tensor, Thread, Visits, engine};
+use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, regions};
+use vramfit_eager::machine::Machine;
+use vramfit_eager::memory::{ADDED_LOSS, Category, Memory, OUTSIDE_MODEL};
+
+use crate::optimizer::clip::clip_grad_norm;
+use crate::optimizer::scaler::GradScaler;
+use crate::optimizer::{Optimizer, Parameter, zero_grad};
+use crate::program::{Mark, MicroBatchRun, Position, Program, Repeat};
+use crate::report::Phase;
+use crate::script::{Action, Name, Script};
+use added_loss::added_loss;
+use moves::{Tensors, move_inputs, move_model, share_model};
+use names::Names;
+use scaled_loss::{Scaling, scaled};
+
+/// Journal entries that are reserved for each step of a captured pass: a transformer makes as many in two training steps.
+const REQUESTS_PER_STEP: usize = 6;
+
+/// A process that runs a script.
+pub(crate) struct Process<'s> {
+    pub script: &'s Script<'s>,
+    pub context: Context,
+    pub passes: Vec<LivePass<'s>>,
+    /// The weights of each model.
+    pub parameters: Vec<Vec<Parameter>>,
+    /// The optimizers that have been created.
+    pub optimizers: Vec<Option<Optimizer>>,
+    pub scalers: Vec<GradScaler>,
+    pub marks: Vec<Mark>,
+    /// Where each pass bound its names for the first time.
+    pub rebindings: Vec<Rebinding>,
+    /// Micro-batches that were copied instead of simulated.
+    pub micro_batch_runs: Vec<MicroBatchRun>,
+    step: Option<u32>,
+    micro_batch: Option<u32>,
+    next_micro_batch: u32,
+}
+
+/// A captured pass with the tensors that the script holds for it.
+pub(crate) struct LivePass<'s> {
+    shared: Passes<'s>,
+    /// Weights, inputs and targets, by id.
+    pub tensors: Tensors,
+    pub names: Names,
+    /// The target of an added loss.
+    pub classes: Option<Tensor>,
+    /// Whether inputs are copied to the GPU within each step.
+    pub has_fresh_inputs: bool,
+    has_run: bool,
+    missing: Missing,
+}
+
+/// Where a pass binds a name for the first time: a later step frees there what the name held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rebinding {
+    pub pass: usize,
+    pub name: Name,
+    /// How many requests came before it.
+    pub entry: usize,
+    /// How many side events came before it.
+    pub side_event: usize,
+}
+
+impl<'s> Process<'s> {
+    /// A process that has not run any action yet.
+    pub fn new(script: &'s Script<'s>, machine: Machine) -> Result<Process<'s>, UnknownModule> {
+        let steps: usize = script.passes.iter().map(|pass| pass.bound.steps.len()).sum();
+        let memory = Rc::new(RefCell::new(Memory::with_capacity(REQUESTS_PER_STEP * steps)));
+        let mut context = Context::new(memory, machine);
+        context.set_plans(script.plans);
+        let mut passes = Vec::with_capacity(script.passes.len());
+        for (index, pass) in script.passes.iter().enumerate() {
+            let regions = regions(pass.bound, &pass.checkpoint)?;
+            passes.push(LivePass {
+                shared: Passes::new(pass.bound, regions, script.plans.assumption),
+                tensors: vec![None; pass.bound.tensors.len()],
+                names: Names::default(),
+                classes: None,
+                has_fresh_inputs: script.has_fresh_inputs(index),
+                has_run: false,
+                missing: Missing::new(),
+            });
+        }
+        Ok(Process {
+            script,
+            context,
+            passes,
+            parameters: vec![Vec::new(); script.models],
+            optimizers: script.optimizers.iter().map(|_| None).collect(),
+            scalers: (0..script.scalers).map(|_| GradScaler::default()).collect(),
+            marks: Vec::new(),
+            rebindings: Vec::new(),
+            micro_batch_runs: Vec::new(),
+            step: None,
+            micro_batch: None,
+            next_micro_batch: 0,
+        })
+    }
+
+    /// Runs actions in order.
+    pub fn run_all(&mut self, actions: &[Action]) {
+        for &action in actions {
+            self.run(action);
+        }
+    }
+
+    /// Runs one action.
+    pub fn run(&mut self, action: Action) {
+        self.context.memory().borrow_mut().set_origin(OUTSIDE_MODEL);
+        match action {
+            Action::MoveModel { model } => self.move_model(model),
+            Action::MoveInputs { pass } => self.move_inputs(pass),
+            Action::CreateOptimizer { optimizer } => {
+                let setup = self.script.optimizers[optimizer];
+                let created = Optimizer::new(&mut self.context, setup.recipe, &self.parameters[setup.model]);
+                self.optimizers[optimizer] = Some(created);
+            }
+            Action::BeginStep => {
+                self.step = Some(self.step.map_or(0, |step| step + 1));
+                self.next_micro_batch = 0;
+            }
+            Action::BeginMicroBatch => {
+                self.micro_batch = Some(self.next_micro_batch);
+                self.next_micro_batch += 1;
+            }
+            Action::EndMicroBatch => self.micro_batch = None,
+            Action::ZeroGrad { optimizer, sets_to_none } => zero_grad(self.weights_of(optimizer), sets_to_none),
+            Action::Forward { pass, divides_loss } => self.forward(pass, divides_loss),
+            Action::Backward { pass, scaler } => self.backward(pass, scaler),
+            Action::Release { pass, name } => self.passes[pass].names.release(name),
+            Action::Unscale { scaler, optimizer } => {
+                let model = self.script.optimizers[optimizer].model;
+                self.scalers[scaler].unscale(&mut self.context, &self.parameters[model]);
+            }
+            Action::ClipGradients { optimizer } => {
+                let model = self.script.optimizers[optimizer].model;
+                clip_grad_norm(&mut self.context, &self.parameters[model]);
+            }
+            Action::Update { optimizer, scaler } => self.update(optimizer, scaler),
+            Action::UpdateScaler { scaler } => self.scalers[scaler].update(),
+            Action::EndPhase(phase) => self.end_phase(phase, self.step, self.micro_batch),
+        }
+    }
+
+    /// Marks the end of a phase.
+    pub fn end_phase(&mut self, phase: Phase, step: Option<u32>, micro_batch: Option<u32>) {
+        let end = self.context.memory().borrow().journal().len();
+        self.marks.push(Mark { phase, step, micro: micro_batch, end });
+    }
+
+    /// How far the journal has got.
+    pub fn position(&self) -> Position {
+        let memory = self.context.memory().borrow();
+        Position {
+            entry: memory.journal().len(),
+            side_event: memory.side_events().len(),
+            mark: self.marks.len(),
+            id: memory.next_id(),
+        }
+    }
+
+    /// The weights that an optimizer updates.
+    pub fn weights_of(&self, optimizer: usize) -> &[Parameter] {
+        &self.parameters[self.script.optimizers[optimizer].model]
+    }
+
+    /// Notes from now on which calls run.
+    pub fn note_visits(&mut self) {
+        self.context.visits = Some(Box::default());
+    }
+
+    /// Which calls have run since [`Process::note_visits`].
+    pub fn take_visits(&mut self) -> Visits {
+        self.context.visits.take().map_or_else(Visits::default, |visits| *visits)
+    }
+
+    /// Ends the process; what its tensors free then is not recorded.
+    pub fn finish(self, repeat: Option<Repeat>) -> Program {
+        let next_id = self.context.memory().borrow().next_id();
+        let (entries, side_events) = self.context.memory().borrow_mut().close();
+        let mut missing = Missing::new();
+        for pass in &self.passes {
+            for (operator, steps) in &pass.missing {
+                missing.entry(operator.clone()).or_default().extend(steps);
+            }
+        }
+        Program {
+            entries: Arc::new(entries),
+            next_id,
+            side_events,
+            marks: self.marks,
+            repeat,
+            micro_batch_runs: self.micro_batch_runs,
+            missing,
+            guessed: self.context.guessed().clone(),
+            libraries: self.context.libraries(),
+            plans: self.context.plan_table(),
+            assumption: None,
+            answers_steady_state: true,
+        }
+    }
+
+    fn move_model(&mut self, model: usize) {
+        let mut first: Option<usize> = None;
+        for (index, pass) in self.script.passes.iter().enumerate().filter(|(_, pass)| pass.model == model) {
+            match first {
+                None => {
+                    let tensors = &mut self.passes[index].tensors;
+                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors);
+                    first = Some(index);
+                }
+                Some(first) => {
+                    let (before, after) = self.passes.split_at_mut(index);
+                    share_model(pass.bound, &mut self.context, &before[first].tensors, &mut after[0].tensors);
+                }
+            }
+        }
+    }
+
+    fn move_inputs(&mut self, pass: usize) {
+        let bound = self.script.passes[pass].bound;
+        let tensors = &mut self.passes[pass].tensors;
+        move_inputs(bound, &mut self.context, tensors, &bound.model.inputs);
+        move_inputs(bound, &mut self.context, tensors, &bound.model.targets);
+    }
+
+    fn forward(&mut self, index: usize, divides_loss: bool) {
+        let Process { script, context, passes, rebindings, .. } = self;
+        let bound = script.passes[index].bound;
+        let kind = script.passes[index].loss;
+        let LivePass { shared, tensors, names, classes, has_run, missing, .. } = &mut passes[index];
+        let is_first = !std::mem::replace(has_run, true);
+        let mut note_binding = |context: &Context, name| {
+            if is_first {
+                let memory = context.memory().borrow();
+                let (entry, side_event) = (memory.journal().len(), memory.side_events().len());
+                rebindings.push(Rebinding { pass: index, name, entry, side_event });
+            }
+        };
+        let mut uncovered = Missing::new();
+        context.set_thread(Thread::Main);
+        context.set_grad(bound.variant.has_grad);
+        let mut forward = Forward::new(shared, tensors);
+        forward.run(context, |context, tensors, instant| match instant {
+            Instant::ModelReturned => {
+                names.bind_outputs(bound, tensors);
+                note_binding(context, Name::Outputs);
+            }
+            Instant::LossMade => {
+                // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
+                let whole = match bound.variant.loss {
+                    Some(id) => tensors[id.0 as usize].take(),
+                    None => {
+                        context.memory().borrow_mut().set_origin(ADDED_LOSS);
+                        let returned = bound.variant.outputs.iter().filter_map(|id| tensors[id.0 as usize].as_ref());
+                        added_loss(context, kind, returned, classes).unwrap_or_else(|name| {
+                            uncovered.entry(name.to_owned()).or_default().push(OUTSIDE_MODEL);
+                            None
+                        })
+                    }
+                };
+                match whole {
+                    Some(whole) if divides_loss => {
+                        let divided = scaled(context, &whole, Scaling::ByNumber);
+                        drop(whole);
+                        names.bind_loss(Some(divided));
+                    }
+                    whole => names.bind_loss(whole),
+                }
+                note_binding(context, Name::Loss);
+            }
+        });
+        uncovered.append(&mut forward.missing);
+        names.bind_kept(bound, &forward.tensors);
+        note_binding(context, Name::Kept);
+        drop(forward);
+        *missing = uncovered;
+    }
+
+    fn backward(&mut self, index: usize, scaler: Option<usize>) {
+        let Process { context, passes, scalers, .. } = self;
+        let LivePass { shared, tensors, names, .. } = &passes[index];
+        let Some(loss) = names.loss().cloned() else { return };
+        context.set_grad(true);
+        // The scaled loss has no name in the script: it lives as long as the call of `backward`.
+        let loss = match scaler {
+            Some(scaler) => {
+                let scale = scalers[scaler].scale(context);
+                context.memory().borrow_mut().set_category(Category::Temporary);
+                scaled(context, &loss, Scaling::ByTensor(scale))
+            }
+            None => loss,
+        };
+        let Some(edge) = loss.edge().cloned() else { return };
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let gradient = context.empty(loss.shared_layout());
+        context.set_thread(Thread::Backward);
+        engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
+            Forward::new(shared, tensors).run_again(context, frame);
+        });
+        context.set_thread(Thread::Main);
+        drop(gradient);
+        drop(edge);
+        drop(loss);
+    }
+
+    fn update(&mut self, index: usize, scaler: Option<usize>) {
+        let Process { script, context, parameters, optimizers, scalers, .. } = self;
+        let Some(optimizer) = &mut optimizers[index] else { return };
+        let parameters = &parameters[script.optimizers[index].model];
+        match scaler {
+            Some(scaler) => scalers[scaler].step(context, optimizer, parameters),
+            None => optimizer.step(context, parameters),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Recording: runs a script on a simulated process and keeps its requests as a [`Program`].
+//!
+//! Steps and micro-batches that would request the same again are repeated or copied instead of simulated.
+
+mod derived_step;
+mod micro_batches;
+mod state;
+
+use vramfit_allocator::{Settings, SimulatedDriver};
+use vramfit_eager::autograd::Visits;
+use vramfit_eager::forward::UnknownModule;
+use vramfit_eager::machine::Machine;
+use vramfit_graph::bind::Bound;
+
+use crate::process::Process;
+use crate::program::{Program, Repeat};
+use crate::report::{Phase, Run};
+use crate::script::{Action, Loop, Script, training_loop};
+use crate::shortcuts::Shortcuts;
+use derived_step::{FirstStep, StepParts};
+use micro_batches::run_step;
+use state::State;
+
+/// Simulates a loop on a GPU without a memory limit.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train(
+    bound: &Bound<'_>,
+    settings: &Loop,
+    allocator: Settings,
+    machine: Machine,
+    keeps_journal: bool,
+) -> Result<Run, UnknownModule> {
+    let program = record(bound, settings, machine)?;
+    Ok(program.run_keeping(allocator, SimulatedDriver::in_process(u64::MAX), keeps_journal))
+}
+
+/// The requests of a loop over one captured pass.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn record(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    record_script(&training_loop(bound, settings), machine, Shortcuts::ALL)
+}
+
+/// The requests of a loop up to the end of its first forward pass.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn record_forward(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    let script = training_loop(bound, settings);
+    let mut process = Process::new(&script, machine)?;
+    process.run_all(script.until(&[Phase::Forward, Phase::Eval]));
+    Ok(process.finish(None))
+}
+
+/// Which calls the first forward and backward pass of a loop run, and what they save.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn visit(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Visits, UnknownModule> {
+    let script = training_loop(bound, settings);
+    let mut process = Process::new(&script, machine)?;
+    process.note_visits();
+    process.run_all(script.until(&[Phase::Backward, Phase::Eval]));
+    Ok(process.take_visits())
+}
+
+/// The requests of a script.
+///
+/// # Errors
+/// A model has no module that is to be checkpointed.
+pub fn record_script(script: &Script<'_>, machine: Machine, shortcuts: Shortcuts) -> Result<Program, UnknownModule> {
+    let program = match record_steps(script, machine, shortcuts)? {
+        Some(program) => program,
+        None => record_steps(script, machine, Shortcuts { derived_step: false, ..shortcuts })?.unwrap_or_default(),
+    };
+    Ok(Program { answers_steady_state: shortcuts.steady_state, ..program })
+}
+
+/// `None` where the second step was to be derived from the first and turned out to differ.
+fn record_steps(script: &Script<'_>, machine: Machine, shortcuts: Shortcuts) -> Result<Option<Program>, UnknownModule> {
+    let mut process = Process::new(script, machine)?;
+    let (setup, steps) = script.sections();
+    process.run_all(setup);
+    let mut before: Option<State> = None;
+    for (index, &actions) in steps.iter().enumerate() {
+        let following = &steps[index + 1..];
+        let can_repeat =
+            shortcuts.repeated_steps && !following.is_empty() && following.iter().all(|step| *step == actions);
+        let parts =
+            if index == 0 && can_repeat && shortcuts.derived_step { StepParts::of(script, actions) } else { None };
+        let start = process.position();
+        if let Some(parts) = parts {
+            let first = FirstStep::run(&mut process, parts, shortcuts.copied_micro_batches);
+            if updates_alike(&process, actions, 1, following.len())
+                && let Some(first) = first.finished(&process)
+            {
+                let repeat = first.derive_second(&mut process, following.len());
+                return Ok(repeat.map(|repeat| process.finish(repeat)));
+            }
+        } else {
+            run_step(&mut process, actions, shortcuts.copied_micro_batches);
+        }
+        let after = if can_repeat { State::of(&process) } else { None };
+        if let (Some(before), Some(after)) = (&before, &after)
+            && before.is_like(after)
+            && updates_alike(&process, actions, 0, following.len())
+        {
+            let (before, after, next_id) = (before.ids().to_vec(), after.ids().to_vec(), process.position().id);
+            let repeat = Repeat { count: following.len() as u32, start, next_id, before, after };
+            return Ok(Some(process.finish(Some(repeat))));
+        }
+        before = after;
+    }
+    Ok(Some(process.finish(None)))
+}
+
+/// Whether all updates of `following` more steps with these actions allocate the same as those of the last step, or of the
+/// one that is `later` steps after it.
+fn updates_alike(process: &Process<'_>, actions: &[Action], later: u32, following: usize) -> bool {
+    process.optimizers.iter().enumerate().all(|(index, optimizer)| {
+        let is_update = |action: &&Action| matches!(action, Action::Update { optimizer, .. } if *optimizer == index);
+        let updates = actions.iter().filter(is_update).count() as u32;
+        optimizer.as_ref().is_none_or(|optimizer| {
+            let first = (optimizer.updates() + later * updates + 1).saturating_sub(updates);
+            optimizer.updates_alike(first, optimizer.updates() + following as u32 * updates)
+        })
+    })
+}

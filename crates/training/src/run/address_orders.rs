@@ -1,0 +1,16 @@
+//! The orders in which CUDA may place segments.
+
+use vramfit_allocator::SimulatedDriver;
+
+/// Address space between the heaps of threads on a machine with 16 cores.
+const GAPS_OF_THREADS: u64 = 9 * (32 << 20);
+
+/// Drivers without a memory limit that place segments in different orders, the expected one first. The order decides which of two
+/// free blocks of one size is used; where the result depends on it, the answer is a range. The other orders are those of a process
+/// whose threads leave gaps that CUDA uses, and of a GPU whose context is laid out differently.
+pub fn address_orders() -> [SimulatedDriver; 3] {
+    let expected = SimulatedDriver::in_process(u64::MAX);
+    let mut many_threads = expected.clone();
+    many_threads.host_frees(GAPS_OF_THREADS);
+    [expected, many_threads, SimulatedDriver::unlimited()]
+}

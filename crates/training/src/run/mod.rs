@@ -1,0 +1,158 @@
+//! Answers the requests of a program with a simulated allocator.
+
+mod address_orders;
+mod answering;
+mod steady_state;
+
+pub use address_orders::address_orders;
+
+use vramfit_allocator::{Allocator, Settings, SimulatedDriver};
+use vramfit_cudnn::convolution::Assumption;
+use vramfit_eager::memory::Entry;
+
+use crate::program::{Mark, MicroBatchRun, Program};
+use crate::report::{Phase, Run};
+use answering::{Answering, Requests};
+use steady_state::{MemoryLayout, SteadyState};
+
+impl Program {
+    /// The run on a GPU of this memory under these settings.
+    pub fn run(&self, settings: Settings, driver: SimulatedDriver) -> Run {
+        self.run_keeping(settings, driver, false)
+    }
+
+    /// The run, with its requests where `keeps_journal` says so.
+    pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
+        let fresh = || {
+            Answering::new(Allocator::with_reduced_statistics(settings.clone(), driver.clone()), self, keeps_journal)
+        };
+        let mut answering = fresh();
+        if !self.answer(&mut answering) {
+            answering = fresh();
+            answering.uses_steady_state = false;
+            self.answer(&mut answering);
+        }
+        let built = answering.phases.iter().filter(|phase| phase.phase != Phase::Build);
+        let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
+        Run {
+            phases: answering.phases,
+            peak_reserved,
+            missing: self.missing.clone(),
+            guessed: self.guessed.clone(),
+            libraries: self.libraries,
+            failure: answering.failure,
+            journal: if keeps_journal { self.journal() } else { Vec::new() },
+            labels: answering.labels.unwrap_or_default(),
+            segments: answering.segments,
+        }
+    }
+
+    /// The orders of addresses under which it is answered: a program with workspaces sampled at random takes one of them.
+    pub(crate) fn orders(&self) -> Vec<SimulatedDriver> {
+        let all = address_orders();
+        match self.assumption {
+            Some(Assumption::Sampled(seed)) => vec![all[seed as usize % all.len()].clone()],
+            _ => all.into(),
+        }
+    }
+
+    /// Answers all requests, or those up to one that fails. False where the steady state turned out not to be one, so that
+    /// the answers are wrong.
+    fn answer(&self, answering: &mut Answering<'_>) -> bool {
+        let mut requests = Requests::new(&self.entries, &self.side_events, 0);
+        let micro = MicroBatchRuns { runs: &self.micro_batch_runs, first_mark: 0 };
+        let Some(repeat) = &self.repeat else {
+            answering.answer_phases(&mut requests, &self.marks, micro, |id| id);
+            return answering.is_valid;
+        };
+        let (before, repeated) = self.marks.split_at(repeat.start.mark);
+        let start = repeat.start.entry;
+        let first_phase = repeated.first().map_or(0, |mark| mark.end - start);
+        let frees = leading_frees(&self.entries[start..start + first_phase]);
+        if !answering.answer_phases(&mut requests, before, micro, |id| id)
+            || !answering.answer_until(&mut requests, start + frees, |id| id)
+        {
+            return answering.is_valid;
+        }
+        let micro = MicroBatchRuns { first_mark: repeat.start.mark, ..micro };
+        let mut layout = MemoryLayout::between_steps(answering, repeat, |id| id);
+        if !answering.answer_phases(&mut requests, repeated, micro, |id| id) {
+            return answering.is_valid;
+        }
+        let mut steady: Option<SteadyState> = None;
+        self.each_repeat(|number, entries, side_events, renumber| {
+            let renumber = |id| renumber.renumber(id);
+            let mut requests = Requests::new(entries, side_events, start);
+            if steady.is_none() {
+                if !answering.answer_until(&mut requests, start + frees, renumber) {
+                    return false;
+                }
+                let now = MemoryLayout::between_steps(answering, repeat, renumber);
+                steady = now.steady_since(&layout, answering, repeated.len());
+                layout = now;
+            }
+            if let Some(steady) = steady {
+                return answering.repeat_step(steady, requests.left(), entries.len(), repeated.len(), renumber);
+            }
+            let later = |mark: &Mark| Mark { step: mark.step.map(|step| step + number), ..*mark };
+            let marks: Vec<Mark> = repeated.iter().map(later).collect();
+            answering.answer_phases(&mut requests, &marks, micro, renumber)
+        });
+        answering.is_valid
+    }
+}
+
+/// How many frees come before the first allocation.
+fn leading_frees(entries: &[Entry]) -> usize {
+    entries.iter().take_while(|entry| matches!(entry, Entry::Free { .. })).count()
+}
+
+/// The runs of equal micro-batches of a program, for phases of which the first has the mark `first_mark`.
+#[derive(Clone, Copy)]
+struct MicroBatchRuns<'p> {
+    runs: &'p [MicroBatchRun],
+    first_mark: usize,
+}
+
+impl<'p> MicroBatchRuns<'p> {
+    /// The run of which a micro-batch begins with this phase, and which one of it.
+    fn beginning(self, phase: usize) -> Option<(&'p MicroBatchRun, usize)> {
+        self.runs.iter().find_map(|run| Some((run, run.begins(self.first_mark + phase)?)))
+    }
+}
+
+impl Answering<'_> {
+    /// Answers the requests of these phases; false where one failed.
+    fn answer_phases(
+        &mut self,
+        requests: &mut Requests<'_>,
+        marks: &[Mark],
+        micro: MicroBatchRuns<'_>,
+        renumber: impl Fn(u32) -> u32,
+    ) -> bool {
+        let mut layout: Option<MemoryLayout> = None;
+        let mut at = 0;
+        while let Some(mark) = marks.get(at) {
+            if let Some((run, first)) = micro.beginning(at) {
+                let now = MemoryLayout::in_run(self, run, first, &renumber);
+                // The last one is answered: what follows it may begin otherwise than a micro-batch does.
+                let before = layout.as_ref().filter(|_| first > 0 && first + 1 < run.count());
+                if let Some(steady) = before.and_then(|before| now.steady_since(before, self, run.phases)) {
+                    if !self.repeat_micro_batches(steady, requests, run, first, &renumber) {
+                        return false;
+                    }
+                    at += (run.count() - 1 - first) * run.phases;
+                    continue;
+                }
+                layout = Some(now);
+            }
+            let goes_on = self.answer_until(requests, mark.end, &renumber);
+            self.end_phase(mark);
+            if !goes_on {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+}

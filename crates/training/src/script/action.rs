@@ -1,0 +1,134 @@
+//! One action of a script.
+
+use std::fmt;
+
+use crate::report::Phase;
+
+/// One statement of a script. Numbers are indexes into the lists of [`super::Script`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// `model.cuda()`.
+    MoveModel {
+        /// The model.
+        model: usize,
+    },
+    /// The inputs and targets of a pass are copied to the GPU and bound to their names.
+    MoveInputs {
+        /// The pass.
+        pass: usize,
+    },
+    /// The constructor of an optimizer.
+    CreateOptimizer {
+        /// The optimizer.
+        optimizer: usize,
+    },
+    /// A step begins. Steps with equal actions may be simulated once.
+    BeginStep,
+    /// A micro-batch begins.
+    BeginMicroBatch,
+    /// The micro-batch ends.
+    EndMicroBatch,
+    /// `optimizer.zero_grad(set_to_none)`.
+    ZeroGrad {
+        /// The optimizer.
+        optimizer: usize,
+        /// Whether gradients are freed instead of filled with zeros.
+        sets_to_none: bool,
+    },
+    /// Runs the model and the loss function, and binds `outputs` and `loss`.
+    Forward {
+        /// The pass.
+        pass: usize,
+        /// Whether the loss is divided by the number of micro-batches.
+        divides_loss: bool,
+    },
+    /// `loss.backward()`, or `scaler.scale(loss).backward()`.
+    Backward {
+        /// The pass whose loss it is.
+        pass: usize,
+        /// The scaler.
+        scaler: Option<usize>,
+    },
+    /// `del name`.
+    Release {
+        /// The pass that bound the name.
+        pass: usize,
+        /// The name.
+        name: Name,
+    },
+    /// `scaler.unscale_(optimizer)`.
+    Unscale {
+        /// The scaler.
+        scaler: usize,
+        /// The optimizer.
+        optimizer: usize,
+    },
+    /// `clip_grad_norm_` on the weights of an optimizer.
+    ClipGradients {
+        /// The optimizer.
+        optimizer: usize,
+    },
+    /// `optimizer.step()`, or `scaler.step(optimizer)`.
+    Update {
+        /// The optimizer.
+        optimizer: usize,
+        /// The scaler.
+        scaler: Option<usize>,
+    },
+    /// `scaler.update()`.
+    UpdateScaler {
+        /// The scaler.
+        scaler: usize,
+    },
+    /// A phase of the report ends.
+    EndPhase(Phase),
+}
+
+/// A name that a forward pass binds anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// `outputs`.
+    Outputs,
+    /// `loss`.
+    Loss,
+    /// What the model keeps on itself, such as a cache.
+    Kept,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scaled = |scaler: Option<usize>| scaler.map_or_else(String::new, |scaler| format!(" with scaler {scaler}"));
+        match *self {
+            Action::MoveModel { model } => write!(formatter, "move model {model}"),
+            Action::MoveInputs { pass } => write!(formatter, "move inputs of pass {pass}"),
+            Action::CreateOptimizer { optimizer } => write!(formatter, "create optimizer {optimizer}"),
+            Action::BeginStep => formatter.write_str("begin step"),
+            Action::BeginMicroBatch => formatter.write_str("begin micro-batch"),
+            Action::EndMicroBatch => formatter.write_str("end micro-batch"),
+            Action::ZeroGrad { optimizer, sets_to_none: true } => {
+                write!(formatter, "free gradients of optimizer {optimizer}")
+            }
+            Action::ZeroGrad { optimizer, .. } => write!(formatter, "zero gradients of optimizer {optimizer}"),
+            Action::Forward { pass, divides_loss: true } => write!(formatter, "forward pass {pass}, loss divided"),
+            Action::Forward { pass, .. } => write!(formatter, "forward pass {pass}"),
+            Action::Backward { pass, scaler } => write!(formatter, "backward of pass {pass}{}", scaled(scaler)),
+            Action::Release { pass, name } => {
+                let name = match name {
+                    Name::Outputs => "outputs",
+                    Name::Loss => "loss",
+                    Name::Kept => "kept tensors",
+                };
+                write!(formatter, "release {name} of pass {pass}")
+            }
+            Action::Unscale { scaler, optimizer } => {
+                write!(formatter, "unscale optimizer {optimizer} with scaler {scaler}")
+            }
+            Action::ClipGradients { optimizer } => write!(formatter, "clip gradients of optimizer {optimizer}"),
+            Action::Update { optimizer, scaler } => {
+                write!(formatter, "update by optimizer {optimizer}{}", scaled(scaler))
+            }
+            Action::UpdateScaler { scaler } => write!(formatter, "update scaler {scaler}"),
+            Action::EndPhase(phase) => write!(formatter, "end of {}", phase.name()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The script of a plain training or evaluation loop.
+
+use vramfit_eager::autograd::Plans;
+use vramfit_eager::forward::Choice;
+use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Mode, Precision};
+
+use super::{Action, Loop, Name, OptimizerSetup, Pass, Script, ZeroGrad};
+use crate::report::Phase;
+
+/// The only model, pass, optimizer and scaler of a loop.
+const ONLY: usize = 0;
+
+/// The script of a loop over one captured pass.
+pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
+    let is_training = bound.variant.mode == Mode::Train;
+    let is_scaled = is_training && bound.variant.precision == Precision::Autocast(Dtype::Float16);
+    let checkpoint = if is_training { settings.checkpoint.clone() } else { Choice::Nothing };
+    let optimizer = OptimizerSetup { recipe: settings.optimizer, model: ONLY };
+    Script {
+        models: 1,
+        passes: vec![Pass { model: ONLY, bound, checkpoint, loss: settings.loss }],
+        optimizers: if is_training { vec![optimizer] } else { Vec::new() },
+        scalers: usize::from(is_scaled),
+        plans: Plans { are_benchmarked: settings.is_cudnn_benchmarked, assumption: settings.scenario },
+        actions: actions(settings, is_training, is_scaled.then_some(ONLY)),
+    }
+}
+
+fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Action> {
+    let mut actions = vec![Action::MoveModel { model: ONLY }];
+    if !settings.has_fresh_inputs {
+        actions.push(Action::MoveInputs { pass: ONLY });
+    }
+    if is_training {
+        actions.push(Action::CreateOptimizer { optimizer: ONLY });
+    }
+    actions.push(Action::EndPhase(Phase::Build));
+    let step = if is_training { training_step(settings, scaler) } else { evaluation_step(settings) };
+    for _ in 0..settings.steps {
+        actions.extend_from_slice(&step);
+    }
+    actions
+}
+
+fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
+    let optimizer = ONLY;
+    let zero_grad = Action::ZeroGrad { optimizer, sets_to_none: settings.sets_to_none };
+    let mut actions = vec![Action::BeginStep];
+    if settings.zero_grad == ZeroGrad::BeforeForward {
+        actions.push(zero_grad);
+    }
+    for micro_batch in 0..settings.accumulate.max(1) {
+        actions.push(Action::BeginMicroBatch);
+        if settings.has_fresh_inputs {
+            actions.push(Action::MoveInputs { pass: ONLY });
+        }
+        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 });
+        actions.push(Action::EndPhase(Phase::Forward));
+        if settings.releases_outputs {
+            actions.push(Action::Release { pass: ONLY, name: Name::Outputs });
+        }
+        if settings.zero_grad == ZeroGrad::BeforeBackward && micro_batch == 0 {
+            actions.push(zero_grad);
+        }
+        actions.push(Action::Backward { pass: ONLY, scaler });
+        if settings.releases_outputs {
+            actions.push(Action::Release { pass: ONLY, name: Name::Loss });
+        }
+        actions.push(Action::EndPhase(Phase::Backward));
+        actions.push(Action::EndMicroBatch);
+    }
+    if settings.clips_gradients {
+        actions.extend(scaler.map(|scaler| Action::Unscale { scaler, optimizer }));
+        actions.push(Action::ClipGradients { optimizer });
+    }
+    actions.push(Action::Update { optimizer, scaler });
+    actions.extend(scaler.map(|scaler| Action::UpdateScaler { scaler }));
+    actions.push(Action::EndPhase(Phase::Step));
+    actions
+}
+
+fn evaluation_step(settings: &Loop) -> Vec<Action> {
+    let mut actions = vec![Action::BeginStep];
+    if settings.has_fresh_inputs {
+        actions.push(Action::MoveInputs { pass: ONLY });
+    }
+    actions.push(Action::Forward { pass: ONLY, divides_loss: false });
+    actions.push(Action::EndPhase(Phase::Eval));
+    actions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(actions: &[Action]) -> Vec<String> {
+        actions.iter().map(Action::to_string).collect()
+    }
+
+    #[test]
+    fn a_step_of_two_micro_batches_updates_once_and_frees_gradients_first() {
+        let settings = Loop { accumulate: 2, ..Loop::default() };
+        let micro_batch = [
+            "begin micro-batch",
+            "forward pass 0, loss divided",
+            "end of forward",
+            "backward of pass 0",
+            "end of backward",
+            "end micro-batch",
+        ];
+        let mut expected = vec!["begin step", "free gradients of optimizer 0"];
+        expected.extend(micro_batch);
+        expected.extend(micro_batch);
+        expected.extend(["update by optimizer 0", "end of step"]);
+        assert_eq!(text(&training_step(&settings, None)), expected);
+    }
+
+    #[test]
+    fn every_setting_of_the_loop_has_its_action() {
+        let settings = Loop {
+            clips_gradients: true,
+            zero_grad: ZeroGrad::BeforeBackward,
+            sets_to_none: false,
+            has_fresh_inputs: true,
+            releases_outputs: true,
+            ..Loop::default()
+        };
+        let expected = [
+            "begin step",
+            "begin micro-batch",
+            "move inputs of pass 0",
+            "forward pass 0",
+            "end of forward",
+            "release outputs of pass 0",
+            "zero gradients of optimizer 0",
+            "backward of pass 0 with scaler 0",
+            "release loss of pass 0",
+            "end of backward",
+            "end micro-batch",
+            "unscale optimizer 0 with scaler 0",
+            "clip gradients of optimizer 0",
+            "update by optimizer 0 with scaler 0",
+            "update scaler 0",
+            "end of step",
+        ];
+        assert_eq!(text(&training_step(&settings, Some(0))), expected);
+    }
+
+    #[test]
+    fn evaluation_has_no_optimizer_and_no_backward_pass() {
+        let settings = Loop { steps: 2, ..Loop::default() };
+        let step = ["begin step", "forward pass 0", "end of eval"];
+        let mut expected = vec!["move model 0", "move inputs of pass 0", "end of build"];
+        expected.extend(step);
+        expected.extend(step);
+        assert_eq!(text(&actions(&settings, false, None)), expected);
+    }
+}
