@@ -1,7 +1,6 @@
 //! Which calls of a captured pass a simulated training step ran, and what they saved for backward.
 
 use std::collections::HashSet;
-use std::rc::Rc;
 
 use super::Tensor;
 use crate::memory::{ADDED_LOSS, Category};
@@ -14,7 +13,8 @@ pub struct Visits {
     unfused: Vec<bool>,
     saved: Vec<u64>,
     saved_by_added_loss: u64,
-    seen: HashSet<usize>,
+    /// The allocations counted so far. Ids, not addresses: recomputation frees storages and makes new ones.
+    seen: HashSet<u32>,
 }
 
 impl Visits {
@@ -65,7 +65,7 @@ impl Visits {
     pub(crate) fn note_saved<'a>(&mut self, origin: u32, saved: impl Iterator<Item = &'a Tensor>) {
         for storage in saved.filter_map(Tensor::storage) {
             let is_given = matches!(storage.category(), Category::Parameters | Category::Inputs);
-            if is_given || !self.seen.insert(Rc::as_ptr(storage).addr()) {
+            if is_given || !storage.id().is_some_and(|id| self.seen.insert(id)) {
                 continue;
             }
             if origin == ADDED_LOSS {
@@ -87,4 +87,40 @@ fn slot<T: Clone + Default>(list: &mut Vec<T>, origin: u32) -> Option<&mut T> {
         list.resize(index + 1, T::default());
     }
     list.get_mut(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use vramfit_graph::dtype::Dtype;
+    use vramfit_graph::layout::Layout;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    #[test]
+    fn saved_memory_counts_once_and_again_after_it_was_freed_and_recomputed() {
+        let memory = Rc::new(RefCell::new(Memory::new()));
+        memory.borrow_mut().set_category(Category::Activations);
+        let empty = || Tensor::empty(&memory, Layout::contiguous(Dtype::Float32, &[256]));
+        let mut visits = Visits::default();
+        for recomputations in 1..=8 {
+            // The host reuses the address of the tensor before, which is gone.
+            let tensor = empty();
+            visits.note_saved(3, [&tensor, &tensor.detach()].into_iter());
+            assert_eq!(visits.saved(3), recomputations * 1024);
+        }
+    }
+
+    #[test]
+    fn what_runs_muted_saves_nothing() {
+        let memory = Rc::new(RefCell::new(Memory::new()));
+        memory.borrow_mut().set_category(Category::Activations);
+        memory.borrow_mut().set_muted(true);
+        let mut visits = Visits::default();
+        visits.note_saved(3, [&Tensor::empty(&memory, Layout::contiguous(Dtype::Float32, &[256]))].into_iter());
+        assert_eq!(visits.saved(3), 0);
+    }
 }
