@@ -1,4 +1,4 @@
-"""Makes the package beside this folder importable, and transformers quiet."""
+"""Makes the package importable from the checkout, and silences transformers."""
 
 import os
 import sys

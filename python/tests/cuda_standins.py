@@ -1,8 +1,8 @@
-"""Makes stand-ins for CUDA's large libraries in the environment whose Python runs this, where torch is installed without them.
+"""Makes stand-ins for CUDA's large libraries in the current environment, where torch is installed without them.
 
-torch's wheel is linked against 2.7 GB of CUDA libraries and cannot be imported without them. Tests on a CPU only
-ask cuDNN for its version, so each library is replaced by one of a few kilobytes that has the names torch asks for; calling any
-other function ends the process.
+torch's wheel is linked against 2.7 GB of CUDA libraries and cannot be imported without them. Tests on a CPU only query cuDNN's
+version. So each library is replaced by one of a few kilobytes that has the symbols torch needs; calling any other function ends
+the process.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 import sysconfig
 import tempfile
 
-# Below nvidia/, where torch looks: library, how the names begin that torch asks of it without a version, version of the others.
+# Below nvidia/, where torch looks: library, prefixes of the symbols that torch needs without a version, version of the others.
 LIBRARIES = [
     ("cu13/lib/libcublas.so.13", "cublas", "libcublas.so.13"),
     ("cu13/lib/libcublasLt.so.13", "cublasLt", "libcublasLt.so.13"),
@@ -24,7 +24,7 @@ LIBRARIES = [
     ("nvshmem/lib/libnvshmem_host.so.3", "nvshmem", "NVSHMEM"),
 ]
 
-# By cuDNN's version torch decides how a convolution's result is laid out.
+# torch chooses the memory format of a convolution's result by cuDNN's version.
 ANSWERS = {
     "cudnnGetVersion": "unsigned long cudnnGetVersion(void) { return 91900; }",
     "cudnnGetProperty": "int cudnnGetProperty(int part, int *value) { *value = (int[]){9, 19, 0}[part]; return 0; }",
@@ -32,7 +32,7 @@ ANSWERS = {
 
 
 def asked_for(libraries):
-    """Every undefined name of the libraries with its version, which is empty where it has none."""
+    """Every undefined symbol of the libraries with its version, which may be empty."""
     names = set()
     for library in libraries:
         listing = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True)
@@ -43,7 +43,7 @@ def asked_for(libraries):
 
 
 def build(path, names, version):
-    """A library in which every name is a function that must not be called, but for those that have an answer."""
+    """A library in which every symbol is a function that aborts, except those with an implementation."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "standin.c")

@@ -1,9 +1,9 @@
-"""Captures models with this interpreter's torch and prints what is estimated of each: one line of JSON.
+"""Captures models with this interpreter's torch and prints the estimates as one line of JSON.
 
     PYTHONPATH=python:python/tests python3 python/tests/estimates.py
 
-Used by `versions`, which compares what several versions give. Models of transformers and torchvision are those of `zoo`,
-where the two are installed.
+Used by `versions`, which compares several versions. Models of transformers and torchvision are those of `zoo`, if both are
+installed.
 """
 
 from __future__ import annotations

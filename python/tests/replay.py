@@ -1,7 +1,7 @@
-"""Runs a capture file as a program, with real tensors on the CPU: the second witness of what was recorded.
+"""Runs a capture file as a program, with real tensors on the CPU, to check the recording.
 
-A capture that left a call out, resolved an argument wrongly, let go of a tensor too early or mixed up a view cannot give the
-model's own loss when it is run. Every result is compared with what the file says of it.
+A capture that misses a call, has a wrong argument, frees a tensor too early or confuses a view cannot give the model's own loss
+when it is run. Every result is compared with its description in the file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy
 import torch
-import torchvision  # noqa: F401 - its operators may stand in a capture
+import torchvision  # noqa: F401 - a capture may contain its operators
 from torch.overrides import TorchFunctionMode
 
-# Where CUDA, CPU and meta kernels choose layouts of their own.
+# Operators for which CUDA, CPU and meta kernels choose different layouts.
 OWN_LAYOUT = (
     "aten.scaled_dot_product_attention", "aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu",
     "aten._transformer_encoder_layer_fwd", "aten._native_multi_head_attention",
@@ -32,7 +32,7 @@ def load(path: Any) -> Dict[str, Any]:
 
 
 class Data(TorchFunctionMode):
-    """What is made of Python's data while this is entered."""
+    """Collects the tensors made from Python data inside the context."""
 
     MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.Tensor.new_tensor)
 
@@ -62,7 +62,7 @@ class Replay:
         self.checked = 0
         self.check = True
         self.device = torch.device("cpu")
-        # What the model makes of Python's data, in its order; a capture holds its sizes only.
+        # Tensors that the model makes from Python data, in order; a capture has only their sizes.
         self.data: List[torch.Tensor] = []
         self._own_layout: set = set()
         self._storages: Dict[int, int] = {}
@@ -75,7 +75,7 @@ class Replay:
         return value
 
     def value(self, value: Any) -> Any:
-        """An argument as torch wants it."""
+        """Decodes an argument for torch."""
         if isinstance(value, str):
             return self.tensors[int(value[1:])] if value.startswith("%") else self.integer(value)
         if isinstance(value, list):
@@ -96,7 +96,7 @@ class Replay:
         return value
 
     def run(self, given: Dict[int, torch.Tensor]) -> Optional[torch.Tensor]:
-        """Runs all steps; ``given`` are the parameters, buffers, inputs and targets by number. Returns the loss."""
+        """Runs all steps and returns the loss. ``given`` are the parameters, buffers, inputs and targets by number."""
         self.tensors = dict(given)
         for number in given:
             self._check_row(number, given[number], "given")
@@ -157,7 +157,7 @@ class Replay:
             except Exception as problem:
                 raise AssertionError(f"{name} {step[2]} at {where}: {problem}") from problem
             if name.startswith("aten.empty.") and type(results) is torch.Tensor:
-                # A list as an index is made this way and filled unseen; no more is to be seen of this.
+                # An index given as a list is created empty and filled outside the dispatcher; zeros are valid indices.
                 ctypes.memset(results.data_ptr(), 0, results.numel() * results.element_size())
             # A copy between host and GPU; here both are the CPU.
             moved = self.check and name.startswith(("aten.to.", "aten._to_copy")) and step[3] and step[3][0] != step[2][0] and results is values[0]
@@ -219,7 +219,7 @@ def _flat(values: List[Any]) -> List[Any]:
 
 
 def given_tensors(contents: Dict[str, Any], model: torch.nn.Module, inputs: Dict[str, torch.Tensor]) -> Dict[int, torch.Tensor]:
-    """The real parameters, buffers, inputs and targets under their numbers."""
+    """The real parameters, buffers, inputs and targets by number."""
     found: Dict[int, torch.Tensor] = {}
     tensors = dict(model.named_parameters(remove_duplicate=False))
     tensors.update(model.named_buffers(remove_duplicate=False))

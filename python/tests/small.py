@@ -32,7 +32,7 @@ class Blocks(nn.Module):
 
 
 class Images(nn.Module):
-    """Activations in place save something only where nothing else holds what they overwrite."""
+    """A model in which an in-place activation saves memory: nothing else holds what it overwrites."""
 
     def __init__(self) -> None:
         super().__init__()

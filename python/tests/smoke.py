@@ -1,4 +1,4 @@
-"""A short look at everything that depends on torch's version: prints one line of JSON, the same whatever the version.
+"""A short check of everything that depends on torch's version. Prints one line of JSON, which must not depend on it.
 
     PYTHONPATH=python:python/tests python3 python/tests/smoke.py
 """

@@ -89,7 +89,7 @@ def test_a_live_optimizer_is_its_name():
     live = vramfit.estimate(model, inputs, optimizer=torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4), **common)
     named = vramfit.estimate(model, inputs, optimizer="momentum", weight_decay=True, **common)
     assert live.phases == named.phases and live.exact
-    # Foreach adds the decay to a copy of all gradients.
+    # Foreach adds weight decay to a copy of all gradients.
     plain = vramfit.estimate(model, inputs, optimizer="momentum", **common)
     step = [max(phase.peak for phase in one.phases if phase.phase == "step") for one in (live, plain)]
     assert step[0] >= step[1] + 4 * sum(p.numel() for p in model.parameters()) * 0.9

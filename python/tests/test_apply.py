@@ -1,4 +1,4 @@
-"""Applied plans compute the plain loop's gradients, do what the printed code does, and can be taken back."""
+"""Applied plans give the plain loop's gradients, do what the printed code does, and can be undone."""
 
 import copy
 
@@ -11,7 +11,7 @@ from vramfit.answers.plan import Parts
 
 
 def plain(model, inputs, targets, steps=1, **options):
-    """The plain loop; returns gradients of its last step."""
+    """Runs the plain loop and returns the gradients of its last step."""
     optimizer = torch.optim.AdamW(model.parameters(), **options)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -44,7 +44,7 @@ _FOUND = {}
 
 
 def planned(captures, name="blocks", **settings):
-    """Plans, each asked for once."""
+    """A cache of plans."""
     key = (name, str(settings))
     if key not in _FOUND:
         _FOUND[key] = vramfit.plan(captures / name, **{"vram": "1GiB", **settings})
@@ -52,7 +52,7 @@ def planned(captures, name="blocks", **settings):
 
 
 def too_small(captures, name):
-    """Plans for less than is needed."""
+    """Plans for less memory than the training needs."""
     return planned(captures, name, vram=int(planned(captures, name).start.peak_reserved * 0.97))
 
 
@@ -81,7 +81,7 @@ def test_settings_without_effect_give_the_same_gradients_and_weights(captures, s
     assert losses[0] > losses[2]
     assert_same(gradients(model), wanted, 1e-3)
     for (name, weight), other in zip(model.named_parameters(), reference.parameters()):
-        # Adam divides by what may be all but zero.
+        # Adam divides by numbers that may be almost zero.
         assert torch.allclose(weight, other, atol=2e-3), name
     applied.undo()
     applied.undo()

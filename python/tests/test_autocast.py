@@ -33,7 +33,7 @@ def test_the_lists_are_those_of_the_installed_header(macro, ours):
 
 
 class Everything(nn.Module):
-    """One of each kind of operator that autocast treats in a way of its own."""
+    """A model with one operator of each kind that autocast treats differently."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Everything(nn.Module):
         with torch.autocast("cuda", enabled=False):
             h = h + self.twice(h.float())
         with torch.autocast("cuda", dtype=torch.float16):
-            h = h + self.narrow(h)  # its cast is kept, and a region of another type would be given it
+            h = h + self.narrow(h)  # its cast is cached, and a region with another dtype would get it
         h = h + self.twice(h) + h.cumsum(1) + h.norm(2, -1, keepdim=True) + torch.linalg.vector_norm(h, dim=-1, keepdim=True)
         image = F.interpolate(self.image(h[:, None]), size=(8, 8), mode="bilinear")
         with torch.no_grad():
@@ -98,7 +98,7 @@ class Log(TorchDispatchMode):
 
 
 def fake_cuda_needs_a_driver() -> bool:
-    """Before torch 2.10 the driver is asked even of fake tensors, and a forward aborts the process where there is none."""
+    """Before torch 2.10 even fake tensors query the driver, and a forward pass aborts the process without one."""
     with FakeTensorMode():
         try:
             torch.empty(1, device="cuda").copy_(torch.empty(1, device="cuda"))

@@ -120,7 +120,7 @@ def test_what_a_forward_pass_leaves_behind_is_taken_away_and_noted(tmp_path):
 
 
 class Importing(nn.Module):
-    """Leaves an exception behind, as some imports do: its frames hold all tensors of the forward pass until cycles are collected."""
+    """Leaves an exception behind, as some imports do. Its frames hold all tensors of the forward pass until cycles are collected."""
 
     times = 0
 
@@ -183,7 +183,7 @@ def test_convolutions_that_do_more_are_shown_opened(model, example, inside, tmp_
 
 
 class Hooking(nn.Module):
-    """As transformers does: the first pass hangs hooks in and notes on the module that they are there."""
+    """Like transformers: the first pass registers hooks and sets a flag on the module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -388,7 +388,7 @@ def test_every_tensor_has_the_place_it_would_have_in_training(tmp_path):
 
 
 class LikeOthers(nn.Module):
-    """Tensors moved to where others are: XLNet's and DeBERTa's way to make their masks."""
+    """Moves tensors to the device of others, as XLNet and DeBERTa do for their masks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""``python -m vramfit``: captures by name, hands everything else to the binary, and says what is wrong."""
+"""``python -m vramfit`` captures models by name, passes everything else to the binary, and reports errors."""
 
 import io
 import json
@@ -178,7 +178,7 @@ def test_integers_lie_below_their_bound():
 
 
 class Stream(io.StringIO):
-    """A stream that is a terminal or is not."""
+    """A stream that may claim to be a terminal."""
 
     def __init__(self, is_terminal):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run as they stand."""
+"""The examples of docs/python.md run without changes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Trainer, Lightning and Accelerate: the callbacks estimate what those loops do, and leave the training as it is."""
+"""Trainer, Lightning and Accelerate: the callbacks estimate what those loops do, and do not change the training."""
 
 import copy
 import logging

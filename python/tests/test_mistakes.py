@@ -1,4 +1,4 @@
-"""What would fail or go another way in training is said, not answered."""
+"""A model that would fail or take another branch in training is reported."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ TRAIN = {("as-built", "train")}
 
 
 class Branching(nn.Module):
-    """Goes as the values of its input say."""
+    """Branches on the values of its input."""
 
     def __init__(self, decide):
         super().__init__()
@@ -54,7 +54,7 @@ def in_place(x, mask):
 
 @pytest.fixture
 def causes_of(tmp_path):
-    """Why another run than the captured one may differ."""
+    """The reasons why another run may differ from the captured one."""
     def find(decide):
         captured = vramfit.capture(Branching(decide), (X, MASK), tmp_path / "model.vramfit", only=TRAIN)
         return [cause for variant in captured.contents["variants"] for cause in variant.get("causes", [])]

@@ -1,4 +1,4 @@
-"""Things that models do off the beaten track; each is captured and replayed to the model's own loss."""
+"""Unusual things that models do; each is captured, and its replay gives the model's own loss."""
 
 import copy
 import random
@@ -21,7 +21,7 @@ class Base(nn.Module):
 
 
 class Masked(Base):
-    """Selects by a mask that the inputs decide."""
+    """Selects by a mask that depends on the inputs."""
 
     inputs = staticmethod(lambda: dict(x=torch.randn(4, 6, 8), mask=torch.tensor([[True, True, False, True, True, False]] * 4)))
 
@@ -124,7 +124,7 @@ class Layers(Base):
 
 
 class Generators(Base):
-    """Builds tensors on the way."""
+    """Creates tensors from Python data in its forward."""
 
     def forward(self, x):
         position = torch.arange(x.shape[1], device=x.device).float()[:, None] / 10000 ** (torch.arange(0, 8, 2, device=x.device).float() / 8)
@@ -153,12 +153,12 @@ def test_odd_models_replay_to_their_own_loss(kind, tmp_path):
         torch.manual_seed(0)
         found = replay.run(given_tensors(contents, model, inputs))
         if kind is Generators:
-            found = found + 2.0  # what torch.tensor(2.0) held is not in the file
+            found = found + 2.0  # the value of torch.tensor(2.0) is not in the file
         assert torch.equal(found, expected), (mode, found, expected, contents["notes"])
 
 
 class MadeLikeInputs(Base):
-    """Makes tensors where its input is, by itself and within an operator."""
+    """Creates tensors on the device of its input, by itself and within an operator."""
 
     def forward(self, x):
         padded = F.pad(x, (1, 1), mode="circular")

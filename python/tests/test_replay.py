@@ -31,7 +31,7 @@ def test_a_replayed_capture_gives_the_models_own_loss(name, tmp_path):
         replay.data = data.made
         seed()
         found = replay.run(given_tensors(contents, copy.deepcopy(model), case.named_inputs(contents)))
-        # Kernels may add in another order where memory lies otherwise: the last bit is not theirs to promise.
+        # With other addresses, kernels may add in another order, so the last bit may differ.
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, msg=lambda text: f"{mode}: {text}")
         assert replay.checked > 0 or mode == "eval"
 

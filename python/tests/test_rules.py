@@ -1,4 +1,4 @@
-"""The recorder's own shape rules say what PyTorch's meta kernels say."""
+"""The recorder's own shape rules agree with PyTorch's meta kernels."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Keywords become the command line's flags, or an error that names the nearest; live optimizers get their names."""
+"""Keywords become the command line's flags, or an error that suggests the nearest; live optimizers become names."""
 
 import pytest
 import torch

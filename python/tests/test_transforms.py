@@ -1,4 +1,4 @@
-"""Function transforms inside a model are recorded as the calls on plain tensors that they come to."""
+"""Function transforms inside a model are recorded as the resulting calls on plain tensors."""
 
 import torch
 import vramfit
@@ -23,7 +23,7 @@ class Twice(torch.autograd.Function):
 
 
 class Masked(nn.Module):
-    """Attention whose mask is made number by number, as transformers 4 does it."""
+    """Attention whose mask is computed element by element, as in transformers 4."""
 
     def __init__(self, function=None) -> None:
         super().__init__()

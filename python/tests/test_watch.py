@@ -21,7 +21,7 @@ def test_without_a_gpu_the_block_runs_and_a_warning_says_so():
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """What ``watch`` asks torch for, answered from a recorded run."""
+    """The functions of torch that ``watch`` calls, answered from a recorded run."""
     calls = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)

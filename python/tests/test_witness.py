@@ -1,8 +1,8 @@
-"""The second witness: the real model under a dispatch-level recorder makes the same calls and holds the same memory.
+"""The real model, recorded at the dispatcher's lowest level, makes the capture's calls and holds the same memory.
 
-The capture's calls are composites; run one by one on the CPU they expand into the calls of the dispatcher's lowest level,
-which must be those that the model itself makes. Beside each call stand the bytes of all tensors alive at that moment: a tensor
-that a capture let go of too late or too early shows there.
+The capture's calls are composites. Run one by one on the CPU, they expand into calls at the dispatcher's lowest level, which
+must be those that the model itself makes. After each call the live bytes are compared too: that shows a tensor which a capture
+frees too late or too early.
 """
 
 import copy
@@ -16,12 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from zoo import CASES, NAMES
 
-# Made by torch.tensor() and indexing with numbers, which the replay does by other means.
+# Calls of torch.tensor() and of indexing with numbers, which the replay does differently.
 SILENT = {"aten.lift_fresh.default", "aten.detach_.default", "aten.empty.memory_format", "aten.scalar_tensor.default"}
 
 
 class Witness(TorchDispatchMode):
-    """Writes down calls and the bytes alive after each."""
+    """Records calls and the live bytes after each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Witness(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
-            # The number of an assignment stays on the host, where there is one at all.
+            # The number in an assignment stays on the host, if there is a tensor for it at all.
             is_number = str(func) in SILENT and isinstance(tensor, torch.Tensor) and not tensor.dim()
             if isinstance(tensor, torch.Tensor) and not is_number and id(tensor) not in self.alive:
                 key = id(tensor)
@@ -39,13 +39,13 @@ class Witness(TorchDispatchMode):
                 entry = (storage._cdata, storage.nbytes())
                 self.alive[key] = (weakref.ref(tensor, lambda _, key=key: self.alive.pop(key, None)), entry)
         if str(func) not in SILENT:
-            # From torch 2.15 on a number is assigned by an operator of its own; neither takes memory on a GPU.
+            # From torch 2.15 on, a separate operator assigns a number; neither takes memory on a GPU.
             name = str(func).replace("aten.fill_.Scalar", "aten.fill_.Tensor")
             self.log.append((name, sum(dict(entry for _, entry in self.alive.values()).values())))
         return result
 
 
-# Layer drop rolls dice; the capture's dice and the model's differ, as two trainings do.
+# Layer drop is random: the capture and the model drop different layers, as two trainings would.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "opt-layerdrop"])
 def test_the_model_itself_makes_the_same_calls_and_holds_the_same_bytes(name, tmp_path):
     case = CASES[name]
@@ -60,7 +60,7 @@ def test_the_model_itself_makes_the_same_calls_and_holds_the_same_bytes(name, tm
         witness = Witness()
         torch.manual_seed(0)
         random.seed(0)
-        # Without gradients, so that autograd's saved tensors do not hide what Python holds.
+        # Without gradients, so that tensors saved by autograd do not hide what Python holds.
         with torch.no_grad(), witness:
             if replayed:
                 replay = Replay(contents, "fp32", "train", sizes)

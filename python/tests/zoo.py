@@ -1,4 +1,4 @@
-"""Small models of every family that has to capture correctly, with example inputs."""
+"""Small models of every family that must capture correctly, with example inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ transformers.logging.set_verbosity_error()
 
 
 class Case:
-    """A model, its inputs, and its loss where it returns none."""
+    """A model, its inputs, and its loss if it returns none."""
 
     def __init__(self, build: Callable[[], nn.Module], inputs: Any, targets: Any = None, loss: Optional[Callable[..., Any]] = None, sizes: Any = None) -> None:
         self.build = build
@@ -43,7 +43,7 @@ class Case:
         return outputs, outputs["loss"] if isinstance(outputs, dict) else outputs.loss
 
     def named_inputs(self, contents: Dict[str, Any]) -> Dict[str, torch.Tensor]:
-        """Inputs and targets by the names the capture gave them."""
+        """Inputs and targets by their names in the capture."""
         names = [entry["name"] for entry in contents["inputs"]]
         if isinstance(self.inputs, dict):
             found = {name: value for name, value in self.inputs.items() if isinstance(value, torch.Tensor)}
@@ -55,7 +55,7 @@ class Case:
 
 
 class Lora(nn.Module):
-    """A linear layer with a low-rank adapter beside it, as people write it by hand."""
+    """A linear layer with a hand-written low-rank adapter."""
 
     def __init__(self, linear: nn.Linear, rank: int = 4) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Lora(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A language model on a recurrent network."""
+    """A recurrent language model."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Recurrent(nn.Module):
 
 
 class Encoder(nn.Module):
-    """PyTorch's own transformer encoder under a classifier."""
+    """PyTorch's own transformer encoder with a classifier."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -87,6 +87,6 @@ def _refusal(code: int, text: str) -> VramfitError:
     text = text.replace("For more information, try '--help'.", "").strip()
     # 2 is bad usage or input; a panic is 101; a crash is a signal's number or a code of Windows.
     if code != 2 or not text:
-        return VramfitError(f"the vramfit binary ended with code {code}: {text or 'it said nothing'}", "please report this")
+        return VramfitError(f"the vramfit binary ended with code {code}: {text or 'it printed nothing'}", "please report this")
     message, _, hint = text.partition("\n\nhint: ")
     return VramfitError(message[len("error: "):] if message.startswith("error: ") else message, hint)

@@ -86,7 +86,7 @@ class _Wanted:
         unknown = [pair for pair in only or () if tuple(pair) not in every]
         if unknown:
             raise CaptureError(
-                f"only: found {unknown[0]!r}, which is no pair of a precision and a mode",
+                f"only: found {unknown[0]!r}, which is not a pair of a precision and a mode",
                 f"precisions are {', '.join(precision.name for precision in PRECISIONS)}; modes {', '.join(MODES)}",
             )
         pairs = every if only is None else {tuple(pair) for pair in only}

@@ -40,7 +40,7 @@ class Casting:
         if policy == BANNED:
             raise CaptureError(
                 f"{self.where()}: binary_cross_entropy is not allowed under autocast",
-                "use binary_cross_entropy_with_logits, as PyTorch asks for",
+                "use binary_cross_entropy_with_logits, as PyTorch recommends",
             )
         if policy in (FLOAT32_DTYPE, APPEND_DTYPE):
             first = args[0] if args else kwargs.get(operator.arguments[0])

@@ -155,7 +155,7 @@ class Applied:
             mean: torch.Tensor = first_output(outputs).mean()
             return mean
         if kind == "none":
-            raise PlanError("loss: the plan was made without one, so that there is no step to take", "give a loss to vramfit.plan")
+            raise PlanError("loss: the plan was made without one, so there is no step to run", "give a loss to vramfit.plan")
         return returned_loss(outputs)
 
     def _warn_about(self, inputs: Any) -> None:

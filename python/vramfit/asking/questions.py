@@ -80,7 +80,7 @@ def _named_optimizer(settings: Dict[str, Any], model: Any) -> Tuple[str, ...]:
     described = describe(optimizer, None if isinstance(model, (str, os.PathLike)) else model)
     for name, value in described.settings().items():
         if name != "optimizer" and settings.get(name) is not None:
-            raise SettingError(f"{name}: found {settings[name]!r} beside a live optimizer, which says it already", f"leave {name} out")
+            raise SettingError(f"{name}: found {settings[name]!r} together with a live optimizer, which already sets it", f"leave {name} out")
         settings[name] = value
     return described.causes
 
@@ -89,7 +89,7 @@ def _without_module(*given: Any) -> None:
     for name, value in zip(("inputs", "targets", "loss", "sizes"), given):
         if value is not None and not isinstance(value, str):
             raise SettingError(
-                f"{name}: found {type(value).__name__} beside the name of a model, which brings its own", f"leave {name} out, or pass the module itself",
+                f"{name}: found {type(value).__name__} together with the name of a model, which has its own", f"leave {name} out, or pass the module itself",
             )
 
 

@@ -56,7 +56,7 @@ def _module(place: str, flag: str) -> Any:
         name = os.path.splitext(os.path.basename(place))[0]
         spec = importlib.util.spec_from_file_location(name, place)
         if spec is None or spec.loader is None:
-            raise VramfitError(f"{flag}: {place!r} is no Python file")
+            raise VramfitError(f"{flag}: {place!r} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         with _told(f"{flag}: importing {place}"):
