@@ -1,12 +1,12 @@
 """Exports the models of the cases with torch.export: python validation/export.py [--device cpu] [NAME…], into
 validation/archives/.
 
-Each model is exported once, in training mode, at the sizes of its first case, with its batch and sequence left open. NAME-LENGTH
-is a model at the sizes of its case of that length: torch.export fixes the length of what runs through a recurrent layer. The
-archives are what torch.export.save writes, but for three things: the weights' bytes are left out, the rest is compressed,
-and paths are cut to site-packages/…, cases/… or export.py. A model that does not return its loss is exported within a module that
-does. On the meta device an export needs no weights, but its example has no values, which say whether a mask masks
-anything. Needs torch, transformers and torchvision.
+Each model is exported once, in training mode, at the sizes of its first case, with dynamic batch and sequence. NAME-LENGTH is a
+model at the sizes of its case of that length, since torch.export fixes the length of inputs of recurrent layers. The archives are
+what torch.export.save writes, with three changes: the weights are removed, the rest is compressed, and paths are shortened to
+site-packages/…, cases/… or export.py. A model that does not return its loss is exported inside a module that does. On the meta
+device an export needs no weights, but its example has no values, so it does not show whether a mask masks anything. Needs torch,
+transformers and torchvision.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-"""Holds vramfit lint against TorchFix and torch-preflight in one run: what each finds of the corpus, and the times.
+"""Compares vramfit lint with TorchFix and torch-preflight in one run: what each finds in the corpus, and the times.
 
     python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--rounds N] [--limit SECONDS]
 
-`--peers` is the bin folder of an environment with `torchfix` and `torch-preflight` (PyPI), `--tree` a tree of Python
-files such as site-packages/torch. Each tool gets the same folders, one tool after the other in each round; vramfit runs
-before every other tool, so that all see the same machine. Times are medians, of CPU seconds (user and system, which a
-busy machine distorts least) and of wall seconds. vramfit uses all cores, the others one. A tool that is not done within
-the limit is stopped, and its time is a lower bound.
+`--peers` is the bin folder of an environment with `torchfix` and `torch-preflight` (PyPI), `--tree` a tree of Python files
+such as site-packages/torch. Each tool gets the same folders, one tool after the other in each round. vramfit runs before every
+other tool, so that all run on an equally busy machine. Times are medians of CPU seconds (user and system, which a busy machine
+distorts least) and of wall seconds. vramfit uses all cores, the others one. A tool that exceeds the limit is stopped, and its
+time is a lower bound.
 
-The corpus is split into one file a case; a case counts as found when the tool says anything on a line that the corpus
-marks, and as wrongly accused when it says anything in a case without a mark.
+The corpus is split into one file per case. A case counts as found if the tool reports anything on a marked line, and as a
+false positive if it reports anything in a case without a mark.
 """
 
 import argparse
@@ -30,21 +30,21 @@ OFF = {"VF008", "VF012", "VF013"}
 
 
 def split(folder):
-    """Writes one file a case; gives the marked lines of each."""
+    """Writes one file per case and returns the marked lines of each."""
     marked = {}
     for file in sorted(CORPUS.glob("*.py")):
         for number, case in enumerate(file.read_text().split("# case: ")[1:]):
             source = case.split("\n", 1)[1]
             path = pathlib.Path(folder) / f"{file.stem}_{number:02}.py"
             lines = source.split("\n")
-            # The notes that are off by default are nobody's to find here.
+            # Rules that are off by default do not count.
             marked[path.name] = {n for n, line in enumerate(lines, 1) if "# expect: " in line and not OFF & set(line.split("# expect: ")[1].split(", "))}
             path.write_text("\n".join(line.split("  # expect: ")[0] for line in lines))
     return marked
 
 
 def run(command, limit):
-    """What the command says, its wall and CPU seconds, and whether it was done in time."""
+    """The command's output, its wall and CPU seconds, and whether it finished in time."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=limit)
@@ -70,7 +70,7 @@ def main():
     parser.add_argument("--tree", required=True)
     parser.add_argument("--limit", type=float, default=3600)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--vramfit", help="the binary; without it, it is built")
+    parser.add_argument("--vramfit", help="the binary; built if not given")
     options = parser.parse_args()
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     if not options.vramfit:
@@ -105,7 +105,7 @@ def main():
 
 
 def table(rows, to_find, clean):
-    """The rows as Markdown, the first tool against all."""
+    """The rows as Markdown, the first tool compared with each other one."""
     own = next(iter(rows.values()))
     text = "\n| tool | cases found | clean cases accused | corpus, CPU | tree, CPU | tree, wall | times the CPU | times the wall |\n"
     text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"

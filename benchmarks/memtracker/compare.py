@@ -2,12 +2,12 @@
 
     python benchmarks/memtracker/compare.py [--model bert-base|resnet50] [--batch N] [--seq N] [--repetitions N]
 
-Both sides get the same model, batch, sequence, Adam and three steps, and take turns. MemTracker
-(torch.distributed._tools) is given fake CPU tensors, since fake CUDA tensors do not run backward without a GPU; building
-the model is not counted on its side. vramfit is timed from a loaded graph, and once more with the capture counted in (all
-precisions and modes, after imports). Python's times are CPU seconds of one thread and vramfit's the fastest of 200
-estimates, so that a busy machine does not count. Exits with 1 where vramfit is less than 10,000 times as fast, or less than 5 times
-with the capture, or where the capture takes a second or more a precision. Needs torch, transformers and, for ResNet-50, torchvision.
+Both sides get the same model, batch, sequence, Adam and three steps, and take turns. MemTracker (torch.distributed._tools) gets
+fake CPU tensors, since fake CUDA tensors do not run backward without a GPU. Building the model is not counted on its side.
+vramfit is timed from a loaded graph, and again including the capture (all precisions and modes, after imports). Python's times
+are CPU seconds of one thread, and vramfit's is the fastest of 200 estimates, so that other load on the machine does not count.
+Exits with 1 if vramfit is less than 10,000 times as fast, or less than 5 times with the capture, or if the capture takes a second
+or more per precision. Needs torch, transformers and, for ResNet-50, torchvision.
 """
 
 import argparse
@@ -80,7 +80,7 @@ KINDS = {kind.name: kind for kind in (Bert, ResNet)}
 
 
 def memtracker(kind, batch, seq):
-    """Seconds of three tracked steps, and the peak MemTracker finds."""
+    """Seconds for three tracked steps, and the peak that MemTracker reports."""
     with FakeTensorMode():
         model, inputs = kind.build(), kind.inputs(batch, seq)
         optimizer = torch.optim.Adam(model.parameters(), foreach=True)
@@ -99,7 +99,7 @@ def memtracker(kind, batch, seq):
 
 
 def capture(kind, path):
-    """Seconds of a whole capture, and how many precisions it holds."""
+    """Seconds for a whole capture, and how many precisions it has."""
     with torch.device("meta"):
         model = kind.build()
     extra = {"targets": kind.targets(kind.example[0]), "loss": kind.loss} if kind.loss else {}
@@ -111,7 +111,7 @@ def capture(kind, path):
 
 
 def estimate(program, path, batch, seq):
-    """Seconds of the fastest of a few estimates from one loaded graph, and the peak."""
+    """Seconds for the fastest of several estimates from one loaded graph, and the peak."""
     command = [program, path, str(batch), str(seq), str(ESTIMATES)]
     words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     seconds = [float(value) for key, value in zip(words[::2], words[1::2]) if key == "seconds"]

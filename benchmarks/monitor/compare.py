@@ -2,8 +2,8 @@
 
     python3 benchmarks/monitor/compare.py [--vramfit PATH] [--gpustat PATH] [--repetitions N] [--top-seconds N]
 
-Both take turns. Then `vramfit top` runs in a pseudo-terminal at one sample a second, and its processor time is read once
-it has settled. Exits with 1 where vramfit is less than 20 times as fast or top takes 1 % of a core or more.
+Both take turns. Then `vramfit top` runs in a pseudo-terminal at one sample per second, and its CPU time is read after a warm-up.
+Exits with 1 if vramfit is less than 20 times as fast, or if top takes 1 % of a core or more.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def processor_seconds(pid):
 
 
 def top_share(vramfit, environment, seconds):
-    """Part of a core that top takes at one sample a second, after five seconds."""
+    """The share of a core that top takes at one sample per second, after five seconds."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
     process = subprocess.Popen([vramfit, "top"], env=environment, stdin=theirs, stdout=theirs, start_new_session=True)

@@ -2,9 +2,9 @@
 
     python3 benchmarks/monitor/soak.py BINARY [--seconds 3600] [--folder STANDIN_FOLDER --scenario FILE]
 
-With a stand-in it runs on any machine (see tests/monitor/README.md), else on this machine's GPUs. Processes come and go
-meanwhile: every few seconds a scenario's last process is replaced. Prints a table of minutes; exits with 1 where the last
-quarter's memory is more than 1 MiB above the second quarter's, or where file descriptors or threads have grown.
+With a stand-in it runs on any machine (see tests/monitor/README.md), otherwise on this machine's GPUs. Every few seconds the last
+process of the scenario is replaced, so that processes come and go. Prints a table of minutes. Exits with 1 if the last quarter's
+memory is more than 1 MiB above the second quarter's, or if file descriptors or threads have grown.
 """
 
 import argparse

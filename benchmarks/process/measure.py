@@ -1,12 +1,12 @@
-"""How long the whole process takes: the median of a few runs of the release binary.
+"""Times the whole process: the median of several runs of the release binary.
 
     python3 benchmarks/process/measure.py [--program PATH] [--runs 31] [--limit 30] [--cpu] [--all]
 
-Each run is a new process with its output thrown away: reading the model, three training steps, the report. Prints the median and
-the slowest of each; exits with 1 where a median is over the limit, in milliseconds. With `--cpu` what the process computed is
-counted, on all its threads, not how long it took: for a machine that others use too. Every archive of validation/archives and
-every capture of validation/captures is run three times to find the slowest of each; `--all` measures and prints them all, the
-slowest first. Needs a release build: cargo build --release -p vramfit.
+Each run is a new process, whose output is discarded: reading the model, three training steps, the report. Prints the median and
+the slowest of each. Exits with 1 if a median is over the limit, in milliseconds. `--cpu` counts CPU time of all threads instead of
+wall time, for a busy machine. Every archive of validation/archives and every capture of validation/captures runs three times to
+find the slowest of each; `--all` measures and prints all of them, slowest first. Needs a release build: cargo build --release -p
+vramfit.
 """
 
 import argparse

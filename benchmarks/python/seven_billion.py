@@ -1,4 +1,4 @@
-"""How long `vramfit.estimate` takes for a Llama of seven billion parameters on the meta device, and how much memory.
+"""Measures time and memory of `vramfit.estimate` for a Llama with seven billion parameters on the meta device.
 
     PYTHONPATH=python python3 benchmarks/python/seven_billion.py
 

@@ -2,10 +2,10 @@
 
     python3 benchmarks/reader/compare.py [FILE] [--repetitions N] [--events N] [--depth N]
 
-Without FILE a synthetic snapshot of more than 50 MB is written to a temporary folder. Both sides read the file once to
-warm the page cache and then take turns, each in a process of its own; the time is that of the reading alone, the memory
-the process's peak resident size. On a busy machine look at the CPU time, which is the whole process's. Exits with 1
-where the reader is less than five times as fast or takes more memory.
+Without FILE a synthetic snapshot of more than 50 MB is written to a temporary folder. Both sides read the file once to warm the
+page cache and then take turns, each in its own process. The time is for reading only; the memory is the process's peak resident
+size. On a busy machine look at the CPU time, which is for the whole process. Exits with 1 if the reader is less than five times
+as fast or takes more memory.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CPYTHON_WITHOUT_GC = LOAD.format(gc="gc; gc.disable(); import ")
 
 
 def measure(command):
-    """Seconds that the command says it took, CPU seconds of its process, and its peak resident size in MiB."""
+    """The seconds that the command reports, the CPU seconds of its process, and its peak resident size in MiB."""
     reading, writing = os.pipe()
     process = os.posix_spawnp(
         command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_CLOSE, reading)]

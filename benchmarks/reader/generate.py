@@ -1,10 +1,10 @@
-"""Writes a synthetic CUDA memory snapshot, built of the objects that torch 2.11 builds. Needs no torch.
+"""Writes a synthetic CUDA memory snapshot with the same objects as torch 2.11 creates. Needs no torch.
 
     python3 benchmarks/reader/generate.py FILE [--events N] [--depth N]
 
-What torch does, and what decides how a pickle of it looks: one dict a distinct frame, shared by all stacks; one list a
-recorded traceback, shared only by an allocation's event and its live block; keys, actions and states are single string
-objects; `compile_context` is a new object each time; `frames` is the last key.
+The pickle's structure follows torch: one dict per distinct frame, shared by all stacks; one list per recorded traceback, shared
+only by an allocation's event and its live block; keys, actions and states are single string objects; `compile_context` is a new
+object each time; `frames` is the last key.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import random
 
 
 def fresh(text):
-    """A string object of its own, as C++ makes one for each value."""
+    """A new string object, as C++ creates one for each value."""
     return "".join(list(text))
 
 
 def make_stacks(generator, sites, depth):
-    """Call stacks of a training loop: they share their outer frames, and many of their inner ones."""
+    """Call stacks of a training loop. They share their outer frames and many of their inner ones."""
     def frame(filename, name, line):
         return {"name": fresh(name), "filename": fresh(filename), "line": line}
 

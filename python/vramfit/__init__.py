@@ -1,8 +1,8 @@
-"""Will it fit, where does the memory go, and what makes it fit: vramfit for PyTorch, in Python.
+"""vramfit in Python: will a PyTorch training fit on a GPU, where does the memory go, and what makes it fit.
 
-``estimate`` and ``plan`` capture a live ``torch.nn.Module`` without its weights and without a GPU, and ask the ``vramfit``
-binary; ``Plan.apply`` makes a plan real; ``watch`` looks at a training loop on a GPU. torch is imported only when a model is
-captured, so that the command can be installed alone.
+``estimate`` and ``plan`` capture a live ``torch.nn.Module``, without its weights and without a GPU, and call the ``vramfit``
+binary. ``Plan.apply`` applies a plan to a live model. ``watch`` records a training loop on a GPU. torch is imported only to
+capture a model, so the command can be installed without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .errors import BinaryNotFound, CaptureError, PlanError, SettingError, VramfitError
     from .watching import Watched, watch
 
-# No module is named as a function here: importing it would put it in the function's place.
+# No module may have the name of one of these functions: importing it would replace the function.
 _PLACES = {
     "Applied": "applying.applied", "BinaryNotFound": "errors", "Capture": "capturing", "CaptureError": "errors",
     "Estimate": "answers.estimate", "Explanation": "answers.explanation", "Plan": "answers.plan", "PlanError": "errors",

@@ -1,4 +1,4 @@
-"""``python -m vramfit``: ``capture`` is done here, everything else is handed to the binary."""
+"""``python -m vramfit``: runs ``capture`` in Python and passes every other command to the binary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(arguments: List[str]) -> int:
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(binary, [binary, *arguments])
-    # The binary gets Ctrl-C too, and knows what to do with it.
+    # The binary gets Ctrl-C too and handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return subprocess.run([binary, *arguments], check=False).returncode
 

@@ -1,4 +1,4 @@
-"""Recordings of the same step at several sizes, laid over one another call by call."""
+"""Aligns recordings of the same step at several sizes, call by call, into one program with sizes as expressions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Misaligned(Exception):  # noqa: N818 - it says what is, and is caught here
 
 
 class Unexpressed(Misaligned):
-    """The recordings agree but for an integer that no expression was found for."""
+    """The recordings agree, except for an integer for which no expression was found."""
 
 
 class Program:
-    """A step with sizes as expressions, ready to be written."""
+    """A step with sizes as expressions."""
 
     def __init__(self) -> None:
         self.types: List[Any] = []
@@ -32,14 +32,14 @@ class Program:
 
 
 class Alignment:
-    """Lays recordings over one another; the last is the one at the example's sizes, whose floats are kept."""
+    """Aligns recordings. The last one is at the example's sizes, and its floats are kept."""
 
     def __init__(self, session: Session, expressions: Expressions) -> None:
         self.session = session
         self.expressions = expressions
 
     def merge(self, recordings: Sequence[Recording]) -> Program:
-        """One program for all sizes."""
+        """Returns one program for all sizes."""
         program = Program()
         last = recordings[-1]
         for recording in recordings:
@@ -134,7 +134,7 @@ class Alignment:
 
 
 def with_flags_of(program: Program, own: Recording, other: Recording) -> Optional[Program]:
-    """The program again with the flags of another recording at the same size, if the two differ in nothing else."""
+    """The program with the flags of another recording at the same size, if the two differ only in flags."""
     if own.steps != other.steps or len(own.rows) != len(other.rows):
         return None
     if (own.outputs, own.loss, own.held, own.constants) != (other.outputs, other.loss, other.held, other.constants):

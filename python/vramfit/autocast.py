@@ -1,7 +1,7 @@
-"""CUDA's autocast, done by hand: which operators run in the lower precision, which in float32, and the cache of casts.
+"""The rules of CUDA's autocast: which operators run in the lower precision and which in float32.
 
-The lists are those of ATen/autocast_mode.h (a test compares them with the installed header); what only some versions of
-torch have is asked of the dispatcher. Meta tensors do not take part in CUDA's autocast, so the recorder makes the casts that
+The lists are those of ATen/autocast_mode.h; a test compares them with the installed header. For operators that only some
+versions of torch have, the dispatcher is queried. CUDA's autocast ignores meta tensors, so the recorder makes the casts that
 CUDA tensors would get.
 """
 
@@ -44,7 +44,7 @@ addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot s
 
 
 def is_registered(name: str) -> bool:
-    """Whether this torch has the operator and casts for it: ``rms_norm`` came later, named dimensions went."""
+    """Whether this torch has the operator and casts for it: ``rms_norm`` was added, named dimensions were removed."""
     try:
         return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA"))
     except RuntimeError:

@@ -16,8 +16,8 @@ _NAME = "vramfit.exe" if os.name == "nt" else "vramfit"
 
 
 def find_binary() -> str:
-    """The path of the binary: what ``VRAMFIT_BINARY`` names, else what was installed with this package, else what a checkout
-    has built, else what ``PATH`` has."""
+    """The path of the binary: ``VRAMFIT_BINARY``, else the one installed with this package, else the one built in a checkout,
+    else the one in ``PATH``."""
     named = os.environ.get(VARIABLE)
     if named:
         if _runs(named):
@@ -52,7 +52,7 @@ def _places() -> Iterator[str]:
 
 
 def _script_folders() -> List[str]:
-    """Where installers put scripts: this environment's, the user's, and beside a ``--target`` or ``--prefix`` install."""
+    """The folders where installers put scripts: of this environment, of the user, and of a ``--target`` or ``--prefix`` install."""
     package = os.path.dirname(os.path.abspath(__file__))
     folders = [sysconfig.get_path("scripts")]
     user = sysconfig.get_preferred_scheme("user") if sys.version_info >= (3, 10) else f"{os.name}_user"
@@ -71,7 +71,7 @@ def _in_path() -> Optional[str]:
 
 
 def run(arguments: Sequence[str]) -> Tuple[int, str]:
-    """Runs the binary; returns its exit code (0 or 1) and what it printed. Raises where it refuses its input."""
+    """Runs the binary and returns its exit code (0 or 1) and output. Raises if the binary refuses its input."""
     binary = find_binary()
     try:
         done = subprocess.run([binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -83,9 +83,9 @@ def run(arguments: Sequence[str]) -> Tuple[int, str]:
 
 
 def _refusal(code: int, text: str) -> VramfitError:
-    """What the binary said, as an exception."""
+    """The binary's error message as an exception."""
     text = text.replace("For more information, try '--help'.", "").strip()
-    # 2 is a refusal; a panic has 101, a crash a signal's number or one of Windows's own.
+    # 2 is bad usage or input; a panic is 101; a crash is a signal's number or a code of Windows.
     if code != 2 or not text:
         return VramfitError(f"the vramfit binary ended with code {code}: {text or 'it said nothing'}", "please report this")
     message, _, hint = text.partition("\n\nhint: ")

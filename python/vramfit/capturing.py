@@ -22,7 +22,7 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 class Capture:
-    """A finished capture: where it is and what is in it."""
+    """A finished capture: its path and contents."""
 
     def __init__(self, path: str, size: int, contents: Dict[str, Any]) -> None:
         self.path = path
@@ -31,12 +31,12 @@ class Capture:
 
     @property
     def symbols(self) -> List[str]:
-        """The names of the sizes that can be changed."""
+        """The names of the sizes that can vary."""
         return [symbol["name"] for symbol in self.contents["symbols"]]
 
     @property
     def notes(self) -> List[str]:
-        """What the reader of the capture should know."""
+        """Assumptions and limits of this capture, as sentences."""
         causes = [cause for variant in self.contents["variants"] for cause in variant.get("causes", ())]
         return list(dict.fromkeys([*self.contents["notes"], *causes]))
 
@@ -56,11 +56,11 @@ def capture(
 ) -> Capture:
     """Records one training step of ``model`` without its weights and without a GPU, and writes it to ``path``.
 
-    ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; ``loss(outputs, targets)`` is needed where the model
-    does not return a loss itself. By default dimension 0 of every input and target is ``batch`` and dimension 1 of integer
-    ones ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` names the pairs of precision and mode to
-    record, such as ``{("as-built", "train")}``; without it there are all of them, which takes longer. ``progress`` is called
-    with a line that says what is being done, each time that it is something else.
+    ``inputs`` is a dict of keyword arguments, a tuple, or one tensor. ``loss(outputs, targets)`` is needed if the model does not
+    return a loss itself. By default dimension 0 of every input and target is ``batch``, and dimension 1 of integer ones is
+    ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` gives the pairs of precision and mode to record, such
+    as ``{("as-built", "train")}``; without it all of them are recorded, which takes longer. ``progress`` is called with a line
+    of text at the start of each stage.
     """
     refuse(model)
     with _ONE_AT_A_TIME:
@@ -78,7 +78,7 @@ def _tell_nobody(stage: str) -> None:
 
 
 class _Wanted:
-    """Which pairs of precision and mode are recorded."""
+    """The pairs of precision and mode to record."""
 
     def __init__(self, only: Optional[Collection[Tuple[str, str]]], native: Optional[str]) -> None:
         self.native = native
@@ -94,26 +94,26 @@ class _Wanted:
         self._may_miss = only is None
 
     def has(self, precision: str, mode: str) -> bool:
-        """Whether it is recorded."""
+        """Whether this pair is to be recorded."""
         return (precision, mode) in self._pairs
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def must(self, precision: str, mode: str) -> bool:
-        """Whether a capture without it is none."""
+        """Whether the capture must fail without this pair."""
         return not self._may_miss or (mode == "train" and precision == (self.native or "as-built"))
 
 
 def _record_all(recorded: Recorded, session: Session, wanted: _Wanted, tell: Callable[[str], None]) -> Document:
-    """All variants with as many symbols as possible."""
+    """Records all variants with as many symbols as possible."""
     reasons: List[str] = []
 
     def tell_try(stage: str) -> None:
         tell(f"{stage}, try {len(reasons) + 1}" if reasons else stage)
 
     for symbols in _subsets(list(recorded.inputs.examples)):
-        # Cropped or thinned out examples, small sizes or such near the example's: whatever takes the example's branches.
+        # Tries cropped and thinned-out examples, small sizes and sizes near the example's, until one takes the example's branches.
         for near, spread in ((False, False), (False, True), (True, False), (True, True)) if symbols else ((False, False),):
             recorded.inputs.spread = spread
             for extra in (0, 3):
@@ -182,7 +182,7 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
 
 
 def _must_fail(recorded: Recorded, precision: Precision, mode: str) -> None:
-    """Makes sure that a variant fails at the example's own sizes and not only at others; raises if it does not."""
+    """Checks that a variant fails at the example's own sizes too; raises if it fails only at others."""
     try:
         recorded.run(precision, mode, dict(recorded.inputs.examples))
     except CaptureError:
@@ -195,7 +195,7 @@ def _autocast_name(precision: Precision) -> Optional[str]:
 
 
 def _native(recorded: Recorded) -> Optional[str]:
-    """The precision in which the model is built, if it is one that is recorded anyway."""
+    """The precision in which the model is built, if it is one of those recorded anyway."""
     entries = [*recorded.state.parameters, *recorded.state.buffers]
     found = {entry.original.dtype for entry in entries if entry.original.is_floating_point()}
     found |= {leaf.dtype for leaf in recorded.inputs.leaves if leaf.dtype.is_floating_point and leaf.is_input}
@@ -208,7 +208,7 @@ def _native(recorded: Recorded) -> Optional[str]:
 
 
 def _head(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) -> Dict[str, Any]:
-    """Everything in the file that does not depend on the precision."""
+    """The part of the file that does not depend on the precision."""
     from . import __version__
 
     examples = recorded.inputs.examples

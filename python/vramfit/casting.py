@@ -1,4 +1,4 @@
-"""The casts that CUDA's autocast would make, made by the recorder (meta tensors take no part in it)."""
+"""Makes the casts that CUDA's autocast would make, because it ignores meta tensors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CASTABLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Casting:
-    """The part of a recorder that deals with autocast."""
+    """The part of a recorder that handles autocast."""
 
-    # Of the recorder that this is a part of.
+    # Defined by the recorder, which inherits from this class.
     session: Session
     info_of: Any
     where: Any
@@ -35,7 +35,7 @@ class Casting:
     def _cast_arguments(
         self, policy: int, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], temporaries: List[torch.Tensor],
     ) -> Tuple[Operator, Sequence[Any], Dict[str, Any]]:
-        """The arguments as CUDA's autocast would hand them on; arguments are cast from last to first, as C++ does."""
+        """The arguments as CUDA's autocast would pass them on. They are cast from last to first, as in C++."""
         lower = torch.get_autocast_dtype("cuda")
         if policy == BANNED:
             raise CaptureError(
@@ -117,11 +117,11 @@ class Casting:
         return cast
 
     def clear_autocast_cache(self) -> None:
-        """The outermost autocast region ended: its casts of the weights go."""
+        """The outermost autocast region ended: frees its casts of weights."""
         self.autocast_cache.clear()
 
     def _casts_inside(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: List[Info]) -> bool:
-        """Whether a composite calls operators that autocast cares about."""
+        """Whether a composite calls operators that have an autocast rule."""
         table = self.session.casts_inside
         key = (operator, tuple((info.kind.dtype, len(info.kind.shape)) for info in infos))
         answer = table.get(key)
@@ -133,7 +133,7 @@ class Casting:
                 new_args, new_kwargs = substituted(args, kwargs, stand_ins)
                 try:
                     self._inside(operator.open, new_args, new_kwargs)
-                except Exception:  # noqa: BLE001 - the call itself will say what is wrong
+                except Exception:  # noqa: BLE001 - the call itself will raise the error
                     pass
                 answer = any(name in POLICIES for name in self._probing)
                 self._probing = None

@@ -1,7 +1,7 @@
-"""Calls that CUDA refuses for the types of their tensors, though PyTorch's meta kernels take them.
+"""Calls that CUDA refuses because of the tensors' dtypes, though PyTorch's meta kernels accept them.
 
-Without this a capture would answer for a training that dies at its first step: integers handed to ``nn.Linear``, a
-float64 batch from NumPy, int32 class numbers.
+Without this, vramfit would estimate a training that fails at its first step: integers passed to ``nn.Linear``, a float64 batch
+from NumPy, int32 class labels.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _check(hint: str, *names: str) -> Callable[[Check], Check]:
 
 
 def check_of(qualified: str) -> Optional[Check]:
-    """What an operator asks of its tensors' types; None where it asks nothing that a meta kernel would not ask."""
+    """The check of an operator's dtypes; None if its meta kernel checks enough."""
     return _CHECKS.get(qualified)
 
 
 def refuse(check: Check, name: str, infos: Sequence[Info], where: Callable[[], str]) -> None:
-    """Raises where CUDA would not run the call."""
+    """Raises if CUDA would refuse the call."""
     if all(info.host for info in infos):
         return
     needed = check([info.kind.dtype for info in infos])
@@ -52,7 +52,7 @@ _INPUT = "convert the input, such as x.float(), or hand over an example of the t
 )
 def _products(dtypes: Sequence[torch.dtype]) -> Optional[str]:
     first = dtypes[0]
-    # A mask of attention may be boolean.
+    # An attention mask may be boolean.
     if all(dtype is first or (at > 2 and dtype is torch.bool) for at, dtype in enumerate(dtypes)) and (first.is_floating_point or first.is_complex):
         return None
     return "tensors of one floating-point type"
@@ -62,7 +62,7 @@ def _products(dtypes: Sequence[torch.dtype]) -> Optional[str]:
     "convert the input, such as x.float()", "layer_norm", "native_layer_norm", "batch_norm", "group_norm", "instance_norm",
 )
 def _norms(dtypes: Sequence[torch.dtype]) -> Optional[str]:
-    # Lower precisions may have statistics and weights in float32.
+    # In lower precision, statistics and weights may be float32.
     return "one type" if torch.float64 in dtypes and any(dtype is not torch.float64 for dtype in dtypes) else None
 
 

@@ -1,10 +1,10 @@
-"""What can go wrong, each with what was found, what was needed, and a hint."""
+"""Exceptions. Each message says what was found, what was needed, and gives a hint."""
 
 from __future__ import annotations
 
 
 class VramfitError(RuntimeError):
-    """Anything that vramfit could not do: says what was found and needed, then what to do about it."""
+    """Base class. The message says what was found and needed, then what to do about it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}\n\nhint: {hint}" if hint else message)
@@ -13,15 +13,15 @@ class VramfitError(RuntimeError):
 
 
 class CaptureError(VramfitError):
-    """A model could not be captured: says which line of the model stands in the way, and what to do about it."""
+    """A model could not be captured. The message names the line of the model, and what to do about it."""
 
 
 class BinaryNotFound(VramfitError):
-    """The ``vramfit`` binary is nowhere to be found."""
+    """The ``vramfit`` binary was not found."""
 
 
 class SettingError(VramfitError, TypeError):
-    """A setting that does not exist, or a value that it does not take."""
+    """A setting does not exist, or has an invalid value."""
 
 
 class PlanError(VramfitError):

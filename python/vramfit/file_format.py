@@ -16,14 +16,14 @@ VERSION = 1
 
 
 class Sections:
-    """Parts of programs, each stored once however many variants share it."""
+    """Parts of programs. Each is stored once, even if several variants share it."""
 
     def __init__(self) -> None:
         self.rows: List[Any] = []
         self._numbers: Dict[str, int] = {}
 
     def add(self, value: Any) -> int:
-        """The number under which the value is stored."""
+        """Stores the value and returns its index."""
         text = dumps(value)
         number = self._numbers.setdefault(text, len(self.rows))
         if number == len(self.rows):
@@ -32,12 +32,12 @@ class Sections:
 
 
 def dumps(value: Any) -> str:
-    """JSON without spaces; keys in the order they were made in."""
+    """JSON without spaces; keys in insertion order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 class Document:
-    """A capture on its way to a file."""
+    """The contents of a capture file."""
 
     def __init__(self, head: Dict[str, Any]) -> None:
         self.head = head
@@ -45,7 +45,7 @@ class Document:
         self.variants: List[Dict[str, Any]] = []
 
     def add(self, precision: str, mode: str, autocast: Optional[str], program: Program, causes: List[str]) -> Dict[str, Any]:
-        """Adds one precision and mode; ``causes`` say why another run of it may differ."""
+        """Adds one precision and mode. ``causes`` says why another run of it may differ."""
         variant = {
             "precision": precision, "mode": mode, "grad": mode != "eval", "training": mode == "train", "autocast": autocast,
             "types": self.types.add(program.types), "tensors": self.tensors.add(program.tensors), "steps": self.steps.add(program.steps),
@@ -57,7 +57,7 @@ class Document:
         return variant
 
     def repeat(self, precision: str, variant: Dict[str, Any]) -> None:
-        """Adds a precision that is another one under a second name."""
+        """Adds a second name for a recorded precision."""
         self.variants.append(dict(variant, precision=precision))
 
     def contents(self) -> Dict[str, Any]:
@@ -69,7 +69,7 @@ class Document:
 
 
 def write(path: Any, contents: Dict[str, Any]) -> int:
-    """Writes the file in one go, so that no half of it is ever left behind; returns its size."""
+    """Writes the file atomically and returns its size."""
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
         stream.write(dumps(contents).encode("ascii"))

@@ -1,8 +1,8 @@
-"""What the model's Python sees of tensors: they say they are on the GPU, though they are not.
+"""What the model's Python code sees: tensors report the GPU as their device, though they are not on it.
 
-A torch function mode stands between the model and PyTorch's functions. It answers questions about devices, turns
-``device="cuda"`` into the device that stands for it here, and records the few things that PyTorch's dispatcher does not
-see (``torch.tensor``, ``.data``, ``.tolist()``, changes of the grad mode).
+A torch function mode intercepts PyTorch's functions. It answers queries about devices, replaces ``device="cuda"`` by the device
+that represents it here, and records the few things that PyTorch's dispatcher does not see (``torch.tensor``, ``.data``,
+``.tolist()``, changes of the grad mode).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _handles(*functions: Any) -> Callable[[Handler], Handler]:
 
 
 def as_device(value: Any) -> Optional[torch.device]:
-    """The device a piece of the model's code means, or None."""
+    """The device that an argument means, or None."""
     if value is None or isinstance(value, torch.device):
         return value
     if isinstance(value, str):
@@ -43,7 +43,7 @@ def as_device(value: Any) -> Optional[torch.device]:
 
 
 def standing_for(value: Any) -> Any:
-    """The device of this machine that stands for a device of the training machine."""
+    """The device of this machine that represents a device of the training machine."""
     device = as_device(value)
     if device is None:
         return value
@@ -72,7 +72,7 @@ class FunctionMode(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def open(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-        """Runs a function written in Python with the mode still on; one that hands itself over again runs with it off."""
+        """Runs a function written in Python with the mode on. A function that dispatches to the mode again runs with it off."""
         if self._opened and self._opened[-1] is func:
             return func(*args, **kwargs)
         self._opened.append(func)
@@ -124,7 +124,7 @@ def _is_leaf(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
 def _to(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     other = args[1] if len(args) > 1 else kwargs.get("other")
     if isinstance(other, Tensor):
-        # Where the other's stand-in lies says nothing: what has values lies on the CPU, although the program has it on the GPU.
+        # The other's stand-in does not show its device: tensors with values are on the CPU, though the program has them on the GPU.
         place = CPU if mode.recorder.info_of(other).host else META
         kwargs = {name: value for name, value in kwargs.items() if name != "other"}
         return func(args[0], place, other.dtype, *args[2:], **kwargs)
@@ -156,7 +156,7 @@ def _pin_memory(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Di
 
 @_handles(torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, Tensor.new_tensor)
 def _from_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-    """A tensor made from Python's data: on the GPU it is copied there."""
+    """A tensor made from Python data. For the GPU it is built on the host and copied."""
     recorder = mode.recorder
     kwargs = dict(kwargs)
     wanted = kwargs.pop("device", None)
@@ -260,7 +260,7 @@ def _set_requires_grad(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwa
 
 @_handles(Tensor.__setitem__)
 def _setitem(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-    """A number assigned to a piece of a CUDA tensor stays on the host; on a meta tensor it would be made there."""
+    """A number assigned to a slice of a CUDA tensor stays on the host; for a meta tensor it would be created on meta."""
     tensor, index, value = args
     if isinstance(value, (int, float, bool)):
         value = mode.recorder.scalar(value, tensor.dtype)
@@ -268,10 +268,10 @@ def _setitem(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
 
 
 class _NoHandle:
-    """Stands for the handle of a hook that was not registered."""
+    """The handle of a hook that was not registered."""
 
     def remove(self) -> None:
-        """Nothing to remove."""
+        """Does nothing: no hook was registered."""
 
 
 @_handles(Tensor.register_hook, Tensor.register_post_accumulate_grad_hook)

@@ -1,4 +1,4 @@
-"""The example inputs and targets: their names, which of their sizes are symbols, and copies of them in other sizes."""
+"""The example inputs and targets: their names, which of their sizes are symbols, and copies with other sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Leaf:
         self.symbols: List[Optional[str]] = [None] * example.dim()
         self.requires_grad = example.requires_grad
         self.example = self._values(name, example)
-        # Dimensions from the outermost in memory to the innermost, which differs from their own order in channels-last images.
+        # Dimensions from the outermost in memory to the innermost; for channels-last images this is not their logical order.
         strides = torch.empty_like(self.example, device=META).stride()
         self._order = sorted(range(example.dim()), key=lambda dim: (-strides[dim], self.shape[dim] == 1, dim))
 
@@ -38,9 +38,9 @@ class Leaf:
         return example if example.is_meta or example.device.type == "cpu" else example.cpu()
 
     def sized(self, sizes: Dict[str, int], spread: bool = False) -> torch.Tensor:
-        """The example tiled or cropped to other sizes; always a tensor of its own, laid out as the example is.
+        """The example tiled or cropped to other sizes. Always a new tensor, with the example's memory format.
 
-        ``spread`` crops by leaving out positions evenly, so that the padding at either end of a mask stays.
+        ``spread`` crops by dropping positions evenly, so that padding at either end of a mask stays.
         """
         tensor = self.example
         for dim, symbol in enumerate(self.symbols):
@@ -101,7 +101,7 @@ class Inputs:
         return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
     def _take(self, value: Any, name: str, is_input: bool) -> Any:
-        """A structure with its tensors exchanged for leaves."""
+        """A structure with its tensors replaced by leaves."""
         if isinstance(value, torch.Tensor):
             leaf = Leaf(name, value, is_input)
             self.leaves.append(leaf)
@@ -116,7 +116,7 @@ class Inputs:
         return value
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> Tuple[List[Any], Dict[str, Any], Any]:
-        """Arguments, keyword arguments and targets with these tensors in the leaves' places."""
+        """Arguments, keyword arguments and targets with the leaves replaced by these tensors."""
         by_leaf = {id(leaf): tensor for leaf, tensor in zip(self.leaves, tensors)}
 
         def build(value: Any) -> Any:
@@ -177,7 +177,7 @@ class Inputs:
         if leaf.shape:
             wanted.append((0, "batch"))
         integer = not leaf.dtype.is_floating_point and not leaf.dtype.is_complex
-        # A target's dimension 1 is a sequence only beside an input that has one: it may be the height of a mask.
+        # Dimension 1 of a target is a sequence only if an input has that size too: it may be the height of a mask.
         if len(leaf.shape) > 1 and integer and (leaf.is_input or examples.get("seq") == leaf.shape[1]):
             wanted.append((1, "seq"))
         for dim, name in wanted:

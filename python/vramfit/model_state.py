@@ -1,7 +1,7 @@
-"""A model without its weights: parameters and buffers are exchanged for meta tensors and put back afterwards.
+"""Replaces the parameters and buffers of a model by meta tensors, and restores them afterwards.
 
-Nothing is copied. Everything a forward pass may leave behind in the modules (caches, counters, flags) is put back too, so
-that every recording starts from the same model and the user's model stays as it was.
+Nothing is copied. Everything that a forward pass may change in the modules (caches, counters, flags) is restored too. So every
+recording starts from the same model, and the user's model stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Entry:
 
 
 class ModelState:
-    """The state of a model before capture, and its exchange for stand-ins."""
+    """The state of a model before the capture, and its replacement by stand-ins."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
@@ -34,7 +34,7 @@ class ModelState:
         self._saved: List[Tuple[torch.nn.Module, Dict[str, Any], List[Dict[str, Any]]]] = [
             (module, dict(vars(module)), [dict(vars(module)[name]) for name in _SHARED]) for module in self.modules
         ]
-        # What a module collects, such as the losses so far or its hooks: contents, for the containers themselves stay.
+        # Containers that a module fills, such as losses so far or hooks: their contents, since the containers themselves stay.
         self._contents: List[Tuple[Any, Any]] = [
             (value, value.copy()) for _, attributes, _ in self._saved for name, value in attributes.items()
             if type(value) in (list, dict, set, OrderedDict) and name not in _SHARED
@@ -81,7 +81,7 @@ class ModelState:
         return order
 
     def install(self, dtype: Optional[torch.dtype]) -> Dict[int, torch.Tensor]:
-        """Puts stand-ins in place; floating-point ones have the given dtype. Returns them by their originals' identity."""
+        """Installs stand-ins; floating-point ones have the given dtype. Returns them keyed by the ``id`` of their originals."""
         replacements: Dict[int, torch.Tensor] = {}
         for entry in self.parameters:
             replacements[id(entry.original)] = self._parameter(entry.original, dtype)
@@ -111,7 +111,7 @@ class ModelState:
         return parameter.requires_grad_(tensor.requires_grad)
 
     def _buffer(self, entry: Entry, dtype: Optional[torch.dtype]) -> torch.Tensor:
-        """Integer and boolean buffers are real: the model may decide on them."""
+        """Integer and boolean buffers have real values, because the model may branch on them."""
         tensor = entry.original
         if tensor.is_floating_point() or tensor.is_complex():
             return self._stand_in(tensor, dtype)
@@ -134,14 +134,14 @@ class ModelState:
             names.append(name)
 
     def notes(self) -> List[str]:
-        """What had to be assumed about buffers without values."""
+        """What was assumed about buffers without values."""
         return [
             f"buffer {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: no values on the meta device, {what} assumed"
             for what, names in self._assumed.items()
         ]
 
     def restore(self) -> None:
-        """Puts the model back as it was."""
+        """Restores the model."""
         for module, attributes, tables in self._saved:
             own = vars(module)
             own.clear()

@@ -1,4 +1,4 @@
-"""Facts about operators, read once from PyTorch's own schemas."""
+"""What the recorder needs to know of each operator, read once from PyTorch's schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch._ops import OpOverload
 
 from .dtypes import check_of
 
-# Composites that the file shows opened, as the calls inside them: their insides are the same on every device.
+# Composites whose inner calls are recorded instead of themselves: they make the same calls on every device.
 OPENED: FrozenSet[str] = frozenset(f"aten::{name}" for name in """
 einsum tensordot chain_matmul linalg_multi_dot pad meshgrid meshgrid.indexing inner kron cov cartesian_prod block_diag
 nll_loss_nd rms_norm alpha_dropout alpha_dropout_ feature_alpha_dropout feature_alpha_dropout_ argsort argsort.stable argwhere
@@ -23,17 +23,17 @@ tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_
 vsplit.int vstack atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence linalg_norm linalg_norm.ord_str linalg_vecdot
 linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular adaptive_max_pool1d _convolution_mode
 """.split())
-# Composites that stay whole under autocast too: CUDA runs them by a library or a kernel of its own.
+# Composites that are never opened, not even under autocast: CUDA runs them with a library or its own kernel.
 NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")
-# Operators that hand a value to Python: on a GPU they wait for it.
+# Operators that return a value to Python; on a GPU they wait for it.
 READERS: FrozenSet[str] = frozenset({
     "aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",
 })
-# What ordinary training values answer.
+# The results for ordinary, finite values.
 FINITE: Dict[str, bool] = {
     "aten::isinf": False, "aten::isnan": False, "aten::isposinf": False, "aten::isneginf": False, "aten::isfinite": True,
 }
-# Values decide the size of the result, though PyTorch has no tag that says so.
+# The size of the result depends on values, though PyTorch has no tag for it.
 SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
 _CONVOLUTIONS: FrozenSet[str] = frozenset(f"aten::conv{rank}d{how}" for rank in (1, 2, 3) for how in ("", ".padding"))
 _COPIES = ("aten::to.", "aten::_to_copy")
@@ -76,11 +76,11 @@ class Operator:
         tags = overload.tags
         self.reshapes = torch.Tag.inplace_view in tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags
-        # Whether values decide the size of its result.
+        # Whether the size of its result depends on values.
         self.sizes = self.dynamic or base_name(self.qualified) in SIZED_BY_VALUES
         self.random = torch.Tag.nondeterministic_seeded in tags
         base = base_name(self.qualified)
-        # Makes a tensor where its first argument is, unless told otherwise.
+        # Creates a tensor on the device of its first argument by default.
         self.like = base.startswith("aten::new_") or base.endswith("_like")
         self.empty = base in {"aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty_strided"}
         self.copies = self.qualified.startswith(_COPIES)
@@ -94,12 +94,12 @@ class Operator:
         self.index = -1
 
     def open(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the inside of a composite."""
+        """Runs the composite's own implementation, so that its inner calls are seen."""
         return self.overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
 def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
-    """Whether a composite that mostly stays whole is shown opened: cross entropy out of many small steps, convolutions that pad first."""
+    """Whether a composite that usually stays whole is opened: cross entropy that runs as many small steps, convolutions that pad first."""
     if operator.qualified in _CONVOLUTIONS:
         return _pads_or_batches(encoded, infos)
     if operator.qualified != "aten::cross_entropy_loss":
@@ -107,12 +107,12 @@ def opens_here(operator: Operator, encoded: Sequence[Any], infos: Sequence[Any])
     weighted, smoothed, mean = encoded[2] is not None, bool(encoded[5]), encoded[3] == 1
     probable = infos[1].kind.dtype.is_floating_point
     if weighted and smoothed and mean and not probable:
-        return False  # the classes that count are selected, which meta tensors do in another way
+        return False  # it selects the valid classes, which meta tensors do in another way
     return bool(weighted + smoothed + probable > 1)
 
 
 def _pads_or_batches(encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
-    """Whether a convolution is more than one: of a single sample, or with a border that is wider on one side."""
+    """Whether a convolution makes several calls: for a single sample without a batch, or with asymmetric padding."""
     image, weight = infos[0].kind.shape, infos[1].kind.shape
     if len(image) < len(weight):
         return True
@@ -125,7 +125,7 @@ def _pads_or_batches(encoded: Sequence[Any], infos: Sequence[Any]) -> bool:
 
 
 def encode_default(name: str, value: Any) -> Any:
-    """A schema's default as the recorder writes arguments."""
+    """A schema's default value in the file's encoding."""
     if name in _ENUMERATIONS and type(value) is int:
         return {name: _ENUMERATIONS[name][value]}
     if isinstance(value, (list, tuple)):
@@ -139,7 +139,7 @@ _SHORT: Dict[Any, Dict[str, str]] = {}
 
 
 def encode_word(value: Any) -> Any:
-    """A dtype, layout, memory format or string as it stands in the file: a small object that says what it is."""
+    """A dtype, layout, memory format or string in the file's encoding: a small tagged object."""
     word = _SHORT.get(value) if not isinstance(value, str) else None
     if word is None:
         if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""What a call would return, found by running the operator once on stand-ins and remembered for all calls alike.
+"""What a call would return. The operator runs once on stand-ins, and the outcome is cached for equal calls.
 
-Running PyTorch's meta kernels is slow (many are written in Python) and a network calls the same few dozen operators on the
-same few dozen shapes again and again; so each distinct call runs once.
+PyTorch's meta kernels are slow, since many are written in Python. A network calls the same few dozen operators on the same few
+dozen shapes again and again, so each distinct call runs only once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tensors import META, Info, Kind, Kinds, numel, without_autograd
 NONE, SAME, ALIAS, NEW, VALUE, REAL = range(6)
 SINGLE, LIST, TUPLE = range(3)
 LARGEST_DENSE = 1 << 25
-# Packed sequences: the sizes of the batch at each moment, or the lengths, are read on the host.
+# Packed sequences: the batch size at each time step, or the lengths, are read on the host.
 _LENGTHS_ON_HOST = ("aten::_pack_padded_sequence", "aten::_pad_packed_sequence")
 _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv_transpose", "aten::convolution", "aten::_convolution")
 
@@ -27,7 +27,7 @@ Item = Tuple[Any, ...]
 
 
 class Outcome:
-    """The results of a call: for each whether it is new, a view of an argument, or an argument itself."""
+    """The results of a call: each is new, a view of an argument, or an argument itself."""
 
     __slots__ = ("form", "items", "casts")
 
@@ -37,12 +37,12 @@ class Outcome:
         self.casts: Optional[bool] = None
 
     def total(self) -> int:
-        """Elements in all new results together."""
+        """The total number of elements in new results."""
         return sum(numel(item[1].shape) for item in self.items if item[0] == NEW)
 
 
 def replace_tensors(value: Any, replacements: Any) -> Any:
-    """Arguments with each tensor exchanged for the next replacement, in order."""
+    """Arguments with each tensor replaced by the next replacement, in order."""
     if isinstance(value, torch.Tensor):
         return next(replacements)
     if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (int, float)):
@@ -51,14 +51,14 @@ def replace_tensors(value: Any, replacements: Any) -> Any:
 
 
 def substituted(args: Sequence[Any], kwargs: Dict[str, Any], tensors: Sequence[torch.Tensor]) -> Tuple[List[Any], Dict[str, Any]]:
-    """The arguments of a call with its tensors exchanged for others."""
+    """The arguments of a call with its tensors replaced."""
     following = iter(tensors)
     new_args = [replace_tensors(value, following) for value in args]
     return new_args, {name: replace_tensors(value, following) for name, value in kwargs.items()}
 
 
 def deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
-    """The arguments whose values decide the size of the result."""
+    """The arguments whose values determine the size of the result."""
     if operator.qualified.startswith("aten::index"):
         return [info for info in infos[1:] if info.kind.dtype in (torch.bool, torch.uint8)]
     if operator.qualified.startswith(("aten::masked_select", "aten::repeat_interleave.self", "aten::_pack_padded_sequence")):
@@ -67,7 +67,7 @@ def deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
 
 
 class Outcomes:
-    """The memory of outcomes."""
+    """A cache of outcomes."""
 
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
@@ -132,20 +132,20 @@ class Outcomes:
             result = self._as_cudnn_lays_out(result, stand_ins)
         outcome = self.describe(operator, result, stand_ins)
         if operator.qualified == "aten::_native_multi_head_attention":
-            # The meta kernel makes an empty tensor of the attention weights that nobody asked for.
+            # The meta kernel returns an empty tensor for attention weights that were not requested.
             outcome.items = [item if item[0] != NEW or item[1].shape != (0,) else (NONE,) for item in outcome.items]
         return outcome
 
     @staticmethod
     def _as_cudnn_lays_out(result: torch.Tensor, stand_ins: Sequence[torch.Tensor]) -> torch.Tensor:
-        """cuDNN (and the CPU's library) answer channels-last arguments with a channels-last result; meta kernels do not."""
+        """cuDNN (and the CPU's library) return a channels-last result for channels-last arguments; meta kernels do not."""
         wanted = {4: torch.channels_last, 5: torch.channels_last_3d}.get(result.dim())
         if wanted is None or not any(suggest_memory_format(tensor) is wanted for tensor in stand_ins[:2] if tensor.dim() == result.dim()):
             return result
         return torch.empty_like(result, memory_format=wanted).requires_grad_(result.requires_grad)
 
     def describe(self, operator: Operator, result: Any, arguments: Sequence[torch.Tensor]) -> Outcome:
-        """How results relate to the arguments they were made from."""
+        """How the results relate to the arguments."""
         if isinstance(result, (list, tuple)):
             form = TUPLE if isinstance(result, tuple) else LIST
             return Outcome(form, [self._item(item, arguments) for item in result])
@@ -171,7 +171,7 @@ class Outcomes:
         self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info],
         tensors: Sequence[torch.Tensor], where: Callable[[], str],
     ) -> Outcome:
-        """The outcome from a real run on the CPU, with zeros where values are unknown."""
+        """The outcome of a real run on the CPU, with zeros for unknown values."""
         if operator.dynamic and not all(info.known for info in deciding(operator, infos)):
             raise CaptureError(
                 f"{where()}: the size of the result of {operator.name} depends on values that are computed from the weights",

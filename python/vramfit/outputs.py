@@ -1,4 +1,4 @@
-"""What the training loop holds after a step: the structure the model returned, and which of it is the loss."""
+"""What the training loop holds after a step: the structure that the model returned, and the loss in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .recorder import Recorder
 
 
 def describe(value: Any, recorder: Recorder, depth: int = 8) -> Any:
-    """A returned structure with the tensors' names in their places."""
+    """A returned structure with tensors replaced by their numbers."""
     if isinstance(value, torch.Tensor):
         return recorder.info_of(value).name
     if value is None or isinstance(value, (bool, int, float)):
@@ -19,7 +19,7 @@ def describe(value: Any, recorder: Recorder, depth: int = 8) -> Any:
         return None
     if isinstance(value, dict):
         items = {str(key): describe(item, recorder, depth - 1) for key, item in value.items()}
-        # Hugging Face's outputs are dictionaries whose items are attributes too.
+        # Hugging Face's outputs are dictionaries whose items are also attributes.
         has_attributes = all(getattr(value, str(key), None) is item for key, item in value.items())
         return {"class": type(value).__name__, "keys": not has_attributes, "items": items}
     if isinstance(value, (list, tuple)):
@@ -33,7 +33,7 @@ def describe(value: Any, recorder: Recorder, depth: int = 8) -> Any:
 
 
 def find_loss(outputs: Any, value: Any, recorder: Recorder) -> Optional[str]:
-    """The scalar that backward starts from: what the loss function returned, or the loss inside the outputs."""
+    """The scalar that backward starts from: the loss function's result, or the loss inside the outputs."""
     if isinstance(value, torch.Tensor):
         return recorder.info_of(value).name
     candidates: List[Any] = []

@@ -1,4 +1,4 @@
-"""Attributes of other modules that are replaced for the time of a capture and put back afterwards, whatever happens."""
+"""Replaces attributes of other modules during a capture, and always restores them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _MISSING = object()
 
 
 class Patches:
-    """A stack of replaced attributes; leaving the context puts the old ones back in reverse order."""
+    """A stack of replaced attributes. Leaving the context restores them in reverse order."""
 
     def __init__(self) -> None:
         self._replaced: List[Tuple[Any, str, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Replaces ``owner.name`` and returns what stood there (for a class, what stood in its own dictionary)."""
+        """Replaces ``owner.name`` and returns the old value (for a class, the value in its own dictionary)."""
         own = vars(owner)
         old = own.get(name, _MISSING)
         self._replaced.append((owner, name, old))
@@ -22,7 +22,7 @@ class Patches:
         return None if old is _MISSING else old
 
     def undo(self) -> None:
-        """Puts everything back."""
+        """Restores everything."""
         while self._replaced:
             owner, name, old = self._replaced.pop()
             if old is _MISSING:

@@ -1,9 +1,9 @@
 """One recording: every ATen call of a step as PyTorch's dispatcher sees it, before autograd, autocast and decompositions.
 
-PyTorch's PreDispatch key (the one ``torch.export`` records its training graphs at) hands every call over with its
-overload already chosen and its arguments already matched to the schema. The calls are not run on a GPU and mostly not run
-at all: floating-point tensors live on the meta device and their shapes come from `outcomes`; integers, booleans and small
-constants are real on the CPU, so that decisions taken on them come out as they do in training.
+At PyTorch's PreDispatch key, where ``torch.export`` records its training graphs too, every call has its overload chosen and its
+arguments matched to the schema. No call runs on a GPU, and most do not run at all: floating-point tensors are on the meta device
+and get their shapes from `outcomes`. Integers, booleans and small constants have real values on the CPU, so that branches on them
+are taken as in training.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REAL_INTEGERS = 1 << 27
 
 
 class Recorder(Casting):
-    """The calls, frees and regions of one forward pass and loss, in true order."""
+    """The calls, frees and regions of one forward pass and loss, in the order in which they happened."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -50,14 +50,14 @@ class Recorder(Casting):
         self.infos: Dict[int, Info] = {}
         self.replacements: Dict[int, torch.Tensor] = {}
         self.constants: List[int] = []
-        # Why another run of the model may call other operators than this one: said once each.
+        # Reasons why another run of the model may call other operators, each only once.
         self.causes: List[str] = []
         self.active = False
         self.busy = False
         self._storages = 0
         self._handlers: Dict[OpOverload, Callable[..., Any]] = {}
         self._owner = threading.get_ident()
-        # The grad mode in which an opened composite was called: its own code may switch it without Python seeing that.
+        # The grad mode in which an opened composite was called: its C++ code may change it unseen by Python.
         self._opened_with_grad: Optional[bool] = None
 
     # -- tensors ------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Recorder(Casting):
         self, tensor: torch.Tensor, kind: Kind, storage: Optional[Storage], offset: int, host: bool, *, leaf: bool = False,
         view: bool = False, real: bool = False, known: bool = False,
     ) -> Info:
-        """Gives a tensor its number and watches for the moment Python lets go of it."""
+        """Gives a tensor its number, and records when Python releases it."""
         if storage is None:
             storage = Storage(self._storages, known)
             self._storages += 1
@@ -87,7 +87,7 @@ class Recorder(Casting):
             self.free(index)
 
     def free(self, index: int) -> None:
-        """Notes that Python let go of a tensor."""
+        """Records that Python released a tensor."""
         steps = self.steps
         if steps and steps[-1][0] == "free":
             steps[-1][1].append(index)
@@ -95,13 +95,13 @@ class Recorder(Casting):
             steps.append(("free", [index]))
 
     def close(self) -> None:
-        """Forgets what is only needed while the pass runs (and would keep this object alive in a cycle)."""
+        """Drops what is needed only while the pass runs, and would keep this object alive in a cycle."""
         self._handlers.clear()
         self.infos.clear()
         self.autocast_cache.clear()
 
     def info_of(self, tensor: torch.Tensor) -> Info:
-        """What is known of a tensor; one never seen before is a constant of the model."""
+        """The record of a tensor. A tensor not seen before is a constant of the model."""
         info = self.infos.get(id(tensor))
         if info is not None:
             return info
@@ -116,16 +116,16 @@ class Recorder(Casting):
         return info
 
     def where(self) -> str:
-        """The line of the model that runs now, as text."""
+        """The current line of the model, as text."""
         return self.session.sources.text(self.session.sources.here())
 
     def cause(self, text: str) -> None:
-        """Notes why another run may differ from this one."""
+        """Records why another run may differ from this one."""
         if text not in self.causes:
             self.causes.append(text)
 
     def follows(self, source: int, given: FrozenSet[str], what: str = "the way on") -> None:
-        """Notes that something was decided by values of the example."""
+        """Records that something depends on values of the example."""
         if given and not self.session.sources.asserts(source):
             names = ", ".join(f"`{name}`" for name in sorted(given))
             self.cause(f"{self.session.sources.text(source)}: {what} depends on the values of {names}; the example's were followed")
@@ -133,7 +133,7 @@ class Recorder(Casting):
     # -- dispatch -----------------------------------------------------------------------------------------------------
 
     def handler(self, overload: OpOverload) -> Callable[..., Any]:
-        """What PyTorch's dispatcher calls instead of the operator."""
+        """Called by PyTorch's dispatcher instead of the operator."""
         handler = self._handlers.get(overload)
         if handler is None:
             operator = self.session.operator(overload)
@@ -157,15 +157,15 @@ class Recorder(Casting):
 
     @staticmethod
     def recording() -> bool:
-        """Whether calls are being seen now."""
+        """Whether calls are being recorded."""
         return torch._C._dispatch_tls_is_dispatch_key_included(_PRE)
 
     def paused(self) -> "_Paused":
-        """A context in which calls run as usual and are not recorded."""
+        """A context in which calls run normally and are not recorded."""
         return _Paused()
 
     def scalar(self, value: Any, dtype: Optional[torch.dtype]) -> torch.Tensor:
-        """A number as a tensor of the host."""
+        """A number as a host tensor."""
         with self.paused():
             number = torch.tensor(value, dtype=dtype)
         info = self.adopt(number, self.session.kinds.of(number), None, 0, True, real=True, known=True)
@@ -174,7 +174,7 @@ class Recorder(Casting):
         return number
 
     def _inside(self, run: Callable[..., Any], args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
-        """Runs a composite's own code, so that the calls inside it are seen."""
+        """Runs a composite's own code, so that its inner calls are recorded."""
         _include(_PRE, True)
         try:
             with _EnableDispatcher():
@@ -219,7 +219,7 @@ class Recorder(Casting):
     def _read_arguments(
         self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> Tuple[Any, List[Any]]:
-        """The arguments as a key for outcomes, and as they stand in the file."""
+        """The arguments as a cache key for outcomes, and in the file's encoding."""
         key: List[Any] = [operator, torch.is_grad_enabled()]
         encoded: List[Any] = []
         given = len(args)
@@ -314,7 +314,7 @@ class Recorder(Casting):
     def _worth_running(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> bool:
-        """Whether a call on known values may be run for real: its results must not be too large."""
+        """Whether a call on known values may really run: its results must not be too large."""
         if operator.dynamic or operator.reads or operator.writes:
             return True
         largest = max((numel(info.kind.shape) for info in infos), default=0)
@@ -331,7 +331,7 @@ class Recorder(Casting):
     def _copy(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> Tuple[Any, bool, bool]:
-        """``to`` and ``_to_copy``: the place may change, which the stand-ins on this machine do not show."""
+        """``to`` and ``_to_copy``: the device may change, which the stand-ins on this machine do not show."""
         named = dict(zip(operator.arguments, args))
         named.update(kwargs)
         info = infos[0]
@@ -369,13 +369,13 @@ class Recorder(Casting):
     def _make(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> Tuple[Any, bool, bool]:
-        """Factories: small ones and those of integers are made for real."""
+        """Factories: small tensors and integer tensors get real values."""
         assert operator.device is not None
         device = args[operator.device] if operator.device < len(args) else kwargs.get("device")
         if device is None:
             host = infos[0].host if infos else True
         elif operator.like and infos and device == tensors[0].device:
-            # Where its model is: a stand-in that has values lies in this machine's memory wherever it belongs.
+            # The device of the tensor it is modelled on: a stand-in with values is in this machine's memory, whatever its device.
             host = infos[0].host
         else:
             host = device.type == "cpu"
@@ -398,7 +398,7 @@ class Recorder(Casting):
         return result, True, host
 
     def _assumed(self, operator: Operator, infos: List[Info]) -> Any:
-        """A value that Python reads though it depends on the weights."""
+        """A value that Python reads, though it depends on the weights."""
         kind = infos[0].kind
         if operator.qualified == "aten::is_nonzero" and _asks_for_bad_values():
             return False
@@ -412,7 +412,7 @@ class Recorder(Casting):
         )
 
     def _reshape_in_place(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info]) -> Any:
-        """``t_``, ``squeeze_`` and the like change the tensor object itself: it goes on under a new number."""
+        """``t_``, ``squeeze_`` and the like change the tensor object itself, which gets a new number."""
         tensor, old = tensors[0], infos[0]
         with without_autograd():
             operator.overload(*args, **kwargs)
@@ -426,7 +426,7 @@ class Recorder(Casting):
     def _build(
         self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool, given: FrozenSet[str],
     ) -> Tuple[Any, List[Optional[str]]]:
-        """Result tensors as an outcome describes them."""
+        """Creates the result tensors that an outcome describes."""
         results: List[Any] = []
         names: List[Optional[str]] = []
         for item in outcome.items:
@@ -463,7 +463,7 @@ class Recorder(Casting):
         self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, given: FrozenSet[str],
         detaches: bool,
     ) -> List[Optional[str]]:
-        """Numbers for the results of a call that was run for real."""
+        """Gives numbers to the results of a call that really ran."""
         names: List[Optional[str]] = []
         for item in result if isinstance(result, (list, tuple)) else (result,):
             if item is None:
@@ -489,7 +489,7 @@ class Recorder(Casting):
         return self.adopt(item, kind, None, 0, host, real=real, known=known and real)
 
     def _after_write(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: List[Info], known: bool) -> None:
-        """An in-place call may make its target's values unknown, or make it require a gradient."""
+        """After an in-place call, the target's values may be unknown, and it may require a gradient."""
         if operator.reshapes:
             self.free(infos[0].index)
             return
@@ -506,7 +506,7 @@ class Recorder(Casting):
                     self._now_requires_grad(info.storage)
 
     def _now_requires_grad(self, storage: Storage) -> None:
-        """A result that requires grad was written into a tensor: it and all views of its memory require grad from now on."""
+        """A result that requires grad was written into a tensor: the tensor and all its views require grad from now on."""
         for info in list(self.infos.values()):
             kind = info.kind
             tensor = info.reference() if info.reference is not None else None
@@ -517,7 +517,7 @@ class Recorder(Casting):
 
 
 def _given(operator: Operator, infos: Sequence[Info]) -> FrozenSet[str]:
-    """The inputs from whose values those of a call's results follow."""
+    """The inputs on whose values the results of a call depend."""
     if operator.finite is not None or (operator.device is not None and not operator.copies):
         return frozenset()
     found: FrozenSet[str] = frozenset()
@@ -527,14 +527,14 @@ def _given(operator: Operator, infos: Sequence[Info]) -> FrozenSet[str]:
 
 
 def _certain(operator: Operator, args: Sequence[Any]) -> bool:
-    """Whether a comparison of a random number with a constant has only one outcome (probabilities are in 0..1)."""
+    """Whether comparing a random number in 0..1 with this constant has only one outcome."""
     if operator.name.split(".")[1] not in ("lt", "le", "gt", "ge") or len(args) != 2 or not isinstance(args[1], (int, float)):
         return False
     return args[1] <= 0 or args[1] >= 1
 
 
 def _asks_for_bad_values() -> bool:
-    """Whether torch.nn.functional itself asks, which it does to refuse bad values (a negative variance)."""
+    """Whether torch.nn.functional itself reads the value, to refuse bad ones (a negative variance)."""
     frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
@@ -542,7 +542,7 @@ def _asks_for_bad_values() -> bool:
 
 
 class _Paused:
-    """Recording switched off."""
+    """A context that switches recording off."""
 
     def __enter__(self) -> None:
         self._disabled = _DisableDispatcher()

@@ -27,7 +27,7 @@ _LARGEST_REAL_INPUT = 1 << 22
 
 
 class Precision:
-    """How the training runs: the dtype of the whole model, and of autocast."""
+    """A precision of the training: the dtype of the whole model, and that of autocast."""
 
     def __init__(self, name: str, dtype: Optional[torch.dtype], autocast: Optional[torch.dtype]) -> None:
         self.name = name
@@ -46,7 +46,7 @@ PRECISIONS: Tuple[Precision, ...] = (
 
 
 class Recording:
-    """What one pass showed."""
+    """The result of one pass."""
 
     def __init__(self, recorder: Recorder, outputs: Any, loss: Optional[str], held: List[int]) -> None:
         self.steps = recorder.steps
@@ -61,7 +61,7 @@ class Recording:
 def step(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], loss: Optional[Callable[..., Any]], targets: Any, steps: List[Any],
 ) -> Tuple[Any, Any]:
-    """What the training loop does: the boundary between the model's frames and ours."""
+    """Calls the model and the loss, as the training loop does. Marks the boundary between the model's frames and ours."""
     outputs = model(*args, **kwargs)
     if loss is None:
         return outputs, None
@@ -72,12 +72,12 @@ def step(
 
 
 def _without_compiler() -> Any:
-    """Functions inside the model that are compiled with torch.compile run eagerly."""
+    """Runs functions that are compiled with torch.compile eagerly."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
 
-class _LetGoLate(Exception):
-    """Tensors of a pass hung on cycles that Python had not collected."""
+class _ReleasedLate(Exception):
+    """Reference cycles that Python had not collected held tensors of a pass."""
 
 
 class Recorded:
@@ -95,7 +95,7 @@ class Recorded:
         self._makes_cycles = False
 
     def __enter__(self) -> "Recorded":
-        # Collections of cycles would come at random moments of a pass, and let go of tensors then.
+        # The cyclic garbage collector would run at random moments of a pass and free tensors then.
         self._collecting = gc.isenabled()
         gc.disable()
         try:
@@ -114,12 +114,12 @@ class Recorded:
         """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``."""
         try:
             return self._run(precision, mode, sizes)
-        except _LetGoLate:
-            # What is imported at the first call of an operator may leave exceptions behind, whose frames hold everything below them. The
-            # next pass does not import; one that hangs on cycles again makes them itself, as it does in a training.
+        except _ReleasedLate:
+            # Imports at the first call of an operator may leave exceptions behind, whose frames hold everything below them. The
+            # next pass does not import. If cycles hold tensors again, the model itself makes them, as it does in a training.
             try:
                 return self._run(precision, mode, sizes)
-            except _LetGoLate:
+            except _ReleasedLate:
                 self._makes_cycles = True
                 return self._run(precision, mode, sizes)
 
@@ -130,7 +130,7 @@ class Recorded:
         try:
             random.seed(0)
             torch.default_generator.manual_seed(0)
-            # Autocast keeps float32 weights; a model built in another precision is trained in it as it is.
+            # Autocast is used with float32 weights; a model built in another precision is trained in that precision.
             replacements = self.state.install(precision.dtype)
             self.model.train(mode == "train")
             recorder.replacements = {key: value for key, value in replacements.items()}
@@ -158,10 +158,10 @@ class Recorded:
         made: List[torch.Tensor] = []
         for leaf in self.inputs.leaves:
             tensor = leaf.sized(sizes, self.inputs.spread)
-            # Targets too: most losses refuse another type than the outputs' in their backward pass.
+            # Targets too: in backward most losses refuse targets of another dtype than the outputs.
             if tensor.is_floating_point() and precision.dtype is not None:
                 tensor = tensor.to(precision.dtype)
-            # What is computed on real values is computed without autograd.
+            # Computations on real values run without autograd.
             if tensor.is_floating_point() and (leaf.requires_grad or tensor.numel() > _LARGEST_REAL_INPUT):
                 tensor = tensor.to(META)
             tensor.requires_grad_(leaf.requires_grad)
@@ -207,7 +207,7 @@ class Recorded:
         return Recording(recorder, described, loss, held)
 
     def _note_kept(self, recorder: Recorder, returned: List[torch.Tensor], described: Any, held: List[int]) -> None:
-        """Says so where the model itself keeps tensors from one step to the next."""
+        """Adds a note if the model itself keeps tensors from one step to the next."""
         given = len(self.state.parameters) + len(self.state.buffers) + len(self.inputs.leaves)
         names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in returned}
         kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
@@ -215,7 +215,7 @@ class Recorded:
             gc.collect()
             still = {info.index for info in recorder.infos.values()}
             if not still.issuperset(kept):
-                raise _LetGoLate
+                raise _ReleasedLate
         if kept:
             self.session.note(
                 f"the model keeps {len(kept)} tensor{'s' if len(kept) > 1 else ''} beyond the step (a cache); later steps, "

@@ -1,4 +1,4 @@
-"""Modules that cannot be captured as they are, and what to hand over instead."""
+"""Modules that cannot be captured as they are, and what to pass instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WRAPPERS = {
 
 
 def refuse(model: object) -> None:
-    """Raises where the model is none, or hides another one."""
+    """Raises if the model is not a module, or wraps another one."""
     if not isinstance(model, torch.nn.Module):
         if isinstance(model, type) and issubclass(model, torch.nn.Module):
             raise CaptureError(f"model: found the class {model.__name__}, needed a module made of it", f"call it: {model.__name__}(...)")

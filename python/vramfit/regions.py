@@ -1,4 +1,4 @@
-"""Regions of a recording: module calls, autocast, checkpoints, custom autograd functions; and the patches that show them."""
+"""Regions of a recording (module calls, autocast, checkpoints, custom autograd functions) and the patches that detect them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def tensors_in(value: Any, found: List[torch.Tensor], depth: int = 4) -> List[to
 
 
 def _drop(_: Any) -> Any:
-    """A hook for saved tensors that saves nothing: no backward comes."""
+    """A saved-tensors hook that saves nothing, because there is no backward pass."""
     return None
 
 
 class Regions:
-    """Puts the patches of a capture in place; they speak to the recorder of the pass that runs."""
+    """Installs the patches of a capture. They report to the recorder of the current pass."""
 
     def __init__(self, modules: "ModuleTable", patches: Patches) -> None:
         self.recorder: Any = None
@@ -56,7 +56,7 @@ class Regions:
         return names
 
     def install(self) -> None:
-        """Replaces what has to be replaced; `patches` puts it back."""
+        """Installs all patches; `patches` restores them."""
         self._dispatch()
         self._checks()
         self._module_calls()
@@ -82,7 +82,7 @@ class Regions:
         self.patches.set(OpOverload, "_get_dispatch", get_dispatch)
 
     def _checks(self) -> None:
-        """torch.nn.functional's bodies ask whether a mode is active and would hand the whole call over; told no, they run."""
+        """torch.nn.functional checks whether a mode is active and would pass it the whole call. Answered no, its bodies run."""
         owner = self.owner
         replaced: Dict[int, Callable[..., bool]] = {}
         for name in _CHECKS:
@@ -150,8 +150,8 @@ class Regions:
         self.patches.set(torch.cuda, "is_bf16_supported", lambda *_, **__: True)
 
     def _functions(self) -> None:
-        """Custom autograd functions: what they compute forward is recorded, what they do backward is theirs."""
-        # A classmethod of Python's, or from torch 2.15 on one of C's.
+        """Custom autograd functions: their forward is recorded, their backward is not."""
+        # A classmethod written in Python, or from torch 2.15 on in C.
         bound = vars(torch.autograd.Function)["apply"]
         regions = self
 
@@ -172,7 +172,7 @@ class Regions:
                 regions._mark(result, args)
                 return result
             if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors_in((args, kwargs), [])):
-                # Nothing is saved and there is no way back: only the calls inside.
+                # No gradient is needed, so nothing is saved: only the calls inside are recorded.
                 return original(cls, *args, **kwargs)
             name = f"{cls.__module__}.{cls.__qualname__}"
             recorder.steps.append(("function", name, regions._names(args, kwargs)))
@@ -190,7 +190,7 @@ class Regions:
             return result
 
         self.patches.set(torch.autograd.Function, "apply", classmethod(apply))
-        # Inside transforms functions are operators of their own, which know nothing of the key at which calls are recorded.
+        # Inside transforms, a custom function is an operator of its own, which has no rule for the key at which calls are recorded.
         self.patches.set(custom_function_call, "non_fallthrough_keys", custom_function_call.non_fallthrough_keys.remove(_PRE))
 
     def _saved_name(self, tensor: torch.Tensor) -> List[str]:
@@ -198,7 +198,7 @@ class Regions:
         return [info.name] if info is not None else []
 
     def _mark(self, result: Any, args: Tuple[Any, ...]) -> None:
-        """Results of a custom function that require a gradient are no leaves."""
+        """Results of a custom function that require a gradient are not leaves."""
         recorder = self.recorder
         for tensor in tensors_in(result, []):
             info = recorder.infos.get(id(tensor))
@@ -215,7 +215,7 @@ class Regions:
 
     def _checkpoints(self) -> None:
         module = torch.utils.checkpoint
-        # torch 2.15 hands the function's arguments on as a tuple and a dict; what had the name before calls it.
+        # torch 2.15 passes the function's arguments as a tuple and a dict; the function that had this name before calls it.
         newer = "_checkpoint_without_reentrant_generator_impl"
         if hasattr(module, newer):
             original: Callable[..., Iterator[Any]] = getattr(module, newer)
@@ -237,12 +237,12 @@ class Regions:
             self.patches.set(module, "_checkpoint_without_reentrant_generator", positional)
 
     def _checkpoint(self, inner: Iterator[Any], preserve_rng_state: bool, arguments: Any, kwargs: Any) -> Iterator[Any]:
-        """What checkpointing does before and after its function, between the marks of a region."""
+        """Records a checkpoint region around the function that checkpointing runs."""
         if not self._mine():
             yield from inner
             return
         self.recorder.steps.append(("checkpoint", False, bool(preserve_rng_state), self._names(arguments, kwargs)))
-        # What it does before the function runs (a dummy tensor, the state of the random generators) stays on the host.
+        # What it does before the function runs (a dummy tensor, the random state) stays on the host.
         with self.recorder.paused():
             next(inner)
         yield
@@ -251,7 +251,7 @@ class Regions:
         self.recorder.steps.append(("end", "checkpoint", []))
 
     def _gpu(self) -> None:
-        """What the model may ask of the GPU: one of NVIDIA's Hopper generation answers, whatever this machine has."""
+        """Answers queries about the GPU as an NVIDIA Hopper GPU would, whatever this machine has."""
         regions = self
 
         def capability(*args: Any, **kwargs: Any) -> Tuple[int, int]:
@@ -293,7 +293,7 @@ class Regions:
 
 
 class ModuleTable:
-    """The modules of a model and their dotted paths; modules made on the way have none."""
+    """The modules of a model and their dotted paths; modules created during the run have none."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.rows: List[Tuple[Any, str]] = []
@@ -306,7 +306,7 @@ class ModuleTable:
             self.rows.append((path, type(module).__name__))
 
     def number(self, module: torch.nn.Module) -> int:
-        """The module's place in the file's table."""
+        """The module's index in the file's table."""
         number = self._numbers.get(id(module))
         if number is None:
             name = type(module).__name__

@@ -1,7 +1,7 @@
-"""Shape rules for the calls that networks are mostly made of.
+"""Shape rules for the most frequent calls of networks.
 
-PyTorch's meta kernels for these take milliseconds a call, being written in Python. A rule answers only the plain case
-(contiguous arguments of one floating-point dtype); everything else goes to the meta kernel. A test compares the two.
+PyTorch's meta kernels for these are written in Python and take milliseconds per call. A rule handles only the plain case
+(contiguous arguments of one floating-point dtype); the meta kernel handles everything else. A test compares the two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def shape_of(qualified: str, args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind]) -> Optional[Shape]:
-    """The shape of the one new contiguous result, of the arguments' dtype; None where no rule speaks."""
+    """The shape of the single new contiguous result, of the arguments' dtype; None if no rule applies."""
     rule = _RULES.get(qualified)
     if rule is None or not kinds:
         return None
@@ -46,7 +46,7 @@ def shape_of(qualified: str, args: Sequence[Any], kwargs: Dict[str, Any], kinds:
 
 
 def recurrent(qualified: str, args: Sequence[Any], kinds: Sequence[Kind]) -> Optional[Tuple[Tuple[Shape, Shape], ...]]:
-    """Shapes and strides of the results of ``lstm``, ``gru`` and plain recurrent networks, whose meta kernels unroll time."""
+    """Shapes and strides of the results of ``lstm``, ``gru`` and plain recurrent networks, whose meta kernels unroll all time steps."""
     name, _, overload = qualified.replace("aten::", "").partition(".")
     if name not in ("lstm", "gru", "rnn_tanh", "rnn_relu") or overload not in ("input", "data"):
         return None
@@ -88,7 +88,7 @@ def _arithmetic(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kin
     longer, shorter = kinds[0].shape, kinds[1].shape
     if len(longer) < len(shorter):
         longer, shorter = shorter, longer
-    # Equal shapes, or one that is repeated along the leading dimensions; both leave the result contiguous.
+    # Equal shapes, or one that is broadcast along the leading dimensions; both give a contiguous result.
     return longer if shorter == longer[len(longer) - len(shorter):] else None
 
 
@@ -139,7 +139,7 @@ def _attention(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind
 
 @_rule("_grouped_mm")
 def _grouped(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[Kind]) -> Optional[Shape]:
-    # CUDA takes any one dtype, the meta kernel bfloat16 alone.
+    # CUDA accepts any single dtype, the meta kernel only bfloat16.
     rows, matrices = kinds[0].shape, kinds[1].shape
     if not _one_dtype(kinds[:2]) or len(rows) != 2 or len(matrices) != 3 or rows[1] != matrices[1]:
         return None

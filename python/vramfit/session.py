@@ -1,4 +1,4 @@
-"""What all recordings of one capture share: operator facts, outcomes, source lines, the tables of the file."""
+"""What all recordings of one capture share: operators, outcomes, source lines, the tables of the file."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Session:
         self.casts_inside: Dict[object, bool] = {}
 
     def operator(self, overload: OpOverload) -> Operator:
-        """The facts about an overload."""
+        """The entry of an overload."""
         operator = self.operators.get(overload)
         if operator is None:
             operator = self.operators[overload] = Operator(overload)
         return operator
 
     def number(self, operator: Operator) -> int:
-        """The operator's place in the file's table."""
+        """The operator's index in the file's table."""
         if operator.index < 0:
             operator.index = len(self.rows)
             self.rows.append((operator.name, operator.arguments))
         return operator.index
 
     def pseudo(self, name: str, arguments: List[str]) -> int:
-        """The place of a call that is no operator of PyTorch (``vramfit.tensor`` and the like)."""
+        """The index of a call that is not a PyTorch operator (``vramfit.tensor`` and the like)."""
         number = self._pseudo.get(name)
         if number is None:
             number = self._pseudo[name] = len(self.rows)
@@ -49,6 +49,6 @@ class Session:
         return number
 
     def note(self, text: str) -> None:
-        """Something the reader of the file should know; said once."""
+        """Adds a note to the file, once."""
         if text not in self.notes:
             self.notes.append(text)

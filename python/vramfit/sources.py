@@ -1,4 +1,4 @@
-"""Which line of the model a call comes from, without saying where on this machine the model is stored."""
+"""Which line of the model a call comes from, without paths of this machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
-# Frames that stand between a composite and the calls inside it, and say nothing about either.
+# Frames between a composite and its inner calls, which belong to neither.
 _SKIPPED = (_TORCH + "_ops.py",)
 
 MODEL, TORCH, OURS, BOUNDARY = range(4)
 
 
 def shown_path(filename: str) -> str:
-    """A path that names the file and not the machine: from ``site-packages`` on, or relative to the working directory."""
+    """A path without the machine's folders: from ``site-packages`` on, or relative to the working directory."""
     name = filename.replace(os.sep, "/")
     for folder in ("site-packages/", "dist-packages/"):
         at = name.rfind("/" + folder)
@@ -66,7 +66,7 @@ class Sources:
         return number
 
     def here(self) -> int:
-        """The number of the model's line that runs now; a line of torch itself where the model has none; -1 if neither."""
+        """The index of the model's current line; a line of torch if the model has none; -1 if there is neither."""
         frame: Optional[FrameType] = sys._getframe(1)
         kinds = self._kinds
         inner: Optional[FrameType] = None
@@ -91,7 +91,7 @@ class Sources:
         return line.startswith(("assert ", "assert(", "torch._assert("))
 
     def text(self, number: int) -> str:
-        """A line as people read it: ``file:line in function``."""
+        """A line as text: ``file:line in function``."""
         if number < 0:
             return "an unknown line"
         name, line, function = self.rows[number]

@@ -1,7 +1,7 @@
-"""Integers that vary with the sizes of the inputs, written as expressions of those sizes.
+"""Finds expressions for integers that vary with the sizes of the inputs.
 
-The model is recorded at a few sizes: a base, one or more other values for each symbol alone, and held-out sizes at which
-all symbols differ. An expression is accepted only if it gives every recorded value, the held-out ones included.
+The model is recorded at a few sizes: a base, one or more other values for each symbol alone, and held-out sizes at which all
+symbols differ. An expression is accepted only if it gives every recorded value, including the held-out ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Plan:
 def _values(symbol: str, example: int, extra: int, near: bool) -> List[int]:
     """The base, axis values and the held-out value of a symbol; the held-out one is the example's where that is over 1.
 
-    Small values are quick; ``near`` the example are those that take the same branches (windows of attention, for one).
+    Small values are fast. Values ``near`` the example take the same branches (attention windows, for example).
     """
     batch = symbol == "batch" or symbol.startswith("batch_")
     if batch or symbol == "seq" or symbol.startswith("seq_"):
@@ -53,7 +53,7 @@ def _values(symbol: str, example: int, extra: int, near: bool) -> List[int]:
         elif not batch and example < 11:
             wanted = [value for value in range(example - 1, 1, -1)] + [example + 1, example + 2, example + 3]
     else:
-        # Strides of 2 in a row begin another output at a multiple of 64, just after it, or a little before.
+        # With several strides of 2, the output size changes at a multiple of 64, just after it, or a little before.
         round_size = ((example + 4) // 64 + 1) * 64
         wanted = [round_size + step for step in (64, 0, 1, -1, -3, -4, 5, 32, 46)]
         extra = max(extra, 5)
@@ -62,14 +62,14 @@ def _values(symbol: str, example: int, extra: int, near: bool) -> List[int]:
 
 
 class Expressions:
-    """Finds and remembers expressions for vectors of recorded values."""
+    """Finds and caches expressions for vectors of recorded values."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._known: Dict[Tuple[int, ...], Optional[str]] = {}
 
     def fit(self, values: Tuple[int, ...]) -> Optional[object]:
-        """An integer if all values are the same, else an expression, else None."""
+        """An integer if all values are equal, else an expression, or None if none is found."""
         first = values[0]
         for value in values:
             if value != first:
@@ -95,12 +95,12 @@ class Expressions:
         return found[0] if found and self._agree(found) else None
 
     def _agree(self, candidates: List[str]) -> bool:
-        """Whether forms that give all recorded values give the same elsewhere: where not, any of them would be a guess."""
+        """Whether all forms that fit the recorded values agree at other sizes. If not, any of them would be a guess."""
         points = [{symbol: size + step for symbol, size in self.plan.points[-1].items()} for step in range(2 * _LARGEST_DIVISOR)]
         return all(evaluate(candidate, point) == evaluate(candidates[0], point) for candidate in candidates[1:] for point in points)
 
     def _along(self, symbol: str, values: List[int]) -> List[Tuple[str, Fraction]]:
-        """Forms that the values along one axis can have, with the factor before each."""
+        """Forms that the values along one axis can have, each with its factor."""
         sizes = [self.plan.points[at][symbol] for at in self.plan.axes[symbol]]
         return _monomials(symbol, sizes, values) + _lines(symbol, sizes, values) + _parabolas(symbol, sizes, values) \
             + _floors(symbol, sizes, values)
@@ -215,7 +215,7 @@ def _parabolas(symbol: str, sizes: List[int], values: List[int]) -> List[Tuple[s
 
 
 def _floors(symbol: str, sizes: List[int], values: List[int]) -> List[Tuple[str, Fraction]]:
-    """``(x + shift)//divisor + offset``, as convolutions and poolings make sizes."""
+    """``(x + shift)//divisor + offset``, the form of sizes after convolutions and pooling."""
     if len(sizes) < 4:
         return []
     scale = 0
@@ -227,7 +227,7 @@ def _floors(symbol: str, sizes: List[int], values: List[int]) -> List[Tuple[str,
         fitting = [(divisor, shift, reduced[0] - (sizes[0] + shift) // divisor)
                    for divisor in range(2, _LARGEST_DIVISOR + 1) for shift in range(-divisor + 1, 1)
                    if _is_floor(sizes, reduced, divisor, shift)]
-        # A few sizes cannot tell 32 from 45, but strides are mostly 2.
+        # A few sizes cannot distinguish 32 from 45, but strides are mostly 2.
         likely = [form for form in fitting if form[0] & (form[0] - 1) == 0]
         for divisor, shift, offset in likely or fitting:
             inner = f"({symbol}{shift:+d})" if shift else symbol
@@ -242,8 +242,8 @@ def _is_floor(sizes: List[int], values: List[int], divisor: int, shift: int) -> 
 
 
 def evaluate(text: str, sizes: Point) -> int:
-    """The value of an expression at given sizes."""
-    return int(eval(_compiled(text), {"__builtins__": {}}, dict(sizes)))  # noqa: S307 - only expressions made above
+    """Evaluates an expression at given sizes."""
+    return int(eval(_compiled(text), {"__builtins__": {}}, dict(sizes)))  # noqa: S307 - only expressions created above
 
 
 _CODE: Dict[str, Any] = {}

@@ -17,7 +17,7 @@ for _key in (_KEYS.AutogradCPU, _KEYS.AutogradMeta, _KEYS.AutogradOther):
 
 
 def without_autograd() -> Any:
-    """A context in which operators leave no trace: no graph, no saved tensors, no memory of which tensor is whose view."""
+    """A context without autograd: no graph, no saved tensors, no tracking of views."""
     return torch._C._ExcludeDispatchKeyGuard(_AUTOGRAD)
 
 
@@ -33,7 +33,7 @@ def numel(shape: Tuple[int, ...]) -> int:
 
 
 class Kind:
-    """Everything a shape rule may ask of a tensor; one object for all tensors that are alike, so that it can be a key."""
+    """What a shape rule needs to know of a tensor. Equal tensors share one object, so that it can be a key."""
 
     __slots__ = ("dtype", "shape", "stride", "requires_grad", "_example")
 
@@ -45,7 +45,7 @@ class Kind:
         self._example: Optional[torch.Tensor] = None
 
     def stand_in(self) -> torch.Tensor:
-        """A fresh meta tensor of this kind with a storage of its own."""
+        """A new meta tensor of this kind with its own storage."""
         tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
         return tensor.requires_grad_() if self.requires_grad else tensor
 
@@ -54,14 +54,14 @@ class Kind:
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).zero_()
 
     def result(self) -> torch.Tensor:
-        """A meta tensor to hand to the model as the result of a call. It shares its (empty) storage with others."""
+        """A meta tensor to return to the model as the result of a call. It shares its (empty) storage with others."""
         if self._example is None:
             self._example = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
         return torch.Tensor._make_subclass(torch.Tensor, self._example, self.requires_grad)
 
 
 class Kinds:
-    """The table of kinds met so far."""
+    """The table of kinds seen so far."""
 
     def __init__(self) -> None:
         self._table: Dict[Tuple[Any, ...], Kind] = {}
@@ -80,8 +80,8 @@ class Kinds:
 class Storage:
     """The memory under one or more tensors.
 
-    ``known``: its values are real, on this machine's CPU. ``random``: they were drawn, and another run draws others.
-    ``given``: they follow from those of the inputs and targets of these names, and another batch has others.
+    ``known``: its values are real, on this machine's CPU. ``random``: they are random, so another run has others.
+    ``given``: they depend on the inputs and targets with these names, so another batch has others.
     """
 
     __slots__ = ("index", "known", "random", "given")
@@ -113,5 +113,5 @@ class Info:
 
     @property
     def known(self) -> bool:
-        """Whether the tensor's values may be looked at."""
+        """Whether the tensor's values are known."""
         return self.real and self.storage.known

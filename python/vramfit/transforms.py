@@ -1,5 +1,5 @@
-"""Function transforms inside a model, such as ``torch.vmap``: each of their layers unwraps a call and makes it again one layer
-down, until it is one on plain tensors. That one is what runs, and what is recorded."""
+"""Function transforms inside a model, such as ``torch.vmap``. Each layer unwraps a call and repeats it one layer down, until
+it is a call on plain tensors. Only that call runs and is recorded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SEEN = (_KEY.PreDispatch, _KEY.PythonDispatcher)
 
 
 def in_a_transform() -> bool:
-    """Whether a call is one of a layer above the plain tensors."""
+    """Whether a call belongs to a layer above the plain tensors."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def hand_on(recorder: Any, overload: OpOverload, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
-    """Makes a call as the dispatcher would if nobody recorded; the layers still find the recorder below them."""
+    """Makes a call as the dispatcher would without a recorder. The layers still reach the recorder below them."""
     from .regions import tensors_in
 
     keys = torch._C._dispatch_tls_local_include_set()
@@ -29,15 +29,15 @@ def hand_on(recorder: Any, overload: OpOverload, args: Sequence[Any], kwargs: Di
     keys = keys - torch._C._dispatch_tls_local_exclude_set()
     for key in _SEEN:
         keys = keys.remove(key)
-    # The dispatcher passes over these by itself only where it has chosen the keys.
+    # With explicit keys, the dispatcher does not skip those at which the operator falls through.
     while keys.highestPriorityTypeId().name in _passed_over(overload):
         keys = keys.remove(keys.highestPriorityTypeId())
     return overload.redispatch(keys, *_numbers_as_tensors(recorder, overload, args), **kwargs)
 
 
 def _numbers_as_tensors(recorder: Any, overload: OpOverload, args: Sequence[Any]) -> List[Any]:
-    """Numbers where the operator takes tensors: the dispatcher shows them as numbers, but wants them back as tensors of the host."""
-    # In the others' type: it must not decide that of the result.
+    """Converts numbers to host tensors where the operator takes tensors: the dispatcher shows them as numbers but needs tensors."""
+    # In the dtype of the other arguments, so that it does not decide the result's.
     floating = next((value.dtype for value in args if isinstance(value, torch.Tensor) and value.is_floating_point()), None)
     found = list(args)
     for at, (value, argument) in enumerate(zip(args, overload._schema.arguments)):
@@ -48,5 +48,5 @@ def _numbers_as_tensors(recorder: Any, overload: OpOverload, args: Sequence[Any]
 
 @functools.lru_cache(maxsize=None)
 def _passed_over(overload: OpOverload) -> FrozenSet[str]:
-    """The keys at which an operator does nothing but go on; of backends' fallbacks only the dispatcher's table tells."""
+    """The keys at which an operator only falls through. Fallbacks of backends are listed only in the dispatcher's table."""
     return frozenset(re.findall(r"^(\w+): fallthrough ", torch._C._dispatch_dump_table(overload.name()), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""``vramfit.watch``: what a training loop on a GPU really does with its memory, beside what was predicted."""
+"""``vramfit.watch``: records the memory of a real training loop on a GPU and compares it with the prediction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import VramfitError
 
 
 class watch:
-    """Records the memory of a training loop on a GPU; afterwards says what happened.
+    """Records the memory of a training loop on a GPU, and explains it afterwards.
 
     ::
 
@@ -24,10 +24,11 @@ class watch:
             for inputs, targets in batches:
                 ...
 
-    On leaving the block, also by an OutOfMemoryError (which goes on its way), the recording is explained as ``vramfit
-    explain`` does, compared with ``expected``, and printed to ``file`` (standard error) unless ``quiet``. ``path`` keeps the snapshot, ``html``
-    writes the page. ``max_entries`` bounds how many events are recorded: the last ones are kept. CUDA's peak statistics are
-    reset at the beginning. Without a GPU there is nothing to record: a warning says so, and the block runs as it is.
+    At the end of the block, the recording is explained as by ``vramfit explain``, compared with ``expected``, and printed to
+    ``file`` (standard error) unless ``quiet``. This happens after an OutOfMemoryError too, which is then raised as usual.
+    ``path`` keeps the snapshot, ``html`` writes the page. ``max_entries`` limits the number of recorded events; the last ones are
+    kept. CUDA's peak statistics are reset at the beginning. Without a GPU nothing is recorded: a warning says so, and the block
+    runs normally.
     """
 
     def __init__(
@@ -77,13 +78,13 @@ class watch:
             try:
                 watched.explanation = Explanation.of_snapshot(path, vram=self._cap(), html=self._html, device=self._device)
             except VramfitError as failure:
-                # The loop's own error, or its success, matters more.
+                # A failure to explain must not hide the loop's own error or success.
                 watched.problem = str(failure)
         if not self._quiet:
             print(watched, file=self._file or sys.stderr)
 
     def _cap(self) -> Optional[int]:
-        """The limit that the process set itself, which a snapshot does not tell."""
+        """The memory limit that the process set itself, which a snapshot does not contain."""
         import torch
 
         fraction = torch.cuda.get_per_process_memory_fraction(self._device)
@@ -93,7 +94,7 @@ class watch:
 
 
 class Watched:
-    """What was recorded: filled when the ``with`` block of ``watch`` ends. Sizes are bytes."""
+    """The recording, available when the ``with`` block of ``watch`` has ended. Sizes are bytes."""
 
     def __init__(self, expected: Optional[Estimate] = None) -> None:
         self.expected = expected
@@ -107,7 +108,7 @@ class Watched:
 
     @property
     def difference(self) -> Optional[int]:
-        """How many bytes more were allocated at most than was expected; None where either is unknown."""
+        """The measured peak minus the expected one, in bytes allocated; None if either is unknown."""
         if self.expected is None or self.peak_allocated is None:
             return None
         return self.peak_allocated - self.expected.peak_allocated

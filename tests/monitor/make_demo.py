@@ -2,7 +2,7 @@
 
     python3 tests/monitor/make_demo.py VRAMFIT_BINARY STANDIN_FOLDER crates/cli/demo/machine.jsonl.gz
 
-Users, commands and containers are put in afterwards: the recorded processes are sleeping ones of whoever runs this.
+Users, commands and containers are replaced afterwards: the recorded processes are sleeping processes of the user who runs this.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Lets a real Prometheus scrape `vramfit serve`, and asks it what it has got.
+"""Lets a real Prometheus scrape `vramfit serve`, and checks what it has stored.
 
     python3 tests/monitor/prometheus.py VRAMFIT
 """

@@ -1,4 +1,4 @@
-"""Runs the real gpustat and vramfit on the same machines that do not exist, and holds every field against the other's.
+"""Runs the real gpustat and vramfit on the same simulated machines, and compares every field.
 
     python3 tests/monitor/side_by_side.py VRAMFIT GPUSTAT
 """

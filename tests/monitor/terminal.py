@@ -1,4 +1,4 @@
-"""`vramfit top` and `vramfit gpus -i` in real terminals, through tmux: what is shown, what keys do, what is left behind.
+"""Tests `vramfit top` and `vramfit gpus -i` in real terminals, through tmux: output, keys, the terminal's state afterwards.
 
     python3 tests/monitor/terminal.py VRAMFIT [PART…]
 """

@@ -1,4 +1,4 @@
-"""A shell in a real terminal, through tmux: keys in, screens out."""
+"""A shell in a real terminal, through tmux: sends keys, reads the screen."""
 
 import os
 import re

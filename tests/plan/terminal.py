@@ -1,4 +1,4 @@
-"""`vramfit plan` in a real terminal, through tmux: the progress from one second on, Ctrl-C, what is left on the screen.
+"""Tests `vramfit plan` in a real terminal, through tmux: progress after one second, Ctrl-C, what stays on the screen.
 
     python3 tests/plan/terminal.py VRAMFIT
 """

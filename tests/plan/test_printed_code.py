@@ -1,4 +1,4 @@
-"""The code that `vramfit plan` prints runs as it stands, and tricks without effect give the plain loop's gradients."""
+"""The code that `vramfit plan` prints runs without changes, and tricks without effect give the plain loop's gradients."""
 
 import dataclasses
 import json

@@ -1,8 +1,8 @@
-"""Where CUDA has room for 2 MiB allocations after each of a few operations: `python3 holes.py OUT.json`, on a GPU.
+"""Finds where CUDA has room for 2 MiB allocations after each of a few operations: `python3 holes.py OUT.json`, on a GPU.
 
-PyTorch's allocator breaks ties between cached blocks by address, so the order in which CUDA gives out addresses counts.
-Each sequence runs in a process of its own. After each operation 2 MiB pieces are asked of CUDA directly, their
-addresses are written down in MiB from the beginning of the context's memory, and they are given back.
+PyTorch's allocator breaks ties between free blocks by address, so the order of CUDA's addresses matters. Each sequence runs in
+its own process. After each operation it allocates 2 MiB pieces from CUDA directly, records their addresses in MiB from the
+beginning of the context's memory, and frees them.
 """
 
 import ctypes

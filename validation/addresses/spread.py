@@ -1,10 +1,10 @@
-"""How far the peak reserved differs between processes that do the same.
+"""Measures how much the peak reserved varies between processes that do the same.
 
     python3 validation/addresses/spread.py --out validation/addresses/spread.json
 
-Each case is measured in processes of its own that import only what it needs, with several numbers of CPU threads, each twice;
-and in forks of a process that has imported everything, as `validation/measure/all.py` measures. Threads and imports leave
-other gaps in the address space, and addresses break ties between cached blocks.
+Each case runs in separate processes that import only what it needs, with several numbers of CPU threads, twice each; and in
+forks of a process that has imported everything, as in `validation/measure/all.py`. Threads and imports leave different gaps in
+the address space, and addresses break ties between free blocks.
 """
 
 import argparse

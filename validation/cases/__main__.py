@@ -1,4 +1,4 @@
-"""Prints the cases, one JSON object a line: python -m cases, from the folder validation."""
+"""Prints the cases, one JSON object per line: python -m cases, from the folder validation."""
 
 import json
 

@@ -1,6 +1,6 @@
 """Models at their published sizes, under settings chosen before any of them had been measured.
 
-They were added once the rules stood, to see how the rules do on what they were not written from.
+They were added after the rules were finished, to test the rules on models they were not derived from.
 """
 
 from cases.case import Case, Model, Tensor

@@ -1,6 +1,6 @@
-"""Models and settings of which nothing had been tried when they were chosen, for the largest batch and for plans.
+"""Models and settings for the largest batch and for plans. None of them had been tried when they were chosen.
 
-They were written down once all rules, trees and series stood; `maxbatch/search.py` has the caps.
+They were chosen after all rules, trees and series were finished; `maxbatch/search.py` has the caps.
 """
 
 from cases.case import Case, Model, Tensor

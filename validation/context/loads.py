@@ -1,9 +1,9 @@
-"""What each kind of operator adds to a process's CUDA context: each in a fresh process, read from nvidia-smi.
+"""Measures what each kind of operator adds to a process's CUDA context, in a fresh process each, with nvidia-smi.
 
     python3 validation/context/loads.py --out context.json [--jobs 12] [--device cpu]
 
-A job is a list of operators. After each, forward and then backward, the process's figure in nvidia-smi less what
-PyTorch has reserved is written down in MiB. On the CPU (--device cpu) it only shows that the operators have no error.
+A job is a list of operators. After the forward and after the backward pass of each, it records nvidia-smi's figure for the process
+minus what PyTorch has reserved, in MiB. On the CPU (--device cpu) it only shows that the operators run.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""What torch.utils.flop_counter.FlopCounterMode counts, forward and backward, for the models vramfit's count is held to.
+"""Counts forward and backward FLOPs with torch.utils.flop_counter.FlopCounterMode, for models on which vramfit must count the same.
 
     python3 validation/flops/count.py --out validation/flops/expected.json
     python3 validation/flops/count.py --device cuda --out cuda.json
 
-On the CPU attention runs as plain operators (the counter knows no CPU kernel for it), on a GPU as PyTorch chooses.
+On the CPU attention runs as plain operators, because the counter has no formula for its CPU kernel; on a GPU, as PyTorch chooses.
 """
 
 import argparse

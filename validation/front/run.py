@@ -1,9 +1,9 @@
-"""The Python package on a real GPU: estimates beside what `vramfit.watch` measures, an out-of-memory error explained, and
-plans applied to live models under a cap under which the plain loop dies.
+"""The Python package on a real GPU: compares estimates with what `vramfit.watch` measures, explains an out-of-memory error, and
+applies plans to live models under a cap at which the plain loop runs out of memory.
 
     VRAMFIT_BINARY=… python3 validation/front/run.py --out "$OUT/front.json"
 
-Each run is a process of its own. On the CPU (--device cpu --tiny) it only shows that the script has no error.
+Each run has its own process. On the CPU (--device cpu --tiny) it only shows that the script runs.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Measures what the lint rules claim, once, on a CUDA GPU; needs only torch.
+"""Measures the claims of the lint rules on a CUDA GPU. Needs only torch.
 
     python3 validation/lint/measure.py --out FILE [--only NAME,NAME] [--jobs N]
     python3 validation/lint/measure.py --dry-run            # the same code on the CPU, small; numbers mean nothing
 
-Every case runs in a process of its own, so that no case sees another's memory. Sizes are bytes as PyTorch's allocator
-counts them; times are medians of single steps with the GPU waited for.
+Every case runs in its own process, so that no case sees another's memory. Sizes are in bytes as PyTorch's allocator counts them.
+Times are medians of single steps, each with a wait for the GPU.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""The largest batch that runs three steps under a cap, found by trying, each trial in a process of its own.
+"""Finds the largest batch that runs three steps under a cap, by trial, each trial in its own process.
 
     python3 validation/maxbatch/search.py --out "$OUT/maxbatch.json" --jobs 12
 
-A search doubles the batch until a run dies, halves the distance between what ran and what died, and then tries the
-batches around the boundary one by one: four above it and three below. Every trial is written down. Searches run side by
-side; a cap on what PyTorch may reserve makes them independent of one another. `--device cpu --tiny` only shows that the
-script has no error: there, a batch above nine is said to die.
+A search doubles the batch until a run fails, bisects between the last that ran and the first that failed, and then tries the
+batches around the boundary one by one: four above it and three below. Every trial is recorded. Searches run in parallel; a cap
+on what PyTorch may reserve keeps them independent. `--device cpu --tiny` only shows that the script runs: there, every batch
+above nine counts as failed.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Traces of single batches under a cap: which plans of cuDNN's found no room, and what was taken instead.
+"""Records traces of single batches under a cap: which cuDNN plans did not fit, and which was used instead.
 
     python3 validation/maxbatch/trace_capped.py --out FOLDER --jobs 12 "unet@600:20,22" "resnet18@1000:110"
 
-Writes CASE@MIB-BATCH.json.gz, as `measure.py --trace` does; requests that failed are among the events as `o`. `--device cpu --tiny` only
-shows that the script has no error.
+Writes CASE@MIB-BATCH.json.gz, as `measure.py --trace` does; failed requests are events `o`. `--device cpu --tiny` only shows that
+the script runs.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python3 validation/measure/all.py --out "$OUT" --jobs 12
 
-Writes measured.json and traces.tar into the folder. Four pools of processes work side by side, one a
-repetition and one for the traces: each was started anew, so that addresses differ between repetitions.
+Writes measured.json and traces.tar into the folder. Four pools of processes run in parallel, one per
+repetition and one for the traces. Each is started separately, so that addresses differ between repetitions.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Names the module in forward and the autograd node in backward, as the allocator's user metadata.
 
-For people who read a trace: the hooks may shift lifetimes a little.
+Only for reading a trace: the hooks may change lifetimes a little.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""Runs jobs in fresh processes, several at a time, without paying for the imports in each.
+"""Runs jobs in fresh processes, several at a time, without repeating the imports in each.
 
-The parent imports torch and the model libraries but never touches CUDA; each job is a fork of it and
-initialises CUDA itself, so that context, allocator and library handles are as in a new program. Where a
+The parent imports torch and the model libraries but never uses CUDA. Each job is a fork of it and
+initialises CUDA itself, so that context, allocator and library handles are as in a new program. If a
 fork cannot initialise CUDA, each job is a new Python process instead.
 
 A job is {"name": …, "call": "module:function", "arguments": {…}}; the function returns what JSON can hold.

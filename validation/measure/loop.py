@@ -1,6 +1,6 @@
-"""The training loop of the protocol. What stays bound here is what a real script holds.
+"""The training loop of the protocol. Its variables hold what a real script holds.
 
-No local variable may be added that keeps a tensor alive: lifetimes are what is measured.
+Add no local variable that keeps a tensor alive, because lifetimes are what is measured.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Measures one case in one fresh process, by the protocol of the design.
+"""Measures one case in a fresh process, by the protocol in README.md.
 
     python3 validation/measure/measure.py --case bert-small --runs 3 --out result.json
     python3 validation/measure/measure.py --case bert-small --trace --out trace.json.gz
     python3 validation/measure/measure.py --case bert-small --annotate --out annotated.json.gz
 
-On the CPU (--device cpu --tiny) it only shows that the script has no error.
+On the CPU (--device cpu --tiny) it only shows that the script runs.
 """
 
 import argparse

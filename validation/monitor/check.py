@@ -1,9 +1,9 @@
-"""Holds what vramfit said on a real GPU against nvidia-smi and PyTorch at the same moment (`moments.json`).
+"""Compares vramfit's values on a real GPU with those of nvidia-smi and PyTorch at the same moment (`moments.json`).
 
     python3 validation/monitor/check.py [--table]
 
-vramfit was asked before and after nvidia-smi: a value counts as the same where nvidia-smi's lies between the two, with
-1 °C, 3 W and nvidia-smi's rounding to MiB allowed. Exits with 1 where one does not.
+vramfit was queried before and after nvidia-smi. A value agrees if nvidia-smi's is between the two, with a tolerance of 1 °C, 3 W
+and nvidia-smi's rounding to MiB. Exits with 1 if one does not agree.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Holds what vramfit, nvidia-smi and PyTorch say of one GPU at the same moment against each other.
+"""Records what vramfit, nvidia-smi and PyTorch report about one GPU at the same moment.
 
     python3 measure.py VRAMFIT_BINARY OUTPUT_FOLDER [--cpu]
 
-A PyTorch process goes through stages (first tensor, matrix product, convolution, attention, a training step, idle) and
-waits at each; meanwhile all three are asked. `--cpu` is a dry run without a GPU: only the protocol between the two.
+A PyTorch process goes through stages (first tensor, matrix product, convolution, attention, a training step, idle) and waits at
+each while all three are queried. `--cpu` is a dry run without a GPU, which tests only the protocol between the two processes.
 """
 
 import json

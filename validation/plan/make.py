@@ -1,4 +1,4 @@
-"""Plans every pair with the binary, without a GPU, and writes down what it predicts and prints.
+"""Plans every pair with the binary, without a GPU, and stores what it predicts and prints.
 
     python3 validation/plan/make.py --vramfit target/release/vramfit --out validation/plan/plans.json
 """

@@ -1,4 +1,4 @@
-"""Which trainings are planned, under which caps: none of them fits as it is."""
+"""The trainings to plan, and their caps. None of them fits without changes."""
 
 from dataclasses import dataclass, field
 

@@ -1,8 +1,8 @@
-"""Runs what was planned on a GPU: the start must die under the cap, the printed code must not.
+"""Runs the plans on a GPU: under the cap, the starting settings must run out of memory and the printed code must not.
 
     python3 validation/plan/run.py --plans validation/plan/plans.json --out "$OUT/plans-measured.json"
 
-Each run is a process of its own. On the CPU (--device cpu --tiny) it only shows that the scripts have no error.
+Each run has its own process. On the CPU (--device cpu --tiny) it only shows that the scripts run.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Writes docs/plan-accuracy.md from what was planned and measured, or checks that it is as written.
+"""Writes docs/plan-accuracy.md from plans and measurements, or checks that it is up to date.
 
     python3 validation/plan/table.py --write | --check
 """

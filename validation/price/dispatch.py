@@ -1,4 +1,4 @@
-"""What the CPU does for a call: Python, the dispatcher, autograd's node, the launch. Tensors are tiny."""
+"""The CPU time of a call: Python, the dispatcher, autograd's node, the launch. Tensors are tiny."""
 
 import kernels
 import torch

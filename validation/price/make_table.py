@@ -2,10 +2,10 @@
 
     python3 validation/price/make_table.py validation/price/micro.json.gz > crates/price/data/h200.txt
 
-Nothing here looks at a timed training step but for two numbers: how much longer the CPU takes for an operator within a
-model, where caches are cold and Python does more than call it, than in a loop of its own. They are medians over the
-calibration models of `runs.py`, none of which is among those that the price is validated on; `vramfit-validate
-price-calibration` prints them.
+Only two numbers come from timed training steps: how much longer the CPU takes for an operator within a model than in a loop of
+its own. In a model, caches are cold and Python does more than call the operator. The numbers are medians over the calibration
+models of `runs.py`, none of which is among those on which the price is validated; `vramfit-validate price-calibration` prints
+them.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Micro-benchmarks for the price of a step, alone on the GPU.
+"""Micro-benchmarks for the price of a step. Nothing else may run on the GPU.
 
     python3 validation/price/micro.py --out "$OUT/micro.json"
 
-`--device cpu --tiny` only shows that the script has no error.
+`--device cpu --tiny` only shows that the script runs.
 """
 
 import argparse

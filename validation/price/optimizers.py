@@ -1,4 +1,4 @@
-"""Optimizer steps: on the CPU for each weight, on the GPU for each number."""
+"""Optimizer steps: CPU time per weight tensor, GPU time per element."""
 
 import sys
 from pathlib import Path

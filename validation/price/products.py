@@ -1,4 +1,4 @@
-"""Products of matrices, attention, convolutions, recurrent layers: operators that compute."""
+"""Operators that compute: matrix products, attention, convolutions, recurrent layers."""
 
 import itertools
 

@@ -1,7 +1,7 @@
-"""What the CPU does for an operator within a network: stacks of thirty layers, each with weights of its own.
+"""The CPU time of an operator within a network: stacks of thirty layers, each with its own weights.
 
-In a loop over one call everything it touches is in the caches; a network calls each layer once. A stack shows that cost,
-forward and backward, gradient sinks included, for each layer.
+In a loop over one call everything is in the caches, but a network calls each layer once. A stack measures the cost per layer,
+forward and backward, including gradient sinks.
 """
 
 import statistics

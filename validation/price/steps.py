@@ -2,10 +2,9 @@
 
     python3 validation/price/steps.py --out "$OUT/steps.json"
 
-A step's time is the median distance between the ends of consecutive steps on the GPU's own clock; nothing waits for the
-GPU but what the loop itself waits for. The settings of a model take turns, a few steps each, the first of which does not
-count. `--device cpu --tiny` only shows that the
-script has no error.
+A step's time is the median time between the ends of consecutive steps on the GPU's own clock. Nothing waits for the GPU except
+the loop itself. The settings of a model take turns, a few steps each; the first step of a turn does not count. `--device cpu
+--tiny` only shows that the script runs.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""How long a call takes: on the GPU with the CPU out of the way, and on the CPU with the GPU out of the way.
+"""Times a call: on the GPU without waiting for the CPU, and on the CPU without waiting for the GPU.
 
-On a machine without a GPU (`device = "cpu"`) everything is wall time: that only shows that the scripts have no error.
+On a machine without a GPU (`device = "cpu"`) everything is wall time, which only shows that the scripts run.
 """
 
 import gc

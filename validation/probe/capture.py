@@ -1,8 +1,8 @@
 """Captures every probe's calls without a GPU: python validation/probe/capture.py, into measured/probe-captures.jsonl.gz.
 
-One line a probe, a capture with three variants: `train` is the probe's mode leaf, `eval-grad` chained, `eval` no_grad. The
-module below does around the operator what runner.py does on the GPU, so that the simulated events can be laid beside the
-recorded ones. Needs torch; convolutions and recurrent layers also torchvision.
+Each line is one probe, a capture with three variants: `train` is the probe's mode leaf, `eval-grad` chained, `eval` no_grad. The
+module below calls the operator as runner.py does on the GPU, so that simulated events can be compared with recorded ones. Needs
+torch, and torchvision for convolutions and recurrent layers.
 """
 
 import argparse

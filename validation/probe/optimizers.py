@@ -1,4 +1,4 @@
-"""The events of optimizers: constructor, two steps, zero_grad; clipping; GradScaler."""
+"""Allocator events of optimizers: constructor, two steps, zero_grad; clipping; GradScaler."""
 
 import gc
 

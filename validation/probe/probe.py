@@ -1,9 +1,9 @@
-"""Asks the GPU's allocator what single operators, optimizers and library handles allocate and free.
+"""Records what single operators, optimizers and library handles allocate and free on a GPU.
 
     python3 validation/probe/probe.py --out "$OUT/probe.json.gz"
 
-One process a family, several at a time, and one for each library workspace. A probe that fails records
-its error. On the CPU (--device cpu) events are empty: a check that the probes have no error.
+Each family runs in its own process, several at a time, and so does each library workspace. A probe that
+fails records its error. On the CPU (--device cpu) events are empty: a check that the probes run.
 """
 
 import argparse

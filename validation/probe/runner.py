@@ -1,9 +1,9 @@
 """Runs one probe in its modes.
 
-leaf: the inputs are leaves and the gradient given to backward is held by the caller.
+leaf: the inputs are leaves, and the caller holds the gradient given to backward.
 chained: as in the middle of a network. Inputs are x * 1, the output goes through * 1, and the references
 to both are dropped before backward: what stays is what autograd saved.
-no_grad: forward alone.
+no_grad: only forward.
 """
 
 import contextlib

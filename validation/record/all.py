@@ -2,9 +2,9 @@
 
     python validation/record/all.py --out folder
 
-Writes folder/recordings.tar (snapshots and their statistics; recordings-2.tar, … where one would grow
-over 14 MiB) and folder/results.json (the statistics of all runs). --device cpu runs every case
-with tiny sizes instead, and prints the plan: a check without a GPU.
+Writes folder/recordings.tar (snapshots and their statistics; split into recordings-2.tar, … at
+14 MiB) and folder/results.json (the statistics of all runs). --device cpu runs every case with tiny
+sizes instead and prints the list of runs: a check without a GPU.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Keeps the peaks of all runs: python condense.py results.json… > ../recordings/peaks.json
 
-`all.py` writes results.json with every statistic of every run; single runs of `record.py` may be given beside it. Of two
-runs with the same case, label and number the later file's counts.
+`all.py` writes results.json with every statistic of every run; you may add single runs of `record.py`. If two runs have the
+same case, label and number, the one in the later file counts.
 """
 
 import json

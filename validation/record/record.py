@@ -1,12 +1,12 @@
-"""Runs one case in a fresh process and writes down what PyTorch's CUDA allocator did.
+"""Runs one case in a fresh process and records what PyTorch's CUDA allocator did.
 
     python record.py --case resnet18 --out folder
     python record.py --case resnet18 --out folder --alloc-conf expandable_segments:True --label expandable
 
 Writes NAME[.LABEL].pickle.gz, the snapshot as torch.cuda.memory._dump_snapshot pickles it with
-machine paths taken out, and NAME[.LABEL].json, the statistics. With --peaks-only only the statistics,
-as NAME[.LABEL].runK.json, and no history is recorded. On the CPU (--device cpu) the case runs with
-tiny sizes and nothing is written: a check that the script has no error.
+machine paths removed, and NAME[.LABEL].json, the statistics. With --peaks-only it records no history
+and writes only the statistics, as NAME[.LABEL].runK.json. On the CPU (--device cpu) the case runs with
+tiny sizes and nothing is written: a check that the script runs.
 """
 
 import argparse

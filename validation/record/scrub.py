@@ -1,6 +1,6 @@
-"""Takes the machine out of a snapshot: paths in frames are shortened, the harness's frames dropped.
+"""Removes traces of the machine from a snapshot: shortens paths in frames and drops the harness's frames.
 
-Everything else, the sharing of frames between stacks included, stays as PyTorch made it.
+Everything else, including the sharing of frames between stacks, stays as PyTorch made it.
 """
 
 import sysconfig

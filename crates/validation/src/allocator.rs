@@ -1,4 +1,4 @@
-//! The allocator's proof: faithful replays of recordings, and what-if answers beside what was measured.
+//! The allocator against recordings: replays with the recorded settings, and what-if answers beside measured runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub fn faithful(recording: &Recording) -> Result<RecordedReplay> {
     Ok(replay_recorded(device(recording)?, &settings))
 }
 
-/// What the recording's requests would have done under other settings.
+/// The recording's requests under other settings.
 ///
 /// # Errors
 /// The recording has no GPU, or the settings are not valid.
@@ -57,14 +57,14 @@ pub struct Answer {
     pub measured_allocated: u64,
     /// The answer.
     pub predicted_allocated: u64,
-    /// Whether the measured run died.
-    pub has_died: bool,
-    /// Whether the answer says so.
-    pub dies: bool,
+    /// Whether the measured run ran out of memory.
+    pub has_failed: bool,
+    /// Whether the simulated run does.
+    pub fails: bool,
 }
 
 impl Answer {
-    /// How far the answer lies outside the measured range, as a part of it.
+    /// How far the answer is outside the measured range, as a fraction of the nearest measured value.
     pub fn error(&self) -> f64 {
         let (low, high) = self.measured;
         let nearest = self.predicted.clamp(low, high);
@@ -72,9 +72,10 @@ impl Answer {
     }
 }
 
-/// Every what-if question that was measured: a training's recording under default settings, asked about each other
-/// setting. A recording that ends in an error does not tell what the program would have asked for next; there the
-/// answer comes from a recording of the same program that ran to its end, where there is one.
+/// Every what-if question that was measured: a recording under default settings, replayed under each other setting.
+///
+/// A recording that ends in an error lacks the requests that would have followed. For such a case the answer comes from a
+/// recording of the same program that completed, if there is one.
 ///
 /// # Errors
 /// A recording cannot be loaded.
@@ -107,14 +108,14 @@ pub fn answers() -> Result<Vec<Answer>> {
             predicted: found.totals.peak_reserved,
             measured_allocated: first.peak_allocated,
             predicted_allocated: found.totals.peak_allocated,
-            has_died: first.oom,
-            dies: found.failure.is_some(),
+            has_failed: first.oom,
+            fails: found.failure.is_some(),
         });
     }
     Ok(answers)
 }
 
-/// The recording of `case` under default settings, or the first of it that ran to its end.
+/// The recording of `case` under default settings, or the first one that completed.
 fn whole_recording(case: &str, names: &[String]) -> Result<Option<Recording>> {
     let prefix = format!("{case}.");
     let own = names.iter().filter(|name| *name == case || name.starts_with(&prefix));
@@ -145,9 +146,9 @@ pub fn page() -> Result<String> {
 
 fn write_replays(text: &mut String) -> Result<()> {
     *text += "## Replays\n\nEach recording's own requests with its own segment addresses. A mismatch is any allocation \
-              that gets another block, any segment taken or given back elsewhere, any block of the final layout that \
-              differs. The peaks are compared with what `torch.cuda.memory_stats()` said at the end of the run \
-              (not where recording began late or the ring buffer overflowed, marked `-`).\n\n\
+              that gets another block, any segment allocated or freed elsewhere, any block of the final layout that \
+              differs. The peaks are compared with `torch.cuda.memory_stats()` at the end of the run. A `-` marks a \
+              recording that began late or whose ring buffer overflowed.\n\n\
               | recording | events | mismatches | peak allocated | off by | peak reserved | off by |\n\
               | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     let (mut events, mut mismatches) = (0, 0);
@@ -180,14 +181,14 @@ fn write_answers(text: &mut String, peaks: &Peaks) -> Result<()> {
     let answers = answers()?;
     let exact = answers.iter().filter(|answer| answer.error() == 0.0).count();
     let within = answers.iter().filter(|answer| answer.error().abs() <= 0.01).count();
-    let right = answers.iter().filter(|answer| answer.dies == answer.has_died).count();
+    let right = answers.iter().filter(|answer| answer.fails == answer.has_failed).count();
     let _ = writeln!(
         text,
-        "## What if\n\nA recording under one setting, asked about another; the addresses are the simulated driver's. \
+        "## What if\n\nA recording under one setting, replayed under another; the simulated driver chooses the addresses. \
          Measured: the range of the peak reserved over the runs under that setting. Of {} answers {exact} are exact and \
-         {within} within 1 %; {right} tell rightly whether the run dies.\n\n\
+         {within} are within 1 %; {right} predict correctly whether the run runs out of memory.\n\n\
          | training | setting | from recording | runs | measured reserved | predicted | error | measured allocated | \
-         predicted | died | predicted |\n\
+         predicted | out of memory | predicted |\n\
          | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
         answers.len()
     );
@@ -206,8 +207,8 @@ fn write_answers(text: &mut String, peaks: &Peaks) -> Result<()> {
             answer.error() * 100.0,
             mebibytes(answer.measured_allocated),
             mebibytes(answer.predicted_allocated),
-            yes(answer.has_died),
-            yes(answer.dies),
+            yes(answer.has_failed),
+            yes(answer.fails),
         );
     }
     *text += "\nThe settings: ";

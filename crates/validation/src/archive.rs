@@ -10,8 +10,8 @@ use crate::estimate::{difference_from, simulate, simulate_from};
 use crate::measured::{Case, folder, measured, trace};
 use crate::recordings::Result;
 
-/// The archive of a case's model: that of its sequence where there is one, for torch.export fixes the length of what runs
-/// through a recurrent layer.
+/// The archive of a case's model: the one for its sequence length if there is one, because torch.export fixes the length of
+/// a recurrent layer's input.
 pub fn archive_of(case: &Case) -> PathBuf {
     let folder = folder().join("archives");
     let of_length = case.settings.seq.map(|length| folder.join(format!("{}-{length}.pt2", case.model)));
@@ -43,7 +43,7 @@ pub struct Row {
     pub events: Option<(usize, usize)>,
     /// Operators without a rule.
     pub unmodelled: Vec<String>,
-    /// Why the archive's answer is not called exact.
+    /// Why the archive's answer is not exact.
     pub causes: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// Every measured case with an archive; why another cannot be simulated.
+/// Every measured case, or why it cannot be simulated from an archive.
 ///
 /// # Errors
 /// The measurements cannot be read.
@@ -97,33 +97,36 @@ pub fn page() -> Result<String> {
          `validation/archives/`, which was exported for training in single precision.\n\n- measured: predicted against \
          measured `max_memory_allocated`\n- capture: against the prediction from the model's capture\n- events: how many \
          allocations and frees agree with the recorded trace, from the first one on, of how many\n- operators without a rule\n\n\
-         What an archive cannot tell, and what is done about it, is in [pt2.md](pt2.md). Named differences:\n\n{}\n```\n{}```\n",
+         [pt2.md](pt2.md) says what an archive does not contain and how the readers fill it in. Named differences:\n\n{}\n```\n{}```\n",
         EXPLAINED.iter().map(|(names, why)| format!("- `{names}`: {why}\n")).collect::<String>(),
         overview()?
     ))
 }
 
-/// Why archives answer otherwise than captures, where they do by more than the order of addresses.
+/// Why the prediction from an archive differs from that of a capture, beyond the order of addresses.
 pub const EXPLAINED: [(&str, &str); 7] = [
-    ("t5*", "its position bias is joined with a mask that eager training does not build"),
+    ("t5*", "its position bias is combined with a mask that eager training does not build"),
     (
         "bert-small*, bert-eager, roberta",
-        "eager code first asks whether the mask masks anything; those few bytes shift later blocks",
+        "eager code first checks whether the mask masks anything; those few bytes shift later blocks",
     ),
     (
         "gpt2*, llama-*, mistral, phi*, gemma, qwen3",
-        "variables of helper functions (attention, rotary embedding, loss) are not seen, so small tensors go at other moments",
+        "variables of helper functions (attention, rotary embedding, loss) are not in the archive, so small tensors are freed at other moments",
     ),
     (
         "*-amp*",
-        "autocast's casts follow its lists; regions in which transformers turns it off are not in an export without autocast",
+        "autocast's casts follow PyTorch's lists of operators; an export without autocast does not contain the regions in which transformers turns autocast off",
     ),
-    ("*-bf16, *-fp16", "casts are told apart by source lines"),
-    ("opt*, whisper*", "no archive: torch.export refuses models that decide by a mask's values or by chance"),
-    ("decoder, signal", "as from the capture: another plan of cuDNN's than the one foreseen"),
+    ("*-bf16, *-fp16", "casts are distinguished by their source lines"),
+    (
+        "opt*, whisper*",
+        "no archive: torch.export refuses models whose control flow depends on a mask's values or on random numbers",
+    ),
+    ("decoder, signal", "the same as from the capture: cuDNN chooses another plan than the predicted one"),
 ];
 
-/// One line a case.
+/// One line per case.
 ///
 /// # Errors
 /// The measurements cannot be read.

@@ -1,5 +1,5 @@
-//! A run that was traced under a cap (`validation/maxbatch/trace_capped.py`): what its convolutions asked for, with and without
-//! success, beside what is simulated.
+//! A run that was traced under a cap (`validation/maxbatch/trace_capped.py`): the workspaces that its convolutions requested,
+//! also those that failed, beside the simulated ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,51 +21,52 @@ use crate::recordings::Result;
 struct Traced {
     case: String,
     batch: i64,
-    died: Option<String>,
+    #[serde(rename = "died")]
+    failure: Option<String>,
     trace: RecordedTrace,
 }
 
-/// Memory that is let go of as soon as it was asked for, by how many other events came before it.
+/// Memory that is freed right after it was allocated, by the number of other events before it.
 type Workspaces<T> = BTreeMap<usize, Vec<T>>;
 
-/// What was asked for and let go of at once, requests that failed among it (as negative numbers).
+/// The recorded workspaces; requests that failed are negative. Also the number of other events.
 fn recorded(trace: &RecordedTrace) -> (Workspaces<i64>, usize) {
     let events = recorded_events(trace);
     let mut failures =
         trace.actions.char_indices().filter(|(_, action)| *action == 'o').map(|(index, _)| index).peekable();
-    let (mut found, mut others, mut made, mut place) = (Workspaces::new(), 0, 0, 0);
-    while place < events.len() {
-        let (event, index) = events[place];
+    let (mut found, mut others, mut allocated, mut next) = (Workspaces::new(), 0, 0, 0);
+    while next < events.len() {
+        let (event, index) = events[next];
         while let Some(failed) = failures.next_if(|failed| *failed < index) {
             found.entry(others).or_default().push(-trace.sizes[failed].cast_signed());
         }
-        place += 1;
+        next += 1;
         let Event::Allocate(bytes) = event else {
             others += 1;
             continue;
         };
-        if events.get(place).map(|next| next.0) == Some(Event::Free(made)) {
+        if events.get(next).map(|event| event.0) == Some(Event::Free(allocated)) {
             found.entry(others).or_default().push(bytes.cast_signed());
-            place += 1;
+            next += 1;
         } else {
             others += 1;
         }
-        made += 1;
+        allocated += 1;
     }
     (found, others)
 }
 
-/// What is asked for and let go of at once, each with what the program was doing.
+/// The simulated workspaces, each with the index of its step. Also the number of other events.
 fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32)>, usize) {
-    let (mut found, mut others, mut place) = (Workspaces::new(), 0, 0);
-    while let Some(entry) = journal.get(place) {
-        place += 1;
-        match (entry, journal.get(place)) {
-            (Entry::Allocate { id, bytes, origin: at, .. }, Some(Entry::Free { id: freed })) if id == freed => {
+    let (mut found, mut others, mut next) = (Workspaces::new(), 0, 0);
+    while let Some(entry) = journal.get(next) {
+        next += 1;
+        match (entry, journal.get(next)) {
+            (Entry::Allocate { id, bytes, origin, .. }, Some(Entry::Free { id: freed })) if id == freed => {
                 if *bytes > 0 {
-                    found.entry(others).or_default().push((*bytes, *at));
+                    found.entry(others).or_default().push((*bytes, *origin));
                 }
-                place += 1;
+                next += 1;
             }
             _ => others += 1,
         }
@@ -74,8 +75,8 @@ fn simulated(journal: &[Entry]) -> (Workspaces<(u64, u32)>, usize) {
 }
 
 /// The convolution's tensors and geometry, in words.
-fn described(bound: &Bound<'_>, place: u32) -> String {
-    let Some(BoundStep::Call(call)) = bound.steps.get(place as usize) else { return String::new() };
+fn described(bound: &Bound<'_>, step: u32) -> String {
+    let Some(BoundStep::Call(call)) = bound.steps.get(step as usize) else { return String::new() };
     let mut text = bound.operator_name(call).to_owned();
     for argument in &call.arguments {
         let _ = match argument {
@@ -94,7 +95,7 @@ fn described(bound: &Bound<'_>, place: u32) -> String {
     text
 }
 
-/// Every convolution whose requests differ.
+/// Every convolution whose workspaces differ.
 ///
 /// # Errors
 /// The file cannot be read, or its case cannot be simulated.
@@ -105,38 +106,38 @@ pub fn difference_of(path: &Path) -> Result<String> {
     case.settings.batch = traced.batch;
     let (recorded, core) = recorded(&traced.trace);
     with_bound(&case, |bound, options| {
-        let asked = |scenario| {
+        let requested = |scenario| {
             let program =
                 record(bound, &Loop { scenario, ..options.clone() }, H200).map_err(|error| error.to_string())?;
             Ok::<_, String>(simulated(&program.journal()))
         };
-        let ((usual, simulated_core), (least, _), (most, _)) =
-            (asked(Scenario::Expected)?, asked(Scenario::Lower)?, asked(Scenario::Upper)?);
+        let ((expected, simulated_core), (lower, _), (upper, _)) =
+            (requested(Scenario::Expected)?, requested(Scenario::Lower)?, requested(Scenario::Upper)?);
         let mut text = format!(
             "{} at {}{}: {core} events of other memory, {simulated_core} simulated; failed requests are negative\n",
             traced.case,
             traced.batch,
-            traced.died.map_or_else(String::new, |died| format!(", which died: {died}"))
+            traced.failure.map_or_else(String::new, |error| format!(", which failed: {error}"))
         );
-        for (key, workspaces) in &usual {
+        for (key, workspaces) in &expected {
             let found = recorded.get(key).cloned().unwrap_or_default();
-            let expected: Vec<i64> = workspaces.iter().map(|one| one.0.cast_signed()).collect();
-            if *key > core || found == expected {
+            let sizes: Vec<i64> = workspaces.iter().map(|one| one.0.cast_signed()).collect();
+            if *key > core || found == sizes {
                 continue;
             }
             let bytes = |side: &Workspaces<(u64, u32)>| {
                 side.get(key).map(|all| all.iter().map(|one| one.0).collect::<Vec<_>>()).unwrap_or_default()
             };
-            let place = workspaces[0].1;
+            let step = workspaces[0].1;
             let _ = writeln!(
                 text,
-                "{key:6} {found:?} | {expected:?} {:?} {:?} | {}",
-                bytes(&least),
-                bytes(&most),
-                described(bound, place)
+                "{key:6} {found:?} | {sizes:?} {:?} {:?} | {}",
+                bytes(&lower),
+                bytes(&upper),
+                described(bound, step)
             );
         }
-        for (key, found) in recorded.iter().filter(|(key, _)| !usual.contains_key(key)) {
+        for (key, found) in recorded.iter().filter(|(key, _)| !expected.contains_key(key)) {
             let _ = writeln!(text, "{key:6} {found:?} | nothing");
         }
         Ok(text)

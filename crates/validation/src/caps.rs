@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use vramfit_allocator::Settings;
+use vramfit_training::answer::Verdict;
 use vramfit_training::{Phase, Run, address_orders};
 
 use crate::estimate::with_program;
@@ -14,38 +15,38 @@ use crate::recordings::Result;
 pub struct Capped {
     /// The case.
     pub case: String,
-    /// What really happened.
+    /// The real run.
     pub measured: Trial,
-    /// What is predicted, under every order of addresses, the usual one first.
+    /// The simulated runs, one for each order of addresses; the expected order comes first.
     pub runs: Vec<Run>,
 }
 
-/// Peaks of a run, building not counted.
+/// Peaks of a run without its build phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
-    /// The most that was allocated.
+    /// Peak allocated bytes.
     pub allocated: u64,
-    /// The most that was reserved.
+    /// Peak reserved bytes.
     pub reserved: u64,
 }
 
 impl Capped {
-    /// Whether the real run died.
-    pub fn has_died(&self) -> bool {
-        self.measured.died.is_some()
+    /// Whether the real run ran out of memory.
+    pub fn has_failed(&self) -> bool {
+        self.measured.failure.is_some()
     }
 
-    /// Whether the simulated one does, under the usual order of addresses.
-    pub fn dies(&self) -> bool {
+    /// Whether the simulated run does, under the expected order of addresses.
+    pub fn fails(&self) -> bool {
         self.run().failure.is_some()
     }
 
-    /// What `vramfit estimate` says.
-    pub fn verdict(&self) -> &'static str {
+    /// The verdict over all orders of addresses.
+    pub fn verdict(&self) -> Verdict {
         match self.runs.iter().filter(|run| run.failure.is_some()).count() {
-            0 => "fits",
-            count if count == self.runs.len() => "does-not-fit",
-            _ => "too-close",
+            0 => Verdict::Fits,
+            count if count == self.runs.len() => Verdict::DoesNotFit,
+            _ => Verdict::TooClose,
         }
     }
 
@@ -53,15 +54,15 @@ impl Capped {
         &self.runs[0]
     }
 
-    /// How many phases come to their end: measured, and predicted.
+    /// How many phases complete: measured, and predicted.
     pub fn completed(&self) -> (usize, usize) {
-        (self.measured.phases.len(), self.run().phases.len() - usize::from(self.dies()))
+        (self.measured.phases.len(), self.run().phases.len() - usize::from(self.fails()))
     }
 
-    /// The real run's peaks, the phase it died in included.
+    /// The real run's peaks, with the phase in which it failed.
     pub fn measured_peaks(&self) -> Peaks {
         let trial = &self.measured;
-        let last = |key: &str| trial.died.as_ref().and_then(|death| death.stats.get(key)).copied().unwrap_or(0);
+        let last = |key: &str| trial.failure.as_ref().and_then(|failure| failure.stats.get(key)).copied().unwrap_or(0);
         let phases = || trial.phases.iter().filter(|phase| phase.phase != "build");
         Peaks {
             allocated: phases().map(|phase| phase.peak).max().unwrap_or(0).max(last("allocated_bytes.all.peak")),
@@ -78,12 +79,12 @@ impl Capped {
         }
     }
 
-    /// Where a run ends: the phase that it dies in.
-    fn end(&self, completed: usize, dies: bool) -> String {
-        let phase = self.run().phases.get(completed).filter(|_| dies);
+    /// How a run ends: it completes, or runs out of memory in a phase.
+    fn end(&self, completed: usize, fails: bool) -> String {
+        let phase = self.run().phases.get(completed).filter(|_| fails);
         phase.map_or_else(
-            || if dies { "dies".to_owned() } else { "runs".to_owned() },
-            |phase| format!("dies in {} {}", phase.step.map_or(0, |step| step + 1), phase.phase.name()),
+            || if fails { "fails".to_owned() } else { "runs".to_owned() },
+            |phase| format!("fails in {} {}", phase.step.map_or(0, |step| step + 1), phase.phase.name()),
         )
     }
 }
@@ -117,20 +118,22 @@ pub fn trials() -> Result<Vec<Capped>> {
 /// The measurements cannot be read, or a case cannot be simulated.
 pub fn page() -> Result<String> {
     let trials = trials()?;
-    let count = |has_died: bool, verdict: &str| {
-        trials.iter().filter(|trial| trial.has_died() == has_died && trial.verdict() == verdict).count()
+    let count = |has_failed: bool, verdict: Verdict| {
+        trials.iter().filter(|trial| trial.has_failed() == has_failed && trial.verdict() == verdict).count()
     };
+    use Verdict::{DoesNotFit, Fits, TooClose};
     let (fits, does_not, close) =
-        (count(false, "fits"), count(true, "does-not-fit"), count(true, "too-close") + count(false, "too-close"));
-    let wrong = count(true, "fits") + count(false, "does-not-fit");
-    let place = trials.iter().filter(|trial| trial.completed().0 == trial.completed().1).count();
+        (count(false, Fits), count(true, DoesNotFit), count(true, TooClose) + count(false, TooClose));
+    let wrong = count(true, Fits) + count(false, DoesNotFit);
+    let phase = trials.iter().filter(|trial| trial.completed().0 == trial.completed().1).count();
     let exact = trials.iter().filter(|trial| trial.peaks() == trial.measured_peaks()).count();
     let mut text = format!(
         "# Under a cap\n\nMade by `cargo run --release -p vramfit-validation -- caps --write`: real trainings on an H200 \
          under `set_per_process_memory_fraction`, at caps from 80 to 120 % of their peak reserved, beside the simulation \
-         under the same cap. Of {} runs {fits} are rightly said to fit, {does_not} rightly not to, {close} to be too close to \
-         tell, {wrong} wrongly one or the other; {place} end in the predicted phase, and {exact} have both peaks to the byte, after PyTorch's own giving back and asking again. Sizes in MiB; peaks \
-         include the phase in which a run dies.\n\n\
+         under the same cap. Of {} runs, {fits} are correctly predicted to fit, {does_not} are correctly predicted not to, {close} \
+         are too close to tell and {wrong} are predicted wrongly. {phase} end in the predicted phase, and {exact} have both \
+         peaks to the byte, after PyTorch has freed cached blocks and retried. Sizes are in MiB. Peaks include the phase in \
+         which a run fails.\n\n\
          | case | cap | of peak | measured | predicted | verdict | allocated | off by | reserved | off by |\n\
          | --- | ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: |\n",
         trials.len()
@@ -146,9 +149,9 @@ pub fn page() -> Result<String> {
             trial.case,
             mebibytes(trial.measured.cap),
             trial.measured.percent,
-            trial.end(completed, trial.has_died()),
-            trial.end(simulated, trial.dies()),
-            trial.verdict(),
+            trial.end(completed, trial.has_failed()),
+            trial.end(simulated, trial.fails()),
+            trial.verdict().name(),
             mebibytes(measured.allocated),
             off(predicted.allocated, measured.allocated),
             mebibytes(measured.reserved),

@@ -1,4 +1,4 @@
-//! The event diff: a simulated step beside its recording, up to the first difference.
+//! Compares a simulated step with its recording, event by event.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,13 +12,13 @@ use crate::measured::RecordedTrace;
 /// An allocation or a free, with allocations numbered in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// So many bytes.
+    /// An allocation of this many bytes.
     Allocate(u64),
-    /// Of the allocation with this number.
+    /// The free of the allocation with this number.
     Free(u32),
 }
 
-/// The recorded events, each with its place in the trace.
+/// The recorded events, each with its index in the trace.
 pub fn recorded_events(trace: &RecordedTrace) -> Vec<(Event, usize)> {
     let mut numbers: HashMap<u64, u32> = HashMap::new();
     let mut events = Vec::new();
@@ -43,8 +43,8 @@ pub fn recorded_events(trace: &RecordedTrace) -> Vec<(Event, usize)> {
     events
 }
 
-/// Autocast keeps weights' casts in a hash table by address: the order in which its end lets go of them is chance, and
-/// means nothing to the allocator. Here they go in the order in which they were made.
+/// Autocast keeps the casts of weights in a hash table keyed by address, so it frees them in a random order, which makes no
+/// difference to the allocator. They are sorted by the order of their allocation.
 fn sort_cleared_casts(trace: &RecordedTrace, events: &mut [(Event, usize)]) {
     let is_cleared = |&(event, index): &(Event, usize)| {
         let frame = trace.stack_table[trace.stacks[index]].first().map_or("", |&frame| trace.frames[frame].as_str());
@@ -57,33 +57,33 @@ fn sort_cleared_casts(trace: &RecordedTrace, events: &mut [(Event, usize)]) {
     }
 }
 
-/// The simulated events, each with what the program was doing.
+/// The simulated events, each with the index of its step.
 pub fn simulated_events(journal: &[Entry]) -> Vec<(Event, u32)> {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut events = Vec::new();
-    let mut place = 0;
+    let mut step = 0;
     for entry in journal {
         match *entry {
             Entry::Allocate { bytes: 0, .. } => {}
-            Entry::Allocate { id, bytes, origin: at, .. } => {
+            Entry::Allocate { id, bytes, origin, .. } => {
                 let next = numbers.len() as u32;
                 numbers.insert(id, next);
-                place = at;
-                events.push((Event::Allocate(bytes), place));
+                step = origin;
+                events.push((Event::Allocate(bytes), step));
             }
-            Entry::Free { id } => events.extend(numbers.get(&id).map(|&number| (Event::Free(number), place))),
+            Entry::Free { id } => events.extend(numbers.get(&id).map(|&number| (Event::Free(number), step))),
         }
     }
     events
 }
 
-/// The first place where the two differ.
+/// The index of the first event that differs.
 pub fn first_difference(recorded: &[(Event, usize)], simulated: &[(Event, u32)]) -> Option<usize> {
     let same = recorded.iter().zip(simulated).take_while(|((one, _), (other, _))| one == other).count();
     (same < recorded.len() || same < simulated.len()).then_some(same)
 }
 
-/// The two side by side around `at`, with stack and operator.
+/// Both sides around event `at`, with stack and operator.
 pub fn show(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run, at: usize) -> String {
     let (recorded, simulated) = sides(trace, run);
     let mut text = String::new();
@@ -112,7 +112,7 @@ pub fn show(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run, at: usize) -> S
             "{mark}{index:6} {:24} {:24} {} | {}",
             name(one.map(|x| x.0), &recorded_sizes),
             name(other.map(|x| x.0), &simulated_sizes),
-            other.map_or_else(String::new, |&(_, place)| place_name(bound, place)),
+            other.map_or_else(String::new, |&(_, step)| operator_of(bound, step)),
             one.map_or_else(String::new, |&(_, event)| stack(trace, event)),
         );
     }
@@ -126,26 +126,26 @@ fn stack(trace: &RecordedTrace, event: usize) -> String {
     format!("{phase} {first}")
 }
 
-/// What the program was doing, in words.
-pub fn place_name(bound: &Bound<'_>, place: u32) -> String {
-    match bound.steps.get(place as usize) {
+/// The operator that a step calls; empty for other steps.
+pub fn operator_of(bound: &Bound<'_>, step: u32) -> String {
+    match bound.steps.get(step as usize) {
         Some(BoundStep::Call(call)) => bound.operator_name(call).to_owned(),
         _ => String::new(),
     }
 }
 
-/// How many events agree from the beginning, of how many.
+/// How many events agree before the first difference, and how many there are.
 pub fn agreement(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     let (recorded, simulated) = sides(trace, run);
     let same = first_difference(&recorded, &simulated).unwrap_or(recorded.len());
     (same, recorded.len().max(simulated.len()))
 }
 
-/// The events of one side, each with its place.
-type Side<Place> = Vec<(Event, Place)>;
+/// The events of one side, each with where it comes from.
+type Side<Origin> = Vec<(Event, Origin)>;
 
-/// Both sides as they were; where they differ, with the frees between two allocations in the order in which the memory
-/// was allocated. Sets and hash tables let go of tensors in an order that is chance, and no allocator can see it.
+/// Both sides. Where they differ, frees between two allocations are sorted by the order of allocation: sets and hash tables
+/// free tensors in a random order, which makes no difference to the allocator.
 fn sides(trace: &RecordedTrace, run: &Run) -> (Side<usize>, Side<u32>) {
     let mut recorded = recorded_events(trace);
     let mut simulated = simulated_events(&run.journal);
@@ -162,33 +162,32 @@ fn sort_frees<T>(events: &mut [(Event, T)]) {
     }
 }
 
-/// The events without memory that is let go of as soon as it was asked for, as workspaces are: what is left, numbered
-/// anew.
+/// The events without workspaces, which are freed right after they were allocated. The rest is renumbered.
 pub fn without_workspaces(events: &[Event]) -> Vec<Event> {
     let mut kept = Vec::with_capacity(events.len());
     let mut numbers: HashMap<u32, u32> = HashMap::new();
-    let mut made = 0;
+    let mut allocated = 0;
     let mut rest = events.iter().peekable();
     while let Some(&event) = rest.next() {
         match event {
             Event::Allocate(bytes) => {
-                if rest.next_if(|next| **next == Event::Free(made)).is_none() {
-                    numbers.insert(made, numbers.len() as u32);
+                if rest.next_if(|next| **next == Event::Free(allocated)).is_none() {
+                    numbers.insert(allocated, numbers.len() as u32);
                     kept.push(Event::Allocate(bytes));
                 }
-                made += 1;
+                allocated += 1;
             }
             Event::Free(number) => kept.extend(numbers.get(&number).map(|&number| Event::Free(number))),
         }
     }
-    // In which order several are let go of at once means nothing to the allocator.
+    // The order of several frees in a row makes no difference to the allocator.
     for run in kept.chunk_by_mut(|one, other| matches!((one, other), (Event::Free(_), Event::Free(_)))) {
         run.sort_by_key(|event| if let Event::Free(number) = event { *number } else { 0 });
     }
     kept
 }
 
-/// How many events agree from the beginning once workspaces are left out, of how many.
+/// How many events agree before the first difference, without workspaces, and how many there are.
 pub fn agreement_up_to_workspaces(trace: &RecordedTrace, run: &Run) -> (usize, usize) {
     let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
     let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();
@@ -197,18 +196,18 @@ pub fn agreement_up_to_workspaces(trace: &RecordedTrace, run: &Run) -> (usize, u
     (same, recorded.len().max(simulated.len()))
 }
 
-/// The memory let go of at once, by how many other events were before it, with where it stands.
+/// The workspaces, keyed by the number of other events before them and a count, with the index of the event.
 fn workspaces(events: &[Event]) -> HashMap<(usize, usize), (u64, usize)> {
     let mut found = HashMap::new();
-    let (mut made, mut others, mut nth) = (0, 0, 0);
+    let (mut allocated, mut others, mut nth) = (0, 0, 0);
     for (index, event) in events.iter().enumerate() {
         let Event::Allocate(bytes) = event else {
             others += 1;
             nth = 0;
             continue;
         };
-        if events.get(index + 1) == Some(&Event::Free(made)) {
-            // Its own free is no other event.
+        if events.get(index + 1) == Some(&Event::Free(allocated)) {
+            // Its own free, which comes next, does not count.
             others -= 1;
             found.insert((others, nth), (*bytes, index));
             nth += 1;
@@ -216,22 +215,22 @@ fn workspaces(events: &[Event]) -> HashMap<(usize, usize), (u64, usize)> {
             others += 1;
             nth = 0;
         }
-        made += 1;
+        allocated += 1;
     }
     found
 }
 
-/// The workspaces that differ most, where everything else agrees.
+/// The workspaces that differ most.
 pub fn show_workspaces(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run) -> String {
-    let simulated_places = simulated_events(&run.journal);
+    let simulated_steps = simulated_events(&run.journal);
     let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
-    let simulated: Vec<Event> = simulated_places.iter().map(|(event, _)| *event).collect();
+    let simulated: Vec<Event> = simulated_steps.iter().map(|(event, _)| *event).collect();
     let (recorded, simulated) = (workspaces(&recorded), workspaces(&simulated));
     let mut rows: Vec<(u64, u64, String)> = Vec::new();
     for (key, &(bytes, index)) in &simulated {
         let other = recorded.get(key).map_or(0, |(bytes, _)| *bytes);
-        let (_, place) = simulated_places[index];
-        rows.push((other, bytes, place_name(bound, place)));
+        let (_, step) = simulated_steps[index];
+        rows.push((other, bytes, operator_of(bound, step)));
     }
     for (key, &(bytes, _)) in recorded.iter().filter(|(key, _)| !simulated.contains_key(key)) {
         rows.push((bytes, 0, format!("at {key:?}")));
@@ -239,13 +238,13 @@ pub fn show_workspaces(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run) -> S
     rows.sort_by_key(|(one, other, _)| std::cmp::Reverse(one.abs_diff(*other)));
     let right = rows.iter().filter(|(one, other, _)| one == other).count();
     let mut text = format!("{right} of {} workspaces agree; recorded, simulated:\n", rows.len());
-    for (one, other, place) in rows.iter().take(12) {
-        let _ = writeln!(text, "  {one:12} {other:12} {place}");
+    for (one, other, operator) in rows.iter().take(12) {
+        let _ = writeln!(text, "  {one:12} {other:12} {operator}");
     }
     text
 }
 
-/// The two side by side around the first difference once workspaces are left out.
+/// Both sides around the first difference, without workspaces.
 pub fn show_core(trace: &RecordedTrace, run: &Run) -> String {
     let recorded: Vec<Event> = recorded_events(trace).into_iter().map(|(event, _)| event).collect();
     let simulated: Vec<Event> = simulated_events(&run.journal).into_iter().map(|(event, _)| event).collect();

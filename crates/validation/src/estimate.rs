@@ -20,7 +20,7 @@ use crate::difference;
 use crate::measured::{Case, CaseSettings, folder, measured, trace};
 use crate::recordings::Result;
 
-/// Simulates a case on a GPU without end and hands the result, requests included, to `look`.
+/// Simulates a case on a GPU with unlimited memory and passes the result, with its requests, to `look`.
 ///
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
@@ -33,7 +33,7 @@ pub fn capture_of(case: &Case) -> PathBuf {
     folder().join(format!("captures/{}.vramfit", case.model))
 }
 
-/// Simulates a case from the model in this file and hands the result to `look`.
+/// Simulates a case from the model in this file and passes the result to `look`.
 ///
 /// # Errors
 /// There is no such file, or it cannot be used with these settings.
@@ -45,7 +45,7 @@ pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, 
     })?
 }
 
-/// Records what a case asks of the allocator and hands it to `look`.
+/// Records a case's requests to the allocator and passes them to `look`.
 ///
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
@@ -56,7 +56,7 @@ pub fn with_program<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Program) -> T
     })?
 }
 
-/// Hands a case's model, at its sizes, and its loop to `look`.
+/// Binds a case's model to its sizes and passes it with the case's loop to `look`.
 ///
 /// # Errors
 /// There is no capture of the model, or it cannot be used with these settings.
@@ -64,7 +64,7 @@ pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> 
     with_bound_from(&capture_of(case), case, look)
 }
 
-/// Hands the model in this file, at a case's sizes, and the case's loop to `look`.
+/// Binds the model in this file to a case's sizes and passes it with the case's loop to `look`.
 ///
 /// # Errors
 /// There is no such file, or it cannot be used with these settings.
@@ -96,7 +96,7 @@ pub fn choices(model: &Model, settings: &CaseSettings) -> Result<(Sizes, Variant
     Ok((sizes, flags, options))
 }
 
-/// The sizes of a case. A sequence of features is no integer input, which `--seq` looks for: there, it is named.
+/// The sizes of a case. `--seq` looks for an integer input; where the sequence consists of features, its size is given by name.
 fn size_flags(model: &Model, settings: &CaseSettings) -> SizeFlags {
     let batch = Some(settings.batch);
     let flags = SizeFlags { batch, sequence: settings.seq, sizes: Vec::new() };
@@ -107,7 +107,7 @@ fn size_flags(model: &Model, settings: &CaseSettings) -> SizeFlags {
     SizeFlags { batch, sequence: None, sizes }
 }
 
-/// Within an exported step the model is a module of its own, whose name stands before those of its parts.
+/// In an exported step the model is a submodule, so its name is a prefix of the names of its parts.
 fn add_prefix(model: &Model, names: &mut [String]) {
     let prefix = model.modules.first().and_then(|module| module.path.as_deref()).unwrap_or("");
     if !prefix.is_empty() {
@@ -131,7 +131,7 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
     let zero_grad = match settings.zero_grad.as_str() {
         "before-forward" => ZeroGrad::BeforeForward,
         "before-backward" => ZeroGrad::BeforeBackward,
-        other => return Err(format!("no place {other} for zero_grad")),
+        other => return Err(format!("zero_grad cannot be called `{other}`")),
     };
     Ok(Loop {
         steps: 3,
@@ -214,7 +214,7 @@ fn phases(case: &Case, run: &Run) -> String {
     text
 }
 
-/// One line a case: agreement of events, and of the numbers at the end of each phase.
+/// One line per case: how many events agree, and how many phases end with the measured bytes.
 ///
 /// # Errors
 /// The measurements cannot be read.
@@ -262,11 +262,11 @@ struct Row {
     reserved_error: f64,
     /// Phases that end with the measured bytes, of how many.
     phases: (usize, usize),
-    /// Of what nvidia-smi showed for the process, in MiB, where it was asked.
+    /// Of nvidia-smi's figure for the process, in MiB, where it was recorded.
     device_error: Option<f64>,
 }
 
-/// A figure of nvidia-smi's is met where it is not further off, in MiB.
+/// The largest difference from nvidia-smi's figure that counts as a match, in MiB.
 const DEVICE_LIMIT: f64 = 30.0;
 
 impl Row {
@@ -331,14 +331,14 @@ pub fn page() -> Result<String> {
     let (transformers, networks) = (overview(1)?, overview(2)?);
     Ok(format!(
         "# How exact the estimate is\n\nMade by `cargo run --release -p vramfit-validation -- estimate --write`: every \
-         measured case (one H200, torch 2.11.0+cu130, two or three runs a case), simulated from its capture without a \
-         GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- phases: in how many the allocated bytes at \
-         the end are the measured ones\n- events: how many allocations and frees agree with the recorded trace, from the \
-         first one on, of how many (the order of frees between two allocations aside, where it is chance); core: the \
-         same, with cuDNN's workspaces left out\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all \
-         events agree and a number does not, CUDA put a segment elsewhere than [the rules](cuda-addresses.md) say. \
+         measured case (one H200, torch 2.11.0+cu130, two or three runs per case), simulated from its capture without a \
+         GPU.\n\n- peak: predicted against measured `max_memory_allocated`\n- phases: how many end with the measured \
+         allocated bytes\n- events: how many allocations and frees agree with the recorded trace, from the \
+         first one on, of how many (without the order of frees between two allocations where it is random); core: the \
+         same without cuDNN's workspaces\n- reserved: predicted minus measured `max_memory_reserved`\n\nWhere all \
+         events agree and a number does not, CUDA placed a segment at another address than [the rules](cuda-addresses.md) predict. \
          `vramfit estimate` then answers with a range.\n\n## Transformers and MLPs\n\n```\n{transformers}```\n\n## \
-         Convolutions and recurrent layers\n\nHow cuDNN's workspaces are found is told in \
-         [cudnn-workspaces.md](cudnn-workspaces.md).\n\n```\n{networks}```\n"
+         Convolutions and recurrent layers\n\n[cudnn-workspaces.md](cudnn-workspaces.md) explains how cuDNN's workspaces \
+         are predicted.\n\n```\n{networks}```\n"
     ))
 }

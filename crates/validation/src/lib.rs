@@ -1,7 +1,7 @@
-//! Holds vramfit's answers against what was measured on a GPU.
+//! Compares vramfit's answers with what was measured on a GPU.
 //!
-//! The measurements lie in `validation/` at the root of the checkout. What is computed here becomes the tables in
-//! `docs/`, and the tests of this crate fail where an answer strays from its measurement.
+//! The measurements are in `validation/` at the root of the checkout. This crate makes the accuracy tables in `docs/`. Its
+//! tests fail where an answer is off by more than is published.
 
 pub mod allocator;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! `vramfit-validate`: tables of answers beside measurements, printed, written into `docs/` or held against it.
+//! `vramfit-validate`: prints the tables of answers and measurements, writes them into `docs/`, or checks those there.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|pri
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
-/// The tables: name, file in `docs/`, and what makes it.
+/// The tables: name, file in `docs/`, and the function that makes it.
 const TABLES: [(&str, &str, Page); 6] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
@@ -66,13 +66,13 @@ fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
 }
 
-/// Nothing where the page is the written one, else every line that is not.
+/// Nothing where the page equals the written one, else an error with every line that differs.
 fn check(file: &str, written: &str, made: &str) -> Result<String, String> {
     if written == made {
         return Ok(String::new());
     }
     let (mut old, mut new) = (written.lines(), made.lines());
-    let mut text = format!("docs/{file} is not what the measurements give now; `--write` writes it anew");
+    let mut text = format!("docs/{file} differs from what the measurements give now; `--write` writes it again");
     loop {
         match (old.next(), new.next()) {
             (None, None) => return Err(text),

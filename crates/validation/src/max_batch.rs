@@ -22,29 +22,29 @@ struct Searches {
 /// A search on a GPU.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Search {
-    /// The measured case whose settings it has.
+    /// The measured case that it takes its settings from.
     pub case: String,
     /// What PyTorch may reserve, in bytes.
     pub cap: u64,
     /// Every batch that was tried, in rising order.
     pub trials: Vec<Tried>,
-    /// What stood when it was chosen.
+    /// When it was chosen.
     #[serde(default)]
     pub chosen: Chosen,
 }
 
-/// When a pair of case and cap was chosen, and then tried.
+/// When a pair of case and cap was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Chosen {
     /// While the rules were made.
     #[default]
     Early,
-    /// After the rules and the first trees stood.
+    /// After the rules and the first decision trees were fixed.
     AfterTrees,
-    /// After the series of layers stood as well.
+    /// After the series of layers was fixed too.
     AfterSeries,
-    /// When the plans stood too, of models and settings that were in no list before.
+    /// After the plans were fixed too, from models and settings that were in no list before.
     AfterPlans,
 }
 
@@ -53,23 +53,26 @@ pub enum Chosen {
 pub struct Tried {
     /// The batch.
     pub batch: i64,
-    /// Whether it died, and how.
-    pub died: Option<serde_json::Value>,
-    /// The most that was reserved, building not counted; absent where it died before its first step had ended.
+    /// The error that ended it.
+    #[serde(rename = "died")]
+    pub failure: Option<serde_json::Value>,
+    /// Peak reserved bytes without the build phase; absent where the run failed in its first step.
     pub peak_reserved: Option<u64>,
 }
 
 impl Search {
-    /// The largest batch that was tried and ran, as did all smaller ones that were tried.
+    /// The largest batch that completed, as did all smaller ones that were tried.
     fn found(&self) -> i64 {
-        let ran = self.trials.iter().take_while(|trial| trial.died.is_none());
+        let ran = self.trials.iter().take_while(|trial| trial.failure.is_none());
         ran.last().map_or(0, |trial| trial.batch)
     }
 }
 
-/// What was tried on the GPU: the searches, and single batches tried afterwards, which belong to the search of their case
-/// and cap.
-fn searches() -> Result<Vec<Search>> {
+/// The searches on the GPU. Batches that were tried later are added to the search of their case and cap.
+///
+/// # Errors
+/// The measurements cannot be read.
+pub fn searches() -> Result<Vec<Search>> {
     let read = |name: &str| read_compressed::<Searches>(&folder().join("maxbatch").join(name));
     let mut found = read("measured.json.gz")?.searches;
     for more in read("holes.json.gz")?.searches {
@@ -86,38 +89,38 @@ fn searches() -> Result<Vec<Search>> {
 /// A search beside the answer of `vramfit max-batch`.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What was found on the GPU.
+    /// The search on the GPU.
     pub search: Search,
-    /// The largest batch that was tried and ran, with all smaller ones that were tried.
+    /// The largest batch that completed, as did all smaller ones that were tried.
     pub measured: i64,
-    /// The answer.
+    /// The answer of `vramfit max-batch`.
     pub predicted: i64,
-    /// Of the batches that were tried: how many were rightly said to fit or not to fit, and how many there are.
+    /// How many of the tried batches are predicted correctly to fit or not, and how many were tried.
     pub verdicts: (usize, usize),
-    /// Of those that ran: how many have the predicted peak to the byte, and how many there are.
+    /// How many of those that ran have the predicted peak to the byte, and how many ran.
     pub peaks: (usize, usize),
-    /// The same as `verdicts`, of those for which no workspace is guessed and every order of addresses comes to the same.
+    /// Like `verdicts`, only of batches without an uncertain workspace and with equal results under every order of addresses.
     pub certain: (usize, usize),
 }
 
 impl Compared {
-    /// Whether the answer is below what was found, and the first batch that is said to die was not tried: the search jumped over it.
+    /// Whether the answer is below the largest batch found, and the search skipped the first batch predicted not to fit.
     fn is_open(&self) -> bool {
         self.predicted < self.measured && self.search.trials.iter().all(|trial| trial.batch != self.predicted + 1)
     }
 }
 
-/// Every search.
+/// Runs `vramfit max-batch` for each search.
 ///
 /// # Errors
 /// The measurements cannot be read, or a model cannot be simulated.
-pub fn compared() -> Result<Vec<Compared>> {
+pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
     let cases = measured()?.cases;
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
     let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
     let mut found = Vec::new();
-    for search in searches()? {
+    for search in searches {
         let measured = search.found();
         let case = cases.get(&search.case).ok_or_else(|| format!("no case {} was measured", search.case))?;
         let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
@@ -134,13 +137,13 @@ pub fn compared() -> Result<Vec<Compared>> {
             let outcome = |run: &Run| (run.peak_reserved, run.failure.is_some());
             let are_alike = runs.windows(2).all(|pair| outcome(&pair[0]) == outcome(&pair[1]));
             if let Some(run) = runs.first().filter(|run| are_alike && run.guessed.is_empty()) {
-                certain.0 += usize::from(run.failure.is_some() == trial.died.is_some());
+                certain.0 += usize::from(run.failure.is_some() == trial.failure.is_some());
                 certain.1 += 1;
             }
             let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting(&setup, &control));
-            verdicts.0 += usize::from(run.is_some() == trial.died.is_none());
+            verdicts.0 += usize::from(run.is_some() == trial.failure.is_none());
             verdicts.1 += 1;
-            if let (None, Some(run), Some(reserved)) = (&trial.died, &run, trial.peak_reserved) {
+            if let (None, Some(run), Some(reserved)) = (&trial.failure, &run, trial.peak_reserved) {
                 peaks.0 += usize::from(run.peak_reserved == reserved);
                 peaks.1 += 1;
             }
@@ -151,7 +154,7 @@ pub fn compared() -> Result<Vec<Compared>> {
     Ok(found)
 }
 
-/// Each simulation of a batch: the expected requests and, where they are not certain, their bounds and mixtures, each under its
+/// Each simulation of a batch: the expected requests and, where they are uncertain, their bounds and mixtures, each under its
 /// orders of addresses.
 fn simulated(bench: &Workbench<'_>, setup: &Setup, batch: i64) -> Vec<Run> {
     let runs = bench.with_batch(setup, batch).and_then(|setup| {
@@ -161,8 +164,8 @@ fn simulated(bench: &Workbench<'_>, setup: &Setup, batch: i64) -> Vec<Run> {
     runs.iter().flat_map(Runs::iter).cloned().collect()
 }
 
-/// What became of every batch of a case that was tried, beside each simulation of it: the requests as expected, the least and
-/// the most, each under every order of addresses.
+/// Every batch of a case that was tried, beside each simulation of it: the expected requests, their lower and upper bounds,
+/// each under every order of addresses.
 ///
 /// # Errors
 /// The measurements cannot be read, there is no search for the case, or its model cannot be simulated.
@@ -183,12 +186,18 @@ pub fn trials_of(name: &str) -> Result<String> {
         for trial in &search.trials {
             let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             let reserved = trial.peak_reserved.map_or_else(String::new, |bytes| format!(" {:.0}", mebibytes(bytes)));
-            let _ =
-                write!(text, "{:6} {}{reserved} |", trial.batch, if trial.died.is_some() { "dies" } else { "runs" });
+            let _ = write!(
+                text,
+                "{:6} {}{reserved} |",
+                trial.batch,
+                if trial.failure.is_some() { "fails" } else { "runs" }
+            );
             for (index, run) in simulated(&bench, &setup, trial.batch).iter().enumerate() {
                 let gap = if index % 3 == 0 { "  " } else { " " };
                 let ending = match (&run.failure, run.phases.last()) {
-                    (Some(_), Some(last)) => format!(" dies {} {:?}", last.step.map_or(0, |step| step + 1), last.phase),
+                    (Some(_), Some(last)) => {
+                        format!(" fails {} {:?}", last.step.map_or(0, |step| step + 1), last.phase)
+                    }
                     _ => String::new(),
                 };
                 let _ = write!(text, "{gap}{:.0}{ending}", mebibytes(run.peak_reserved));
@@ -204,7 +213,7 @@ pub fn trials_of(name: &str) -> Result<String> {
 /// # Errors
 /// The measurements cannot be read, or a model cannot be simulated.
 pub fn page() -> Result<String> {
-    let rows = compared()?;
+    let rows = compare(searches()?)?;
     let tally = |chosen: Option<Chosen>| {
         let rows: Vec<&Compared> =
             rows.iter().filter(|row| chosen.is_none_or(|chosen| row.search.chosen == chosen)).collect();
@@ -220,23 +229,23 @@ pub fn page() -> Result<String> {
     };
     let (verdicts, peaks, certain) = (sum(|row| row.verdicts), sum(|row| row.peaks), sum(|row| row.certain));
     let mut text = format!(
-        "# The largest batch\n\nMade by `cargo run --release -p vramfit-validation -- max-batch --write`: what `vramfit \
-         max-batch` answers beside what was found by trying on an H200 under `set_per_process_memory_fraction`, three steps a \
-         trial, each in a process of its own (`validation/maxbatch/search.py`). Found is the largest batch such that it and every \
-         smaller one that was tried ran; tried are those on the way there, the three below it and the three after the one \
-         that died. Where cuDNN's \
-         workspaces are not known for certain, it must fit with the least, the likeliest and the most of what is taken for possible, and always under each order in which CUDA may \
-         hand out addresses; then the answer may be below.\n\n\
+        "# The largest batch\n\nMade by `cargo run --release -p vramfit-validation -- max-batch --write`: the \
+         answers of `vramfit max-batch` beside trials on an H200 under `set_per_process_memory_fraction`. Each trial runs three \
+         steps in its own process (`validation/maxbatch/search.py`). Found is the largest batch that completed, as did every \
+         smaller one that was tried. Tried are the batches of a bisection, the three below the result and the three after the \
+         first that failed. A batch counts as fitting only if it fits under each order in which CUDA may choose addresses and, \
+         where cuDNN's workspaces are uncertain, with their lower bounds, expected sizes and upper bounds. The answer may \
+         therefore be below the batch found.\n\n\
          - pairs of case and cap: {}\n\
-         - of these, tried while the rules and trees were made: {}\n\
-         - chosen and tried after they stood, before the series of layers: {}\n\
-         - chosen and tried after these stood too: {}\n\
-         - of architectures and settings that nothing here had seen, chosen and tried last: {}; this is after rules were mended with their \
-         results in view, at the first try it was 28 equal, 2 above, 4 below\n\
-         - {} of {} batches that were tried are rightly said to fit or not to fit; {} of {} of those for which no workspace is guessed and every \
-         order of addresses comes to the same\n\
-         - of {} that ran and are said to fit, {} have the predicted peak reserved to the byte\n\n\
-         | case | cap in MiB | found | predicted | tried batches rightly judged | peaks to the byte |\n\
+         - of these, tried while the rules and decision trees were made: {}\n\
+         - chosen and tried after these were fixed, before the series of layers: {}\n\
+         - chosen and tried after the series was fixed too: {}\n\
+         - of new architectures and settings, chosen and tried last: {}. Rules were corrected after these results were seen; \
+         before that, 28 were equal, 2 above, 4 below\n\
+         - {} of {} tried batches are predicted correctly to fit or not; so are {} of {} of those without an uncertain workspace \
+         and with equal results under every order of addresses\n\
+         - of {} that ran and are predicted to fit, {} have the predicted peak reserved to the byte\n\n\
+         | case | cap in MiB | found | predicted | tried batches predicted correctly | peaks to the byte |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
         tally(None),
         tally(Some(Chosen::Early)),

@@ -27,10 +27,10 @@ pub struct Case {
     pub part: u32,
     /// The settings, named as the flags of `vramfit estimate`.
     pub settings: CaseSettings,
-    /// `max_memory_allocated` after building.
+    /// `max_memory_allocated` after the build phase.
     #[serde(default)]
     pub peak_allocated: u64,
-    /// `max_memory_reserved` after building.
+    /// `max_memory_reserved` after the build phase.
     #[serde(default)]
     pub peak_reserved: u64,
     /// The phases in order.
@@ -65,15 +65,16 @@ pub struct Trial {
     pub percent: u32,
     /// The cap, in bytes.
     pub cap: u64,
-    /// How it died, if it did.
-    pub died: Option<Death>,
-    /// The phases that came to their end.
+    /// The error that ended it.
+    #[serde(rename = "died")]
+    pub failure: Option<TrialFailure>,
+    /// The phases that completed.
     pub phases: Vec<MeasuredPhase>,
 }
 
 /// The out-of-memory error that ended a run.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Death {
+pub struct TrialFailure {
     /// Its message.
     pub text: String,
     /// The statistics of the phase it happened in.
@@ -116,27 +117,27 @@ pub struct CaseSettings {
 /// A measured phase.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MeasuredPhase {
-    /// The step, absent while building.
+    /// The step; absent in the build phase.
     pub step: Option<u32>,
     /// `build`, `forward`, `backward`, `step` or `eval`.
     pub phase: String,
     /// Allocated at its end.
     pub allocated: u64,
-    /// The most within it.
+    /// Peak allocated bytes within it.
     pub peak: u64,
     /// Reserved at its end.
     pub reserved: u64,
-    /// The most that was reserved within it.
+    /// Peak reserved bytes within it.
     #[serde(default)]
     pub peak_reserved: u64,
 }
 
-/// A recorded trace, one column a property.
+/// A recorded trace, stored as columns.
 #[derive(Debug, Deserialize)]
 pub struct RecordedTrace {
-    /// A letter an event.
+    /// One letter per event.
     pub actions: String,
-    /// A letter an event: `m` for the main thread, `b` for autograd's.
+    /// One letter per event: `m` for the main thread, `b` for autograd's.
     pub threads: String,
     /// Bytes as requested.
     pub sizes: Vec<u64>,

@@ -11,7 +11,7 @@ use crate::estimate::with_bound;
 use crate::measured::{Case, CaseSettings, folder, read_compressed};
 use crate::recordings::Result;
 
-/// Measured times that are nearer to each other than this have no order that a plan could get wrong.
+/// Measured times whose ratio is below this count as equal: their order is not judged.
 const NEAR: f64 = 1.05;
 
 /// All timed steps.
@@ -113,7 +113,7 @@ pub fn priced() -> Result<Vec<Priced>> {
     let mut found = Vec::new();
     for (model, answer) in &timed()?.validation {
         let Some(base) = answer.rows.iter().find(|row| row.setting == "base") else { continue };
-        // A capture at one size only cannot be asked for another.
+        // A capture with fixed sizes cannot be bound to others.
         let (Some(base_ms), Ok(base_predicted)) = (base.ms, predict(&clock, base)) else { continue };
         for row in &answer.rows {
             let (Some(ms), Ok(predicted)) = (row.ms, predict(&clock, row)) else { continue };
@@ -130,7 +130,7 @@ pub fn priced() -> Result<Vec<Priced>> {
     Ok(found)
 }
 
-/// All in a few numbers.
+/// The errors of all settings in a few numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     /// Models.
@@ -145,7 +145,7 @@ pub struct Summary {
     pub worst: f64,
     /// The median error of times themselves.
     pub time_median: f64,
-    /// Pairs of settings of one model whose measured times differ, and how many of them come in the right order.
+    /// Pairs of settings of one model whose measured times differ, and how many are predicted in the right order.
     pub pairs: (usize, usize),
     /// Spearman's rank correlation of a model's settings, the mean over models.
     pub correlation: f64,
@@ -213,8 +213,8 @@ pub fn summary(rows: &[Priced]) -> Summary {
     }
 }
 
-/// How much longer the CPU takes for a pass than for its operators in loops of their own, model by model of the calibration
-/// set, and the medians, which are the constants `forward` and `backward` of the table.
+/// How much longer the CPU takes for a pass than for its operators timed alone, for each model of the calibration set. The
+/// medians are the constants `forward` and `backward` of the table.
 ///
 /// # Errors
 /// The measurements cannot be read, or a model cannot be priced.
@@ -257,13 +257,13 @@ pub fn page() -> Result<String> {
     let Environment { gpu, torch, processor } = timed()?.environment;
     let sum = summary(&rows);
     let mut text = format!(
-        "# How right the price is\n\nMade by `cargo run --release -p vramfit-validation -- price --write`: real training steps \
-         (one {gpu}, torch {torch}, CPU {processor}) beside the predicted ones; how they were timed is in \
-         `validation/price/steps.py`, what the prediction is made of in [price.md](price.md). A slowdown is the time of a step \
+        "# How accurate the predicted time is\n\nMade by `cargo run --release -p vramfit-validation -- price --write`: real training steps \
+         (one {gpu}, torch {torch}, CPU {processor}) beside the predicted ones; `validation/price/steps.py` says how they were \
+         timed, [price.md](price.md) how they are predicted. A slowdown is the time of a step \
          divided by that of the model's baseline (AdamW as torch chooses it, fp32, nothing checkpointed).\n\n\
          - {} models, {} settings beside their baselines\n\
          - slowdown: median error {:.1} %, {} of {} within 10 %, worst {:.0} %\n\
-         - order: of {} pairs of settings of one model whose times differ by more than 5 %, {} come in the right order \
+         - order: of {} pairs of settings of one model whose times differ by more than 5 %, {} are predicted in the right order \
          ({:.1} %); mean rank correlation {:.3}\n\
          - time itself: median error {:.1} %\n\n",
         sum.models,
@@ -279,7 +279,7 @@ pub fn page() -> Result<String> {
         sum.time_median * 100.0,
     );
     text += &by_setting(&rows);
-    text += "\n## Every run\n\nTimes in milliseconds; GPU and CPU are what each has to do by the prediction.\n\n\
+    text += "\n## Every run\n\nTimes in milliseconds; GPU and CPU are the predicted times of each.\n\n\
              | model | setting | measured | predicted | GPU | CPU | slowdown | predicted | off by |\n\
              | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     for row in &rows {

@@ -1,4 +1,4 @@
-//! Where CUDA put a run's segments, beside where the simulated driver puts them.
+//! The addresses of a run's segments: recorded, and as the simulated driver chooses them.
 
 use std::fmt::Write;
 
@@ -9,11 +9,10 @@ use crate::measured::{measured, trace};
 
 const MIB: f64 = 1_048_576.0;
 
-/// A segment: its place in units of 512 bytes, and its bytes.
+/// A segment: its address in units of 512 bytes, and its size in bytes.
 type Segment = (u64, u64);
 
-/// The segments of a case in the order in which they were taken, recorded and simulated, each with how far it lies from
-/// the first.
+/// The segments of a case in the order of their allocation, recorded and simulated, each with its distance from the first.
 ///
 /// # Errors
 /// There is no such case, or no trace of it.
@@ -21,21 +20,21 @@ pub fn page(name: &str) -> Result<String, String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no measured case is called `{name}`"))?;
     let recorded = trace(name)?;
-    let taken = recorded.actions.chars().enumerate().filter(|(_, action)| *action == 'S');
-    let real: Vec<Segment> = taken.map(|(index, _)| (recorded.addresses[index], recorded.sizes[index])).collect();
+    let allocated = recorded.actions.chars().enumerate().filter(|(_, action)| *action == 'S');
+    let real: Vec<Segment> = allocated.map(|(index, _)| (recorded.addresses[index], recorded.sizes[index])).collect();
     let simulated: Vec<Segment> = simulate(case, |_, run| {
-        let taken = run.segments.iter().filter(|(_, change)| change.action == SegmentAction::Allocate);
-        taken.map(|(_, change)| (change.address / 512, change.size)).collect()
+        let allocated = run.segments.iter().filter(|(_, change)| change.action == SegmentAction::Allocate);
+        allocated.map(|(_, change)| (change.address / 512, change.size)).collect()
     })?;
     let mut text = String::from("        size MiB   recorded at  simulated at  (MiB from the first)\n");
     for index in 0..real.len().max(simulated.len()) {
-        let place = |list: &[Segment]| {
+        let distance = |list: &[Segment]| {
             let (&(first, _), &(address, size)) = (list.first()?, list.get(index)?);
             Some(((address as f64 - first as f64) * 512.0 / MIB, size))
         };
-        let (one, other) = (place(&real), place(&simulated));
+        let (one, other) = (distance(&real), distance(&simulated));
         let size = one.or(other).map_or(0.0, |(_, size)| size as f64 / MIB);
-        let show = |place: Option<(f64, u64)>| place.map_or("-".to_owned(), |(at, _)| format!("{at:.1}"));
+        let show = |found: Option<(f64, u64)>| found.map_or("-".to_owned(), |(at, _)| format!("{at:.1}"));
         let sign = if one == other { ' ' } else { '!' };
         let _ = writeln!(text, "{sign} {index:4} {size:10.1} {:>13} {:>13}", show(one), show(other));
     }

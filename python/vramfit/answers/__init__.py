@@ -1,1 +1,1 @@
-"""Answers of the binary as typed objects."""
+"""The binary's JSON answers as typed objects."""

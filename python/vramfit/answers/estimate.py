@@ -13,7 +13,7 @@ from .units import human
 
 @dataclass(frozen=True)
 class Peak:
-    """The instant at which the most is allocated."""
+    """The instant with the most memory allocated."""
 
     step: Optional[int]
     phase: str
@@ -36,13 +36,13 @@ class Breakdown:
     rounding: int = 0
 
     def items(self) -> List[Tuple[str, int]]:
-        """Names and bytes, the largest first."""
+        """Names and bytes, largest first."""
         return sorted(((name, size) for name, size in vars(self).items() if size), key=lambda item: -item[1])
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a step: bytes at its end, and at most within it."""
+    """One phase of a step: bytes at its end, and its peak."""
 
     step: Optional[int]
     phase: str
@@ -54,7 +54,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Holder:
-    """What holds memory at the peak."""
+    """A tensor or buffer that holds memory at the peak."""
 
     bytes: int
     blocks: int
@@ -89,7 +89,7 @@ class Estimate:
 
     @staticmethod
     def of(raw: Dict[str, Any], question: Question, causes: Tuple[str, ...] = (), name: Optional[str] = None) -> "Estimate":
-        """From the binary's JSON; ``causes`` are what Python knows to be not modelled."""
+        """From the binary's JSON. ``causes`` are additional reasons, found in Python, why the answer is not exact."""
         peak = raw["peak"]
         known = set(Breakdown.__dataclass_fields__)
         return Estimate(
@@ -111,23 +111,23 @@ class Estimate:
 
     @property
     def fits(self) -> Optional[bool]:
-        """Whether it surely fits; None where no capacity was given (``gpu=`` or ``vram=``)."""
+        """Whether it certainly fits; None if no capacity was given (``gpu=`` or ``vram=``)."""
         return None if self.fit is None else self.fit.verdict == "fits"
 
     @property
     def verdict(self) -> str:
-        """One line that says it all."""
+        """The verdict with the three peaks, in one line."""
         peak = f"{human(self.peak_allocated)} allocated, {human(self.peak_reserved)} reserved, {human(self.device_used)} on the device"
         if self.fit is None or self.fit.capacity is None:
             return peak
         return f"{VERDICTS[self.fit.verdict]} in {self.fit.room}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {peak}"
 
     def text(self) -> str:
-        """What the command prints for this."""
+        """The text that ``vramfit estimate`` prints."""
         return self.question.text()
 
     def html(self, path: Any) -> str:
-        """Writes the page of ``vramfit estimate --html`` and returns its path."""
+        """Writes the HTML page of ``vramfit estimate --html`` and returns its path."""
         return self.question.html(path)
 
     def __repr__(self) -> str:

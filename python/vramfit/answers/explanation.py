@@ -13,7 +13,7 @@ from .units import human
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know about the run: ``kind`` is ``leak``, ``oom``, ``fragmentation``, ``graph-kept`` or ``spike``."""
+    """One finding about the run. ``kind`` is ``leak``, ``oom``, ``fragmentation``, ``graph-kept`` or ``spike``."""
 
     kind: str
     bytes: int
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The verdict on a recorded run. Sizes are bytes."""
+    """The findings in a recorded run. Sizes are bytes."""
 
     peak: Mapping[str, Any]
     steps: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Explanation:
 
     @staticmethod
     def of_snapshot(path: Any, *, vram: Optional[int] = None, html: Optional[Any] = None, device: Optional[int] = None) -> "Explanation":
-        """Reads what ``torch.cuda.memory._dump_snapshot`` wrote; ``html`` names a page to write."""
+        """Explains a file written by ``torch.cuda.memory._dump_snapshot``. ``html`` is the path of a page to write."""
         import json
 
         flags: List[str] = [] if vram is None else ["--vram", f"{vram}B"]

@@ -10,7 +10,7 @@ from .units import human
 
 @dataclass(frozen=True)
 class Range:
-    """Between which bytes the truth lies."""
+    """A lower and an upper bound, in bytes."""
 
     low: int
     high: int
@@ -24,11 +24,11 @@ class Fit:
     capacity: Optional[int]
     verdict: str
     capacity_high: Optional[int] = None
-    """Where the catalogue knows a GPU's memory only between two bounds: ``capacity`` is the lower, this the upper."""
+    """The upper bound of the capacity, if the catalogue has only bounds; ``capacity`` is then the lower one."""
 
     @property
     def room(self) -> str:
-        """What there is, as people read it."""
+        """The capacity as text."""
         if self.capacity is None:
             return ""
         if self.capacity_high is None or self.capacity_high == self.capacity:

@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks: nothing from the network, and colours of the page around it."""
+"""HTML fragments for notebooks. They load nothing from the network and use the notebook's colours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BARS = {
 
 
 def page(title: str, verdict: Optional[str], *parts: str) -> str:
-    """A box with a headline; text takes the notebook's own colour, light or dark."""
+    """A box with a headline. Text has the notebook's own colour, light or dark."""
     colour = _COLOURS.get(verdict, _COLOURS[None])
     return (
         f'<div style="border-left:4px solid {colour};padding:.4em .9em;max-width:56em;color:inherit;font-family:system-ui,sans-serif;'
@@ -24,7 +24,7 @@ def page(title: str, verdict: Optional[str], *parts: str) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """Rows of cells, of which all but the first are numbers."""
+    """A table. All cells of a row except the first are numbers."""
     def row(cells: Sequence[str], tag: str) -> str:
         looks = ("text-align:left;", "text-align:right;font-variant-numeric:tabular-nums;")
         return "<tr style=\"background:none\">" + "".join(
@@ -37,7 +37,7 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
 
 
 def bars(parts: Sequence[Tuple[str, int]], total: int) -> str:
-    """One bar of all parts, and what each colour means."""
+    """One bar of all parts, with a legend."""
     pieces: List[str] = []
     names: List[str] = []
     for name, size in parts:
@@ -61,7 +61,7 @@ def note_list(notes: Iterable[str]) -> str:
 
 
 def folded(title: str, code: str) -> str:
-    """Code that opens on a click."""
+    """Code that unfolds on a click."""
     return (
         f'<details style="margin:.3em 0"><summary style="cursor:pointer">{escape(title)}</summary>'
         f'<pre style="overflow:auto;font-size:.85em;color:inherit;background:none">{escape(code)}</pre></details>'

@@ -1,4 +1,4 @@
-"""The answer of ``vramfit.plan``: plans that fit, from the cheapest on, and what each of them changes."""
+"""The answer of ``vramfit.plan``: plans that fit, cheapest first, and what each of them changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFFECTS = {"none": "without effect on the training", "rounding": "with another r
 
 @dataclass(frozen=True)
 class Change:
-    """One trick of a plan. ``saving`` is what it saves of the reserved bytes, ``slowdown`` what it alone costs."""
+    """One trick of a plan. ``saving`` is in reserved bytes; ``slowdown`` is the cost of this trick alone."""
 
     trick: str
     before: str
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a plan does to a model, by the names of its modules."""
+    """The changes that a plan makes to a model, by module names."""
 
     checkpointed: Tuple[str, ...]
     segments: Optional[int]
@@ -45,9 +45,9 @@ class Parts:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A set of changes with which the training fits. Sizes are bytes, ``slowdown`` is against the settings given.
+    """A set of changes that makes the training fit. Sizes are bytes; ``slowdown`` is relative to the given settings.
 
-    ``effect`` is ``none``, ``rounding`` or ``training``: what the changes do to the training's result.
+    ``effect`` is ``none``, ``rounding`` or ``training``: how the changes affect the result of the training.
     """
 
     settings: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Plan:
 
     @staticmethod
     def of(raw: Dict[str, Any], loss: Optional[Callable[..., Any]]) -> "Plan":
-        """From the binary's JSON, for a plan or for the start, which changes nothing."""
+        """From the binary's JSON, for a plan or for the starting settings, which change nothing."""
         parts = raw["parts"]
         return Plan(
             settings=raw["settings"],
@@ -85,10 +85,10 @@ class Plan:
         self, model: "torch.nn.Module", optimizer: "Optional[torch.optim.Optimizer]" = None, *,
         loss: Optional[Callable[..., Any]] = None,
     ) -> "Applied":
-        """Makes the plan real on this model and optimizer; ``Applied.undo()`` takes it back.
+        """Applies the plan to this model and optimizer; ``Applied.undo()`` reverts it.
 
-        Without an optimizer one is made with torch's default arguments, as the printed code does. ``loss(outputs, targets)``
-        is the one the plan was made with, unless another is given.
+        Without an optimizer, one is created with torch's default arguments, as in the printed code. ``loss(outputs, targets)``
+        is the loss that the plan was made with, unless another is given.
         """
         from ..applying.applied import Applied
 
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """One line: what it takes and what it costs."""
+        """The memory it needs and what it costs, in one line."""
         return f"{human(self.peak_reserved)} reserved, ×{self.slowdown:.2f} the time of a step, {EFFECTS[self.effect]}"
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class Plan:
 
 @dataclass(frozen=True, repr=False)
 class Plans:
-    """All plans that were found, from the cheapest of each effect on; an empty one where nothing fits."""
+    """All plans found, cheapest first within each effect; empty if nothing fits."""
 
     model: str
     max_batch: Optional[int]
@@ -147,7 +147,7 @@ class Plans:
 
     @property
     def best(self) -> Optional[Plan]:
-        """The cheapest plan with the least effect on the training; None where nothing fits."""
+        """The cheapest plan with the least effect on the training; None if nothing fits."""
         return self.plans[0] if self.plans else None
 
     def group(self, effect: str) -> Tuple[Plan, ...]:
@@ -164,16 +164,16 @@ class Plans:
         return self.plans[at]
 
     def text(self) -> str:
-        """What the command prints for this."""
+        """The text that ``vramfit plan`` prints."""
         return self.question.text()
 
     def html(self, path: Any) -> str:
-        """Writes the page of ``vramfit plan --html`` and returns its path."""
+        """Writes the HTML page of ``vramfit plan --html`` and returns its path."""
         return self.question.html(path)
 
     @property
     def verdict(self) -> str:
-        """One line: does it fit as it is, and if not, does any plan."""
+        """Whether the given settings fit, and how many plans fit, in one line."""
         into = "" if self.fit is None or self.fit.capacity is None else f" in {self.fit.room}"
         start = "" if self.fit is None else f"as it is, it {VERDICTS[self.fit.verdict]}{into}"
         largest = "" if self.max_batch is None else f"; the largest batch is {self.max_batch}"

@@ -1,4 +1,4 @@
-"""What was asked, kept so that the same can be asked for as text or as a page."""
+"""A question to the binary, kept so that the answer can be printed again as text or as a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Question:
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[str]:
-        """The model as the binary takes it: a name, or a file that is there only as long as it is needed."""
+        """The model argument for the binary: a name, or a temporary file that exists inside the block."""
         if self.capture is None:
             yield self.model
             return
@@ -34,21 +34,21 @@ class Question:
             yield path
 
     def ask(self, *more: str) -> str:
-        """What the binary prints; with more flags than before, if given."""
+        """Runs the binary, with additional flags if given, and returns its output."""
         with self._file() as model:
             try:
                 _, text = binary.run([self.command, *self.flags, *more, "--", model])
             except VramfitError as problem:
-                # The file is gone by the time anyone reads its name.
+                # The temporary file no longer exists when the text is read, so its name is replaced.
                 raise type(problem)(problem.message.replace(model, self.model), problem.hint) from None
         return text if self.capture is None else text.replace(model, self.model)
 
     def text(self) -> str:
-        """For people, without colours."""
+        """The answer as text, without colours."""
         return self.ask("--no-color")
 
     def html(self, path: Any) -> str:
-        """Writes the page, and returns its path."""
+        """Writes the HTML page and returns its path."""
         place: str = os.fspath(path)
         self.ask("--html", place)
         return place

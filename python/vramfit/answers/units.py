@@ -1,4 +1,4 @@
-"""Bytes as people read them: as the binary writes them."""
+"""Formats bytes as the binary does."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Makes a plan real on a live model and optimizer, and takes it back."""
+"""Applies a plan to a live model and optimizer, and reverts it."""

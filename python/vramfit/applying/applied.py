@@ -1,4 +1,4 @@
-"""``Plan.apply``: a plan on a live model, the training step it describes, and the way back."""
+"""``Plan.apply``: a plan on a live model, its training step, and undo."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch
 
 
 class Applied:
-    """A plan that has been made real.
+    """A plan that has been applied to a model.
 
-    ``step(inputs, targets)`` is the plan's whole training step. A loop of one's own uses ``autocast()`` around the forward
-    pass, ``backward(loss)`` and ``update()`` for each micro-batch instead. ``undo()``, or the end of a ``with`` block, takes
-    everything back; weights that were cast stay rounded.
+    ``step(inputs, targets)`` is the plan's whole training step. In your own loop, use ``autocast()`` around the forward pass,
+    and ``backward(loss)`` and ``update()`` for each micro-batch. ``undo()``, or the end of a ``with`` block, reverts
+    everything; weights that were cast stay rounded.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class Applied:
 
     @property
     def scaler(self) -> Optional[Any]:
-        """The GradScaler, made where the model is when it is first needed; None where the plan has none."""
+        """The GradScaler, created on the model's device when first needed; None if the plan has none."""
         if self._scaler is None and self.plan.parts.amp == "float16":
             self._scaler = torch.amp.grad_scaler.GradScaler(self.device.type)
         return self._scaler
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def undo(self) -> None:
-        """Takes everything back; a second time does nothing."""
+        """Reverts everything. A second call does nothing."""
         while self._undo:
             self._undo.pop()()
         self.outputs = self.loss = self._moved = None
@@ -102,10 +102,10 @@ class Applied:
     # -- the plan's own step ------------------------------------------------------------------------------------------
 
     def step(self, inputs: Any, targets: Any = None) -> torch.Tensor:
-        """One training step over a whole batch, which is divided here where the plan accumulates; returns its loss.
+        """One training step over a whole batch, divided into micro-batches if the plan accumulates; returns the loss.
 
-        ``inputs`` is a dict of keyword arguments, a tuple, or one tensor; what is not where the model is, is copied there, one
-        micro-batch at a time. Where the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
+        ``inputs`` is a dict of keyword arguments, a tuple, or one tensor. Tensors on another device are copied to the model's,
+        one micro-batch at a time. If the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
         """
         settings = self.plan.settings
         self._warn_about(inputs)
@@ -132,7 +132,7 @@ class Applied:
         return total
 
     def _forward(self, micro: Micro) -> None:
-        # Each name is bound again only when its new value is there, as in a loop: until then the old one stays.
+        # As in a loop, a name is rebound only once its new value exists; until then the old value stays alive.
         self._moved = micro.moved(self.device, _DTYPES.get(self.plan.parts.dtype or ""))
         with self.autocast():
             self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
@@ -148,7 +148,7 @@ class Applied:
             return loss
         if kind == "cross-entropy":
             logits = first_output(outputs)
-            if logits.dim() == 3:  # A sequence, whose classes are its last dimension.
+            if logits.dim() == 3:  # A sequence: its classes are the last dimension.
                 return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
             return torch.nn.functional.cross_entropy(logits, targets)
         if kind == "mean":
@@ -165,20 +165,20 @@ class Applied:
             self._has_warned = True
             warnings.warn(f"vramfit: the plan is for a batch of {batch * self._accumulate}, and found one of {found}", stacklevel=3)
 
-    # -- parts of a loop of one's own ---------------------------------------------------------------------------------
+    # -- parts for the caller's own loop ------------------------------------------------------------------------------
 
     def autocast(self) -> ContextManager[Any]:
-        """What goes around the forward pass and the loss; without mixed precision it does nothing."""
+        """The context for the forward pass and the loss; it does nothing without mixed precision."""
         amp = self.plan.parts.amp
         return contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=_DTYPES[amp])
 
     def backward(self, loss: torch.Tensor) -> None:
-        """The backward pass of one micro-batch: divided by their number, and scaled where the plan has a GradScaler."""
+        """The backward pass of one micro-batch: the loss is divided by their number, and scaled if the plan has a GradScaler."""
         loss = loss if self._accumulate == 1 else loss / self._accumulate
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self) -> bool:
-        """To be called after each ``backward``: takes the optimizer's step after the last micro-batch; whether it did."""
+        """Call it after each ``backward``. Steps the optimizer after the last micro-batch and returns whether it did."""
         self._micro += 1
         if self._micro < self._accumulate:
             return False

@@ -1,4 +1,4 @@
-"""A batch divided into micro-batches, and moved to where the model is."""
+"""Divides a batch into micro-batches and moves them to the model's device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Micro(NamedTuple):
-    """One micro-batch: what the model takes, and its share of the batch."""
+    """One micro-batch: the model's arguments, and its share of the batch."""
 
     args: Tuple[Any, ...]
     kwargs: Dict[str, Any]
@@ -19,7 +19,7 @@ class Micro(NamedTuple):
     is_even: bool
 
     def moved(self, device: torch.device, dtype: Optional[torch.dtype]) -> "Micro":
-        """On another device, and with floating-point tensors in the model's dtype."""
+        """Moves tensors to a device, and casts floating-point tensors to the model's dtype."""
         def move(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
 
@@ -29,7 +29,7 @@ class Micro(NamedTuple):
 
 
 def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """A structure with its tensors changed."""
+    """Applies a function to every tensor in a structure."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def first_size(value: Any) -> Optional[int]:
 
 
 def micro_batches(inputs: Any, targets: Any, count: int) -> List[Micro]:
-    """The batch in this many parts: tensors whose first dimension is the batch are divided, all else goes with each part."""
+    """Divides the batch into this many parts. Tensors whose first dimension is the batch are divided; each part gets all others whole."""
     args = () if isinstance(inputs, Mapping) else tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     kwargs = dict(inputs) if isinstance(inputs, Mapping) else {}
     size = first_size(inputs)

@@ -1,4 +1,4 @@
-"""The changes to a model, one function each; every one returns what takes it back."""
+"""The changes to a model, one function each. Every function returns callables that revert the change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MISSING = object()
 
 
 def module_of(model: torch.nn.Module, name: str) -> torch.nn.Module:
-    """A module by its name, or an error that says what is missing."""
+    """A module by its name. Raises an error that names the missing module."""
     try:
         return model.get_submodule(name)
     except AttributeError:
@@ -26,20 +26,20 @@ def module_of(model: torch.nn.Module, name: str) -> torch.nn.Module:
 
 
 def _set(target: Any, name: str, value: Any) -> Undo:
-    """Sets an attribute of the instance; taken back, the class shows through again."""
+    """Sets an attribute of the instance. If the instance had none, undo deletes it, so that the class's is used again."""
     before = vars(target).get(name, _MISSING)
     setattr(target, name, value)
     return functools.partial(delattr, target, name) if before is _MISSING else functools.partial(setattr, target, name, before)
 
 
 def checkpoint_modules(model: torch.nn.Module, names: Sequence[str]) -> List[Undo]:
-    """Each of these modules lets go of its activations and runs again in the backward pass."""
+    """Checkpoints these modules: their activations are freed and computed again in the backward pass."""
     modules = [module_of(model, name) for name in names]
     return [_set(module, "forward", functools.partial(checkpoint, module.forward, use_reentrant=False)) for module in modules]
 
 
 def checkpoint_segments(model: torch.nn.Module, segments: int) -> List[Undo]:
-    """The outermost Sequential runs in segments, all but the last of them checkpointed."""
+    """Runs the outermost Sequential in segments and checkpoints all but the last."""
     sequential = next((part for part in model.modules() if isinstance(part, torch.nn.Sequential)), None)
     if sequential is None:
         raise PlanError(f"{type(model).__name__} has no Sequential, which the plan runs in {segments} segments", "apply the plan to the model it was made for")
@@ -52,7 +52,7 @@ def checkpoint_segments(model: torch.nn.Module, segments: int) -> List[Undo]:
 
 
 def in_place(model: torch.nn.Module, names: Sequence[str]) -> List[Undo]:
-    """These activations write into their input."""
+    """Sets these activations to write into their input."""
     modules = [module_of(model, name) for name in names]
     for name, module in zip(names, modules):
         if not hasattr(module, "inplace"):
@@ -61,7 +61,7 @@ def in_place(model: torch.nn.Module, names: Sequence[str]) -> List[Undo]:
 
 
 def cast(model: torch.nn.Module, dtype: torch.dtype) -> List[Undo]:
-    """The whole model in another dtype. Taken back, weights have their dtypes again, rounded as they are by then."""
+    """Casts the whole model. Undo restores the dtypes, but the weights stay rounded."""
     before = [(tensor, tensor.dtype) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
     buffers = {id(tensor): old for tensor, old in before}
     names = [(name, buffers[id(tensor)]) for name, tensor in model.named_buffers() if id(tensor) in buffers]
@@ -70,7 +70,7 @@ def cast(model: torch.nn.Module, dtype: torch.dtype) -> List[Undo]:
     def back() -> None:
         for tensor, old in before:
             tensor.data = tensor.data.to(old)
-        # Buffers are exchanged, not changed, by `to`.
+        # `to` replaces buffers instead of changing them.
         for name, old in names:
             owner, _, last = name.rpartition(".")
             holder = model.get_submodule(owner)
@@ -80,7 +80,7 @@ def cast(model: torch.nn.Module, dtype: torch.dtype) -> List[Undo]:
 
 
 def allocator(settings: str) -> List[Undo]:
-    """The CUDA allocator's settings, for what is allocated from now on; nothing without a GPU."""
+    """Changes the CUDA allocator's settings for allocations from now on; does nothing without a GPU."""
     if not torch.cuda.is_available():
         return []
     _set_allocator(settings)

@@ -1,4 +1,4 @@
-"""The optimizer of a plan: its implementation switched, or a new one made."""
+"""The optimizer of a plan: switches the implementation of a live one, or creates one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOW: Dict[str, Dict[str, Optional[bool]]] = {
 
 
 def make(model: torch.nn.Module, name: str, implementation: str) -> Optional[torch.optim.Optimizer]:
-    """A new optimizer with torch's default arguments; None where the plan trains without one."""
+    """Creates an optimizer with torch's default arguments; None if the plan has no optimizer."""
     if name == "none":
         return None
     kind, arguments = _CLASSES[name]
@@ -34,7 +34,7 @@ def make(model: torch.nn.Module, name: str, implementation: str) -> Optional[tor
 
 
 def switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> List[Undo]:
-    """Lets a live optimizer go over its weights as the plan says. Raises where it is another one than the plan's."""
+    """Switches a live optimizer to the plan's implementation. Raises if its class is not the plan's."""
     try:
         described = describe(optimizer)
     except SettingError:
@@ -64,7 +64,7 @@ def switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> 
 
 
 def _steps(optimizer: torch.optim.Optimizer, is_fused: bool) -> List[Undo]:
-    """Fused kernels count steps on the weights' device, the others on the CPU."""
+    """Moves the step counters: fused kernels have them on the weights' device, the others on the CPU."""
     undo: List[Undo] = []
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -83,7 +83,7 @@ def _steps(optimizer: torch.optim.Optimizer, is_fused: bool) -> List[Undo]:
 
 
 def _scaling(optimizer: torch.optim.Optimizer, is_fused: bool) -> List[Undo]:
-    """A fused step divides by a GradScaler's scale itself, and says so."""
+    """Marks whether the optimizer divides by a GradScaler's scale itself, as fused steps do."""
     name = "_step_supports_amp_scaling"
     had = getattr(optimizer, name, False)
     if bool(had) == is_fused:

@@ -1,1 +1,1 @@
-"""Questions to the binary: a model and settings in, its answer out."""
+"""Turns a model and settings into a question to the binary, and returns its answer."""

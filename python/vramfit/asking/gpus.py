@@ -1,4 +1,4 @@
-"""Which GPU of the catalogue this machine's is."""
+"""Finds this machine's GPU in the catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import binary
 
 
 def known_name(name: str) -> Optional[str]:
-    """The catalogue's name for what CUDA calls a GPU, such as ``NVIDIA GeForce RTX 3060``; None where it has none."""
+    """The catalogue's name for a CUDA device name such as ``NVIDIA GeForce RTX 3060``; None if it has none."""
     _, text = binary.run(["catalogue", "--json"])
     wanted = _plain(name)
     for row in json.loads(text)["gpus"]:

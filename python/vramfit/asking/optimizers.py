@@ -1,4 +1,4 @@
-"""A live ``torch.optim`` optimizer by the names that the binary gives it."""
+"""Describes a live ``torch.optim`` optimizer in the binary's terms."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAMES = {
     "AdamW": "adamw", "Adam": "adam", "SGD": "sgd", "RMSprop": "rmsprop", "Adagrad": "adagrad", "Adadelta": "adadelta",
     "Adamax": "adamax", "NAdam": "nadam", "RAdam": "radam", "Adafactor": "adafactor",
 }
-# Arguments that bring tensors the simulated optimizer does not have.
+# Arguments that add state tensors which the simulated optimizer does not have.
 _MORE_STATE = {"RMSprop": ("momentum", "centered")}
 
 
 class Described(NamedTuple):
-    """An optimizer as the command line names it, and what of it is not modelled."""
+    """An optimizer as the command line names it, and which of its features are not modelled."""
 
     name: str
     implementation: str
@@ -25,12 +25,12 @@ class Described(NamedTuple):
     causes: Tuple[str, ...]
 
     def settings(self) -> Dict[str, Any]:
-        """As keywords."""
+        """The keywords for the command line's flags."""
         return {"optimizer": self.name, "optimizer_impl": self.implementation, "weight_decay": self.weight_decay}
 
 
 def describe(optimizer: Any, model: Optional[torch.nn.Module] = None) -> Described:
-    """What the binary calls this optimizer. Raises where it keeps other state than any that is modelled."""
+    """The binary's name for this optimizer. Raises if it keeps state that is not modelled."""
     kind = type(optimizer)
     known = _NAMES.get(kind.__name__)
     if known is None or not kind.__module__.startswith("torch.optim"):
@@ -56,17 +56,17 @@ def _name(kind: str, group: Dict[str, Any]) -> str:
 
 
 def implementation(group: Dict[str, Any]) -> str:
-    """How the optimizer goes over the weights of a group."""
+    """The implementation that the optimizer uses for a group."""
     if group.get("fused"):
         return "fused"
     if group.get("foreach") is None:
-        # torch chooses only where neither is said.
+        # torch chooses only if neither is given.
         return "for-loop" if group.get("fused") is False else "default"
     return "foreach" if group["foreach"] else "for-loop"
 
 
 def _decouples(kind: str, group: Dict[str, Any]) -> bool:
-    """Whether the decay multiplies the weights themselves, which needs no memory."""
+    """Whether weight decay multiplies the weights themselves, which needs no memory."""
     return kind in ("AdamW", "Adafactor") or bool(group.get("decoupled_weight_decay"))
 
 
@@ -75,7 +75,7 @@ def _adds_decay(kind: str, groups: Sequence[Dict[str, Any]]) -> bool:
 
 
 def _causes(kind: str, groups: Sequence[Dict[str, Any]], model: Optional[torch.nn.Module]) -> Tuple[str, ...]:
-    """Arguments that move temporary memory or the order of things, and are not modelled."""
+    """Arguments that change temporary memory or the order of operations, and are not modelled."""
     causes = [
         f"optimizer: {kind}({argument}=True) is simulated without it"
         for argument in ("maximize", "capturable", "differentiable") if any(group.get(argument) for group in groups)

@@ -1,4 +1,4 @@
-"""``vramfit.estimate``, ``vramfit.plan`` and ``vramfit.max_batch``: a live module in, the binary's answer out."""
+"""``vramfit.estimate``, ``vramfit.plan`` and ``vramfit.max_batch``: from a live module to the binary's answer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def estimate(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
 ) -> Estimate:
-    """Predicts what a training run of ``model`` will allocate and reserve, without a GPU.
+    """Predicts the memory that a training run of ``model`` will allocate and reserve, without a GPU.
 
-    ``model`` is a module on any device, meta included, with example ``inputs`` (a dict of keyword arguments, a tuple, or one
-    tensor), and ``targets`` and ``loss(outputs, targets)`` where it returns no loss itself; or a file, or a name that
-    ``vramfit models`` lists, without inputs. ``batch`` may differ from the example's. ``optimizer`` is a name or a live
-    optimizer of ``torch.optim``. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
+    ``model`` is a module on any device, including meta. It needs example ``inputs``: a dict of keyword arguments, a tuple, or
+    one tensor. If it returns no loss itself, give ``targets`` and ``loss(outputs, targets)``. ``model`` may also be a file, or a
+    name that ``vramfit models`` lists, without inputs. ``batch`` may differ from the example's. ``optimizer`` is a name or a
+    live ``torch.optim`` optimizer. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
     ``amp="bf16"``, ``checkpoint="blocks"`` and so on; ``inputs_are="fresh"`` is ``--inputs fresh``.
     """
     question, causes = _question("estimate", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
@@ -37,7 +37,7 @@ def plan(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
 ) -> Plans:
-    """Finds the cheapest changes that make a training fit: ``gpu=`` or ``vram=`` says into what. Arguments as of ``estimate``."""
+    """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``."""
     question, causes = _question("plan", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
     return Plans.of(json.loads(question.ask("--json")), question, causes, question.model, loss if callable(loss) else None)
 
@@ -46,7 +46,7 @@ def max_batch(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw",
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
 ) -> int:
-    """The largest batch such that every batch up to it fits; 0 where none does. Arguments as of ``estimate``."""
+    """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``."""
     question, _ = _question("max-batch", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer))
     found: int = json.loads(question.ask("--json"))["max_batch"]
     return found
@@ -71,7 +71,7 @@ def _question(
 
 
 def _named_optimizer(settings: Dict[str, Any], model: Any) -> Tuple[str, ...]:
-    """Exchanges a live optimizer for its names."""
+    """Replaces a live optimizer by its name and settings."""
     optimizer = settings["optimizer"]
     if optimizer is None or isinstance(optimizer, str):
         return ()
@@ -94,7 +94,7 @@ def _without_module(*given: Any) -> None:
 
 
 def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[Tuple[str, str]]]:
-    """Which precisions and modes the question needs; a plan looks at all of them."""
+    """The precisions and modes that the question needs; a plan needs all of them."""
     if command == "plan":
         return None
     mode = settings.get("mode") or "train"
@@ -107,7 +107,7 @@ def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[
 def _captured(
     model: Any, inputs: Any, targets: Any, loss: Optional[Callable[..., Any]], sizes: Any, only: Optional[Collection[Tuple[str, str]]],
 ) -> bytes:
-    """The bytes of a capture; no file is left behind."""
+    """Captures the model and returns the file's bytes; no file remains."""
     from ..capturing import capture
 
     with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:

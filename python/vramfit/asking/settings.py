@@ -1,4 +1,4 @@
-"""The command line's flags as Python keywords, checked before a model is captured for them."""
+"""The command line's flags as Python keywords, checked before a model is captured."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _modules(name: str, value: Any) -> List[str]:
 
 
 def _sizes(name: str, value: Any) -> List[str]:
-    """``{"h": 224}`` binds a symbol, ``{"x": (4, 3, 224, 224)}`` all of an input's."""
+    """``{"h": 224}`` binds a symbol, ``{"x": (4, 3, 224, 224)}`` all symbols of an input."""
     if not isinstance(value, Mapping):
         raise SettingError(f"{name}: found {value!r}, needed a dict such as {{\"h\": 224}} or {{\"x\": (4, 3, 224, 224)}}")
     flags: List[str] = []
@@ -88,7 +88,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "gpu": _text, "vram": _bytes, "alloc_conf": _text,
 }
 
-# Where a keyword of ``estimate`` has the flag's name already.
+# Flags whose names are already keywords of ``estimate``.
 _OTHER_NAMES = {"inputs_are": "--inputs", "add_loss": "--loss"}
 
 
@@ -102,7 +102,7 @@ def _nearest(found: Any, names: Any) -> str:
 
 
 def flags(settings: Mapping[str, Optional[Any]]) -> List[str]:
-    """The flags for these keywords; those that are None are left out."""
+    """The flags for these keywords; keywords that are None are left out."""
     given: List[str] = []
     for name, value in settings.items():
         check = SETTINGS.get(name)

@@ -1,1 +1,1 @@
-"""``python -m vramfit capture``: a model by its name in the sources, without a script."""
+"""``python -m vramfit capture``: captures a model given by its name in a module or file, without a script."""

@@ -1,4 +1,4 @@
-"""The command itself."""
+"""The ``capture`` command."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=SHAPE[:DTYPE[:BOUND]]",
-        help="an input by the name of the model's argument, such as x=4x3x224x224 or ids=4x128:int64:30522 (integers below 30522); float32 unless said",
+        help="an input by the name of the model's argument, such as x=4x3x224x224 or ids=4x128:int64:30522 (integers below 30522); float32 by default",
     )
-    parser.add_argument("--target", dest="target_shape", metavar="SHAPE[:DTYPE[:BOUND]]", help="what the loss compares with; int64 unless said")
+    parser.add_argument("--target", dest="target_shape", metavar="SHAPE[:DTYPE[:BOUND]]", help="the targets of the loss; int64 by default")
     parser.add_argument("--loss", metavar="WHAT", help="cross-entropy (the default with --target), mse, mean, or package.module:function of outputs and targets")
-    parser.add_argument("--size", action="append", default=[], metavar="NAME=A,B,…", help="names for sizes, such as x=batch,3,h,w: those can be chosen later")
-    parser.add_argument("--out", metavar="FILE", help="where to write; without it, the target's name with .vramfit")
+    parser.add_argument("--size", action="append", default=[], metavar="NAME=A,B,…", help="names of sizes that can be chosen later, such as x=batch,3,h,w")
+    parser.add_argument("--out", metavar="FILE", help="the file to write; by default, the target's name with .vramfit")
     return parser
 
 
 def run(arguments: List[str]) -> int:
-    """Captures; returns the exit code."""
+    """Captures the model and returns the exit code."""
     given = _parser().parse_args(arguments)
     path = given.out or given.target.rpartition(":")[2].rpartition(".")[2] + ".vramfit"
     with Progress() as progress:
@@ -55,7 +55,7 @@ def run(arguments: List[str]) -> int:
 
 
 def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[Any, Any]:
-    """The model and what was captured of it."""
+    """Builds and captures the model."""
     progress.at("importing torch")
     try:
         import torch
@@ -67,7 +67,7 @@ def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[
     inputs = _written(given.input)
     progress.at(f"building {given.target}")
     built = build(given.target)
-    # Ids that every embedding has.
+    # Ids that are valid in every embedding.
     tables = [part.num_embeddings for part in built.model.modules() if isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag))]
     bound = min(tables, default=2)
     made: Any = {one.name: one.tensor(bound) for one in inputs} or built.inputs
@@ -84,7 +84,7 @@ def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[
 
 
 def _refuse_float_indices(model: Any) -> None:
-    """Without weights nobody else would: a shape without a dtype is one of floats."""
+    """Refuses float ids: a shape without a dtype is float32, and on the meta device no kernel would complain."""
     import torch
 
     def check(module: Any, arguments: Any) -> None:
@@ -110,7 +110,7 @@ def _written(texts: List[str]) -> List[Any]:
 def _targets(text: str) -> Any:
     from .shapes import parse
 
-    # An index is what most losses compare with.
+    # Most losses take class indices.
     return parse("--target", text if ":" in text else text + ":int64", "target").tensor(2)
 
 

@@ -1,4 +1,4 @@
-"""What long work is at: said on stderr once it has taken a while, so that short work prints nothing."""
+"""Progress of long work, on stderr. Short work prints nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from types import TracebackType
 from typing import Any, Optional, Tuple, Type
 
-# Seconds until the first word and between words. A terminal's line is written over; a log keeps every line.
+# Seconds before the first line and between lines. On a terminal the line is overwritten; a log keeps every line.
 _TERMINAL = (1.0, 1.0)
 _LOG = (5.0, 15.0)
 
 
 class Progress:
-    """Tells from a thread of its own: an import of a minute gives nobody else a turn."""
+    """Prints from its own thread, because a long import does not return in between."""
 
     def __init__(self, stream: Any = None, waits: Optional[Tuple[float, float]] = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -27,7 +27,7 @@ class Progress:
         self._teller = threading.Thread(target=self._tell, name="vramfit-progress", daemon=True)
 
     def at(self, stage: str) -> None:
-        """What is being done from now on."""
+        """Sets the current stage."""
         self._stage = stage
 
     def _tell(self) -> None:
@@ -45,7 +45,7 @@ class Progress:
                 self._stream.write(f"{text}\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # Nobody reads any more; the work goes on.
+            # Nobody reads stderr any more; the work goes on.
             self._ended.set()
 
     def __enter__(self) -> Progress:

@@ -1,4 +1,4 @@
-"""Inputs and targets written as text: ``x=4x3x224x224``, ``ids=4x128:int64``, ``ids=4x128:int64:30522``."""
+"""Parses inputs and targets such as ``x=4x3x224x224``, ``ids=4x128:int64``, ``ids=4x128:int64:30522``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORM = "NAME=SHAPE[:DTYPE[:BOUND]], such as x=4x3x224x224 or ids=4x128:int64:30
 
 
 class Written(NamedTuple):
-    """One tensor as it was written."""
+    """One tensor as given on the command line."""
 
     name: str
     shape: List[int]
@@ -26,7 +26,7 @@ class Written(NamedTuple):
     bound: Optional[int]
 
     def tensor(self, bound: int) -> torch.Tensor:
-        """A tensor with random values; integers lie below the written bound, or below this one."""
+        """A tensor with random values. Integers are below the given bound, or else below ``bound``."""
         generator = torch.Generator().manual_seed(0)
         if self.dtype is torch.bool:
             return torch.ones(self.shape, dtype=torch.bool)
@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
 
 def parse(flag: str, text: str, name: Optional[str] = None) -> Written:
-    """Reads one; where ``name`` is given, the text is without one."""
+    """Parses one tensor. With ``name``, the text has none."""
     if name is None:
         name, equals, rest = text.partition("=")
         if not equals or not name.isidentifier():

@@ -1,4 +1,4 @@
-"""A model by its name: ``package.module:build`` or ``file.py:build``, built without memory for its weights."""
+"""Finds a model by name (``package.module:build`` or ``file.py:build``) and builds it without memory for its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..sources import shown_path
 
 
 class Built(NamedTuple):
-    """What a function built: a model, and what it brought along."""
+    """What a function returned: a model, and perhaps inputs, targets and a loss."""
 
     model: torch.nn.Module
     inputs: Any = None
@@ -27,7 +27,7 @@ class Built(NamedTuple):
 
 
 def load(text: str, flag: str = "TARGET") -> Any:
-    """The object of that name."""
+    """The object with that name."""
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise VramfitError(f"{flag}: found {text!r}, needed package.module:name or file.py:name", "such as torchvision.models:resnet18 or train.py:build")
@@ -46,7 +46,7 @@ def load(text: str, flag: str = "TARGET") -> Any:
 
 
 def _module(place: str, flag: str) -> Any:
-    # As `python -m` does for modules and `python file.py` for files.
+    # Like `python -m` for modules and `python file.py` for files.
     if place.endswith(".py"):
         if not os.path.isfile(place):
             raise VramfitError(f"{flag}: there is no file {place!r}")
@@ -75,7 +75,7 @@ def _module(place: str, flag: str) -> Any:
 
 @contextlib.contextmanager
 def _told(doing: str) -> Iterator[None]:
-    """Errors of the user's code with their line, without our frames."""
+    """Reports errors of the user's code with their line, without our own frames."""
     try:
         yield
     except VramfitError:
@@ -87,7 +87,7 @@ def _told(doing: str) -> Iterator[None]:
 
 
 def build(text: str) -> Built:
-    """The model that a name stands for: a function that makes one, a class, or one that is there already."""
+    """Builds the model from a function or class, or returns an existing one."""
     found = load(text)
     if isinstance(found, torch.nn.Module):
         return Built(found)
@@ -103,7 +103,7 @@ def build(text: str) -> Built:
         with _empty_weights():
             made = found()
     except Exception:
-        # Some look at their weights while they are built.
+        # Some models read their weights while they are built.
         with _told(text):
             made = found()
     return _unpacked(text, made)
@@ -136,7 +136,7 @@ def _unpacked(text: str, made: Any) -> Built:
 
 @contextlib.contextmanager
 def _empty_weights() -> Iterator[None]:
-    """Weights go to the meta device as soon as a module takes them, before anyone fills them."""
+    """Moves weights to the meta device as soon as a module registers them, before they are initialised."""
     register = torch.nn.Module.register_parameter
 
     def registered(module: torch.nn.Module, name: str, parameter: Optional[torch.nn.Parameter]) -> None:

@@ -1,1 +1,1 @@
-"""vramfit beside other libraries' training loops; each is imported only where it is used."""
+"""Integrations with other libraries' training loops. Each library is imported only when its module is used."""

@@ -1,4 +1,4 @@
-"""Accelerate: a model that ``accelerator.prepare`` has wrapped, estimated as the loop around it trains it."""
+"""Accelerate: estimates a model wrapped by ``accelerator.prepare``, with the accelerator's settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _AMP = {"bf16": "bf16", "fp16": "fp16"}
 
 
 def estimate(accelerator: Any, model: torch.nn.Module, inputs: Any, *, optimizer: Any = "adamw", **settings: Any) -> Estimate:
-    """As ``vramfit.estimate``, with what the accelerator knows: mixed precision, accumulation, this machine's GPU.
+    """Like ``vramfit.estimate``, with the accelerator's mixed precision and accumulation, and this machine's GPU.
 
-    ``model`` and ``optimizer`` may be what ``accelerator.prepare`` returned. ``settings`` given here come before what the accelerator says.
+    ``model`` and ``optimizer`` may be what ``accelerator.prepare`` returned. ``settings`` override the accelerator's.
     """
     found: Dict[str, Any] = {"inputs_are": "fresh", "accumulate": max(1, int(accelerator.gradient_accumulation_steps))}
     amp = _AMP.get(str(accelerator.mixed_precision))
@@ -28,13 +28,13 @@ def estimate(accelerator: Any, model: torch.nn.Module, inputs: Any, *, optimizer
 
 
 def plain_optimizer(optimizer: Any) -> Any:
-    """The optimizer inside Accelerate's."""
+    """The optimizer inside Accelerate's wrapper."""
     return getattr(optimizer, "optimizer", optimizer)
 
 
 @contextlib.contextmanager
 def plain_forward(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The module without Accelerate's autocast, as long as the block lasts; its results are cast to fp32 as Accelerate does."""
+    """The module without Accelerate's autocast, inside the block. Its results are cast to fp32, as Accelerate does."""
     module: Any = model
     while type(module).__name__ in ("DistributedDataParallel", "DataParallel") and isinstance(getattr(module, "module", None), torch.nn.Module):
         module = module.module

@@ -1,4 +1,4 @@
-"""Lightning: a callback that says before the first step whether it will fit."""
+"""Lightning: a callback that reports before the first step whether the training fits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .report import check_action, compare, device_settings, logger, report
 
 
 class VramfitCallback(Callback):
-    """Estimates the module's ``training_step`` on the first batch, before it runs, and compares when the training ends.
+    """Estimates the module's ``training_step`` with the first batch before it runs, and compares at the end of the training.
 
-    ``on_misfit`` is ``"warn"`` or ``"raise"``, which stops a training that cannot fit before its first step. ``settings`` are
-    those of ``vramfit.estimate``, such as ``vram="11GiB"``; without ``gpu`` and ``vram`` this machine's GPU is meant.
+    ``on_misfit`` is ``"warn"`` or ``"raise"``; ``"raise"`` stops a training that cannot fit before its first step. ``settings``
+    are those of ``vramfit.estimate``, such as ``vram="11GiB"``; without ``gpu`` and ``vram``, this machine's GPU is used.
     """
 
     def __init__(self, *, on_misfit: str = "warn", **settings: Any) -> None:
@@ -34,7 +34,7 @@ class VramfitCallback(Callback):
         self._is_done = False
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Before the first step: here is the first batch, as the training step gets it."""
+        """Runs before the first step, with the first batch as the training step gets it."""
         if self._is_done:
             return
         self._is_done = True
@@ -48,12 +48,12 @@ class VramfitCallback(Callback):
         report(self.estimate, self.on_misfit)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """After the last step."""
+        """Runs after the last step."""
         self.comparison = compare(self.estimate)
 
 
 class _TrainingStep(torch.nn.Module):
-    """A module whose forward is another one's training step."""
+    """A module whose forward is the training step of another module."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _TrainingStep(torch.nn.Module):
 
 @contextlib.contextmanager
 def _quiet(module: Any) -> Iterator[None]:
-    """Nothing is logged in the block: what a capture computes has no values."""
+    """Turns logging off inside the block, because tensors of a capture have no values."""
     def nothing(*_: Any, **__: Any) -> None:
         return None
 

@@ -1,4 +1,4 @@
-"""What every integration does with an estimate: says it, and stops a training that cannot fit where it is asked to."""
+"""What every integration does with an estimate: logs it, and stops a training that cannot fit if asked to."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class DoesNotFit(VramfitError):
 
 
 def check_action(action: str) -> str:
-    """The action, if it is one."""
+    """Checks the value of ``on_misfit``."""
     if action not in ACTIONS:
         raise VramfitError(f"on_misfit: found {action!r}, needed one of {', '.join(map(repr, ACTIONS))}")
     return action
 
 
 def device_settings(settings: Dict[str, Any]) -> Dict[str, Any]:
-    """The settings with this machine's GPU in them, unless they name one."""
+    """The settings, with this machine's GPU unless they give a GPU or a size."""
     if settings.get("gpu") or settings.get("vram"):
         return settings
     import torch
@@ -43,7 +43,7 @@ def device_settings(settings: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def report(estimate: Estimate, action: str) -> None:
-    """Logs what was found; raises where it does not fit and that was asked for."""
+    """Logs the estimate; raises if it does not fit and ``action`` is ``"raise"``."""
     logger.info("%r", estimate)
     if estimate.fits is not False:
         return
@@ -54,7 +54,7 @@ def report(estimate: Estimate, action: str) -> None:
 
 
 def compare(estimate: Optional[Estimate]) -> Optional[str]:
-    """What was measured since the process began, beside what was expected; None without a GPU."""
+    """The peaks measured since the process began, compared with the estimate; None without a GPU."""
     import torch
 
     if estimate is None or not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Hugging Face ``Trainer``: a callback that says before the first step whether it will fit."""
+"""Hugging Face ``Trainer``: a callback that reports before the first step whether the training fits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .report import DoesNotFit, check_action, compare, device_settings, logger, 
 
 
 class VramfitCallback(TrainerCallback):
-    """Estimates the training as the ``Trainer``'s arguments describe it, when it begins, and compares when it ends.
+    """Estimates the training described by the ``Trainer``'s arguments when it begins, and compares when it ends.
 
-    ``inputs`` is an example batch, the longest one best; without it the first samples of the training set are collated.
-    ``on_misfit`` is ``"warn"`` or ``"raise"``, which stops a training that cannot fit before its first step. ``settings`` are
-    those of ``vramfit.estimate``, such as ``vram="11GiB"``; without ``gpu`` and ``vram`` this machine's GPU is meant.
+    ``inputs`` is an example batch, ideally the longest; without it the first samples of the training set are collated.
+    ``on_misfit`` is ``"warn"`` or ``"raise"``; ``"raise"`` stops a training that cannot fit before its first step. ``settings``
+    are those of ``vramfit.estimate``, such as ``vram="11GiB"``; without ``gpu`` and ``vram``, this machine's GPU is used.
     """
 
     def __init__(self, *, inputs: Optional[Any] = None, on_misfit: str = "warn", **settings: Any) -> None:
@@ -29,7 +29,7 @@ class VramfitCallback(TrainerCallback):
         self.comparison: Optional[str] = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        """Before the first step."""
+        """Runs before the first step."""
         try:
             inputs = self.inputs if self.inputs is not None else _example(known.get("train_dataloader"), args.train_batch_size)
             settings = device_settings({**_settings(args), **self.settings})
@@ -45,13 +45,13 @@ class VramfitCallback(TrainerCallback):
             raise
 
     def on_train_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        """After the last step."""
+        """Runs after the last step."""
         self.comparison = compare(self.estimate)
 
 
 def _settings(args: Any) -> Dict[str, Any]:
-    """What the arguments say; gradient checkpointing is in the model already."""
-    # The Trainer copies each batch to the GPU, and lets go of the outputs before the backward pass.
+    """The settings in the arguments. Gradient checkpointing is already part of the model."""
+    # The Trainer copies each batch to the GPU and frees the outputs before the backward pass.
     settings: Dict[str, Any] = {"accumulate": args.gradient_accumulation_steps, "inputs_are": "fresh", "outputs": "released"}
     if args.bf16 or args.fp16:
         settings["amp"] = "bf16" if args.bf16 else "fp16"
@@ -61,7 +61,7 @@ def _settings(args: Any) -> Dict[str, Any]:
 
 
 def _example(loader: Any, batch: int) -> Any:
-    """The first samples as a batch: asking the loader itself would change the order of the training."""
+    """The first samples as a batch. Iterating the data loader itself would change the order of the training."""
     dataset, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
     if dataset is None or collate is None or not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise VramfitError("inputs: found a training set without numbered samples, needed an example batch", "VramfitCallback(inputs=…)")
