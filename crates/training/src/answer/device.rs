@@ -6,7 +6,6 @@ use vramfit_catalogue::{Context, Gpu};
 use vramfit_eager::autograd::Libraries;
 
 use super::cause::Cause;
-use super::fit::CapacityKind;
 use crate::report::Run;
 
 /// The GPU that was asked for, or the measured one that is used where none was.
@@ -20,6 +19,15 @@ pub struct Device<'a> {
     pub is_asked: bool,
     /// `--vram`: what PyTorch may reserve.
     pub vram: Option<u64>,
+}
+
+/// What a capacity is the capacity of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapacityKind {
+    /// The GPU's memory, which the CUDA context is part of.
+    Gpu,
+    /// What PyTorch may reserve (`--vram`); the CUDA context comes on top.
+    Reserved,
 }
 
 impl Device<'_> {

@@ -3,7 +3,7 @@
 use vramfit_allocator::OutOfMemory;
 use vramfit_catalogue::gpu::Capacity;
 
-use super::device::Device;
+use super::device::{CapacityKind, Device};
 use super::runs::Runs;
 use crate::report::Run;
 
@@ -28,15 +28,6 @@ impl Verdict {
             Verdict::DoesNotFit => "does-not-fit",
         }
     }
-}
-
-/// What a capacity is the capacity of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapacityKind {
-    /// The GPU's memory, which the CUDA context is part of.
-    Gpu,
-    /// What PyTorch may reserve (`--vram`); the CUDA context comes on top.
-    Reserved,
 }
 
 /// What a training needs beside what there is.

@@ -15,8 +15,8 @@ mod scenarios;
 mod tests;
 
 pub use cause::{Cause, Causes, Counted};
-pub use device::Device;
-pub use fit::{CapacityKind, Fit, GpuMemory, Shortage, Verdict};
+pub use device::{CapacityKind, Device};
+pub use fit::{Fit, GpuMemory, Shortage, Verdict};
 pub use peaks::TopPeaks;
 pub use range::Range;
 pub use runs::{AlternativeRuns, Runs};

@@ -6,7 +6,6 @@ mod derived_step;
 mod micro_batches;
 mod state;
 
-use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_eager::autograd::Visits;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
@@ -14,27 +13,12 @@ use vramfit_graph::bind::Bound;
 
 use crate::process::Process;
 use crate::program::{Program, Repeat};
-use crate::report::{Phase, Run};
+use crate::report::Phase;
 use crate::script::{Action, Loop, Script, training_loop};
 use crate::shortcuts::Shortcuts;
 use derived_step::{FirstStep, StepParts};
 use micro_batches::run_step;
 use state::State;
-
-/// Simulates a loop on a GPU without a memory limit.
-///
-/// # Errors
-/// The model has no module that is to be checkpointed.
-pub fn train(
-    bound: &Bound<'_>,
-    settings: &Loop,
-    allocator: Settings,
-    machine: Machine,
-    keeps_journal: bool,
-) -> Result<Run, UnknownModule> {
-    let program = record(bound, settings, machine)?;
-    Ok(program.run_keeping(allocator, SimulatedDriver::in_process(u64::MAX), keeps_journal))
-}
 
 /// The requests of a loop over one captured pass.
 ///

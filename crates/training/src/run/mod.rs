@@ -8,12 +8,32 @@ pub use address_orders::address_orders;
 
 use vramfit_allocator::{Allocator, Settings, SimulatedDriver};
 use vramfit_cudnn::convolution::Assumption;
+use vramfit_eager::forward::UnknownModule;
+use vramfit_eager::machine::Machine;
 use vramfit_eager::memory::Entry;
+use vramfit_graph::bind::Bound;
 
 use crate::program::{Mark, MicroBatchRun, Program};
+use crate::record::record;
 use crate::report::{Phase, Run};
+use crate::script::Loop;
 use answering::{Answering, Requests};
 use steady_state::{MemoryLayout, SteadyState};
+
+/// Simulates a loop on a GPU without a memory limit.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub fn train(
+    bound: &Bound<'_>,
+    settings: &Loop,
+    allocator: Settings,
+    machine: Machine,
+    keeps_journal: bool,
+) -> Result<Run, UnknownModule> {
+    let program = record(bound, settings, machine)?;
+    Ok(program.run_keeping(allocator, SimulatedDriver::in_process(u64::MAX), keeps_journal))
+}
 
 impl Program {
     /// The run on a GPU of this memory under these settings.
