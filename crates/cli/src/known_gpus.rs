@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
+use vramfit_catalogue::{Calibration, Catalogue, CudaContext, Gpu};
 
 use crate::failure::Failure;
 use crate::platform;
@@ -39,7 +39,7 @@ impl KnownGpus {
     }
 
     /// The context of a GPU, or that of the measured one.
-    pub fn context(&self, gpu: &Gpu) -> Result<Context, Failure> {
+    pub fn context(&self, gpu: &Gpu) -> Result<CudaContext, Failure> {
         let reference = self.find(REFERENCE)?.context;
         gpu.context.or(reference).ok_or_else(|| Failure::new("the catalogue of GPUs: no context is measured"))
     }
