@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vramfit_eager::forward::Region;
-use vramfit_price::Timetable;
+use vramfit_price::PricedGraph;
 use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Recipe};
 
@@ -12,15 +12,15 @@ type LoopKey = (Recipe, u32, [bool; 2]);
 
 /// A model at given sizes, with these modules checkpointed.
 pub struct Pricing {
-    timetable: Arc<Timetable>,
+    graph: Arc<PricedGraph>,
     regions: Arc<[Region]>,
     known: Vec<(LoopKey, f64)>,
 }
 
 impl Pricing {
-    /// With the checkpointed regions of the graph that the timetable was made of.
-    pub fn new(timetable: Arc<Timetable>, regions: Arc<[Region]>) -> Pricing {
-        Pricing { timetable, regions, known: Vec::new() }
+    /// With the checkpointed regions of the graph that was priced.
+    pub fn new(graph: Arc<PricedGraph>, regions: Arc<[Region]>) -> Pricing {
+        Pricing { graph, regions, known: Vec::new() }
     }
 
     /// Seconds of a step.
@@ -33,7 +33,7 @@ impl Pricing {
         let others = [Implementation::Fused, Implementation::ForLoop];
         let [fused, for_loop] = others.map(|implementation| Recipe { implementation, ..training.optimizer });
         let recipes = [training.optimizer, fused, for_loop];
-        let times = self.timetable.step_times_with(&self.regions, training, recipes);
+        let times = self.graph.step_times_with(&self.regions, training, recipes);
         for (recipe, time) in recipes.into_iter().zip(times) {
             self.known.push(((recipe, key.1, key.2), time.seconds));
         }

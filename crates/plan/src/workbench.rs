@@ -10,7 +10,7 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
 use vramfit_graph::select::{Sizes, VariantFlags, select_variant};
-use vramfit_price::{Clock, Timetable};
+use vramfit_price::{CostModel, PricedGraph};
 use vramfit_training::answer::{Answer, Device, Scenarios};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::{Loop, Program, Run, record, record_forward};
@@ -38,8 +38,8 @@ pub struct Workbench<'m> {
     unbound: Mutex<HashMap<(VariantFlags, Vec<i64>), SetupError>>,
     /// The symbols of each input that has some which no other input has.
     measures: Vec<BTreeSet<u32>>,
-    clock: Clock,
-    timetables: Memo<BoundKey, Arc<Timetable>>,
+    cost_model: CostModel,
+    priced_graphs: Memo<BoundKey, Arc<PricedGraph>>,
     regions: Memo<RegionsKey, Arc<[Region]>>,
     pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
     /// Plans have changes in common.
@@ -92,8 +92,8 @@ impl<'m> Workbench<'m> {
             variants: Memo::default(),
             bounds: Memo::default(),
             unbound: Mutex::default(),
-            clock: Clock::new(device.gpu),
-            timetables: Memo::default(),
+            cost_model: CostModel::new(device.gpu),
+            priced_graphs: Memo::default(),
             regions: Memo::default(),
             pricings: Mutex::default(),
             peaks: Memo::default(),
@@ -194,9 +194,9 @@ impl<'m> Workbench<'m> {
         let bound = self.try_bind(setup)?;
         let choice = &setup.training.checkpoint;
         let regions_key = (key.0, key.2, choice.clone());
-        let timetable = self.timetables.try_get(key, || Ok::<_, SetupError>(Arc::new(self.clock.timetable(&bound))))?;
-        let regions = self.regions.try_get(regions_key, || timetable.regions(&bound, choice).map(Into::into))?;
-        Ok(Pricing::new(timetable, regions))
+        let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
+        let regions = self.regions.try_get(regions_key, || graph.regions(&bound, choice).map(Into::into))?;
+        Ok(Pricing::new(graph, regions))
     }
 
     /// How long it takes to train on as much as the other does in a second: above 1 it is slower.
