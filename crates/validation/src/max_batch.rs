@@ -137,7 +137,7 @@ pub fn compared() -> Result<Vec<Compared>> {
                 certain.0 += usize::from(run.failure.is_some() == trial.died.is_some());
                 certain.1 += 1;
             }
-            let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting(&setup, &control));
+            let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting_run(&setup, &control));
             verdicts.0 += usize::from(run.is_some() == trial.died.is_none());
             verdicts.1 += 1;
             if let (None, Some(run), Some(reserved)) = (&trial.died, &run, trial.peak_reserved) {
