@@ -94,7 +94,7 @@ pub enum Command {
     /// stops the search and prints the best plan so far.
     #[cfg(feature = "simulate")]
     Plan(Box<PlanArguments>),
-    /// Print the largest batch such that every batch up to it fits.
+    /// Print the largest batch up to which every batch fits.
     ///
     /// Prints 0 and exits with 1 if not even a batch of 1 fits.
     #[cfg(feature = "simulate")]

@@ -27,7 +27,7 @@ pub fn command() -> Command {
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}\n\
          {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} for every command;\n         \
          {literal}vramfit COMMAND --help{literal:#} for its options, {literal}--version{literal:#} for the version\n\
-         {head}Exit codes{head:#}  0 fits or no findings; 1 does not fit or findings; 2 bad usage or input\n"
+         {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );
     command.help_template(StyledStr::from(template))
 }
