@@ -1,5 +1,4 @@
-//! Gives the program on Windows the stack that it has elsewhere: readers' limits on depth are made for 8 MiB, Windows's own is
-//! 1 MiB.
+//! Sets the stack size on Windows to 8 MiB, as on other systems, instead of 1 MiB: the readers' depth limits need it.
 
 use std::env;
 

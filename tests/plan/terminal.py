@@ -17,7 +17,7 @@ from tmux import Terminal, check  # noqa: E402
 CAPTURES = pathlib.Path(__file__).resolve().parent.parent.parent / "validation" / "captures"
 # A search of more than ten seconds on one core, to which it is kept: the test must not end before its Ctrl-C.
 LONG = ("densenet121", "--batch 256 --vram 5GiB")
-PROGRESS = r"\d+ candidates simulated, \d+ s; Ctrl-C gives the best so far"
+PROGRESS = r"\d+ candidates simulated, \d+ s; Ctrl-C stops with the best so far"
 
 
 def command(vramfit, model, *flags):

@@ -1,68 +1,70 @@
-//! What `vramfit calibrate` measured on a machine's own GPU.
+//! Measurements of this machine's GPU, made by `vramfit calibrate`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{ComputeCapability, Workspaces};
-use crate::gpu::{Context, FlopRates, Gpu};
+use crate::gpu::{CudaContext, FlopRates, Gpu};
 
-/// A measured GPU. `None` is what could not be read there.
+/// A measured GPU. A value is `None` if it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// As the driver calls it.
+    /// The driver's name for it.
     pub name: String,
-    /// Its compute capability, such as `8.6`.
+    /// Such as `8.6`.
     pub compute_capability: String,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// The most threads that one of them holds.
+    /// Resident threads per multiprocessor.
     #[serde(default)]
     pub threads_per_multiprocessor: u32,
-    /// Bytes of memory that CUDA sees.
+    /// Bytes of memory that CUDA reports.
     pub capacity: u64,
-    /// Bytes of the context before any library was used.
+    /// Bytes of the CUDA context before any library is used.
     pub context: Option<u64>,
-    /// Bytes that cuBLAS added on Python's thread.
+    /// Bytes that cuBLAS adds on Python's thread.
     pub blas_context: Option<u64>,
-    /// Bytes that cuBLAS added on autograd's thread.
+    /// Bytes that cuBLAS adds on autograd's thread.
     pub blas_backward_context: Option<u64>,
-    /// Bytes that cuDNN added on Python's thread.
+    /// Bytes that cuDNN adds on Python's thread.
     pub dnn_context: Option<u64>,
-    /// Bytes that cuDNN added on autograd's thread.
+    /// Bytes that cuDNN adds on autograd's thread.
     pub dnn_backward_context: Option<u64>,
     /// Bytes of a cuBLAS handle's workspace.
     pub blas_workspace: u64,
     /// Bytes of cuBLASLt's workspace.
     pub blas_lt_workspace: u64,
-    /// How the context was read: of the process, or of the whole device.
+    /// How the context was measured: for the process, or for the whole device.
     #[serde(default)]
     pub method: String,
-    /// PyTorch's version.
+    /// PyTorch version.
     #[serde(default)]
     pub torch: String,
-    /// CUDA's version.
+    /// CUDA version.
     #[serde(default)]
     pub cuda: Option<String>,
-    /// cuDNN's version.
+    /// cuDNN version.
     #[serde(default)]
     pub cudnn: Option<u64>,
 }
 
 impl Calibration {
-    /// What does not fit together in it, if anything.
+    /// The first invalid value, if any.
     pub fn problem(&self) -> Option<String> {
         let compute: Result<ComputeCapability, String> = self.compute_capability.parse();
         match compute {
             Err(problem) => Some(format!("compute_capability: {problem}")),
-            Ok(_) if self.capacity == 0 => Some("capacity: found 0, needed the bytes that CUDA sees".into()),
-            Ok(_) if self.multiprocessors == 0 => Some("multiprocessors: found 0, needed their number".into()),
+            Ok(_) if self.capacity == 0 => {
+                Some("capacity: found 0, needed the bytes of memory that CUDA reports".into())
+            }
+            Ok(_) if self.multiprocessors == 0 => Some("multiprocessors: found 0, needed a count".into()),
             Ok(_) => None,
         }
     }
 
-    fn measured_context(&self) -> Option<Context> {
-        // cuBLAS and cuDNN take nearly the same on either thread; the larger one counts.
+    fn measured_context(&self) -> Option<CudaContext> {
+        // A library takes nearly the same amount on either thread: use the larger one.
         let larger = |first: Option<u64>, second: Option<u64>| Some(first?.max(second?));
-        Some(Context {
+        Some(CudaContext {
             base: self.context?,
             blas: larger(self.blas_context, self.blas_backward_context)?,
             dnn: larger(self.dnn_context, self.dnn_backward_context)?,

@@ -1,4 +1,4 @@
-//! What follows from a GPU's compute capability: how PyTorch 2.11 treats it.
+//! How PyTorch 2.11 treats a GPU of a given compute capability.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 /// A compute capability, such as 8.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
-    /// The generation.
+    /// 8 in 8.6.
     pub major: u8,
-    /// Its variant.
+    /// 6 in 8.6.
     pub minor: u8,
 }
 
-/// Bytes of the workspaces that PyTorch gives cuBLAS, each for every thread that uses it.
+/// Bytes of the workspaces that PyTorch gives cuBLAS. Every thread that uses cuBLAS has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspaces {
-    /// Of a cuBLAS handle.
+    /// For a cuBLAS handle.
     pub blas: u64,
-    /// Of cuBLASLt.
+    /// For cuBLASLt.
     pub blas_lt: u64,
 }
 
 impl ComputeCapability {
-    /// From its two numbers.
+    /// `new(8, 6)` is 8.6.
     pub const fn new(major: u8, minor: u8) -> ComputeCapability {
         ComputeCapability { major, minor }
     }
 
-    /// The most threads that a multiprocessor holds (CUDA C++ programming guide, technical specifications).
+    /// Resident threads per multiprocessor (CUDA C++ programming guide, technical specifications).
     pub fn threads_per_multiprocessor(self) -> u32 {
         match (self.major, self.minor) {
             (7, 5) => 1024,
@@ -36,15 +36,15 @@ impl ComputeCapability {
         }
     }
 
-    /// The workspaces PyTorch 2.11 asks for (`CublasHandlePool.cpp`): 32 MiB for 9.0, else two pieces of 4 MiB and eight
-    /// of 16 KiB; cuBLASLt gets 1 MiB everywhere. Later versions give Blackwell 32 MiB too and share one workspace
-    /// between the two libraries.
+    /// The workspaces of PyTorch 2.11 (`CublasHandlePool.cpp`): 32 MiB on 9.0, else two chunks of 4 MiB and eight of
+    /// 16 KiB. cuBLASLt always gets 1 MiB. Later versions also give Blackwell 32 MiB, and share one workspace between
+    /// the two libraries.
     pub fn workspaces(self) -> Workspaces {
         let blas = if self == ComputeCapability::new(9, 0) { 32 << 20 } else { (2 * 4096 + 8 * 16) << 10 };
         Workspaces { blas, blas_lt: 1 << 20 }
     }
 
-    /// Whether it computes in bfloat16; before, PyTorch emulates it.
+    /// Whether the hardware computes in bfloat16. PyTorch emulates it on older GPUs.
     pub fn has_bfloat16(self) -> bool {
         self.major >= 8
     }
@@ -54,14 +54,14 @@ impl ComputeCapability {
         (ComputeCapability::new(8, 0)..=ComputeCapability::new(12, 1)).contains(&self)
     }
 
-    /// Whether FlashAttention's backward pass takes heads wider than 192: not on 8.6 to 8.9, nor on 12.0 and 12.1.
+    /// Whether FlashAttention's backward pass supports heads wider than 192: not on 8.6 to 8.9, nor on 12.0 and 12.1.
     pub fn has_wide_flash_backward(self) -> bool {
         let small = [(8, 6), (8, 7), (8, 8), (8, 9), (12, 0), (12, 1)];
         !small.contains(&(self.major, self.minor))
     }
 
     /// Whether PyTorch prefers cuDNN's attention to its own: on Hopper and data centre Blackwell, with CUDA 13's cuDNN.
-    /// Elsewhere it stands last and is never reached.
+    /// Elsewhere it is the last choice and never selected.
     pub fn prefers_cudnn_attention(self) -> bool {
         matches!(self.major, 9 | 10)
     }

@@ -1,55 +1,55 @@
-//! One GPU.
+//! A row of the catalogue.
 
 use crate::compute::{ComputeCapability, Workspaces};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// The least share of its memory that CUDA was seen to offer on any GPU of the table: a Tesla T4, with error correction.
-const LEAST_SHARE: f64 = 0.91;
+/// The smallest ratio of visible to sold memory in the table: a Tesla T4 with ECC.
+const MIN_VISIBLE_SHARE: f64 = 0.91;
 
-/// A GPU as PyTorch finds it.
+/// A GPU model and its known properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
-    /// Its name, without "NVIDIA" and "GeForce".
+    /// Without "NVIDIA" and "GeForce".
     pub name: String,
-    /// Its generation.
+    /// Such as `Ampere`.
     pub architecture: String,
-    /// Its compute capability.
+    /// Decides which kernels and workspaces PyTorch uses.
     pub compute: ComputeCapability,
     /// Bytes of memory as sold.
     pub memory: u64,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Memory bandwidth in GB/s, where it is known.
+    /// Memory bandwidth in GB/s, if known.
     pub bandwidth: Option<f64>,
-    /// Megabytes of its second-level cache.
+    /// Megabytes of L2 cache, if known.
     pub cache: Option<f64>,
-    /// What it computes.
+    /// Peak arithmetic throughput.
     pub flop_rates: FlopRates,
-    /// Bytes that CUDA says it has, where that is known.
+    /// Bytes of memory that CUDA reports, if known.
     pub seen_by_cuda: Option<u64>,
-    /// Where that is known from.
+    /// The source of `seen_by_cuda`.
     pub seen_by_cuda_source: Option<String>,
-    /// What a process takes beside what PyTorch reserves, where it has been measured.
-    pub context: Option<Context>,
-    /// cuBLAS's workspaces, where they have been measured; else what PyTorch's code says of its compute capability.
+    /// Memory of a process outside PyTorch's allocator, if measured.
+    pub context: Option<CudaContext>,
+    /// cuBLAS's workspaces, if measured. Otherwise they follow from the compute capability.
     pub measured_workspaces: Option<Workspaces>,
-    /// The newest PyTorch for it, where that is known.
-    pub newest: Option<Newest>,
-    /// Other names.
+    /// The newest PyTorch that runs on it, if known.
+    pub newest: Option<NewestTorch>,
+    /// Other names that `--gpu` accepts.
     pub aliases: Vec<String>,
 }
 
 /// The newest PyTorch whose wheels run on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// The last release of PyTorch, or `None` where none has dropped it yet.
+pub struct NewestTorch {
+    /// The last release that supports the GPU; `None` if no release has dropped it yet.
     pub torch: Option<String>,
-    /// The CUDA of the newest wheels that have its kernels.
+    /// The CUDA version of the newest wheels with kernels for it.
     pub cuda: String,
 }
 
-/// TFLOP/s by element type, dense; `None` where the GPU has no such arithmetic.
+/// TFLOP/s by element type, without sparsity; `None` if the GPU has no such arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlopRates {
     /// Double precision.
@@ -60,58 +60,58 @@ pub struct FlopRates {
     pub tf32: Option<f64>,
     /// Half precision.
     pub fp16: Option<f64>,
-    /// Brain float.
+    /// bfloat16.
     pub bf16: Option<f64>,
 }
 
-/// Bytes that a process takes on the GPU beside what PyTorch reserves.
+/// GPU memory of a process outside PyTorch's allocator, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
-    /// CUDA's own, with PyTorch's kernels.
+pub struct CudaContext {
+    /// CUDA itself, with PyTorch's kernels.
     pub base: u64,
-    /// What cuBLAS adds for each thread that uses it.
+    /// Added by cuBLAS for each thread that uses it.
     pub blas: u64,
-    /// What cuDNN adds for each thread that uses it.
+    /// Added by cuDNN for each thread that uses it.
     pub dnn: u64,
 }
 
-impl Context {
-    /// What a process takes in which `blas` threads have used cuBLAS and `dnn` threads cuDNN.
+impl CudaContext {
+    /// The total if `blas` threads have used cuBLAS and `dnn` threads cuDNN.
     pub fn bytes(&self, blas: u32, dnn: u32) -> u64 {
         self.base + u64::from(blas) * self.blas + u64::from(dnn) * self.dnn
     }
 }
 
-/// What a process may use of a GPU, as far as it is known.
+/// Bounds on the bytes of a GPU that a process can use; equal if the number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// At least this.
+    /// Lower bound.
     pub low: u64,
-    /// At most this.
+    /// Upper bound.
     pub high: u64,
 }
 
 impl Gpu {
-    /// What a process may use of its memory. Where what CUDA sees is not known, it lies between the least share seen on
-    /// any other GPU and all of it.
+    /// The memory a process can use. If it is not known what CUDA reports, the lower bound is the smallest share that
+    /// CUDA reports on any GPU of the table, and the upper bound is all memory.
     pub fn capacity(&self) -> Capacity {
         match self.seen_by_cuda {
             Some(bytes) => Capacity { low: bytes, high: bytes },
-            None => Capacity { low: (self.memory as f64 * LEAST_SHARE) as u64, high: self.memory },
+            None => Capacity { low: (self.memory as f64 * MIN_VISIBLE_SHARE) as u64, high: self.memory },
         }
     }
 
-    /// cuBLAS's workspaces: measured ones, or those that PyTorch's code asks for.
+    /// cuBLAS's workspaces: the measured ones, or those of its compute capability.
     pub fn workspaces(&self) -> Workspaces {
         self.measured_workspaces.unwrap_or_else(|| self.compute.workspaces())
     }
 
-    /// Whether context and workspaces have been measured on such a GPU.
+    /// Whether context and workspaces have been measured on this model.
     pub fn is_measured(&self) -> bool {
         self.context.is_some() && self.measured_workspaces.is_some()
     }
 
-    /// Its memory as sold, in the vendor's GB.
+    /// Memory as sold, in the vendor's GB.
     pub fn gigabytes(&self) -> f64 {
         self.memory as f64 / GIB
     }

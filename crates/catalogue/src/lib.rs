@@ -1,7 +1,7 @@
-//! NVIDIA GPUs: how much memory each has, what PyTorch's libraries take there, which kernels run.
+//! NVIDIA GPUs: how much memory each has, how much PyTorch's libraries need on it, which kernels run.
 //!
-//! The GPUs themselves are one data file, `data/gpus.txt`, one a row. What follows from a compute capability alone is in
-//! [`compute`]. A [`calibration`] made on a machine replaces what is not known, or not measured, of its GPU.
+//! `data/gpus.txt` has one row per GPU. [`compute`] derives the rest from the compute capability. A [`calibration`] of
+//! a machine's own GPU replaces values that are unknown or not measured.
 
 pub mod calibration;
 pub mod compute;
@@ -12,6 +12,6 @@ mod table;
 
 pub use calibration::Calibration;
 pub use compute::ComputeCapability;
-pub use gpu::{Context, FlopRates, Gpu, Newest};
+pub use gpu::{CudaContext, FlopRates, Gpu, NewestTorch};
 pub use lookup::{Catalogue, UnknownGpu};
 pub use table::TableError;

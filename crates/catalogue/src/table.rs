@@ -1,13 +1,13 @@
-//! Reads the table of GPUs.
+//! The reader of `data/gpus.txt`.
 
-use crate::compute::{ComputeCapability, Workspaces};
-use crate::gpu::{Context, FlopRates, Gpu, Newest};
+use crate::compute::ComputeCapability;
+use crate::gpu::{CudaContext, FlopRates, Gpu, NewestTorch};
 
-/// A row that is not as it should be.
+/// A malformed row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct TableError {
-    /// Which line.
+    /// Line number, from 1.
     pub line: usize,
     /// What was found and what was needed.
     pub problem: String,
@@ -16,8 +16,8 @@ pub struct TableError {
 const FIELDS: usize = 20;
 const MIB: u64 = 1 << 20;
 
-/// Reads all rows.
-pub fn read(text: &str) -> Result<Vec<Gpu>, TableError> {
+/// Parses all rows.
+pub(crate) fn read(text: &str) -> Result<Vec<Gpu>, TableError> {
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty())
@@ -32,7 +32,7 @@ fn row(line: &str) -> Result<Gpu, String> {
     }
     let compute: ComputeCapability = fields[2].parse()?;
     let context = match (mebibytes(fields[13])?, mebibytes(fields[14])?, mebibytes(fields[15])?) {
-        (Some(base), Some(blas), Some(dnn)) => Some(Context { base, blas, dnn }),
+        (Some(base), Some(blas), Some(dnn)) => Some(CudaContext { base, blas, dnn }),
         _ => None,
     };
     Ok(Gpu {
@@ -51,11 +51,13 @@ fn row(line: &str) -> Result<Gpu, String> {
             bf16: number(fields[11])?,
         },
         seen_by_cuda: size(fields[12])?,
-        // A GPU whose context was measured had its workspaces measured too: they are what PyTorch's code says.
-        measured_workspaces: context.map(|_| -> Workspaces { compute.workspaces() }),
+        // Where the context was measured, so were the workspaces, and they equal PyTorch's defaults.
+        measured_workspaces: context.map(|_| compute.workspaces()),
         context,
-        newest: text(fields[17])
-            .map(|cuda| Newest { torch: Some(fields[16]).filter(|torch| *torch != "any").map(str::to_owned), cuda }),
+        newest: text(fields[17]).map(|cuda| NewestTorch {
+            torch: Some(fields[16]).filter(|torch| *torch != "any").map(str::to_owned),
+            cuda,
+        }),
         seen_by_cuda_source: text(fields[18]),
         aliases: fields[19].split(',').map(str::trim).filter(|alias| !alias.is_empty()).map(str::to_owned).collect(),
     })
@@ -87,7 +89,7 @@ fn gibibytes(number: f64) -> u64 {
     (number * (1_u64 << 30) as f64) as u64
 }
 
-/// A size such as `23.64 GiB` or `150109880320 B`.
+/// Parses a size such as `23.64 GiB` or `150109880320 B`.
 fn size(field: &str) -> Result<Option<u64>, String> {
     if field == "-" {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The table of GPUs and the search in it.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+//! The table of GPUs and lookups in it.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
 
@@ -25,13 +25,13 @@ fn every_name_and_alias_finds_its_own_row() {
     for gpu in catalogue.gpus() {
         for name in std::iter::once(&gpu.name).chain(&gpu.aliases) {
             assert_eq!(catalogue.find(name).unwrap().name, gpu.name, "{name}");
-            assert!(seen.insert(name.to_lowercase()), "{name} stands twice");
+            assert!(seen.insert(name.to_lowercase()), "{name} is used twice");
         }
     }
 }
 
 #[test]
-fn what_drivers_call_their_gpus_is_found() {
+fn names_from_the_driver_are_found() {
     let catalogue = catalogue();
     for (driver, name) in [
         ("NVIDIA GeForce RTX 3060", "RTX 3060"),
@@ -49,7 +49,7 @@ fn what_drivers_call_their_gpus_is_found() {
 }
 
 #[test]
-fn an_unknown_gpu_is_an_error_that_lists_the_nearest_names() {
+fn an_unknown_gpu_is_an_error_that_lists_similar_names() {
     let error = catalogue().find("RTX 3065").unwrap_err();
     assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
     assert_eq!(error.nearest.len(), 5);
@@ -61,7 +61,7 @@ fn an_unknown_gpu_is_an_error_that_lists_the_nearest_names() {
 }
 
 #[test]
-fn cuda_never_sees_more_than_was_sold_nor_much_less() {
+fn cuda_reports_at_most_the_memory_sold_and_not_much_less() {
     for gpu in catalogue().gpus() {
         let capacity = gpu.capacity();
         assert!(capacity.low <= capacity.high && capacity.high <= gpu.memory, "{}", gpu.name);
@@ -71,7 +71,7 @@ fn cuda_never_sees_more_than_was_sold_nor_much_less() {
 }
 
 #[test]
-fn tensor_cores_never_compute_fewer_flops_than_the_ordinary_ones_in_half_the_precision() {
+fn half_precision_is_faster_than_single_and_single_than_double() {
     for gpu in catalogue().gpus() {
         let rates = gpu.flop_rates;
         assert_eq!(rates.bf16.is_some(), gpu.compute.has_bfloat16(), "{}", gpu.name);
@@ -94,7 +94,7 @@ fn only_the_h200_has_been_measured() {
 }
 
 #[test]
-fn volta_is_the_last_without_cuda_13() {
+fn volta_is_the_newest_architecture_without_cuda_13() {
     for gpu in catalogue().gpus() {
         let newest = gpu.newest.as_ref().unwrap();
         let is_old = gpu.compute < ComputeCapability::new(7, 5);
@@ -105,8 +105,8 @@ fn volta_is_the_last_without_cuda_13() {
 }
 
 #[test]
-fn what_cuda_sees_is_open_where_it_depends_on_error_correction() {
-    // PyTorch was seen to name 44.43 GiB with error correction and 47.48 GiB without.
+fn capacity_is_a_range_where_it_depends_on_ecc() {
+    // PyTorch has reported 44.43 GiB with ECC and 47.48 GiB without.
     let capacity = catalogue().find("RTX 6000 Ada").unwrap().capacity();
     let gib = |gib: f64| (gib * f64::from(1 << 30)) as u64;
     assert!(capacity.low <= gib(44.43) && gib(47.48) <= capacity.high);
@@ -132,12 +132,12 @@ fn a_calibrated_gpu_counts_as_measured() {
 }
 
 #[test]
-fn a_gpu_that_is_not_in_the_table_joins_it_when_calibrated() {
+fn calibrating_an_unknown_gpu_adds_it_to_the_table() {
     let mut catalogue = catalogue();
     catalogue.calibrate(&calibration("NVIDIA Imaginary 1"));
     let gpu = catalogue.find("imaginary 1").unwrap();
     assert_eq!(gpu.multiprocessors, 28);
-    // Nobody has measured its bandwidth; wheels are those of its compute capability.
+    // Its bandwidth is unknown; the wheels follow from its compute capability.
     assert_eq!(gpu.bandwidth, None);
     assert_eq!(gpu.newest, catalogue.find("RTX 3060").unwrap().newest);
 }

@@ -1,4 +1,4 @@
-//! The model of the command line, at its sizes.
+//! Loads and binds the model that the command line names.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use crate::built_in::load_for;
 use crate::failure::Failure;
 
 impl ModelAt {
-    /// The precision and mode asked for.
+    /// The precision and mode of the flags.
     fn variant(&self) -> VariantFlags {
         VariantFlags {
             dtype: self.dtype.map(Into::into),
@@ -22,12 +22,12 @@ impl ModelAt {
         }
     }
 
-    /// The model that was named, for a command that looks at it in no other precision and mode.
+    /// Loads the model for a command that uses no other precision and mode.
     pub fn load(&self) -> Result<Model, Failure> {
         load_for(&self.model, self.variant())
     }
 
-    /// `model`, which is the one that was named, at the sizes and in the precision and mode asked for.
+    /// Binds the loaded `model` to the sizes, precision and mode of the flags.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
         let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
         let sizes = Sizes::select(model, &flags).map_err(|error| self.failure(error.hint(), error))?;

@@ -1,7 +1,7 @@
-//! The models that are compiled in, and models from files.
+//! Loads built-in models and models from files.
 //!
-//! `built_in/make.py` captures and packs them: `models.json` has a row for each model, `models.bin` the packed models one after
-//! another.
+//! `built_in/make.py` captures and packs the built-in models: `models.json` has a row for each, `models.bin` is the
+//! concatenation of the packed models.
 
 use std::path::Path;
 
@@ -17,36 +17,37 @@ use crate::failure::Failure;
 const INDEX: &str = include_str!("../built_in/models.json");
 const DATA: &[u8] = include_bytes!("../built_in/models.bin");
 
-/// A model that is compiled in.
+/// A built-in model.
 #[derive(Debug, serde::Deserialize)]
 pub struct BuiltIn {
-    /// What is shown of it.
+    /// Its row in `vramfit models`.
     #[serde(flatten)]
     pub row: Row,
-    /// Where its packed form begins, and its length.
-    at: (usize, usize),
+    /// Offset and length of its packed form.
+    #[serde(rename = "at")]
+    range: (usize, usize),
 }
 
-/// All of them, as they are listed.
+/// All built-in models in the order of `vramfit models`.
 pub fn built_in() -> Result<Vec<BuiltIn>, Failure> {
     serde_json::from_str(INDEX).map_err(|error| Failure::at("the list of built-in models", error))
 }
 
 impl BuiltIn {
-    /// Unpacks it.
+    /// Unpacks the model.
     pub fn model(&self) -> Result<Model, Failure> {
-        let (start, length) = self.at;
+        let (start, length) = self.range;
         let packed = DATA.get(start..start + length).unwrap_or_default();
         unpack(packed).map_err(|error| Failure::at(format!("built-in model {}", self.row.name), error))
     }
 }
 
-/// The model of a file, or the built-in one of that name.
+/// Loads a model from a file, or a built-in model by name.
 pub fn load(name: &str) -> Result<Model, Failure> {
     load_wanted(name, None)
 }
 
-/// The same for a command that looks at one variant: others may be left out.
+/// Loads a model for a command that uses one variant; the reader may skip the others.
 pub fn load_for(name: &str, flags: VariantFlags) -> Result<Model, Failure> {
     load_wanted(name, Some(flags))
 }
@@ -62,27 +63,27 @@ fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failur
     }
     let models = built_in()?;
     match models.iter().find(|model| model.row.name == name) {
-        // A folder may have a model's name: what Hugging Face downloads does.
+        // A folder may have a built-in model's name, such as a download from Hugging Face.
         Some(model) => model.model(),
         None if path.is_dir() => Err(folder(path)),
         None => Err(unknown(name, &models)),
     }
 }
 
-/// A folder where a file was needed.
+/// The failure for a folder.
 fn folder(path: &Path) -> Failure {
     let config = path.join("config.json");
     let hint = match config.is_file() {
-        true => format!("its configuration may do: {}", config.display()),
+        true => format!("try its configuration: {}", config.display()),
         false => format!("name a file in it; {OWN}"),
     };
     Failure::new(format!("{}: found a folder, needed a file or a name that `vramfit models` lists", path.display()))
         .with_hint(Some(hint))
 }
 
-const OWN: &str = "make a capture of your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
+const OWN: &str = "capture your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
 
-/// Neither a file nor a built-in model.
+/// The failure for a name that is neither a file nor a built-in model.
 fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
     if name.is_empty() {
         return Failure::new("MODEL: found an empty name, needed a file or a name that `vramfit models` lists");
@@ -92,8 +93,8 @@ fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
             "{name}: found Python, needed a file that vramfit reads or a name that `vramfit models` lists"
         ))
         .with_hint(Some(
-            "vramfit runs no Python itself: `python -m vramfit capture my_module:build` makes a capture of what \
-                 build() returns; a model.toml may hold layers = [\"Linear(3, 4)\"]",
+            "vramfit does not run Python: `python -m vramfit capture my_module:build` captures the model that build() \
+                 returns; a model.toml may contain layers = [\"Linear(3, 4)\"]",
         ));
     }
     let looks_like_file =
@@ -102,7 +103,7 @@ fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
         return Failure::new(format!("{name}: found no such file")).with_hint(Some(OWN));
     }
     let near = nearest(name, models.iter().map(|model| model.row.name.as_str()));
-    let near = if near.is_empty() { String::new() } else { format!("; near are {}", near.join(", ")) };
+    let near = if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) };
     Failure::new(format!("{name}: found neither a file nor a built-in model of that name{near}"))
         .with_hint(Some(format!("`vramfit models` lists all built-in models; {OWN}")))
 }

@@ -1,4 +1,4 @@
-//! Errors as the user sees them: what is wrong, then a hint after a blank line.
+//! Errors as users see them: the message, a blank line, a hint.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 
-/// Characters of a message that are shown at its beginning and at its end; what a file holds may be of any length.
+/// Characters shown of the beginning and the end of a long message, which may quote a file.
 const SHOWN: (usize, usize) = (700, 300);
 
 /// Bad usage or bad input; the command exits with 2.
@@ -23,12 +23,12 @@ impl Failure {
         Failure { message: message.into(), hint: None, source: None }
     }
 
-    /// An error with what it is about: a file, a flag, a model.
+    /// An error with its subject: a file, a flag, a model.
     pub fn at(subject: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Failure {
         Failure { message: format!("{subject}: {error}"), hint: None, source: Some(Box::new(error)) }
     }
 
-    /// The same with what to do about it.
+    /// Adds what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: Option<impl Into<String>>) -> Failure {
         self.hint = hint.map(Into::into);
@@ -40,7 +40,7 @@ impl Failure {
         let error = AnsiColor::Red.on_default().bold();
         let hint_style = Style::new().bold();
         let mut stream = anstream::stderr().lock();
-        // Where standard error is closed there is nobody to report to.
+        // If standard error is closed, there is nowhere to report it.
         let _ = writeln!(stream, "{error}error:{error:#} {}", shortened(&self.message));
         if let Some(hint) = &self.hint {
             let _ = writeln!(stream, "\n{hint_style}hint:{hint_style:#} {hint}");
@@ -60,7 +60,7 @@ impl Error for Failure {
     }
 }
 
-/// An error that says itself what it is about.
+/// Conversions from errors that name their subject themselves.
 macro_rules! from_errors {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for Failure {
@@ -75,7 +75,7 @@ from_errors!(vramfit_allocator::SettingsError);
 #[cfg(feature = "simulate")]
 from_errors!(vramfit_eager::forward::UnknownModule);
 
-/// The message without its middle, where it is too long to be read.
+/// The message without its middle if it is too long.
 fn shortened(message: &str) -> String {
     let count = message.chars().count();
     let (first, last) = SHOWN;
@@ -84,13 +84,13 @@ fn shortened(message: &str) -> String {
     }
     let begin: String = message.chars().take(first).collect();
     let end: String = message.chars().skip(count - last).collect();
-    format!("{begin} … {} letters … {end}", count - first - last)
+    format!("{begin} … {} characters … {end}", count - first - last)
 }
 
-/// Says on standard error what was not as it should be, though the command goes on.
+/// Prints a warning on standard error; the command continues.
 pub fn warn(text: &str) {
     let style = AnsiColor::Yellow.on_default().bold();
-    // Where standard error is closed there is nobody to report to.
+    // If standard error is closed, there is nowhere to report it.
     let _ = writeln!(anstream::stderr().lock(), "{style}warning:{style:#} {text}");
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_of_any_length_is_shown_by_its_ends() {
+    fn a_long_message_is_shortened_to_its_beginning_and_end() {
         assert_eq!(shortened("model.toml: found `x`"), "model.toml: found `x`");
         let long = shortened(&format!("model.toml: found `{}`, needed a layer", "ä".repeat(100_000)));
         assert!(long.len() < 3_000 && long.starts_with("model.toml") && long.ends_with("needed a layer"), "{long}");

@@ -76,7 +76,7 @@ impl Samples {
     /// Creates the file to record to only after the first sample, so that a failing command keeps an old one.
     fn begin(&mut self, first: &Sample) -> Result<(), Failure> {
         if let Some(reason) = self.feed.uncounted() {
-            return Err(Failure::new(format!("the driver does not tell how many GPUs there are: {reason}"))
+            return Err(Failure::new(format!("the driver does not report the number of GPUs: {reason}"))
                 .with_hint(Some(NoDriver::Failed(reason.to_string()).hint())));
         }
         if let Some(id) = self.chosen.iter().find(|id| !first.gpus.iter().any(|gpu| gpu.index == **id)) {

@@ -1,4 +1,4 @@
-//! `vramfit --help` on one screen: the commands by when one needs them, each with the line its definition has.
+//! `vramfit --help` on one screen: the commands in groups, each with the first line of its definition.
 
 use std::fmt::Write;
 
@@ -8,38 +8,38 @@ use clap::{Command, CommandFactory};
 
 use crate::arguments::Arguments;
 
-/// When one needs which commands.
+/// Groups of commands.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before a run", &["estimate", "plan", "max-batch", "layers", "models", "catalogue"]),
     ("After a run", &["explain", "replay"]),
-    ("Meanwhile", &["gpus", "top", "serve", "calibrate"]),
-    ("In sources", &["lint"]),
+    ("During a run", &["gpus", "top", "serve", "calibrate"]),
+    ("In code", &["lint"]),
 ];
-/// What the other commands are for.
-const OTHERS: &str = "In shells";
+/// The group of all other commands.
+const OTHERS: &str = "Shell";
 
-/// The one definition of the command line, with its help in groups.
+/// The command line with its help in groups.
 pub fn command() -> Command {
     let command = Arguments::command();
     let list = list(&command);
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}\n\
-         {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#}, which every command takes;\n         \
-         {literal}vramfit COMMAND --help{literal:#} tells more, {literal}--version{literal:#} which vramfit this is\n\
-         {head}Exit codes{head:#}  0 fits or is clean; 1 does not, or findings; 2 bad usage or input\n"
+         {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} for every command;\n         \
+         {literal}vramfit COMMAND --help{literal:#} for its options, {literal}--version{literal:#} for the version\n\
+         {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );
     command.help_template(StyledStr::from(template))
 }
 
-/// A line for each command, its group before the first.
+/// One line per command; the first of a group begins with its name.
 fn list(command: &Command) -> String {
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
     let is_other = |name: &str| !GROUPS.iter().any(|(_, names)| names.contains(&name));
     let others: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| is_other(name)).collect();
     let mut list = String::new();
     for (group, names) in GROUPS.iter().copied().chain([(OTHERS, others.as_slice())]) {
-        // Without the feature `simulate` some commands do not exist.
+        // Some commands need the feature `simulate`.
         let known = names.iter().filter_map(|name| Some((name, command.find_subcommand(name)?)));
         for (index, (name, subcommand)) in known.enumerate() {
             let about = subcommand.get_about().map(StyledStr::to_string);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn help_fits_on_a_screen_of_24_lines_and_80_columns_with_the_prompt_under_it() {
+    fn help_and_the_prompt_fit_on_a_screen_of_24_lines_and_80_columns() {
         let text = command().render_long_help().to_string();
         assert!(text.lines().count() <= 23, "{} lines:\n{text}", text.lines().count());
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_its_line_once() {
+    fn every_command_has_a_line() {
         let text = command().render_help().to_string();
         for name in command().get_subcommands().map(Command::get_name).filter(|name| *name != "help") {
             let lines = text.lines().filter(|line| line.split_whitespace().any(|word| word == name));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_every_command_ends_at_eighty_columns() {
+    fn the_help_of_every_command_fits_into_eighty_columns() {
         let mut whole = command();
         whole.build();
         for command in whole.get_subcommands_mut() {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
+    fn the_command_line_passes_claps_own_checks() {
         command().debug_assert();
     }
 }

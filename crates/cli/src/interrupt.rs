@@ -1,4 +1,4 @@
-//! Waiting that a signal interrupts.
+//! Waits that signals interrupt.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use crate::failure::Failure;
 pub use crate::platform::ControlSignal;
 use crate::platform::{self, WatchedSignals};
 
-/// Waits until a time or a signal.
+/// Receives signals instead of letting them end the program.
 pub struct Interrupt {
     received: Receiver<ControlSignal>,
 }
 
 impl Interrupt {
-    /// From now on Ctrl-C and the like do not end the program; `wait` returns them.
+    /// From now on Ctrl-C and similar signals do not end the program; `wait` returns them.
     pub fn install() -> Result<Interrupt, Failure> {
         Interrupt::of(WatchedSignals::Ends)
     }
 
-    /// The same, also for Ctrl-Z: a screen must be left before the program is suspended.
+    /// Also receives Ctrl-Z: a full-screen program must leave the screen before it is suspended.
     pub fn with_pauses() -> Result<Interrupt, Failure> {
         Interrupt::of(WatchedSignals::Pauses)
     }

@@ -1,25 +1,25 @@
-//! The catalogue of GPUs with what was calibrated on this machine.
+//! The catalogue of GPUs with the calibrations of this machine.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use vramfit_catalogue::{Calibration, Catalogue, Context, Gpu};
+use vramfit_catalogue::{Calibration, Catalogue, CudaContext, Gpu};
 
 use crate::failure::Failure;
 use crate::platform;
 
-/// The GPU whose measurements are used for those that have none.
+/// The GPU whose measurements are used for GPUs without any.
 pub const REFERENCE: &str = "H200";
 
 /// The catalogue with the calibrations of this machine.
 pub struct KnownGpus {
-    /// The GPUs.
+    /// The calibrated catalogue.
     pub catalogue: Catalogue,
 }
 
 impl KnownGpus {
-    /// Reads the table and the user's own file, if there is one.
+    /// Loads the built-in catalogue and the user's calibrations.
     pub fn load() -> Result<KnownGpus, Failure> {
         let mut catalogue = Catalogue::built_in().map_err(|error| Failure::at("the catalogue of GPUs", error))?;
         if let Some(path) = calibrations_file() {
@@ -30,34 +30,34 @@ impl KnownGpus {
         Ok(KnownGpus { catalogue })
     }
 
-    /// The GPU of a name.
+    /// Finds a GPU by name.
     pub fn find(&self, name: &str) -> Result<&Gpu, Failure> {
         self.catalogue.find(name).map_err(|error| {
-            let hint = "`vramfit catalogue` lists all of them; `vramfit calibrate` adds the GPU of this machine";
+            let hint = "`vramfit catalogue` lists all GPUs; `vramfit calibrate` adds the GPU of this machine";
             Failure::at("--gpu", error).with_hint(Some(hint))
         })
     }
 
-    /// The context of a GPU, or that of the measured one.
-    pub fn context(&self, gpu: &Gpu) -> Result<Context, Failure> {
+    /// The CUDA context of a GPU, or that of the reference GPU if it was not measured.
+    pub fn context(&self, gpu: &Gpu) -> Result<CudaContext, Failure> {
         let reference = self.find(REFERENCE)?.context;
-        gpu.context.or(reference).ok_or_else(|| Failure::new("the catalogue of GPUs: no context is measured"))
+        gpu.context.or(reference).ok_or_else(|| Failure::new("the catalogue of GPUs has no measured CUDA context"))
     }
 }
 
-/// Where calibrations are kept, unless the environment names no home.
+/// The file of calibrations; `None` if the environment has no home folder.
 pub fn calibrations_file() -> Option<PathBuf> {
     Some(platform::config_folder()?.join("vramfit").join("gpus.json"))
 }
 
-/// The calibrations in a file; none where there is no file.
+/// Reads calibrations; none if the file does not exist.
 pub fn read(path: &Path) -> Result<Vec<Calibration>, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Failure::at(path.display(), error)),
     };
-    let hint = "remove the file, or run `vramfit calibrate` again";
+    let hint = "delete the file, or run `vramfit calibrate` again";
     let list: Vec<Calibration> =
         serde_json::from_str(&text).map_err(|error| Failure::at(path.display(), error).with_hint(Some(hint)))?;
     match list.iter().find_map(|calibration| Some((calibration, calibration.problem()?))) {

@@ -2,7 +2,7 @@
 
 #![cfg_attr(
     not(feature = "simulate"),
-    allow(dead_code, unused_imports, reason = "only commands that simulate use some helpers")
+    allow(dead_code, unused_imports, reason = "some helpers are only for commands that simulate")
 )]
 
 mod arguments;
@@ -11,6 +11,7 @@ mod bound_model;
 #[cfg(feature = "simulate")]
 mod built_in;
 mod commands;
+mod exit_status;
 mod failure;
 mod feed;
 mod help;
@@ -26,9 +27,10 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use arguments::{Arguments, Command};
+use exit_status::ExitStatus;
 use failure::Failure;
 
-/// Half of a simulation is small allocations that live for a moment.
+/// A simulation spends half of its time on small, short-lived allocations.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
     };
     let result = arguments.output.apply_color().and_then(|()| run(&arguments));
     match result {
-        Ok(verdict) => verdict.into(),
+        Ok(status) => status.into(),
         Err(failure) => {
             failure.print();
             ExitCode::from(2)
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+fn run(arguments: &Arguments) -> Result<ExitStatus, Failure> {
     match &arguments.command {
         Command::Replay(options) => commands::replay::run(options, &arguments.output),
         #[cfg(feature = "simulate")]
@@ -69,23 +71,5 @@ fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         Command::Calibrate(options) => commands::calibrate::run(options, &arguments.output),
         Command::Completions(options) => commands::completions::run(options),
         Command::Man(options) => commands::man::run(options),
-    }
-}
-
-/// How a command that did its work came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It fits, is clean, or simply was done.
-    Good,
-    /// It does not fit, is too close, or has findings.
-    Bad,
-}
-
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> ExitCode {
-        match verdict {
-            Verdict::Good => ExitCode::SUCCESS,
-            Verdict::Bad => ExitCode::from(1),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a snapshot for a command, with a progress bar where it takes long.
+//! Reads a snapshot, with a progress bar if it takes long.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use vramfit_trace::snapshot::Snapshot;
 use crate::arguments::SnapshotFile;
 use crate::failure::Failure;
 
-/// A bar appears when reading takes longer than this.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The progress bar appears after this time.
+const BAR_DELAY: Duration = Duration::from_secs(1);
 
 /// Reads the snapshot at `path`.
 pub fn read(path: &Path) -> Result<Snapshot, Failure> {
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Result<Snapshot, Failure> {
     );
     let mut is_shown = false;
     let result = read_file(path, &mut |done, total| {
-        if !is_shown && begun.elapsed() > PATIENCE {
+        if !is_shown && begun.elapsed() > BAR_DELAY {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             is_shown = true;
         }
@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> Result<Snapshot, Failure> {
     })
 }
 
-/// The GPU of the recording that the command is about.
+/// The index of the GPU that `--device` chooses, or of the first one used.
 pub fn choose_device(snapshot: &Snapshot, options: &SnapshotFile) -> Result<usize, Failure> {
     let used = |number: usize| {
         let device = &snapshot.devices[number];
@@ -52,11 +52,13 @@ pub fn choose_device(snapshot: &Snapshot, options: &SnapshotFile) -> Result<usiz
         }
         (None, [first, others @ ..]) => {
             if !others.is_empty() {
-                anstream::eprintln!("note: the recording holds GPUs {all:?}; this is GPU {first} (--device chooses)");
+                anstream::eprintln!(
+                    "note: the recording has GPUs {all:?}; showing GPU {first} (--device chooses another)"
+                );
             }
             Ok(*first)
         }
         (None, []) => Err(Failure::new(format!("{name}: found neither events nor segments, needed a recorded GPU"))
-            .with_hint(Some("switch recording on with torch.cuda.memory._record_memory_history() before the run"))),
+            .with_hint(Some("call torch.cuda.memory._record_memory_history() before the run"))),
     }
 }

@@ -1,24 +1,24 @@
-//! Writing a file whole or not at all.
+//! Atomic writes of files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` to `path`: beside it first, then under its name. What was there before stays until all is written.
+/// Writes `bytes` to a temporary file beside `path`, then renames it. An existing file stays intact until then.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, needed a file"));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "found a folder, needed a file"));
     }
     // A device or a pipe cannot be replaced, only written to.
     if path.exists() && !path.is_file() {
         return fs::write(path, bytes);
     }
-    let beside = Beside(sibling(path));
-    let mut file = File::create_new(&beside.0)?;
+    let temporary = Temporary(sibling(path));
+    let mut file = File::create_new(&temporary.0)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     drop(file);
-    fs::rename(&beside.0, path)
+    fs::rename(&temporary.0, path)
 }
 
 fn sibling(path: &Path) -> PathBuf {
@@ -28,12 +28,12 @@ fn sibling(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file that is removed again, unless it has got its name.
-struct Beside(PathBuf);
+/// A temporary file that is deleted on drop unless it was renamed.
+struct Temporary(PathBuf);
 
-impl Drop for Beside {
+impl Drop for Temporary {
     fn drop(&mut self) {
-        // After the renaming there is nothing to remove; before, there is nobody to tell.
+        // After the rename there is nothing to delete; before it, the write has failed already.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_whole_and_nothing_else_stays_behind() {
+    fn a_file_is_replaced_and_no_temporary_file_remains() {
         let folder = std::env::temp_dir().join(format!("vramfit-whole-file-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("page.html");

@@ -166,7 +166,7 @@ fn a_calibration_that_fails_says_why_and_leaves_nothing_behind() {
     for (script, reason) in [
         ("echo 'needs torch' >&2; exit 1", "needs torch"),
         ("echo 'no numbers here'", "needed JSON"),
-        ("exit 3", "it said nothing"),
+        ("exit 3", "it printed no error"),
     ] {
         let python = program(config.path(), script);
         let (code, out, err) = vramfit_in(config.path(), &["calibrate", "--python", &python]);

@@ -149,7 +149,7 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
     assert_refused(&["estimate", ""], &["an empty name", "`vramfit models`"]);
     assert_refused(&["estimate", "nn.Linear(3, 4)"], &["found Python", "python -m vramfit capture", "Linear(3, 4)"]);
     assert_refused(&["estimate", "train.py"], &["found Python", "python -m vramfit capture"]);
-    assert_refused(&["estimate", "bert-bse"], &["near are bert-base", "hint: `vramfit models`"]);
+    assert_refused(&["estimate", "bert-bse"], &["similar names: bert-base", "hint: `vramfit models`"]);
     assert_refused(
         &["estimate", "bert-base", "--dtype", "bf16", "--amp", "bf16"],
         &["found bfloat16 weights", "leave out --amp"],

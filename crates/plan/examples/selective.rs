@@ -1,5 +1,5 @@
-//! How much faster selective checkpointing is than every block at the same budget: `cargo run --release -p vramfit-plan
-//! --example selective` prints a row for each of five models.
+//! Compares selective checkpointing with checkpointing every block at the same budget. Prints a row for each of five
+//! models: `cargo run --release -p vramfit-plan --example selective`
 
 use std::error::Error;
 use std::path::Path;
@@ -24,9 +24,9 @@ const MODELS: [(&str, i64, Option<i64>); 5] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let catalogue = Catalogue::built_in()?;
     let gpu = catalogue.find("H200")?;
-    let context = gpu.context.ok_or("the H200 has no context")?;
+    let context = gpu.context.ok_or("the H200's context is not measured")?;
     let control = Control::default();
-    println!("| model | budget, MiB | nothing | every block | selective | modules | saved of the recomputation |");
+    println!("| model | budget, MiB | nothing | every block | selective | modules | recomputation saved |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for (name, batch, sequence) in MODELS {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"));
@@ -42,11 +42,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };
         let free = Workbench::new(&model, None, device(u64::MAX));
         let mut every = start.clone();
-        every.training.checkpoint = Choice::modules(block_names(&*free.bind(&start).ok_or("it cannot be bound")?));
-        // Other orders of addresses may need a little more than the usual one.
-        let needed = free.peaks(&every, &control).ok_or("it cannot be simulated")?.reserved;
-        let fits = |vram: &u64| Workbench::new(&model, None, device(*vram)).fitting(&every, &control).is_some();
-        let budget = (needed..2 * needed).step_by(2 << 20).find(fits).ok_or("it does not fit")?;
+        every.training.checkpoint =
+            Choice::modules(block_names(&*free.bind(&start).ok_or("the model cannot be bound")?));
+        // Other orders of addresses may need a little more than the expected one.
+        let needed = free.peaks(&every, &control).ok_or("the model cannot be simulated")?.reserved;
+        let fits = |vram: &u64| Workbench::new(&model, None, device(*vram)).fitting_run(&every, &control).is_some();
+        let budget = (needed..2 * needed).step_by(2 << 20).find(fits).ok_or("every block does not fit")?;
         let bench = Workbench::new(&model, None, device(budget));
         let (found, _) = cheapest(&bench, &start, 64, &control).ok_or("nothing fits")?;
         let seconds = |setup: &Setup| bench.seconds(setup).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! `PYTORCH_CUDA_ALLOC_CONF`, read once.
+//! A parsed `PYTORCH_CUDA_ALLOC_CONF`.
 
 use std::hash::{Hash, Hasher};
 
@@ -7,16 +7,16 @@ use vramfit_allocator::{Settings, SettingsError};
 /// An allocator setting that a plan may add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocatorSetting {
-    /// Segments that grow.
+    /// Let segments grow.
     ExpandableSegments,
-    /// Blocks above a size are not split.
+    /// Do not split blocks above a size.
     MaxSplitSize,
-    /// Requests are rounded up to fewer sizes.
+    /// Round requests up to fewer sizes.
     RoundupPower2Divisions,
 }
 
 impl AllocatorSetting {
-    /// All of them, in the order in which they are tried.
+    /// All settings in the order in which they are tried.
     pub const ALL: [AllocatorSetting; 3] = [
         AllocatorSetting::ExpandableSegments,
         AllocatorSetting::MaxSplitSize,
@@ -31,7 +31,7 @@ impl AllocatorSetting {
         }
     }
 
-    /// The value that a plan gives it.
+    /// The value that a plan sets.
     fn value(self) -> &'static str {
         match self {
             AllocatorSetting::ExpandableSegments => "True",
@@ -41,7 +41,7 @@ impl AllocatorSetting {
     }
 }
 
-/// The allocator's settings, with the text that sets them.
+/// Allocator settings and their text.
 #[derive(Clone, Debug, Default)]
 pub struct AllocConf {
     text: String,
@@ -50,10 +50,10 @@ pub struct AllocConf {
 }
 
 impl AllocConf {
-    /// Reads the syntax of `PYTORCH_CUDA_ALLOC_CONF`.
+    /// Parses the syntax of `PYTORCH_CUDA_ALLOC_CONF`.
     ///
     /// # Errors
-    /// PyTorch would refuse the text, or another allocator would serve the requests.
+    /// PyTorch would reject the text, or it selects another allocator.
     pub fn parse(text: &str) -> Result<AllocConf, SettingsError> {
         let settings = Settings::parse(text)?;
         let keys = keys(text);
@@ -61,22 +61,22 @@ impl AllocConf {
         Ok(AllocConf { text: text.to_owned(), settings, set })
     }
 
-    /// The text, empty for PyTorch's defaults.
+    /// The text; empty for PyTorch's defaults.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the text sets.
+    /// The parsed settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether the text sets this, to whatever value.
+    /// Whether the text has this setting, with any value.
     pub fn sets(&self, setting: AllocatorSetting) -> bool {
         self.set.contains(&setting)
     }
 
-    /// The same with one more setting; `None` where PyTorch would refuse it beside the others.
+    /// With one more setting; `None` if PyTorch would reject the combination.
     pub fn with(&self, setting: AllocatorSetting) -> Option<AllocConf> {
         let separator = if self.text.is_empty() { "" } else { "," };
         AllocConf::parse(&format!("{}{separator}{}:{}", self.text, setting.key(), setting.value())).ok()
@@ -97,7 +97,7 @@ impl Hash for AllocConf {
     }
 }
 
-/// The keys of a text that is known to be well formed; a value may be a list in brackets with keys of its own.
+/// The keys of a valid text. A value may be a list in brackets that contains commas and colons.
 fn keys(text: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let pairs = text.split(move |letter: char| {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_counts_as_set_whatever_its_value_and_wherever_it_is() {
+    fn a_setting_is_found_with_any_value_at_any_position() {
         let conf = AllocConf::parse("roundup_power2_divisions:[256:1,512:2,>:4], expandable_segments:False").unwrap();
         assert!(conf.sets(AllocatorSetting::RoundupPower2Divisions) && conf.sets(AllocatorSetting::ExpandableSegments));
         assert!(!conf.sets(AllocatorSetting::MaxSplitSize));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_what_pytorch_would_read() {
+    fn every_added_setting_changes_the_parsed_settings() {
         for setting in AllocatorSetting::ALL {
             let conf = AllocConf::default().with(setting).unwrap();
             assert!(conf.sets(setting) && *conf.settings() != Settings::default(), "{}", conf.text());

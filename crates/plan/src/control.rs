@@ -1,10 +1,10 @@
-//! Work on all cores that can be watched and stopped.
+//! Progress and cancellation of a search.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vramfit_training::parallel;
 
-/// What whoever waits for a search sees and says.
+/// Shared between a search and the thread that waits for it.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,
@@ -12,17 +12,17 @@ pub struct Control {
 }
 
 impl Control {
-    /// Asks for the best so far.
+    /// Stops the search; it returns the best result so far.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was asked.
+    /// Whether the search was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How many candidates have been simulated.
+    /// The number of simulated candidates.
     pub fn simulated(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
     }
@@ -31,7 +31,7 @@ impl Control {
         self.simulated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `work` on each item, on all cores; the results in the items' order, `None` for those not done when stopped.
+    /// Maps items in parallel, in order. Items not started when the search is stopped give `None`.
     pub fn map<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Option<R>> {
         parallel::map(items, |item| (!self.is_stopped()).then(|| work(item)))
     }

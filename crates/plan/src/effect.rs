@@ -1,26 +1,26 @@
-//! What a change does to the training itself.
+//! How a change affects the training's results.
 
-/// From none to the largest.
+/// The effect of a change on the training's results, ordered by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Effect {
-    /// The same numbers, but for the order in which they are added up.
+pub enum TrainingEffect {
+    /// The same results up to the order of summation.
     None,
     /// The same training in another precision.
     Rounding,
-    /// Another training.
+    /// A different training: another batch, optimizer or size.
     Training,
 }
 
-impl Effect {
-    /// All, from none to the largest.
-    pub const ALL: [Effect; 3] = [Effect::None, Effect::Rounding, Effect::Training];
+impl TrainingEffect {
+    /// All effects, the smallest first.
+    pub const ALL: [TrainingEffect; 3] = [TrainingEffect::None, TrainingEffect::Rounding, TrainingEffect::Training];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Effect::None => "none",
-            Effect::Rounding => "rounding",
-            Effect::Training => "training",
+            TrainingEffect::None => "none",
+            TrainingEffect::Rounding => "rounding",
+            TrainingEffect::Training => "training",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a setup cannot be simulated.
+//! Errors of setups and plans.
 
 use thiserror::Error;
 use vramfit_eager::forward::UnknownModule;
@@ -12,18 +12,18 @@ pub enum SetupError {
     /// The model was not captured in this precision and mode.
     #[error(transparent)]
     Variant(#[from] VariantError),
-    /// The model cannot have these sizes.
+    /// The model does not support these sizes.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The model has no such module to checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] UnknownModule),
-    /// No GPU has the addresses for it.
+    /// The setup needs more than a GPU's address space.
     #[error(transparent)]
     BeyondAddresses(#[from] BeyondAddresses),
 }
 
-/// A candidate that was left out because the model could not be bound to it.
+/// A candidate that the model could not be bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unbound {
     /// Its sizes, by the names of the model's symbols.
@@ -43,7 +43,7 @@ pub enum Unanswerable {
     /// The start cannot be priced.
     #[error("the model cannot be priced at these settings: {0}")]
     NotPriced(#[source] Box<SetupError>),
-    /// There is neither a GPU nor a cap to fit.
-    #[error("no capacity is known to plan for")]
+    /// Neither a GPU nor a cap is given.
+    #[error("found neither a GPU nor a memory limit, needed one to plan for")]
     NoCapacity,
 }

@@ -1,8 +1,8 @@
-//! What makes a training fit: the tricks, one file each, and the search over them.
+//! Finds the cheapest changes that make a training fit.
 //!
-//! A [`Setup`] is all that a plan may change. The [`Workbench`] simulates setups on one GPU, as `vramfit estimate` does,
-//! and prices them. A trick ([`tricks`]) proposes other setups; [`search`] combines them, cheapest first; [`selective`] chooses
-//! what to checkpoint; [`max_batch`] tries one batch after another.
+//! A [`Setup`] holds everything that a plan may change. A [`Workbench`] simulates setups on one GPU, as `vramfit estimate`
+//! does, and predicts their step times. Each of the [`tricks`] proposes other setups; [`search`] combines them and tries
+//! the cheapest first. [`selective`] chooses modules to checkpoint. [`mod@max_batch`] finds the largest batch.
 
 mod alloc_conf;
 pub mod control;
@@ -19,7 +19,7 @@ pub mod workbench;
 
 pub use alloc_conf::{AllocConf, AllocatorSetting};
 pub use control::Control;
-pub use effect::Effect;
+pub use effect::TrainingEffect;
 pub use error::{SetupError, Unanswerable, Unbound};
 pub use max_batch::max_batch;
 pub use search::{Group, Outcome, Plan, plan};

@@ -1,8 +1,7 @@
 //! The largest batch such that every batch up to it fits.
 //!
-//! What is reserved does not grow with the batch at every step: a smaller batch may need more. So each batch is
-//! simulated, from 1 on, until one does not fit; nothing is bisected. Batches that the model was not exported for are passed
-//! over.
+//! Reserved memory is not monotonic in the batch: a smaller batch may need more. So there is no bisection; every batch
+//! from 1 on is simulated until one does not fit. Batches that an exported model does not support are skipped.
 
 use vramfit_training::parallel;
 
@@ -10,21 +9,21 @@ use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// How many batches a core tries before the next look at the results.
+/// Batches per core that are tried at once.
 const ROUND: usize = 8;
-/// No batch beyond is tried.
+/// The largest batch that is tried.
 pub const LIMIT: i64 = 1 << 30;
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxBatch {
-    /// The largest batch such that every batch up to it fits; 0 where not even one sample does.
+    /// The largest batch such that every batch up to it fits; 0 if not even one sample does.
     pub batch: i64,
-    /// Whether the next one does not fit, or the model was made for no more; false where the search was stopped, or all up to the limit fit.
+    /// Whether the next batch does not fit or is not supported. False if the search was stopped or reached its limit.
     pub is_final: bool,
 }
 
-/// Tries batches from 1 up to `limit`. `None` where the model has no batch to choose.
+/// Tries batches from 1 up to `limit`. `None` if the model has no batch size.
 pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, limit: i64, control: &Control) -> Option<MaxBatch> {
     bench.batch_of(setup)?;
     let mut batch = 0;
@@ -40,8 +39,8 @@ pub fn max_batch(bench: &Workbench<'_>, setup: &Setup, limit: i64, control: &Con
         }
         let fits = control.map(&next, |&batch| {
             let setup = bench.with_batch(setup, batch)?;
-            // A batch is asked for once: there is no use in keeping it.
-            bench.fitting_once(&setup, control)
+            // No batch is tried twice.
+            bench.fits_uncached(&setup, control)
         });
         for (fit, next) in fits.into_iter().zip(next) {
             match fit {

@@ -1,21 +1,21 @@
-//! All that a plan may change.
+//! Everything that a plan may change.
 
 use vramfit_graph::select::{Sizes, VariantFlags};
 use vramfit_training::Loop;
 
 use crate::alloc_conf::AllocConf;
 
-/// A training as far as a plan may change it.
+/// The settings of a training that a plan may change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Setup {
-    /// Batch, sequence and the like.
+    /// Batch, sequence length and other sizes.
     pub sizes: Sizes,
     /// Precision and mode.
     pub variant: VariantFlags,
-    /// The loop.
+    /// Optimizer, micro-batches, checkpoints and other loop settings.
     pub training: Loop,
-    /// The allocator's settings.
+    /// Allocator settings.
     pub alloc_conf: AllocConf,
-    /// Whether activation modules write into their input where they may.
+    /// Whether activation modules write into their input where that is legal.
     pub is_in_place: bool,
 }

@@ -1,11 +1,11 @@
-//! The search: the cheapest plan that fits, group by group; the largest batch; nothing fits.
+//! The search: the cheapest plan of each effect, the largest batch, and the shortfall if nothing fits.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
 
 use common::{GIB, MIB, capped, gpu, model, setup};
-use vramfit_plan::{Control, Effect, Workbench, max_batch, plan};
+use vramfit_plan::{Control, TrainingEffect, Workbench, max_batch, plan};
 use vramfit_training::answer::Verdict;
 
 #[test]
@@ -16,49 +16,49 @@ fn a_training_that_fits_needs_no_change() {
     let outcome = plan(&bench, &start, &[], &Control::default()).unwrap();
     assert_eq!(outcome.fit.verdict, Verdict::Fits);
     assert!(outcome.groups[0].best.as_ref().unwrap().slowdown <= 1.005);
-    assert!(outcome.nothing.is_none() && !outcome.is_cut_short);
+    assert!(outcome.shortfall.is_none() && !outcome.is_cut_short);
 }
 
 #[test]
-fn every_plan_fits_by_the_answer_of_estimate_and_has_the_effect_of_its_group() {
+fn estimate_confirms_that_every_plan_fits_and_plans_have_the_effect_of_their_group() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 500 * MIB));
     let start = setup(&model, 32, Some(128));
     let control = Control::default();
     let outcome = plan(&bench, &start, &[], &control).unwrap();
     assert_eq!(outcome.fit.verdict, Verdict::DoesNotFit);
-    assert_eq!(outcome.groups.iter().map(|group| group.effect).collect::<Vec<_>>(), Effect::ALL);
+    assert_eq!(outcome.groups.iter().map(|group| group.effect).collect::<Vec<_>>(), TrainingEffect::ALL);
     for group in &outcome.groups {
         let best = group.best.as_ref().unwrap();
         assert_eq!(best.effect, group.effect);
         for found in group.best.iter().chain(&group.others) {
-            let alone = bench.answer(&found.setup, &control).unwrap();
-            assert!(alone.fits_for_certain());
-            assert_eq!(alone.expected.peak_reserved, found.run.peak_reserved);
+            let answer = bench.answer(&found.setup, &control).unwrap();
+            assert!(answer.fits_for_certain());
+            assert_eq!(answer.expected.peak_reserved, found.run.peak_reserved);
             assert!(found.slowdown >= best.slowdown);
-            // Savings are counted one on top of the other.
+            // Each saving is on top of those before it.
             let saved: i64 = found.changes.iter().map(|change| change.saving).sum();
             let now = bench.peaks(&found.setup, &control).unwrap().reserved;
             assert_eq!(outcome.peaks.reserved as i64 - saved, now as i64);
         }
-        // The frontier falls: more time buys less memory.
+        // The frontier is ordered by time.
         assert!(group.frontier.windows(2).all(|pair| pair[0].slowdown <= pair[1].slowdown));
     }
 }
 
 #[test]
-fn before_nothing_fits_all_that_saves_is_tried_together() {
+fn tricks_are_combined_before_the_search_gives_up() {
     let (model, gpu) = (model("bert-base"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 560 * MIB));
     let outcome = plan(&bench, &setup(&model, 8, Some(128)), &[], &Control::default()).unwrap();
-    assert!(outcome.nothing.is_none());
+    assert!(outcome.shortfall.is_none());
     let best = outcome.plans().next().unwrap();
     let tricks: Vec<&str> = best.changes.iter().map(|change| change.trick).collect();
     assert!(tricks.contains(&"smaller dtype") && tricks.contains(&"optimizer"), "{tricks:?}");
 }
 
 #[test]
-fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
+fn if_nothing_fits_the_shortfall_and_a_gpu_are_reported() {
     let (model, h200, small) = (model("bert-base"), gpu("H200"), gpu("RTX 3060"));
     let bench = Workbench::new(&model, None, capped(&h200, 300 * MIB));
     let start = setup(&model, 8, Some(128));
@@ -66,10 +66,10 @@ fn where_nothing_fits_the_floor_and_a_gpu_are_named() {
     (whole.vram, whole.is_asked) = (None, true);
     let outcome = plan(&bench, &start, &[whole], &Control::default()).unwrap();
     assert_eq!(outcome.plans().count(), 0);
-    let nothing = outcome.nothing.unwrap();
-    assert_eq!(nothing.missing, nothing.leanest.taken - 300 * MIB);
-    assert_eq!(nothing.gpu.unwrap().name, "RTX 3060");
-    assert!(nothing.leanest.taken < outcome.peaks.reserved / 2);
+    let shortfall = outcome.shortfall.unwrap();
+    assert_eq!(shortfall.missing, shortfall.leanest.taken - 300 * MIB);
+    assert_eq!(shortfall.gpu.unwrap().name, "RTX 3060");
+    assert!(shortfall.leanest.taken < outcome.peaks.reserved / 2);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn every_batch_up_to_the_largest_fits_and_the_next_does_not() {
 }
 
 #[test]
-fn a_stopped_search_gives_what_it_has() {
+fn a_stopped_search_returns_without_plans() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, 500 * MIB));
     let start = setup(&model, 32, Some(128));

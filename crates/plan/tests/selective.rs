@@ -1,6 +1,6 @@
-//! Selective checkpointing beside every block, and beside the optimum that trying all subsets finds.
+//! Selective checkpointing compared with checkpointing every block, and with the best of all subsets.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
 
@@ -23,7 +23,7 @@ fn checkpointed(start: &Setup, names: Vec<String>) -> Setup {
 }
 
 #[test]
-fn it_beats_every_block_at_the_same_budget() {
+fn selective_checkpointing_beats_every_block_at_the_same_budget() {
     let (gpu, control) = (gpu("H200"), Control::default());
     let mut faster = 0;
     for (name, batch, sequence) in CASES {
@@ -31,24 +31,25 @@ fn it_beats_every_block_at_the_same_budget() {
         let start = setup(&model, batch, sequence);
         let free = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
         let every = checkpointed(&start, block_names(&free.bind(&start).unwrap()));
-        // Other orders of addresses may need a little more than the usual one.
+        // Other orders of addresses may need a little more than the expected one.
         let needed = free.peaks(&every, &control).unwrap().reserved;
-        let fits = |vram: &u64| Workbench::new(&model, None, capped(&gpu, *vram)).fitting(&every, &control).is_some();
+        let fits =
+            |vram: &u64| Workbench::new(&model, None, capped(&gpu, *vram)).fitting_run(&every, &control).is_some();
         let budget = (needed..).step_by(2 << 20).find(fits).unwrap();
         let bench = Workbench::new(&model, None, capped(&gpu, budget));
-        assert!(bench.fitting(&start, &control).is_none(), "{name} fits without");
+        assert!(bench.fitting_run(&start, &control).is_none(), "{name} fits without checkpointing");
         let (found, run) = cheapest(&bench, &start, 48, &control).unwrap_or_else(|| panic!("{name}: nothing found"));
         assert!(run.peak_reserved <= budget);
         let (ours, theirs) = (bench.seconds(&found).unwrap(), bench.seconds(&every).unwrap());
-        assert!(ours <= theirs, "{name}: {ours} against {theirs}");
+        assert!(ours <= theirs, "{name}: {ours} versus {theirs}");
         faster += usize::from(ours < theirs);
     }
-    // In the stack of perceptrons every block is needed.
+    // `residual` needs every block.
     assert_eq!(faster, CASES.len() - 1);
 }
 
 #[test]
-fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
+fn selective_checkpointing_is_as_fast_as_the_best_subset_of_blocks() {
     let (gpu, control) = (gpu("H200"), Control::default());
     for (name, batch, sequence) in CASES {
         let model = model(name);
@@ -56,10 +57,10 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
         let free = Workbench::new(&model, None, capped(&gpu, 100 * GIB));
         let blocks = block_names(&free.bind(&start).unwrap());
         assert!(blocks.len() <= 8);
-        let most = free.peaks(&start, &control).unwrap().reserved;
-        let least = free.peaks(&checkpointed(&start, blocks.clone()), &control).unwrap().reserved;
+        let max = free.peaks(&start, &control).unwrap().reserved;
+        let min = free.peaks(&checkpointed(&start, blocks.clone()), &control).unwrap().reserved;
         for tenths in [3, 6, 9] {
-            let budget = most - (most - least) / 10 * tenths;
+            let budget = max - (max - min) / 10 * tenths;
             let bench = Workbench::new(&model, None, capped(&gpu, budget));
             let subsets = (0..1_u32 << blocks.len()).map(|mask| {
                 let names =
@@ -68,7 +69,7 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
             });
             let subsets: Vec<Setup> = subsets.collect();
             let fitting = control.map(&subsets, |setup| {
-                bench.fitting(setup, &control)?;
+                bench.fitting_run(setup, &control)?;
                 bench.seconds(setup)
             });
             let optimum = fitting.into_iter().flatten().flatten().fold(f64::INFINITY, f64::min);
@@ -77,7 +78,7 @@ fn it_is_as_good_as_the_best_of_all_subsets_of_blocks() {
                 continue;
             };
             let ours = bench.seconds(&found).unwrap();
-            assert!(ours <= optimum * 1.01, "{name} at {tenths} tenths: {ours} against {optimum}");
+            assert!(ours <= optimum * 1.01, "{name} at {tenths} tenths: {ours} versus {optimum}");
         }
     }
 }

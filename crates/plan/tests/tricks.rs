@@ -1,6 +1,6 @@
-//! Each trick on small models: where it applies, why not where it does not, what it saves.
+//! Each trick on small models: where it applies, why it does not elsewhere, what it saves.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
 
@@ -9,8 +9,8 @@ use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Step};
 use vramfit_graph::select::Sizes;
-use vramfit_plan::tricks::{FREEING_EARLIER, TRICKS, Trick, differences, effect, in_place};
-use vramfit_plan::{AllocConf, Control, Effect, Setup, Workbench};
+use vramfit_plan::tricks::{FREE_TRICKS, TRICKS, Trick, differences, effect, in_place};
+use vramfit_plan::{AllocConf, Control, Setup, TrainingEffect, Workbench};
 use vramfit_readers::read_bytes;
 use vramfit_training::ZeroGrad;
 use vramfit_training::optimizer::Kind;
@@ -19,7 +19,7 @@ fn trick(name: &str) -> &'static dyn Trick {
     TRICKS.into_iter().find(|trick| trick.name() == name).unwrap()
 }
 
-/// Bytes that a setup reserves less than another at its peak.
+/// Peak reserved bytes that a setup saves.
 fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
     let control = Control::default();
     let reserved = |setup: &Setup| bench.peaks(setup, &control).unwrap().reserved as i64;
@@ -27,16 +27,16 @@ fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
 }
 
 #[test]
-fn every_trick_of_the_table_is_there_once() {
+fn trick_names_are_unique_and_every_trick_has_code() {
     let mut names: Vec<&str> = TRICKS.iter().map(|trick| trick.name()).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), 15);
-    assert!(TRICKS.iter().all(|trick| !trick.written().is_empty()));
+    assert!(TRICKS.iter().all(|trick| !trick.code().is_empty()));
 }
 
 #[test]
-fn early_zero_grad_applies_where_gradients_lie_there_during_the_forward_pass() {
+fn early_zero_grad_applies_if_gradients_exist_during_the_forward_pass() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let start = setup(&model, 64, Some(128));
@@ -52,17 +52,17 @@ fn early_zero_grad_applies_where_gradients_lie_there_during_the_forward_pass() {
 }
 
 #[test]
-fn letting_go_of_outputs_saves_the_logits_of_a_language_model() {
+fn releasing_outputs_saves_the_logits_of_a_language_model() {
     let (model, gpu) = (model("gpt2-no-cache"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let start = setup(&model, 8, Some(256));
-    let found = trick("letting go of outputs").alternatives(&bench, &start).unwrap();
-    // One copy of the logits: 8 × 256 × 50257 numbers.
+    let found = trick("releasing outputs").alternatives(&bench, &start).unwrap();
+    // At least half a copy of the logits: 8 × 256 × 50257 elements.
     assert!(saving(&bench, &start, &found[0]) >= 8 * 256 * 50257 * 4 / 2, "{}", saving(&bench, &start, &found[0]));
 }
 
 #[test]
-fn a_kept_graph_costs_what_a_forward_pass_leaves_behind() {
+fn a_kept_graph_costs_the_memory_that_a_forward_pass_adds() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let (start, control) = (setup(&model, 16, Some(128)), Control::default());
@@ -73,7 +73,7 @@ fn a_kept_graph_costs_what_a_forward_pass_leaves_behind() {
     assert_eq!(found[3].bytes.unwrap() as u64, graph * 1000);
     let peak = bench.peaks(&start, &control).unwrap().allocated;
     assert!(graph > peak / 4 && graph < peak, "{graph} of {peak}");
-    // A pass that leaves less behind than the gradients that it lets go of.
+    // A forward pass that saves less than the gradients it frees.
     let small = trick("loss.item()").findings(&bench, &setup(&model, 1, Some(8)), &control);
     assert!((1..graph as i64).contains(&small[2].bytes.unwrap()), "{small:?}");
 }
@@ -82,7 +82,7 @@ fn a_kept_graph_costs_what_a_forward_pass_leaves_behind() {
 fn activations_are_in_place_only_where_nothing_else_needs_their_input() {
     let perceptron = model("mlp-relu");
     assert_eq!(in_place::candidates(&perceptron).len(), 2);
-    // With a slope below 0 the input's sign is lost, and PyTorch refuses the gradient.
+    // A slope below 0 loses the input's sign, so PyTorch cannot compute the gradient in place.
     let mut leaky = model("mlp-activations");
     let before = in_place::candidates(&leaky).len();
     let operator = leaky.operators.iter().position(|known| known.name == "aten.leaky_relu.default").unwrap();
@@ -94,18 +94,18 @@ fn activations_are_in_place_only_where_nothing_else_needs_their_input() {
         }
     }
     assert_eq!(in_place::candidates(&leaky).len(), before - 1);
-    // Their gradient needs the input (GELU, Softplus) or they have no such attribute (Tanh).
+    // The gradient needs the input (GELU, Softplus), or the module has no `inplace` (Tanh).
     assert!(in_place::candidates(&model("mlp-odd")).is_empty());
-    // In place already, as torchvision builds it.
+    // torchvision builds it in place.
     let (resnet, gpu) = (model("resnet18"), gpu("H200"));
     assert!(in_place::rewrite(&resnet).is_none());
     let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
     let reason = trick("in-place activations").alternatives(&bench, &setup(&resnet, 8, None)).unwrap_err();
-    assert!(reason.contains("none of which may"), "{reason}");
+    assert!(reason.contains("none of"), "{reason}");
 }
 
 #[test]
-fn activations_in_place_ask_for_fewer_tensors_and_hold_no_more() {
+fn in_place_activations_allocate_less_often_and_reserve_no_more() {
     let (model, gpu) = (model("mlp-relu"), gpu("H200"));
     let rewritten = in_place::rewrite(&model).unwrap();
     let bench = Workbench::new(&model, Some(&rewritten), capped(&gpu, GIB));
@@ -114,7 +114,7 @@ fn activations_in_place_ask_for_fewer_tensors_and_hold_no_more() {
     let requests = |setup: &Setup| bench.scenarios(setup).unwrap().expected().allocation_count();
     assert_eq!(requests(&start) - requests(&changed), 3 * 2);
     assert!(saving(&bench, &start, &changed) >= 0);
-    assert_eq!(effect(&bench, &start, &changed), Effect::None);
+    assert_eq!(effect(&bench, &start, &changed), TrainingEffect::None);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_fused_optimizer_saves_the_lists_of_foreach() {
     let start = setup(&model, 1, Some(16));
     let found = trick("optimizer implementation").alternatives(&bench, &start).unwrap();
     assert_eq!(found.len(), 2);
-    // foreach peaks one size of the weights above the end of the step.
+    // foreach peaks by the size of the weights above the end of the step.
     let weights = model.parameter_count().unwrap() as i64 * 4;
     let saved = saving(&bench, &start, &found[0]);
     assert!(saved > weights * 8 / 10 && saved < weights * 12 / 10, "{saved} of {weights}");
@@ -134,7 +134,7 @@ fn a_fused_optimizer_saves_the_lists_of_foreach() {
 }
 
 #[test]
-fn allocator_settings_are_added_to_those_that_are_given() {
+fn allocator_settings_are_appended_to_the_given_ones() {
     let (model, gpu) = (model("bert-small"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let mut start = setup(&model, 16, Some(128));
@@ -153,8 +153,8 @@ fn a_module_that_keeps_a_cache_is_not_checkpointed() {
     let found = trick("activation checkpointing").alternatives(&bench, &start).unwrap();
     let Choice::Modules(parts) = &found[0].training.checkpoint else { panic!("{found:?}") };
     assert!(parts.iter().all(|name| name.split('.').count() != 3), "{parts:?}");
-    let told = trick("activation checkpointing").findings(&bench, &start, &Control::default());
-    assert!(told[0].what.contains("use_cache=False"), "{told:?}");
+    let findings = trick("activation checkpointing").findings(&bench, &start, &Control::default());
+    assert!(findings[0].what.contains("use_cache=False"), "{findings:?}");
     let bench = Workbench::new(&without, None, capped(&gpu, GIB));
     let found = trick("activation checkpointing").alternatives(&bench, &setup(&without, 4, Some(64))).unwrap();
     assert_eq!(found.iter().map(blocks_of).collect::<Vec<_>>(), [4, 2, 2]);
@@ -168,7 +168,7 @@ fn blocks_with_batch_norm_are_checkpointed_with_a_warning() {
     let found = trick("activation checkpointing").alternatives(&bench, &start).unwrap();
     assert_eq!(blocks_of(&found[0]), 8);
     assert!(saving(&bench, &start, &found[0]) > 0);
-    assert!(trick("activation checkpointing").warning(&bench, &found[0]).unwrap().contains("twice a step"));
+    assert!(trick("activation checkpointing").warning(&bench, &found[0]).unwrap().contains("twice per step"));
     assert!(trick("activation checkpointing").findings(&bench, &start, &Control::default()).is_empty());
 }
 
@@ -200,7 +200,7 @@ fn accumulation_keeps_the_effective_batch_and_warns_of_batch_norm() {
     let micro: Vec<i64> = found.iter().map(|setup| bench.batch_of(setup).unwrap()).collect();
     assert_eq!(micro, [6, 4, 3, 2, 1]);
     assert!(found.iter().all(|setup| bench.batch_of(setup).unwrap() * i64::from(setup.training.accumulate) == 12));
-    assert!(found.iter().all(|setup| effect(&bench, &start, setup) == Effect::None));
+    assert!(found.iter().all(|setup| effect(&bench, &start, setup) == TrainingEffect::None));
     assert!(trick("gradient accumulation").warning(&bench, &found[0]).is_none());
     let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
     let found = trick("gradient accumulation").alternatives(&bench, &setup(&resnet, 8, None)).unwrap();
@@ -208,7 +208,7 @@ fn accumulation_keeps_the_effective_batch_and_warns_of_batch_norm() {
 }
 
 #[test]
-fn mixed_precision_needs_a_gpu_that_has_the_type() {
+fn mixed_precision_needs_a_gpu_that_supports_the_type() {
     let (model, new, old) = (model("bert-small"), gpu("H200"), gpu("GTX 1080"));
     let types = |bench: &Workbench<'_>| -> Vec<Option<Dtype>> {
         let found = trick("mixed precision").alternatives(bench, &setup(&model, 4, Some(64))).unwrap();
@@ -224,11 +224,11 @@ fn a_smaller_dtype_halves_weights_and_warns_of_pure_fp16() {
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let start = setup(&model, 16, Some(128));
     let found = trick("smaller dtype").alternatives(&bench, &start).unwrap();
-    assert_eq!(effect(&bench, &start, &found[1]), Effect::Rounding);
+    assert_eq!(effect(&bench, &start, &found[1]), TrainingEffect::Rounding);
     assert!(trick("smaller dtype").warning(&bench, &found[1]).unwrap().contains("65,504"));
     let weights = model.parameter_count().unwrap() as i64 * 4;
     assert!(saving(&bench, &start, &found[0]) > weights);
-    // Autocast wants single-precision weights.
+    // Autocast needs single-precision weights.
     let mut mixed = start;
     mixed.variant.amp = Some(Dtype::Bfloat16);
     assert!(trick("smaller dtype").alternatives(&bench, &mixed).is_err());
@@ -244,16 +244,16 @@ fn leaner_optimizers_save_their_state() {
     assert_eq!(kinds, [Kind::Momentum, Kind::Sgd, Kind::Adafactor]);
     let savings: Vec<i64> = found.iter().map(|setup| saving(&bench, &start, setup)).collect();
     assert!(savings[0] > 0 && savings[1] > savings[0], "{savings:?}");
-    assert!(trick("optimizer").alternatives(&bench, &found[1]).unwrap_err().contains("keeps nothing"));
+    assert!(trick("optimizer").alternatives(&bench, &found[1]).unwrap_err().contains("keeps no state"));
 }
 
 #[test]
-fn sizes_shrink_only_where_there_are_any() {
+fn sizes_shrink_only_if_the_model_has_any() {
     let (bert, resnet, gpu) = (model("bert-small"), model("resnet18"), gpu("H200"));
     let bench = Workbench::new(&bert, None, capped(&gpu, GIB));
     let found = trick("shorter sequences or smaller images").alternatives(&bench, &setup(&bert, 4, Some(128))).unwrap();
     let lengths: Vec<String> =
-        found.iter().map(|setup| trick("shorter sequences or smaller images").state(&bench, setup)).collect();
+        found.iter().map(|setup| trick("shorter sequences or smaller images").describe(&bench, setup)).collect();
     assert_eq!(lengths, ["seq 96", "seq 64", "seq 32"]);
     let bench = Workbench::new(&resnet, None, capped(&gpu, GIB));
     let reason =
@@ -272,7 +272,7 @@ fn evaluation_may_take_a_larger_batch_than_training() {
     let found = trick("evaluation").findings(&bench, &start, &control);
     let batch: i64 = found[0].what.split(' ').nth(3).unwrap().parse().unwrap();
     assert!(batch >= 32 && batch % 16 == 0, "{}", found[0].what);
-    // What the training's libraries hold between steps, evaluation does not ask for again.
+    // Evaluation reuses the workspaces that libraries hold between training steps.
     let recurrent = self::model("lstm");
     let bench = Workbench::new(&recurrent, None, capped(&gpu, GIB));
     let found = trick("evaluation").findings(&bench, &setup(&recurrent, 20, None), &control);
@@ -280,12 +280,12 @@ fn evaluation_may_take_a_larger_batch_than_training() {
 }
 
 #[test]
-fn a_block_fewer_saves_its_weights_and_activations() {
+fn removing_a_block_saves_its_weights_and_activations() {
     let (model, gpu) = (model("bert-base"), gpu("H200"));
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let (start, control) = (setup(&model, 16, Some(128)), Control::default());
     let found = trick("slimmer model").findings(&bench, &start, &control);
-    assert!(found[0].what.starts_with("1 of 12 blocks fewer (bert.encoder.layer.11 on)"), "{found:?}");
+    assert!(found[0].what.starts_with("without 1 of 12 blocks (from bert.encoder.layer.11 on)"), "{found:?}");
     let (one, half) = (found[0].bytes.unwrap(), found[1].bytes.unwrap());
     // A layer of BERT has 7,087,872 weights, with gradients and two moments.
     assert!(one > 7_087_872 * 16 && one < 7_087_872 * 16 * 3, "{one}");
@@ -294,7 +294,7 @@ fn a_block_fewer_saves_its_weights_and_activations() {
 }
 
 #[test]
-fn free_tricks_together_hold_the_least_of_all_their_combinations() {
+fn all_free_tricks_together_have_the_lowest_peak_of_their_combinations() {
     let gpu = gpu("H200");
     for (name, batch, sequence) in [("bert-small", 16, Some(64)), ("mlp-relu", 4096, None), ("resnet18", 8, None)] {
         let model = model(name);
@@ -305,7 +305,7 @@ fn free_tricks_together_hold_the_least_of_all_their_combinations() {
         let least = |setup: &Setup| bench.scenarios(setup).unwrap().expected().least_bytes();
         let mut all = start.clone();
         let mut partial = vec![start.clone()];
-        for trick in FREEING_EARLIER.into_iter().chain([trick("allocator settings")]) {
+        for trick in FREE_TRICKS.into_iter().chain([trick("allocator settings")]) {
             let alternatives = trick.alternatives(&bench, &start).unwrap_or_default();
             let mut more = Vec::new();
             for setup in &partial {

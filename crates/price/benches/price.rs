@@ -1,4 +1,4 @@
-//! How long the price of a BERT-base step takes to find.
+//! How long it takes to price a BERT-base step.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_price::Clock;
+use vramfit_price::CostModel;
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 
-/// As in the `vramfit` binary.
+/// The allocator of the `vramfit` binary.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -22,40 +22,41 @@ fn main() {
 
 fn bert_base() -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../validation/captures/bert-base.vramfit");
-    read_file(path).expect("the capture is good")
+    read_file(path).expect("the capture is valid")
 }
 
 fn bound(model: &Model) -> Bound<'_> {
     let flags = SizeFlags { batch: Some(32), sequence: Some(128), ..SizeFlags::default() };
-    let sizes = Sizes::select(model, &flags).expect("the sizes are there");
-    let variant = select_variant(model, VariantFlags::default()).expect("the variant is there");
-    bind(model, variant, &sizes).expect("it can be bound")
+    let sizes = Sizes::select(model, &flags).expect("the model has these sizes");
+    let variant = select_variant(model, VariantFlags::default()).expect("the model has this variant");
+    bind(model, variant, &sizes).expect("the model can be bound")
 }
 
-fn clock() -> Clock {
-    Clock::new(Catalogue::built_in().expect("the table can be read").find("H200").expect("it is in the table"))
-}
-
-#[divan::bench]
-fn timetable(bencher: Bencher) {
-    let (model, clock) = (bert_base(), clock());
-    let bound = bound(&model);
-    bencher.bench(|| clock.timetable(black_box(&bound)));
+fn cost_model() -> CostModel {
+    let catalogue = Catalogue::built_in().expect("the built-in table is valid");
+    CostModel::new(catalogue.find("H200").expect("the H200 is in the table"))
 }
 
 #[divan::bench]
-fn step_from_timetable(bencher: Bencher) {
-    let (model, clock) = (bert_base(), clock());
+fn price_graph(bencher: Bencher) {
+    let (model, cost_model) = (bert_base(), cost_model());
     let bound = bound(&model);
-    let timetable = clock.timetable(&bound);
-    bencher.bench(|| timetable.step_time_with(&[], black_box(&Loop::default())));
+    bencher.bench(|| cost_model.price(black_box(&bound)));
 }
 
 #[divan::bench]
-fn step_with_blocks_checkpointed(bencher: Bencher) {
-    let (model, clock) = (bert_base(), clock());
+fn step_time_of_priced_graph(bencher: Bencher) {
+    let (model, cost_model) = (bert_base(), cost_model());
     let bound = bound(&model);
-    let timetable = clock.timetable(&bound);
+    let priced = cost_model.price(&bound);
+    bencher.bench(|| priced.step_time_with(&[], black_box(&Loop::default())));
+}
+
+#[divan::bench]
+fn step_time_with_checkpointed_blocks(bencher: Bencher) {
+    let (model, cost_model) = (bert_base(), cost_model());
+    let bound = bound(&model);
+    let priced = cost_model.price(&bound);
     let options = Loop { checkpoint: Choice::Blocks, ..Loop::default() };
-    bencher.bench(|| timetable.step_time(black_box(&bound), &options));
+    bencher.bench(|| priced.step_time(black_box(&bound), &options));
 }

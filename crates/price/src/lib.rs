@@ -1,24 +1,29 @@
-//! How long a training step takes on a GPU of the catalogue, so that plans can be ranked and slowdowns told.
+//! How long a training step takes on a GPU of the catalogue, so that plans can be ranked by slowdown.
 //!
-//! A [`Clock`] is made for a GPU. [`Clock::timetable`] works out what depends on the graph alone, what each captured call
-//! costs the CPU and the GPU, forward and backward; [`Timetable::step_time`] plays a step of a loop with it: which calls
-//! run again for a checkpoint, how often for micro-batches, what the optimizer adds. [`Clock::step_time`] is both.
+//! [`CostModel::price`] computes the CPU and GPU cost of every captured call, forward and backward. These depend on the
+//! bound graph alone. [`PricedGraph::step_time`] then simulates one step of a loop: recomputation for checkpoints,
+//! micro-batches, the optimizer. [`CostModel::step_time`] does both.
 //!
-//! Eager PyTorch has two clocks: the CPU hands kernels over one by one, the GPU does them in order. Both are played
-//! ([`queues`]), so that the slower one decides, piece by piece. All costs were measured one operator at a time on an
-//! H200; what that means for other GPUs and other CPUs is in `docs/price.md`.
+//! In eager PyTorch the CPU launches kernels one by one and the GPU runs them in order. [`queues`] simulates both sides,
+//! so the slower one decides at every point of the step. All costs were measured one operator at a time on an H200;
+//! `docs/price.md` says how they are scaled to other GPUs and CPUs.
 
 mod call;
-mod clock;
+mod call_tensors;
 mod compute;
+mod cost_model;
 mod curve;
 mod grid;
+mod operator;
 mod optimizer;
 mod points;
+mod priced_graph;
 mod queues;
 mod scale;
+mod step;
+mod step_time;
 mod tables;
-mod timetable;
 
-pub use clock::{Clock, StepTime};
-pub use timetable::Timetable;
+pub use cost_model::CostModel;
+pub use priced_graph::PricedGraph;
+pub use step_time::StepTime;

@@ -1,4 +1,4 @@
-//! What follows the backward pass: clipping, a scaler, the optimizer.
+//! The part of a step after the backward pass: gradient clipping, GradScaler, optimizer.
 
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
@@ -6,14 +6,14 @@ use vramfit_graph::model::Precision;
 use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
-use crate::queues::{Cost, Queues};
+use crate::queues::{Cost, Queue};
 use crate::scale::Scale;
 use crate::tables::{OptimizerCost, TABLES};
 
-/// Operators over lists that a step hands over one after another; how many does not matter much.
-const LISTS: u32 = 8;
+/// Launches of a foreach implementation, each over a list of tensors. The time depends little on this number.
+const FOREACH_LAUNCHES: u32 = 8;
 
-/// The weights that are trained.
+/// The trained weights.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weights {
     count: f64,
@@ -33,34 +33,34 @@ impl Weights {
         })
     }
 
-    /// Hands over all that follows the backward pass.
-    pub fn step(&self, queues: &mut Queues, options: &Loop, recipe: Recipe, scale: Scale) {
+    /// Launches everything that follows the backward pass.
+    pub fn step(&self, queue: &mut Queue, options: &Loop, recipe: Recipe, scale: Scale) {
         if options.clips_gradients {
-            self.hand_over(queues, TABLES.optimizer_part("clip", "foreach"), LISTS, scale);
+            self.launch(queue, TABLES.optimizer_part("clip", "foreach"), FOREACH_LAUNCHES, scale);
         }
         if self.needs_scaler {
-            self.hand_over(queues, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
-            queues.wait();
+            self.launch(queue, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
+            queue.synchronize();
         }
         if recipe.kind == Kind::None {
             return;
         }
         let is_loop = recipe.implementation == Implementation::ForLoop || recipe.kind == Kind::Adafactor;
-        let pieces = match recipe.implementation {
+        let launches = match recipe.implementation {
             Implementation::Fused => 1,
             _ if is_loop => self.count as u32,
-            _ => LISTS,
+            _ => FOREACH_LAUNCHES,
         };
-        self.hand_over(queues, TABLES.optimizer(recipe.kind, recipe.implementation), pieces, scale);
+        self.launch(queue, TABLES.optimizer(recipe.kind, recipe.implementation), launches, scale);
     }
 
-    fn hand_over(&self, queues: &mut Queues, cost: OptimizerCost, pieces: u32, scale: Scale) {
-        let pieces = pieces.max(1);
-        let part = 1.0 / f64::from(pieces);
+    fn launch(&self, queue: &mut Queue, cost: OptimizerCost, launches: u32, scale: Scale) {
+        let launches = launches.max(1);
+        let part = 1.0 / f64::from(launches);
         let cpu = cost.base + cost.each * self.count;
         let gpu = cost.gpu_each * self.count + cost.gpu_byte * self.bytes * scale.memory;
-        for _ in 0..pieces {
-            queues.hand_over(Cost { cpu: cpu * part, gpu: gpu * part });
+        for _ in 0..launches {
+            queue.launch(Cost { cpu: cpu * part, gpu: gpu * part });
         }
     }
 }

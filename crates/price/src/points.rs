@@ -1,16 +1,16 @@
-//! Costs that depend on three numbers, near measured ones.
+//! Interpolation between scattered measurements over three sizes, by inverse distance weighting.
 
-/// How fast a measured point's weight falls with its distance.
+/// The exponent of the distance.
 const POWER: i32 = 4;
-/// What is added to squared distances, in doublings, so that a point itself does not divide by zero.
+/// Added to squared distances, in base-2 logarithms of sizes, so that a measured point does not divide by zero.
 const SOFTENING: f64 = 0.01;
 
-/// Costs for each unit of work, forward and backward, by three sizes; sizes and costs as logarithms of two.
+/// Costs per unit of work, forward and backward, by three sizes; sizes and costs as base-2 logarithms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Points(Vec<([f64; 3], [f64; 2])>);
 
 impl Points {
-    /// Adds what was measured at these sizes: costs for each unit, forward and backward.
+    /// Adds a measurement: costs per unit, forward and backward.
     pub fn push(&mut self, sizes: [f64; 3], costs: [f64; 2]) {
         self.0.push((sizes.map(|size| size.max(1.0).log2()), costs.map(f64::log2)));
     }
@@ -19,7 +19,7 @@ impl Points {
         self.0.is_empty()
     }
 
-    /// The costs for each unit at these sizes: the mean over all points, the nearest counting most.
+    /// The costs per unit at these sizes: the weighted mean of all points.
     pub fn at(&self, sizes: [f64; 3]) -> [f64; 2] {
         let sizes = sizes.map(|size| size.max(1.0).log2());
         let (mut sums, mut weights) = ([0.0; 2], 0.0);
@@ -40,7 +40,7 @@ mod tests {
     use super::Points;
 
     #[test]
-    fn a_measured_point_gives_nearly_its_own_costs_and_a_point_between_two_their_mean() {
+    fn a_measured_point_gives_about_its_own_costs_and_a_midpoint_the_mean() {
         let mut points = Points::default();
         points.push([64.0, 64.0, 64.0], [1.0, 2.0]);
         points.push([4096.0, 64.0, 64.0], [4.0, 8.0]);

@@ -1,9 +1,9 @@
-//! The CPU hands work over, the GPU takes it: two clocks, and a queue of launches between them.
+//! The CPU launches kernels, the GPU runs them in order: two timelines with a bounded queue of launches between them.
 
-/// How many launches CUDA's queue holds before the CPU has to wait.
+/// Pending launches that CUDA's queue holds before the CPU has to wait.
 const DEPTH: usize = 1024;
 
-/// Microseconds that a piece of work takes of the CPU to hand over, and of the GPU to do.
+/// CPU microseconds to launch a piece of work, and GPU microseconds to run it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub cpu: f64,
@@ -17,21 +17,23 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// When each side is done with all it has been given, in microseconds.
-pub(crate) struct Queues {
+/// One CPU and one GPU timeline, in microseconds.
+pub(crate) struct Queue {
+    /// When the CPU has launched everything so far.
     cpu: f64,
+    /// When the GPU has run everything so far.
     gpu: f64,
-    /// When the last launches end, in a ring.
+    /// A ring buffer of the end times of the last launches.
     ends: Box<[f64; DEPTH]>,
     next: usize,
-    /// What both have worked so far.
+    /// Total time that each side has worked.
     pub busy: Cost,
 }
 
-impl Queues {
-    /// The CPU hands a piece over; the GPU begins when it has it and is done with what came before.
+impl Queue {
+    /// Launches a piece of work. The GPU starts it once it is launched and everything before it has run.
     #[inline]
-    pub fn hand_over(&mut self, cost: Cost) {
+    pub fn launch(&mut self, cost: Cost) {
         self.busy += cost;
         self.cpu += cost.cpu;
         if cost.gpu > 0.0 {
@@ -42,24 +44,24 @@ impl Queues {
         }
     }
 
-    /// The CPU waits until the GPU is done.
-    pub fn wait(&mut self) {
+    /// The CPU waits for the GPU.
+    pub fn synchronize(&mut self) {
         self.cpu = later(self.cpu, self.gpu);
     }
 }
 
-/// Queues of steps that differ in a few pieces of work only, side by side: what is the same for all is handed over to all at once,
-/// which takes little longer than to one, as each number waits for the one before.
+/// Several queues that receive mostly the same launches. A shared launch updates all lanes at once, which takes little
+/// longer than one lane, because each lane is a chain of dependent additions.
 pub(crate) struct Lanes<const COUNT: usize> {
     cpu: [f64; COUNT],
     gpu: [f64; COUNT],
-    /// When the last launches end, in a ring, from the oldest at `next` on.
+    /// A ring buffer of the end times of the last launches; the oldest is at `next`.
     ends: Box<[[f64; COUNT]; DEPTH]>,
     next: usize,
-    /// What all have worked alike.
-    alike: Cost,
-    /// What each has worked beside that.
-    apart: [Cost; COUNT],
+    /// Busy time of launches in all lanes.
+    shared: Cost,
+    /// Busy time of launches in one lane.
+    own: [Cost; COUNT],
 }
 
 impl<const COUNT: usize> Lanes<COUNT> {
@@ -69,15 +71,15 @@ impl<const COUNT: usize> Lanes<COUNT> {
             gpu: [0.0; COUNT],
             ends: Box::new([[0.0; COUNT]; DEPTH]),
             next: 0,
-            alike: Cost::default(),
-            apart: [Cost::default(); COUNT],
+            shared: Cost::default(),
+            own: [Cost::default(); COUNT],
         }
     }
 
-    /// The same piece for all.
+    /// Launches the same work in all lanes.
     #[inline(always)]
-    pub fn hand_over(&mut self, cost: Cost) {
-        self.alike += cost;
+    pub fn launch(&mut self, cost: Cost) {
+        self.shared += cost;
         self.cpu = self.cpu.map(|cpu| cpu + cost.cpu);
         if cost.gpu > 0.0 {
             for (lane, end) in self.ends[self.next].iter_mut().enumerate() {
@@ -89,44 +91,44 @@ impl<const COUNT: usize> Lanes<COUNT> {
         }
     }
 
-    /// All wait until the GPU is done.
-    pub fn wait(&mut self) {
-        self.cpu = self.marks();
+    /// In all lanes the CPU waits for the GPU.
+    pub fn synchronize(&mut self) {
+        self.cpu = self.finish_times();
     }
 
-    /// When marks that are put into the queues now are reached.
-    pub fn marks(&self) -> [f64; COUNT] {
+    /// When everything launched so far is finished.
+    pub fn finish_times(&self) -> [f64; COUNT] {
         std::array::from_fn(|lane| later(self.cpu[lane], self.gpu[lane]))
     }
 
-    /// What each has worked so far.
+    /// Total busy time of each lane.
     pub fn busy(&self) -> [Cost; COUNT] {
-        self.apart.map(|mut apart| {
-            apart += self.alike;
-            apart
+        self.own.map(|mut busy| {
+            busy += self.shared;
+            busy
         })
     }
 
-    /// Hands over to one of them what only that has.
-    pub fn hand_over_apart(&mut self, lane: usize, work: impl FnOnce(&mut Queues)) {
-        let mut alone = Queues {
+    /// Launches work in one lane only.
+    pub fn launch_in(&mut self, lane: usize, work: impl FnOnce(&mut Queue)) {
+        let mut queue = Queue {
             cpu: self.cpu[lane],
             gpu: self.gpu[lane],
-            ends: Box::new(std::array::from_fn(|place| self.ends[place][lane])),
+            ends: Box::new(std::array::from_fn(|index| self.ends[index][lane])),
             next: self.next,
-            busy: self.apart[lane],
+            busy: self.own[lane],
         };
-        work(&mut alone);
-        (self.cpu[lane], self.gpu[lane], self.apart[lane]) = (alone.cpu, alone.gpu, alone.busy);
-        // Its oldest launch lies beside the others' oldest again.
-        let (newer, older) = alone.ends.split_at(alone.next);
-        for (place, end) in older.iter().chain(newer).enumerate() {
-            self.ends[(self.next + place) % DEPTH][lane] = *end;
+        work(&mut queue);
+        (self.cpu[lane], self.gpu[lane], self.own[lane]) = (queue.cpu, queue.gpu, queue.busy);
+        // All lanes share `next`: rotate this lane's ring so that its oldest launch is there again.
+        let (newer, older) = queue.ends.split_at(queue.next);
+        for (index, end) in older.iter().chain(newer).enumerate() {
+            self.ends[(self.next + index) % DEPTH][lane] = *end;
         }
     }
 }
 
-/// The later of two times. Times are numbers always, and `f64::max`, which heeds others, takes twice as long.
+/// The later of two times. `f64::max` takes twice as long because it handles NaN.
 #[inline]
 fn later(one: f64, other: f64) -> f64 {
     if one > other { one } else { other }
@@ -134,66 +136,66 @@ fn later(one: f64, other: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, DEPTH, Lanes, Queues, later};
+    use super::{Cost, DEPTH, Lanes, Queue, later};
 
-    impl Queues {
-        fn new() -> Queues {
-            Queues { cpu: 0.0, gpu: 0.0, ends: Box::new([0.0; DEPTH]), next: 0, busy: Cost::default() }
+    impl Queue {
+        fn new() -> Queue {
+            Queue { cpu: 0.0, gpu: 0.0, ends: Box::new([0.0; DEPTH]), next: 0, busy: Cost::default() }
         }
 
-        fn mark(&self) -> f64 {
+        fn finish_time(&self) -> f64 {
             later(self.cpu, self.gpu)
         }
     }
 
-    fn steady(cost: Cost, waits: bool) -> f64 {
-        let mut queues = Queues::new();
+    fn steady_state_time(cost: Cost, synchronizes: bool) -> f64 {
+        let mut queue = Queue::new();
         let mut times = Vec::new();
         for _ in 0..3 {
             for _ in 0..100 {
-                queues.hand_over(cost);
+                queue.launch(cost);
             }
-            if waits {
-                queues.wait();
+            if synchronizes {
+                queue.synchronize();
             }
-            times.push(queues.mark());
+            times.push(queue.finish_time());
         }
         times[2] - times[1]
     }
 
     #[test]
-    fn the_slower_side_decides_and_waiting_adds_what_had_been_ahead() {
-        assert!((steady(Cost { cpu: 5.0, gpu: 2.0 }, false) - 500.0).abs() < 5.0);
-        assert!((steady(Cost { cpu: 2.0, gpu: 5.0 }, false) - 500.0).abs() < 5.0);
-        assert!((steady(Cost { cpu: 2.0, gpu: 5.0 }, true) - 502.0).abs() < 1e-6);
+    fn the_slower_side_decides_and_synchronizing_adds_the_cpus_lead() {
+        assert!((steady_state_time(Cost { cpu: 5.0, gpu: 2.0 }, false) - 500.0).abs() < 5.0);
+        assert!((steady_state_time(Cost { cpu: 2.0, gpu: 5.0 }, false) - 500.0).abs() < 5.0);
+        assert!((steady_state_time(Cost { cpu: 2.0, gpu: 5.0 }, true) - 502.0).abs() < 1e-6);
     }
 
     #[test]
-    fn lanes_side_by_side_go_as_each_alone() {
-        let alike = [Cost { cpu: 3.0, gpu: 7.0 }, Cost { cpu: 2.0, gpu: 0.0 }, Cost { cpu: 4.0, gpu: 1.0 }];
-        let apart = |lane: usize| (0..100 * lane).map(move |_| Cost { cpu: 2.0, gpu: 3.0 + lane as f64 });
+    fn each_lane_gives_the_times_of_a_queue_of_its_own() {
+        let shared = [Cost { cpu: 3.0, gpu: 7.0 }, Cost { cpu: 2.0, gpu: 0.0 }, Cost { cpu: 4.0, gpu: 1.0 }];
+        let own = |lane: usize| (0..100 * lane).map(move |_| Cost { cpu: 2.0, gpu: 3.0 + lane as f64 });
         let mut lanes = Lanes::<3>::new();
-        let mut alone = [(); 3].map(|()| Queues::new());
+        let mut queues = [(); 3].map(|()| Queue::new());
         for round in 0..4 {
-            for cost in alike.iter().cycle().take(2_500) {
-                lanes.hand_over(*cost);
-                alone.iter_mut().for_each(|queues| queues.hand_over(*cost));
+            for cost in shared.iter().cycle().take(2_500) {
+                lanes.launch(*cost);
+                queues.iter_mut().for_each(|queue| queue.launch(*cost));
             }
-            for (lane, queues) in alone.iter_mut().enumerate() {
-                lanes.hand_over_apart(lane, |queues| apart(lane).for_each(|cost| queues.hand_over(cost)));
-                apart(lane).for_each(|cost| queues.hand_over(cost));
+            for (lane, queue) in queues.iter_mut().enumerate() {
+                lanes.launch_in(lane, |queue| own(lane).for_each(|cost| queue.launch(cost)));
+                own(lane).for_each(|cost| queue.launch(cost));
             }
-            assert_eq!(lanes.marks(), alone.each_ref().map(Queues::mark), "{round}");
-            assert_eq!(lanes.busy(), alone.each_ref().map(|queues| queues.busy));
+            assert_eq!(lanes.finish_times(), queues.each_ref().map(Queue::finish_time), "{round}");
+            assert_eq!(lanes.busy(), queues.each_ref().map(|queue| queue.busy));
         }
     }
 
     #[test]
     fn the_cpu_gets_ahead_by_no_more_than_the_queue_holds() {
-        let mut queues = Queues::new();
+        let mut queue = Queue::new();
         for _ in 0..2000 {
-            queues.hand_over(Cost { cpu: 1.0, gpu: 10.0 });
+            queue.launch(Cost { cpu: 1.0, gpu: 10.0 });
         }
-        assert!(queues.cpu >= (2000.0 - 1024.0) * 10.0 - 20.0 && queues.cpu < queues.gpu);
+        assert!(queue.cpu >= (2000.0 - 1024.0) * 10.0 - 20.0 && queue.cpu < queue.gpu);
     }
 }

@@ -1,10 +1,11 @@
-//! A GPU beside the one that was measured.
+//! Scales times measured on an H200 to another GPU.
 
 use vramfit_catalogue::Gpu;
 
 use crate::curve::Curve;
+use crate::tables::PerPrecision;
 
-/// What the catalogue says of the GPU that was measured, an H200.
+/// The catalogue's values of the measured GPU, an H200.
 const MULTIPROCESSORS: f64 = 132.0;
 const BANDWIDTH: f64 = 4800.0;
 const CACHE: f64 = 50.0;
@@ -12,21 +13,21 @@ const SINGLE: f64 = 66.9;
 const HALF: f64 = 989.4;
 const TENSOR: f64 = 494.7;
 
-/// How much longer work takes than on the H200: an assumption, not a measurement, for every other GPU. A kernel that moves
-/// memory takes longer as its bandwidth is less; one that computes does, on each multiprocessor, what an H200's does in a
-/// time that follows the rate of one multiprocessor. What an H200 finds in its cache and the GPU's own cannot hold comes from
-/// memory there. What a kernel takes at least, and what the CPU does, stays.
+/// How much longer work takes than on an H200. For other GPUs this is an assumption, not a measurement:
+/// memory-bound kernels scale with bandwidth; compute-bound kernels scale with the FLOP rate of one multiprocessor, for
+/// the same work per multiprocessor; data that fits into the H200's cache but not into the GPU's is read from memory.
+/// The minimum time of a kernel and all CPU times do not change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
-    /// Of work that moves memory.
+    /// Time factor of memory-bound work.
     pub memory: f64,
-    /// How many times the GPU's cache the measured one's is, 1 at least: a larger one may help, which nobody measured.
+    /// The H200's cache size over the GPU's, at least 1: the gain of a larger cache was not measured.
     cache: f64,
-    /// Of computing, on one multiprocessor, in single and half precision.
-    compute: [f64; 2],
-    /// The same of cuDNN, which computes single precision in tensor cores where there are such.
-    dnn: [f64; 2],
-    /// How many multiprocessors the measured GPU has for each of this one's.
+    /// Time factor of one multiprocessor's compute-bound work, in single and half precision.
+    compute: PerPrecision<f64>,
+    /// The same for cuDNN, which uses tensor cores for single precision if the GPU has them.
+    cudnn: PerPrecision<f64>,
+    /// The H200's number of multiprocessors over the GPU's.
     pub multiprocessors: f64,
 }
 
@@ -35,39 +36,39 @@ impl Scale {
         let multiprocessors = MULTIPROCESSORS / f64::from(gpu.multiprocessors.max(1));
         let rates = &gpu.flop_rates;
         let single = rates.fp32.unwrap_or(SINGLE);
-        // A GPU without arithmetic in bfloat16 is asked for fp16; PyTorch emulates bfloat16 there, which nobody measured.
+        // A GPU without bfloat16 has fp16's rate: PyTorch's emulation was not measured.
         let half = rates.bf16.or(rates.fp16).unwrap_or(single);
         let tensor = rates.tf32.unwrap_or(single);
         Scale {
             memory: gpu.bandwidth.map_or(1.0, |bandwidth| BANDWIDTH / bandwidth.max(1.0)),
             cache: gpu.cache.map_or(1.0, |cache| (CACHE / cache).max(1.0)),
             compute: [SINGLE / single / multiprocessors, HALF / half / multiprocessors],
-            dnn: [TENSOR / tensor / multiprocessors, HALF / half / multiprocessors],
+            cudnn: [TENSOR / tensor / multiprocessors, HALF / half / multiprocessors],
             multiprocessors,
         }
     }
 
-    /// The time of a kernel that moves memory; what its smallest size takes does not depend on the GPU. Of a size that fills as
-    /// much of the GPU's cache as a larger one does of the measured one's, each element takes as long.
-    pub fn moving(&self, curve: &Curve, elements: f64) -> f64 {
+    /// The time of a memory-bound kernel. The time per element is that of the size which fills the same part of the
+    /// H200's cache as `elements` fills of the GPU's.
+    pub fn memory_bound(&self, curve: &Curve, elements: f64) -> f64 {
         let time = curve.at(elements).max(curve.at(elements * self.cache) / self.cache);
-        let least = curve.least().min(time);
-        least + (time - least) * self.memory
+        let min = curve.min().min(time);
+        min + (time - min) * self.memory
     }
 
-    /// A time of a kernel that computes on as much for each multiprocessor.
-    pub fn computing(&self, time: f64, least: f64, is_half: bool) -> f64 {
-        let least = least.min(time);
-        least + (time - least) * self.compute[usize::from(is_half)]
+    /// The time of a compute-bound kernel, from its time on the H200 for the same work per multiprocessor.
+    pub fn compute_bound(&self, time: f64, min: f64, is_half: bool) -> f64 {
+        let min = min.min(time);
+        min + (time - min) * self.compute[usize::from(is_half)]
     }
 
-    /// How much longer as much computing takes cuDNN on the whole GPU.
-    pub fn dnn(&self, is_half: bool) -> f64 {
-        self.dnn[usize::from(is_half)] * self.multiprocessors
+    /// Time factor of the whole GPU for compute-bound work in cuDNN.
+    pub fn cudnn_factor(&self, is_half: bool) -> f64 {
+        self.cudnn[usize::from(is_half)] * self.multiprocessors
     }
 
-    /// How much longer as much computing takes on the whole GPU.
-    pub fn whole(&self, is_half: bool) -> f64 {
+    /// Time factor of the whole GPU for other compute-bound work.
+    pub fn compute_factor(&self, is_half: bool) -> f64 {
         self.compute[usize::from(is_half)] * self.multiprocessors
     }
 }
@@ -78,19 +79,19 @@ mod tests {
     use vramfit_catalogue::Catalogue;
 
     #[test]
-    fn the_measured_gpu_is_its_own_measure_and_others_are_slower() {
-        let catalogue = Catalogue::built_in().expect("the table can be read");
-        let scale = |name: &str| Scale::of(catalogue.find(name).expect("a GPU of the table"));
-        // Twice as fast up to a million elements, which the cache holds.
+    fn all_factors_of_the_measured_gpu_are_one_and_a_smaller_gpu_is_slower() {
+        let catalogue = Catalogue::built_in().expect("the built-in table is valid");
+        let scale = |name: &str| Scale::of(catalogue.find(name).expect("the GPU is in the table"));
+        // Up to a million elements fit into the cache and are twice as fast.
         let curve = Curve::new([(1e3, 2.0), (1e6, 16.0), (1e7, 320.0), (1e8, 3200.0)]);
         let own = scale("H200");
-        assert!((own.memory - 1.0).abs() < 1e-9 && (own.whole(false) - 1.0).abs() < 1e-9);
-        assert!((own.whole(true) - 1.0).abs() < 1e-9 && (own.moving(&curve, 1e6) - 16.0).abs() < 1e-9);
+        assert!((own.memory - 1.0).abs() < 1e-9 && (own.compute_factor(false) - 1.0).abs() < 1e-9);
+        assert!((own.compute_factor(true) - 1.0).abs() < 1e-9 && (own.memory_bound(&curve, 1e6) - 16.0).abs() < 1e-9);
         let small = scale("RTX 3060");
-        assert!(small.memory > 10.0 && small.whole(false) > 4.0 && small.whole(true) > 10.0);
-        assert!((small.moving(&curve, 1e3) - 2.0).abs() < 1e-9);
-        // What an H200's cache holds and this one's does not: as slow, element by element, as what neither holds.
-        assert!((small.moving(&curve, 1e7) / small.moving(&curve, 1e6) - 10.0).abs() < 1.0);
-        assert!(own.moving(&curve, 1e7) / own.moving(&curve, 1e6) > 19.0);
+        assert!(small.memory > 10.0 && small.compute_factor(false) > 4.0 && small.compute_factor(true) > 10.0);
+        assert!((small.memory_bound(&curve, 1e3) - 2.0).abs() < 1e-9);
+        // A million elements fit into the H200's cache only; here they take as long per element as ten million.
+        assert!((small.memory_bound(&curve, 1e7) / small.memory_bound(&curve, 1e6) - 10.0).abs() < 1.0);
+        assert!(own.memory_bound(&curve, 1e7) / own.memory_bound(&curve, 1e6) > 19.0);
     }
 }

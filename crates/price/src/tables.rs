@@ -1,4 +1,4 @@
-//! What was measured on an H200: the reader of `data/h200.txt`, whose head says what each line holds.
+//! The reader of `data/h200.txt`, the measurements on an H200. The file's header describes its lines.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,16 +11,16 @@ use crate::points::Points;
 
 const MEASURED: &str = include_str!("../data/h200.txt");
 
-/// The tables; a line that cannot be read is left out, and a test sees to it that there is none.
+/// The measurements. Malformed lines are skipped; a test checks that there are none.
 pub(crate) static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables::read(MEASURED).0);
 
-/// Forward, and backward.
-pub(crate) type Both<T> = [T; 2];
+/// Forward and backward.
+pub(crate) type PerPass<T> = [T; 2];
 
-/// Single precision, and half.
-pub(crate) type Precisions<T> = [T; 2];
+/// Single and half precision.
+pub(crate) type PerPrecision<T> = [T; 2];
 
-/// The three products of a linear layer.
+/// The three matrix products of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
     Forward,
@@ -28,51 +28,51 @@ pub(crate) enum Product {
     ForWeight,
 }
 
-/// What was measured of a kernel that moves memory.
+/// Measured times of a memory-bound kernel.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kernel(pub Precisions<Both<Curve>>);
+pub(crate) struct Kernel(pub PerPrecision<PerPass<Curve>>);
 
-/// What a step of an optimizer costs, in microseconds.
+/// The cost of an optimizer step in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct OptimizerCost {
-    /// On the CPU, whatever the weights.
+    /// CPU, per step.
     pub base: f64,
-    /// On the CPU, for each weight.
+    /// CPU, per weight tensor.
     pub each: f64,
-    /// On the GPU, for each weight.
+    /// GPU, per weight tensor.
     pub gpu_each: f64,
-    /// On the GPU, for each byte of the weights.
+    /// GPU, per byte of weights.
     pub gpu_byte: f64,
 }
 
-/// All tables.
+/// All measurements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     kernels: HashMap<String, Kernel>,
-    dispatch: HashMap<String, Both<f64>>,
-    products: [Precisions<Grid>; 3],
-    /// How much slower products are whose rows are not whole groups of eight, and of two.
-    pub unaligned: Precisions<[[f64; 2]; 3]>,
+    dispatch: HashMap<String, PerPass<f64>>,
+    products: [PerPrecision<Grid>; 3],
+    /// Time factors of products with an odd size, and with an even size that is no multiple of eight.
+    pub unaligned: PerPrecision<[[f64; 2]; 3]>,
     points: HashMap<(String, bool), Points>,
     optimizers: HashMap<(String, String), OptimizerCost>,
     constants: HashMap<String, f64>,
-    /// Microseconds of a copy from the host, by bytes.
+    /// Microseconds of a copy from the host by bytes.
     pub copy: Curve,
 }
 
 impl Tables {
-    /// Reads the lines; the second part is those that cannot be read.
+    /// Parses all lines; also returns the malformed ones.
     pub fn read(text: &str) -> (Tables, Vec<String>) {
         let mut tables = Tables { unaligned: [[[1.0; 2]; 3]; 2], ..Tables::default() };
-        let mut unread = Vec::new();
+        let mut malformed = Vec::new();
         let mut axes: [Vec<f64>; 3] = Default::default();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
             if tables.read_line(&words, &mut axes).is_none() {
-                unread.push(line.to_owned());
+                malformed.push(line.to_owned());
             }
         }
-        (tables, unread)
+        (tables, malformed)
     }
 
     fn read_line(&mut self, words: &[&str], axes: &mut [Vec<f64>; 3]) -> Option<()> {
@@ -115,27 +115,27 @@ impl Tables {
         Some(())
     }
 
-    /// The curves of a kernel.
+    /// Times of a memory-bound kernel.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels.get(name)
     }
 
-    /// Microseconds of the CPU, forward and backward.
-    pub fn dispatch(&self, name: &str) -> Option<Both<f64>> {
+    /// CPU microseconds of a call.
+    pub fn dispatch(&self, name: &str) -> Option<PerPass<f64>> {
         self.dispatch.get(name).copied()
     }
 
-    /// The times of a product.
+    /// Times of a matrix product.
     pub fn product(&self, which: Product, is_half: bool) -> &Grid {
         &self.products[which as usize][usize::from(is_half)]
     }
 
-    /// The costs of a family of operators that compute.
+    /// Costs of a family of compute-bound operators.
     pub fn points(&self, name: &str, is_half: bool) -> Option<&Points> {
         self.points.get(&(name.to_owned(), is_half)).filter(|points| !points.is_empty())
     }
 
-    /// What a step of an optimizer costs.
+    /// The cost of an optimizer step.
     pub fn optimizer(&self, kind: Kind, implementation: Implementation) -> OptimizerCost {
         let name = match (implementation, kind) {
             (Implementation::Fused, _) => "fused",
@@ -145,12 +145,12 @@ impl Tables {
         self.optimizer_part(kind.name(), name)
     }
 
-    /// What clipping or a scaler adds to a step.
+    /// The cost of an optimizer, of gradient clipping (`clip`) or of a GradScaler (`scaler`).
     pub fn optimizer_part(&self, name: &str, implementation: &str) -> OptimizerCost {
         self.optimizers.get(&(name.to_owned(), implementation.to_owned())).copied().unwrap_or_default()
     }
 
-    /// A single number.
+    /// A single measured time or factor; 0 if it is missing.
     pub fn constant(&self, name: &str) -> f64 {
         self.constants.get(name).copied().unwrap_or(0.0)
     }
@@ -190,13 +190,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_measurements_is_read() {
-        let (_, unread) = Tables::read(MEASURED);
-        assert!(unread.is_empty(), "{unread:?}");
+    fn no_line_of_the_measurements_is_malformed() {
+        let (_, malformed) = Tables::read(MEASURED);
+        assert!(malformed.is_empty(), "{malformed:?}");
     }
 
     #[test]
-    fn every_optimizer_has_a_cost_in_what_torch_chooses_for_it() {
+    fn every_optimizer_has_a_cost_in_its_default_implementation() {
         for (name, kind) in Kind::NAMES.iter().filter(|(_, kind)| *kind != Kind::None) {
             let cost = TABLES.optimizer(*kind, Implementation::Default);
             assert!(cost.each > 0.0 && cost.gpu_byte > 0.0, "{name}: {cost:?}");

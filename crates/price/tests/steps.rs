@@ -1,6 +1,6 @@
-//! What a step's price must depend on, and how.
+//! How a step's time depends on the model, the loop and the GPU.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_price::{Clock, StepTime};
+use vramfit_price::{CostModel, StepTime};
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
@@ -25,16 +25,16 @@ fn bound(model: &Model, batch: i64, amp: Option<Dtype>) -> Bound<'_> {
     bind(model, variant, &sizes).unwrap()
 }
 
-fn clock(gpu: &str) -> Clock {
-    Clock::new(Catalogue::built_in().unwrap().find(gpu).unwrap())
+fn cost_model(gpu: &str) -> CostModel {
+    CostModel::new(Catalogue::built_in().unwrap().find(gpu).unwrap())
 }
 
 fn time(bound: &Bound<'_>, options: &Loop) -> StepTime {
-    clock("H200").step_time(bound, options).unwrap()
+    cost_model("H200").step_time(bound, options).unwrap()
 }
 
 #[test]
-fn phases_sum_to_the_step_and_neither_side_works_longer_than_it_lasts() {
+fn phases_sum_to_the_step_and_neither_side_is_busy_for_longer() {
     let model = model("bert-base");
     for options in [Loop::default(), Loop { accumulate: 7, ..Loop::default() }] {
         let time = time(&bound(&model, 32, None), &options);
@@ -49,13 +49,13 @@ fn checkpointing_costs_less_than_a_second_forward_pass_on_the_gpu() {
     let model = model("gpt2-medium");
     let bound = bound(&model, 8, None);
     let plain = time(&bound, &Loop::default());
-    let again = time(&bound, &Loop { checkpoint: Choice::Blocks, ..Loop::default() });
-    assert!(again.gpu > plain.gpu * 1.1);
-    assert!(again.gpu < plain.gpu + plain.forward);
+    let checkpointed = time(&bound, &Loop { checkpoint: Choice::Blocks, ..Loop::default() });
+    assert!(checkpointed.gpu > plain.gpu * 1.1);
+    assert!(checkpointed.gpu < plain.gpu + plain.forward);
 }
 
 #[test]
-fn the_same_batch_in_four_parts_takes_longer() {
+fn the_same_batch_in_four_micro_batches_takes_longer() {
     let model = model("bert-base");
     let whole = time(&bound(&model, 32, None), &Loop::default());
     let parts = time(&bound(&model, 8, None), &Loop { accumulate: 4, ..Loop::default() });
@@ -63,7 +63,7 @@ fn the_same_batch_in_four_parts_takes_longer() {
 }
 
 #[test]
-fn more_micro_batches_cost_as_much_each() {
+fn every_further_micro_batch_takes_the_same_time() {
     let model = model("bert-base");
     let bound = bound(&model, 8, None);
     let of = |accumulate| time(&bound, &Loop { accumulate, ..Loop::default() }).seconds;
@@ -72,41 +72,41 @@ fn more_micro_batches_cost_as_much_each() {
 }
 
 #[test]
-fn autocast_is_faster_where_the_gpu_decides() {
+fn autocast_is_faster_if_the_gpu_is_the_bottleneck() {
     let model = model("bert-base");
     let (single, half) = (bound(&model, 64, None), bound(&model, 64, Some(Dtype::Bfloat16)));
     assert!(time(&half, &Loop::default()).gpu < 0.6 * time(&single, &Loop::default()).gpu);
 }
 
 #[test]
-fn an_optimizer_that_goes_weight_by_weight_costs_the_cpu_more_and_a_fused_one_less() {
+fn a_for_loop_optimizer_takes_more_cpu_time_and_a_fused_one_less() {
     let model = model("bert-base");
     let bound = bound(&model, 8, None);
     let of =
         |implementation| time(&bound, &Loop { optimizer: Recipe::new(Kind::AdamW, implementation), ..Loop::default() });
-    let (lists, fused, one_by_one) =
+    let (foreach, fused, for_loop) =
         (of(Implementation::Foreach), of(Implementation::Fused), of(Implementation::ForLoop));
-    assert!(fused.cpu < lists.cpu && lists.cpu < one_by_one.cpu);
-    assert!(fused.gpu < lists.gpu);
+    assert!(fused.cpu < foreach.cpu && foreach.cpu < for_loop.cpu);
+    assert!(fused.gpu < foreach.gpu);
 }
 
 #[test]
 fn a_smaller_gpu_takes_longer() {
     let model = model("resnet50");
     let bound = bound(&model, 16, None);
-    let on = |gpu: &str| clock(gpu).step_time(&bound, &Loop::default()).unwrap().seconds;
+    let on = |gpu: &str| cost_model(gpu).step_time(&bound, &Loop::default()).unwrap().seconds;
     assert!(on("RTX 3060") > 2.0 * on("A100 SXM4 80GB") && on("A100 SXM4 80GB") > on("H200"));
 }
 
 #[test]
-fn a_module_that_is_not_there_is_an_error() {
+fn checkpointing_an_unknown_module_is_an_error() {
     let model = model("bert-base");
-    let options = Loop { checkpoint: Choice::modules(vec!["nothing.of.the.kind".to_owned()]), ..Loop::default() };
-    assert!(clock("H200").step_time(&bound(&model, 2, None), &options).is_err());
+    let options = Loop { checkpoint: Choice::modules(vec!["no.such.module".to_owned()]), ..Loop::default() };
+    assert!(cost_model("H200").step_time(&bound(&model, 2, None), &options).is_err());
 }
 
 #[test]
-fn evaluation_is_a_forward_pass() {
+fn evaluation_is_a_forward_pass_only() {
     let model = model("bert-base");
     let sizes = Sizes::select(&model, &SizeFlags::default()).unwrap();
     let flags = VariantFlags { is_eval: true, ..VariantFlags::default() };

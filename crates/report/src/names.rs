@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use vramfit_eager::memory::Category;
-use vramfit_plan::Effect;
+use vramfit_plan::TrainingEffect;
 use vramfit_training::Phase;
 use vramfit_training::answer::{Cause, Counted, Verdict};
 
@@ -162,12 +162,12 @@ pub(crate) enum EffectName {
     Training,
 }
 
-impl From<Effect> for EffectName {
-    fn from(effect: Effect) -> EffectName {
+impl From<TrainingEffect> for EffectName {
+    fn from(effect: TrainingEffect) -> EffectName {
         match effect {
-            Effect::None => EffectName::None,
-            Effect::Rounding => EffectName::Rounding,
-            Effect::Training => EffectName::Training,
+            TrainingEffect::None => EffectName::None,
+            TrainingEffect::Rounding => EffectName::Rounding,
+            TrainingEffect::Training => EffectName::Training,
         }
     }
 }
@@ -287,7 +287,7 @@ mod tests {
         for verdict in [Verdict::Fits, Verdict::TooClose, Verdict::DoesNotFit] {
             assert_eq!(json(VerdictName::from(verdict)), verdict.name());
         }
-        for effect in Effect::ALL {
+        for effect in TrainingEffect::ALL {
             assert_eq!(json(EffectName::from(effect)), effect.name());
         }
         for cause in [

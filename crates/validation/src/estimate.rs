@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_catalogue::{Catalogue, Context};
+use vramfit_catalogue::{Catalogue, CudaContext};
 use vramfit_eager::forward::Choice;
 use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{Bound, bind};
@@ -270,7 +270,7 @@ struct Row {
 const DEVICE_LIMIT: f64 = 30.0;
 
 impl Row {
-    fn new(case: &Case, run: &Run, context: Context) -> Row {
+    fn new(case: &Case, run: &Run, context: CudaContext) -> Row {
         let peak = run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max().unwrap_or(0);
         let same = run.phases.iter().zip(&case.phases).filter(|(one, other)| one.allocated == other.allocated).count();
         let percent = |predicted: u64, measured: u64| (predicted as f64 / measured as f64 - 1.0) * 100.0;

@@ -140,7 +140,7 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
                 certain.0 += usize::from(run.failure.is_some() == trial.failure.is_some());
                 certain.1 += 1;
             }
-            let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting(&setup, &control));
+            let run = bench.with_batch(&setup, trial.batch).and_then(|setup| bench.fitting_run(&setup, &control));
             verdicts.0 += usize::from(run.is_some() == trial.failure.is_none());
             verdicts.1 += 1;
             if let (None, Some(run), Some(reserved)) = (&trial.failure, &run, trial.peak_reserved) {

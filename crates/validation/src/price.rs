@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
-use vramfit_price::{Clock, StepTime};
+use vramfit_price::{CostModel, StepTime};
 
 use crate::estimate::with_bound;
 use crate::measured::{Case, CaseSettings, folder, read_compressed};
@@ -82,9 +82,9 @@ fn timed() -> Result<Timed> {
     read_compressed(&folder().join("price/steps.json.gz"))
 }
 
-fn clock() -> Result<Clock> {
+fn clock() -> Result<CostModel> {
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
-    Ok(Clock::new(catalogue.find("H200").map_err(|error| error.to_string())?))
+    Ok(CostModel::new(catalogue.find("H200").map_err(|error| error.to_string())?))
 }
 
 fn case_of(row: &TimedRow) -> Case {
@@ -100,7 +100,7 @@ fn case_of(row: &TimedRow) -> Case {
     }
 }
 
-fn predict(clock: &Clock, row: &TimedRow) -> Result<StepTime> {
+fn predict(clock: &CostModel, row: &TimedRow) -> Result<StepTime> {
     with_bound(&case_of(row), |bound, options| clock.step_time(bound, options).map_err(|error| error.to_string()))?
 }
 
@@ -225,7 +225,7 @@ pub fn calibration() -> Result<String> {
     for (model, answer) in &timed()?.calibration {
         for row in &answer.rows {
             let Some(phases) = row.cpu_phases else { continue };
-            let bound = with_bound(&case_of(row), |bound, _| clock.timetable(bound).cpu());
+            let bound = with_bound(&case_of(row), |bound, _| clock.price(bound).cpu());
             let predicted = match bound {
                 Ok(found) => found,
                 Err(error) => {

@@ -1,15 +1,15 @@
-//! `vramfit catalogue`: the GPUs that `--gpu` knows.
+//! `vramfit catalogue`: the GPUs that `--gpu` accepts.
 
 use vramfit_report::catalogue::CatalogueReport;
 
-use crate::Verdict;
 use crate::arguments::Output;
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::known_gpus::KnownGpus;
 
-/// Lists them.
-pub fn run(output: &Output) -> Result<Verdict, Failure> {
+/// Lists the GPUs.
+pub fn run(output: &Output) -> Result<ExitStatus, Failure> {
     let known = KnownGpus::load()?;
     let report = CatalogueReport::new(known.catalogue.gpus());
     if output.json {
@@ -17,5 +17,5 @@ pub fn run(output: &Output) -> Result<Verdict, Failure> {
     } else {
         print(&report.text())?
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }

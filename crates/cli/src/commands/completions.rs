@@ -1,15 +1,15 @@
-//! `vramfit completions`: what a shell needs to complete a command line, from the one definition of it.
+//! `vramfit completions`: shell completions from the definition of the command line.
 
-use crate::Verdict;
 use crate::arguments::Completions;
 #[cfg(feature = "simulate")]
 use crate::built_in::built_in;
 use crate::commands::print_raw;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::help;
 
-/// Prints them.
-pub fn run(options: &Completions) -> Result<Verdict, Failure> {
+/// Prints the completions.
+pub fn run(options: &Completions) -> Result<ExitStatus, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut help::command(), "vramfit", &mut script);
     #[cfg(feature = "simulate")]
@@ -17,11 +17,10 @@ pub fn run(options: &Completions) -> Result<Verdict, Failure> {
         script = with_models(&String::from_utf8_lossy(&script))?.into_bytes();
     }
     print_raw(&script)?;
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
-/// The script for bash with the built-in models among the words that commands which take a model offer; files bash offers
-/// where no word is near.
+/// Adds the built-in models to the bash completions of commands that take a model. Bash offers files if no word matches.
 #[cfg(feature = "simulate")]
 fn with_models(script: &str) -> Result<String, Failure> {
     let names: Vec<String> = built_in()?.into_iter().map(|model| model.row.name).collect();

@@ -1,27 +1,26 @@
-//! `vramfit estimate`: what a training step will allocate, without running it.
+//! `vramfit estimate`: predicts the memory of a training run.
 
 pub mod conflicts;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use vramfit_allocator::Settings;
 use vramfit_cudnn::Scenario;
-use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_graph::dtype::Dtype;
 use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
-use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Kind, Recipe};
 use vramfit_training::{AddedLoss, Loop, ZeroGrad, visit};
 
-use crate::Verdict;
-use crate::arguments::{Estimate, GradientPlace, InputsAre, LossKind, Output, OutputsAre, RunSettings};
+use crate::arguments::{
+    EstimateArguments, InputLocation, LossKind, Output, OutputLifetime, RunSettings, ZeroGradPosition,
+};
 use crate::commands::{origin, print, print_json, write_page};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
-/// Simulates, and prints the answer.
-pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
+/// Simulates a training run and prints the answer.
+pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
     let model = options.at.load()?;
@@ -49,10 +48,10 @@ pub fn run(given: &Estimate, output: &Output) -> Result<Verdict, Failure> {
         print(&report.text())?;
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
-    Ok(if fits { Verdict::Good } else { Verdict::Bad })
+    Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
 }
 
-/// A run that no GPU could hold, however large.
+/// The failure for a run beyond any GPU's address space.
 fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddresses) -> Failure {
     let model = &options.at.model;
     let failure = match bound.steps.get(error.failure.origin as usize) {
@@ -62,24 +61,24 @@ fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddre
     failure.with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
 }
 
-/// The loop that the flags ask for.
+/// The training loop that the flags describe.
 pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,
         optimizer: Recipe {
-            // AdamW multiplies the weights themselves.
+            // AdamW decays the weights directly.
             adds_decay: options.weight_decay && options.optimizer.0 != Kind::AdamW,
             ..Recipe::new(options.optimizer.0, options.optimizer_impl.0)
         },
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
         zero_grad: match options.zero_grad {
-            GradientPlace::BeforeForward => ZeroGrad::BeforeForward,
-            GradientPlace::BeforeBackward => ZeroGrad::BeforeBackward,
+            ZeroGradPosition::BeforeForward => ZeroGrad::BeforeForward,
+            ZeroGradPosition::BeforeBackward => ZeroGrad::BeforeBackward,
         },
         sets_to_none: options.set_to_none,
-        has_fresh_inputs: options.inputs == InputsAre::Fresh,
-        releases_outputs: options.outputs == OutputsAre::Released,
+        has_fresh_inputs: options.inputs == InputLocation::Fresh,
+        releases_outputs: options.outputs == OutputLifetime::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,
@@ -87,69 +86,11 @@ pub fn training(options: &RunSettings) -> Loop {
     }
 }
 
-/// `--loss`.
+/// The loss that `--loss` adds.
 pub fn added_loss(kind: Option<LossKind>) -> AddedLoss {
     match kind {
         Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
         Some(LossKind::Mean) => AddedLoss::Mean,
         Some(LossKind::None) => AddedLoss::None,
-    }
-}
-
-/// `--optimizer`.
-#[derive(Clone, Copy, Debug)]
-pub struct OptimizerName(pub Kind);
-
-/// `--optimizer-impl`.
-#[derive(Clone, Copy, Debug)]
-pub struct ImplementationName(pub Implementation);
-
-/// `--checkpoint`.
-#[derive(Clone, Debug)]
-pub struct CheckpointChoice(pub Choice);
-
-/// Reads `--optimizer`.
-pub fn optimizers() -> impl TypedValueParser<Value = OptimizerName> {
-    PossibleValuesParser::new(Kind::NAMES.map(|(name, _)| name))
-        .try_map(|name| Kind::named(&name).map(OptimizerName).ok_or("no such optimizer"))
-}
-
-/// Reads `--optimizer-impl`.
-pub fn implementations() -> impl TypedValueParser<Value = ImplementationName> {
-    PossibleValuesParser::new(Implementation::NAMES.map(|(name, _)| name))
-        .try_map(|name| Implementation::named(&name).map(ImplementationName).ok_or("no such implementation"))
-}
-
-/// Reads `--checkpoint`.
-pub fn parse_checkpoint(text: &str) -> Result<CheckpointChoice, String> {
-    let choice = match (text, text.strip_prefix("sequential:")) {
-        ("none", _) => Choice::Nothing,
-        ("blocks", _) => Choice::Blocks,
-        (_, Some(number)) => match number.parse() {
-            Ok(segments) if segments > 0 => Choice::Sequential(segments),
-            _ => return Err(format!("found `{number}` segments, needed a whole number from 1 on")),
-        },
-        (names, None) => Choice::modules(names.split(',').map(str::to_owned).collect()),
-    };
-    Ok(CheckpointChoice(choice))
-}
-
-impl From<crate::arguments::Precision> for Dtype {
-    fn from(precision: crate::arguments::Precision) -> Dtype {
-        match precision {
-            crate::arguments::Precision::Fp32 => Dtype::Float32,
-            crate::arguments::Precision::Bf16 => Dtype::Bfloat16,
-            crate::arguments::Precision::Fp16 => Dtype::Float16,
-            crate::arguments::Precision::Fp64 => Dtype::Float64,
-        }
-    }
-}
-
-impl From<crate::arguments::HalfPrecision> for Dtype {
-    fn from(precision: crate::arguments::HalfPrecision) -> Dtype {
-        match precision {
-            crate::arguments::HalfPrecision::Bf16 => Dtype::Bfloat16,
-            crate::arguments::HalfPrecision::Fp16 => Dtype::Float16,
-        }
     }
 }

@@ -1,17 +1,17 @@
-//! `vramfit explain`: the verdict on a recorded run.
+//! `vramfit explain`: findings in a recorded run.
 
 use vramfit_explain::explain;
 use vramfit_replay::recorded_settings;
 use vramfit_report::explain::{ExplainReport, page, text};
 
-use crate::Verdict;
 use crate::arguments::{Explain, Output};
 use crate::commands::{origin, print, print_json, write_page};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::snapshot_file;
 
-/// Explains, and prints what was found; with findings the verdict is bad.
-pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
+/// Explains the recording and prints the findings; any finding is a bad status.
+pub fn run(options: &Explain, output: &Output) -> Result<ExitStatus, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
     let settings = recorded_settings(&snapshot)?;
@@ -26,5 +26,5 @@ pub fn run(options: &Explain, output: &Output) -> Result<Verdict, Failure> {
     } else {
         print(&text(&snapshot, &explanation))?;
     }
-    Ok(if explanation.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(if explanation.findings.is_empty() { ExitStatus::Good } else { ExitStatus::Bad })
 }

@@ -9,10 +9,10 @@ use vramfit_monitor::sample::Sample;
 use vramfit_monitor::sampler::Cpu;
 use vramfit_report::gpus::{Columns, count_of, document, lines, memory_view};
 
-use crate::Verdict;
 use crate::arguments::monitor::Gpus;
 use crate::arguments::{Output, When};
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt::{ControlSignal, Interrupt};
@@ -27,7 +27,7 @@ const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_REST: &str = "\u{1b}[J";
 
 /// Prints the state of the GPUs.
-pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
+pub fn run(options: &Gpus, output: &Output) -> Result<ExitStatus, Failure> {
     if options.force_color {
         if output.no_color || output.color == When::Never {
             let other = if output.no_color { "--no-color" } else { "--color=never" };
@@ -42,7 +42,7 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
             // Measuring CPU use takes time: only if it is shown.
             let cpu = if options.show_full_cmd { Cpu::Twice(CPU_PAUSE) } else { Cpu::SinceLastSample };
             let mut samples = Samples::open(&options.machine, cpu)?;
-            let Some(sample) = samples.next()? else { return Ok(Verdict::Good) };
+            let Some(sample) = samples.next()? else { return Ok(ExitStatus::Good) };
             if options.debug {
                 debug(&sample, samples.stuck_count());
             }
@@ -51,12 +51,12 @@ pub fn run(options: &Gpus, output: &Output) -> Result<Verdict, Failure> {
             } else {
                 print(&text(&sample, options))?
             }
-            Ok(Verdict::Good)
+            Ok(ExitStatus::Good)
         }
     }
 }
 
-fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict, Failure> {
+fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<ExitStatus, Failure> {
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
     let is_screen = !output.json && std::io::stdout().is_terminal() && !platform::is_dumb();
     let interrupt = if is_screen { Interrupt::with_pauses() } else { Interrupt::install() }?;
@@ -93,7 +93,7 @@ fn watch(options: &Gpus, output: &Output, interval: Duration) -> Result<Verdict,
             }
         }
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
 /// The lines that fit on the screen, counting wrapped ones: otherwise the top would scroll away.

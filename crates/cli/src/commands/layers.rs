@@ -1,4 +1,4 @@
-//! `vramfit layers`: a model module by module.
+//! `vramfit layers`: the modules of a model.
 
 use vramfit_allocator::Settings;
 use vramfit_report::layers::{LayersReport, Question};
@@ -6,15 +6,15 @@ use vramfit_training::layers::{layers, totals};
 use vramfit_training::optimizer::{Implementation, Recipe};
 use vramfit_training::{Loop, train, visit};
 
-use crate::Verdict;
 use crate::arguments::{Layers, Output};
 use crate::commands::estimate::added_loss;
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
-/// Simulates a step, and prints what is in it.
-pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
+/// Simulates a step and prints its modules.
+pub fn run(options: &Layers, output: &Output) -> Result<ExitStatus, Failure> {
     let model = options.model.load()?;
     let bound = options.model.bind(&model)?;
     let training = Loop {
@@ -36,5 +36,5 @@ pub fn run(options: &Layers, output: &Output) -> Result<Verdict, Failure> {
     } else {
         print(&report.text())?
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }

@@ -9,26 +9,26 @@ use vramfit_lint::rules;
 use vramfit_lint::settings::Settings;
 use vramfit_report::lint as report;
 
-use crate::Verdict;
 use crate::arguments::{Lint, LintFormat, Output};
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::whole_file;
 
 /// Findings are a bad verdict; files that cannot be read or parsed are a failure, after the rest has been reported.
-pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
+pub fn run(options: &Lint, output: &Output) -> Result<ExitStatus, Failure> {
     if let Some(code) = &options.explain {
         return explain(code);
     }
     let reads_input = options.paths.iter().any(|path| path == Path::new("-"));
     if reads_input && (options.paths.len() > 1) {
-        return Err(Failure::new("`-` stands for standard input and cannot be given beside other paths"));
+        return Err(Failure::new("`-` is standard input and cannot be combined with other paths"));
     }
     let mut reports = if reads_input { vec![standard_input(options)?] } else { check(&options.paths, options)? };
     let format = if output.json { LintFormat::Json } else { options.format };
     if options.diff {
-        let verdict = diff(&reports, options)?;
-        return report_errors(&reports).map(|()| verdict);
+        let status = diff(&reports, options)?;
+        return report_errors(&reports).map(|()| status);
     }
     if options.fix && !reads_input {
         let changed = fix_files(&reports, options)?;
@@ -41,7 +41,7 @@ pub fn run(options: &Lint, output: &Output) -> Result<Verdict, Failure> {
     show(&reports, format, options)?;
     report_errors(&reports)?;
     let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
-    Ok(if is_clean { Verdict::Good } else { Verdict::Bad })
+    Ok(if is_clean { ExitStatus::Good } else { ExitStatus::Bad })
 }
 
 /// Reports files that could not be read or parsed, and fails if there are any.
@@ -91,10 +91,10 @@ fn check_bytes(bytes: Vec<u8>, options: &Lint) -> Result<FileReport, Failure> {
         .map_err(|_| Failure::new("the check panicked"))
 }
 
-fn explain(code: &str) -> Result<Verdict, Failure> {
+fn explain(code: &str) -> Result<ExitStatus, Failure> {
     if code == "all" {
         print(&report::rules())?;
-        return Ok(Verdict::Good);
+        return Ok(ExitStatus::Good);
     }
     match rules::find(&code.to_ascii_uppercase()) {
         Some(rule) => print(rule.page)?,
@@ -104,7 +104,7 @@ fn explain(code: &str) -> Result<Verdict, Failure> {
             );
         }
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
 fn show(reports: &[FileReport], format: LintFormat, options: &Lint) -> Result<(), Failure> {
@@ -136,9 +136,9 @@ fn fix_files(reports: &[FileReport], options: &Lint) -> Result<usize, Failure> {
 }
 
 /// `--fix` of standard input prints the fixed text; remaining findings go to standard error.
-fn fix_input(report: &FileReport, options: &Lint) -> Result<Verdict, Failure> {
+fn fix_input(report: &FileReport, options: &Lint) -> Result<ExitStatus, Failure> {
     let Some(document) = &report.document else {
-        return report_errors(std::slice::from_ref(report)).map(|()| Verdict::Good);
+        return report_errors(std::slice::from_ref(report)).map(|()| ExitStatus::Good);
     };
     let text = fixed_text(report, options).unwrap_or_else(|| document.original());
     std::io::stdout()
@@ -148,13 +148,13 @@ fn fix_input(report: &FileReport, options: &Lint) -> Result<Verdict, Failure> {
     let left = [check_bytes(text.into_bytes(), options)?];
     report_errors(&left)?;
     if left[0].checked.findings.is_empty() {
-        return Ok(Verdict::Good);
+        return Ok(ExitStatus::Good);
     }
     let _ = anstream::stderr().lock().write_all(report::text(&left).as_bytes());
-    Ok(Verdict::Bad)
+    Ok(ExitStatus::Bad)
 }
 
-fn diff(reports: &[FileReport], options: &Lint) -> Result<Verdict, Failure> {
+fn diff(reports: &[FileReport], options: &Lint) -> Result<ExitStatus, Failure> {
     let mut all = String::new();
     for report in reports {
         if let (Some(new), Some(document)) = (fixed_text(report, options), &report.document) {
@@ -162,5 +162,5 @@ fn diff(reports: &[FileReport], options: &Lint) -> Result<Verdict, Failure> {
         }
     }
     print(&all)?;
-    Ok(if all.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(if all.is_empty() { ExitStatus::Good } else { ExitStatus::Bad })
 }

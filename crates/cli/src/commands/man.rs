@@ -1,26 +1,26 @@
-//! `vramfit man`: the manual, from the one definition of the command line.
+//! `vramfit man`: manual pages from the definition of the command line.
 
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 
-use crate::Verdict;
 use crate::arguments::{Arguments, Man};
 use crate::commands::{print, print_raw};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::whole_file;
 
-/// Prints the page of `vramfit`, or writes it and one for each command.
-pub fn run(options: &Man) -> Result<Verdict, Failure> {
+/// Prints the page of `vramfit`, or writes it and a page for each command.
+pub fn run(options: &Man) -> Result<ExitStatus, Failure> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     let Some(folder) = &options.folder else {
         print_raw(&rendered(&page(&command))?)?;
-        return Ok(Verdict::Good);
+        return Ok(ExitStatus::Good);
     };
     let refused =
-        |path: &Path, error: std::io::Error| Failure::new(format!("{}: cannot be written: {error}", path.display()));
+        |path: &Path, error: std::io::Error| Failure::new(format!("{}: cannot write it: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| refused(folder, error))?;
     let pages: Vec<Page> = std::iter::once(&command).chain(command.get_subcommands()).map(page).collect();
     for page in &pages {
@@ -28,11 +28,11 @@ pub fn run(options: &Man) -> Result<Verdict, Failure> {
         whole_file::write(&path, &rendered(page)?).map_err(|error| refused(&path, error))?;
     }
     print(&format!("{} pages in {}\n", pages.len(), folder.display()))?;
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
 fn page(command: &Command) -> Page {
-    Page::new(command.clone()).source(concat!("vramfit ", env!("CARGO_PKG_VERSION"))).manual("vramfit's manual")
+    Page::new(command.clone()).source(concat!("vramfit ", env!("CARGO_PKG_VERSION"))).manual("vramfit manual")
 }
 
 fn rendered(page: &Page) -> Result<Vec<u8>, Failure> {

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands, one file each.
 
 pub mod calibrate;
 pub mod catalogue;
@@ -27,12 +27,12 @@ use vramfit_report::page::Origin;
 use crate::failure::Failure;
 use crate::whole_file;
 
-/// Prints a result on standard output. A reader that has gone away (`| head`) is no error.
+/// Prints on standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     write_out(&mut anstream::stdout().lock(), text.as_bytes())
 }
 
-/// Writes bytes on standard output as they are.
+/// Writes bytes to standard output.
 pub fn print_raw(bytes: &[u8]) -> Result<(), Failure> {
     write_out(&mut io::stdout().lock(), bytes)
 }
@@ -44,20 +44,20 @@ fn write_out(stream: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Prints a result as JSON.
+/// Prints JSON on standard output.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::at("JSON", error))?;
     print(&(text + "\n"))
 }
 
-/// How a page comes about: this command, with `paths` by their files' names alone.
+/// The command line that made a page, with `paths` shortened to file names.
 pub fn origin(paths: &[&str]) -> Origin {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     Origin::new(&words, paths, env!("CARGO_PKG_VERSION"))
 }
 
-/// Writes a page of HTML, whole or not at all.
+/// Writes an HTML page atomically.
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     whole_file::write(path, page.as_bytes())
-        .map_err(|error| Failure::at(format!("{}: the page could not be written", path.display()), error))
+        .map_err(|error| Failure::at(format!("{}: cannot write the page", path.display()), error))
 }

@@ -1,15 +1,15 @@
-//! `vramfit models`: the models that need no file.
+//! `vramfit models`: the built-in models.
 
 use vramfit_report::models::ModelsReport;
 
-use crate::Verdict;
 use crate::arguments::Output;
 use crate::built_in::built_in;
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 
-/// Lists them.
-pub fn run(output: &Output) -> Result<Verdict, Failure> {
+/// Lists the models.
+pub fn run(output: &Output) -> Result<ExitStatus, Failure> {
     let mut report = ModelsReport::default();
     for built_in in built_in()? {
         report.add(built_in.row);
@@ -19,5 +19,5 @@ pub fn run(output: &Output) -> Result<Verdict, Failure> {
     } else {
         print(&report.text())?
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }

@@ -1,4 +1,4 @@
-//! `vramfit plan`: the cheapest set of changes that makes a training fit; `vramfit max-batch`: the largest batch that does.
+//! `vramfit plan`: the cheapest changes that make a training fit. `vramfit max-batch`: the largest batch that fits.
 
 mod watch;
 
@@ -12,16 +12,16 @@ use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 use vramfit_training::answer::Device;
 
-use crate::Verdict;
-use crate::arguments::{MaxBatch, ModeKind, Output, Plan, RunSettings};
+use crate::arguments::{MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
 use crate::built_in::load;
 use crate::commands::estimate::{conflicts, training};
 use crate::commands::{origin, print, print_json, write_page};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
-/// Searches, and prints what was found.
-pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
+/// Searches for plans and prints them.
+pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     if options.at.mode == ModeKind::Eval {
         return Err(Failure::new("plan: found --mode eval, needed --mode train")
@@ -50,21 +50,22 @@ pub fn run(given: &Plan, output: &Output) -> Result<Verdict, Failure> {
         } else {
             print(&report.text())?;
         }
-        Ok(if report.fits() { Verdict::Good } else { Verdict::Bad })
+        Ok(if report.fits() { ExitStatus::Good } else { ExitStatus::Bad })
     })
 }
 
-/// Tries one batch after another, and prints the largest.
-pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failure> {
+/// Tries one batch after another and prints the largest that fits.
+pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     if options.at.batch.is_some() {
-        eprintln!("note: --batch: no effect, every batch from 1 on is tried");
+        eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
     with_bench(options, "max-batch", |bench, setup, _| {
         let control = Control::default();
         let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
-            Failure::new(format!("{}: found no size that is the batch, needed one", options.at.model))
-                .with_hint(Some("capture it with a batch size to choose: dim 0 of every input is `batch` by default"))
+            Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
+                "capture the model with a variable batch size: dimension 0 of every input is `batch` by default",
+            ))
         })?;
         if output.json {
             print_json(&MaxBatchReport::from(found))?;
@@ -72,18 +73,18 @@ pub fn run_max_batch(given: &MaxBatch, output: &Output) -> Result<Verdict, Failu
             print(&format!("{}\n", found.batch))?;
         }
         if !found.is_final {
-            eprintln!("stopped early: every batch up to {} fits, larger ones were not tried", found.batch);
+            eprintln!("stopped early: every batch up to {} fits; larger ones were not tried", found.batch);
         }
-        Ok(if found.batch > 0 { Verdict::Good } else { Verdict::Bad })
+        Ok(if found.batch > 0 { ExitStatus::Good } else { ExitStatus::Bad })
     })
 }
 
-/// Makes a workbench for the flags.
+/// Creates the workbench and setup that the flags describe.
 fn with_bench(
     options: &RunSettings,
     command: &str,
-    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus) -> Result<Verdict, Failure>,
-) -> Result<Verdict, Failure> {
+    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus) -> Result<ExitStatus, Failure>,
+) -> Result<ExitStatus, Failure> {
     conflicts::refuse(options)?;
     if options.gpu.is_none() && options.vram.is_none() {
         return Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
@@ -97,7 +98,7 @@ fn with_bench(
     let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
-            eprintln!("note: size `{}` ({producer}) stays {size}, as given, at every batch", symbol.name);
+            eprintln!("note: size `{}` ({producer}) stays {size} at every batch", symbol.name);
         }
     }
     let setup = setup(options, &bound, alloc_conf);
@@ -108,7 +109,7 @@ fn with_bench(
     work(&bench, &setup, &known)
 }
 
-/// The model with activations in place, where a plan may ask for it.
+/// The model with in-place activations, which only plans for a training use.
 fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
     (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
 }

@@ -1,18 +1,18 @@
-//! `vramfit replay`: a recording through the allocator.
+//! `vramfit replay`: replays a recording through the simulated allocator.
 
 use vramfit_allocator::Settings;
 use vramfit_replay::{recorded_settings, replay_recorded, replay_with};
 use vramfit_report::memory_summary::memory_summary;
 use vramfit_report::replay::ReplayReport;
 
-use crate::Verdict;
 use crate::arguments::{OtherSettings, Output, Replay, SummaryAt};
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::snapshot_file;
 
-/// Replays, and prints how it went.
-pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
+/// Replays the recording and prints the result.
+pub fn run(options: &Replay, output: &Output) -> Result<ExitStatus, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
     let device = &snapshot.devices[number];
@@ -39,10 +39,10 @@ pub fn run(options: &Replay, output: &Output) -> Result<Verdict, Failure> {
         print(&report.text())?;
     }
     let is_bad = report.mismatches > 0 || (report.what_if.is_some() && report.oom.is_some());
-    Ok(if is_bad { Verdict::Bad } else { Verdict::Good })
+    Ok(if is_bad { ExitStatus::Bad } else { ExitStatus::Good })
 }
 
-/// The settings asked for; `None` where the recording's own are to be used.
+/// The settings of the flags; `None` to use the recorded ones.
 fn other_settings(options: &OtherSettings, recorded: &Settings) -> Result<Option<Settings>, Failure> {
     if options.alloc_conf.is_none() && options.vram.is_none() && options.gpu_memory.is_none() {
         return Ok(None);
@@ -55,7 +55,7 @@ fn other_settings(options: &OtherSettings, recorded: &Settings) -> Result<Option
     match options.gpu_memory {
         Some(total) => Ok(Some(settings.on_device(total))),
         None if settings.memory_fraction < 1.0 && settings.cap.is_none() => Err(Failure::new(
-            "`per_process_memory_fraction` is a part of the GPU's memory, which a snapshot does not record",
+            "`per_process_memory_fraction` is a fraction of the GPU's memory, which a snapshot does not record",
         )
         .with_hint(Some("give the GPU's memory with --gpu-memory, or the cap itself with --vram"))),
         None => Ok(Some(settings)),

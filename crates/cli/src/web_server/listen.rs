@@ -6,7 +6,7 @@ use crate::failure::Failure;
 
 const DEFAULT_PORT: u16 = 9837;
 
-/// What `--listen` says.
+/// The value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     host: Host,
@@ -40,7 +40,7 @@ impl Listen {
             None => {
                 let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
                 if port.is_some_and(|port| port.contains(':')) {
-                    return Err("no address; an IPv6 address with a port stands in brackets: [::1]:9837".to_owned());
+                    return Err("no address; an IPv6 address with a port needs brackets: [::1]:9837".to_owned());
                 }
                 (Host::parse(host, port.is_some())?, port)
             }
@@ -49,7 +49,7 @@ impl Listen {
         Ok(Listen { host, port: port.transpose()? })
     }
 
-    /// The addresses it stands for, of which one that can be had is taken.
+    /// The addresses to try in order.
     pub fn addresses(&self, port: Option<u16>) -> Result<Vec<SocketAddr>, Failure> {
         let port = match (self.port, port) {
             (Some(one), Some(other)) if one != other => {
@@ -72,7 +72,7 @@ impl Listen {
         })
     }
 
-    /// The name, where it is one.
+    /// The host name, if it is not an address.
     pub fn name(&self) -> Option<&str> {
         match &self.host {
             Host::Name(name) => Some(name),
@@ -90,7 +90,7 @@ impl Host {
         match text {
             "" if has_port => Ok(Host::Everywhere),
             "" => Err("nothing; needed an address or a name".to_owned()),
-            // A mistyped address is not looked for as a name.
+            // Do not resolve a mistyped address as a name.
             _ if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
                 Err(format!("{text:?} is no IPv4 address"))
             }

@@ -1,80 +1,80 @@
-//! Memory against time: what more time would save.
+//! The trade-off between memory and time.
 
 use vramfit_training::Run;
 
-use super::Plan;
-use super::cells::Cell;
-use super::walk::Free;
+use super::base_setups::BaseSetup;
+use super::fitting_plan::Plan;
+use super::free_tricks::FreeTricks;
 use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// One candidate in the plot.
+/// A candidate in the plot of memory against time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// Bytes of the device or of `--vram` that it takes on a GPU of unlimited memory.
+pub struct FrontierPoint {
+    /// Bytes counted against the GPU's memory or `--vram`, on a GPU of unlimited memory.
     pub taken: u64,
-    /// The time for the same work, by that of the start.
+    /// The time for the same work, over that of the start.
     pub slowdown: f64,
-    /// Whether that is less than there is.
+    /// Whether `taken` is within the capacity.
     pub fits: bool,
 }
 
-/// What the frontier shows.
-pub struct Seen {
-    /// By growing time.
-    pub points: Vec<Point>,
-    /// Setups that fit, need less than the best plan and take longer.
+/// The frontier of memory against time.
+pub struct Frontier {
+    /// Ordered by time.
+    pub points: Vec<FrontierPoint>,
+    /// Setups that fit, with less memory and more time than the best plan.
     pub plans: Vec<(Setup, Run)>,
 }
 
-/// Cells that are simulated for it where the model is small.
-const MOST: usize = 64;
-/// The same where it is large.
-const LEAST: usize = 12;
-/// Steps of a captured pass, times cells.
+/// Candidates simulated for a small model.
+const MAX_CANDIDATES: usize = 64;
+/// Candidates simulated for a large model.
+const MIN_CANDIDATES: usize = 12;
+/// Between these bounds: steps of the captured pass times candidates.
 const WORK: usize = 60_000;
-/// Plans beside the best one.
+/// Plans besides the best one.
 const RUNNERS_UP: usize = 3;
 
-/// Simulates cells with all free tricks, spread over their prices.
+/// Simulates base setups with all free tricks, spread evenly over their times.
 pub fn frontier(
     bench: &Workbench<'_>,
-    free: &Free,
-    cells: &[Cell],
+    free: &FreeTricks,
+    bases: &[BaseSetup],
     slowdowns: &[Option<f64>],
     best: Option<&Plan>,
     control: &Control,
-) -> Seen {
-    let mut priced: Vec<(f64, &Cell)> =
-        cells.iter().zip(slowdowns).filter_map(|(cell, slowdown)| Some(((*slowdown)?, cell))).collect();
+) -> Frontier {
+    let mut priced: Vec<(f64, &BaseSetup)> =
+        bases.iter().zip(slowdowns).filter_map(|(base, slowdown)| Some(((*slowdown)?, base))).collect();
     priced.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let steps = cells.first().and_then(|cell| bench.bind(&cell.setup)).map_or(1, |bound| bound.steps.len());
-    let count = (WORK / steps.max(1)).clamp(LEAST, MOST).min(priced.len());
+    let steps = bases.first().and_then(|base| bench.bind(&base.setup)).map_or(1, |bound| bound.steps.len());
+    let count = (WORK / steps.max(1)).clamp(MIN_CANDIDATES, MAX_CANDIDATES).min(priced.len());
     let chosen: Vec<(f64, Setup)> = (0..count)
         .map(|index| priced[index * (priced.len() - 1) / (count - 1).max(1)])
-        .map(|(slowdown, cell)| (slowdown, free.leanest(bench, &cell.setup)))
+        .map(|(slowdown, base)| (slowdown, free.leanest(bench, &base.setup)))
         .collect();
     let capacity = bench.device.capacity().map_or(u64::MAX, |capacity| capacity.low);
     let runs = control.map(&chosen, |(slowdown, setup)| {
-        let run = bench.run_free(setup, control)?;
+        let run = bench.probe_run(setup, control)?;
         let taken = bench.device.taken(&run);
-        Some(Point { taken, slowdown: *slowdown, fits: taken <= capacity })
+        Some(FrontierPoint { taken, slowdown: *slowdown, fits: taken <= capacity })
     });
-    let mut seen: Vec<(Point, &Setup)> =
+    let mut simulated: Vec<(FrontierPoint, &Setup)> =
         chosen.iter().zip(runs).filter_map(|((_, setup), point)| point.flatten().map(|point| (point, setup))).collect();
-    seen.sort_by(|one, other| one.0.slowdown.total_cmp(&other.0.slowdown).then(one.0.taken.cmp(&other.0.taken)));
-    let mut least = u64::MAX;
-    seen.retain(|(point, _)| {
-        let is_better = point.taken < least;
-        least = least.min(point.taken);
+    simulated.sort_by(|one, other| one.0.slowdown.total_cmp(&other.0.slowdown).then(one.0.taken.cmp(&other.0.taken)));
+    let mut lowest = u64::MAX;
+    simulated.retain(|(point, _)| {
+        let is_better = point.taken < lowest;
+        lowest = lowest.min(point.taken);
         is_better
     });
-    let mut points: Vec<Point> = seen.iter().map(|(point, _)| *point).collect();
+    let mut points: Vec<FrontierPoint> = simulated.iter().map(|(point, _)| *point).collect();
     let mut plans = Vec::new();
     if let Some(best) = best {
         let taken = best.taken;
-        let slower: Vec<&Setup> = seen
+        let slower: Vec<&Setup> = simulated
             .iter()
             .filter(|(point, _)| point.fits && point.taken < taken && point.slowdown > best.slowdown)
             .map(|(_, setup)| *setup)
@@ -85,11 +85,11 @@ pub fn frontier(
                 slower[if slower.len() <= RUNNERS_UP { index } else { index * last / (RUNNERS_UP - 1) }]
             })
             .collect();
-        let fitting = control.map(&spread, |setup| Some(((*setup).clone(), bench.fitting(setup, control)?)));
+        let fitting = control.map(&spread, |setup| Some(((*setup).clone(), bench.fitting_run(setup, control)?)));
         plans.extend(fitting.into_iter().flatten().flatten());
         points.retain(|point| point.slowdown < best.slowdown && !point.fits || point.taken < taken);
-        points.push(Point { taken, slowdown: best.slowdown, fits: true });
+        points.push(FrontierPoint { taken, slowdown: best.slowdown, fits: true });
         points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));
     }
-    Seen { points, plans }
+    Frontier { points, plans }
 }

@@ -1,4 +1,4 @@
-//! Candidates in the order of their price, until one fits.
+//! Simulates candidates from the cheapest on until one fits.
 
 use vramfit_eager::autograd::Libraries;
 use vramfit_eager::memory::Category;
@@ -7,55 +7,50 @@ use vramfit_training::optimizer::Kind;
 use vramfit_training::parallel;
 use vramfit_training::{Phase, Run};
 
-use super::cells::Cell;
-use crate::alloc_conf::AllocatorSetting;
+use super::base_setups::BaseSetup;
+use super::free_tricks::FreeTricks;
 use crate::control::Control;
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
-use crate::tricks::{AllocatorSettings, FREEING_EARLIER, Trick};
 use crate::workbench::Workbench;
 
-/// What the walk found.
-pub struct Walked {
-    /// The cheapest that fits.
+/// The result of a walk.
+pub struct WalkResult {
+    /// The cheapest candidate that fits.
     pub best: Option<(Setup, Run)>,
-    /// How many candidates there were.
+    /// Number of candidates.
     pub candidates: usize,
-    /// The time for the same work that each cell takes with all free tricks that free memory earlier, by that of the
-    /// start; `None` for a cell that cannot be priced.
+    /// For each base setup with all tricks of `FREE_TRICKS`, the time for the same work over that of the start; `None` if it
+    /// cannot be priced.
     pub slowdowns: Vec<Option<f64>>,
 }
 
-/// A free trick with the setup that has it.
-type Adoption = (&'static dyn Trick, Setup);
+/// Slowdowns that differ by less are equal; the candidate with fewer changes comes first.
+const SLOWDOWN_STEP: f64 = 0.005;
+/// Bytes of the step counter that a fused optimizer keeps on the GPU for each weight.
+const STEP_COUNTER: u64 = 512;
 
-/// The free tricks on a start.
-pub struct Free {
-    /// Every combination, the empty one first.
-    combinations: Vec<Vec<Adoption>>,
-    /// Those that free memory earlier, each at its leanest.
-    leanest: Vec<Adoption>,
-}
-
-/// Candidates whose prices differ by less are equally cheap: then the one with fewer changes is better.
-const STEP: f64 = 0.005;
-/// What a fused optimizer keeps on the GPU beside its state, for each weight: a step counter.
-const COUNTER: u64 = 512;
-
-/// A cell with a combination of free tricks.
+/// A base setup with a combination of free tricks.
 struct Candidate {
-    cell: usize,
+    base: usize,
     combination: usize,
+    /// Rounded slowdown, number of changes, slowdown.
     key: (i64, usize, f64),
 }
 
-/// Simulates candidates from the cheapest on, on all cores at once, until one fits.
-pub fn walk(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Walked {
-    let priced = priced(bench, start, free, cells, control);
-    let slowdowns = priced.iter().map(|cell| cell.leanest).collect();
-    let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|cell| cell.candidates).collect();
-    let floors = Floors::default();
+/// Simulates candidates from the cheapest on, in parallel, until one fits.
+pub fn walk(
+    bench: &Workbench<'_>,
+    start: &Setup,
+    free: &FreeTricks,
+    bases: &[BaseSetup],
+    control: &Control,
+) -> WalkResult {
+    let priced = priced(bench, start, free, bases, control);
+    let slowdowns = priced.iter().map(|base| base.leanest).collect();
+    let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|base| base.candidates).collect();
+    let lower_bounds = LowerBounds::default();
     let order = |one: &Candidate, other: &Candidate| {
         one.key.0.cmp(&other.key.0).then(one.key.1.cmp(&other.key.1)).then(one.key.2.total_cmp(&other.key.2))
     };
@@ -64,149 +59,109 @@ pub fn walk(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], c
     let mut at = 0;
     let wave = 4 * parallel::cores();
     while at < count && !control.is_stopped() {
-        // The cells that have shown to be hopeless are left out without a look.
+        // Skip candidates of base setups that are known not to fit.
         let mut next: Vec<&Candidate> = Vec::with_capacity(wave);
         while at < count && next.len() < wave {
-            if cells[candidates[at].cell].is_hopeless.get() != Some(&true) {
+            if bases[candidates[at].base].cannot_fit.get() != Some(&true) {
                 next.push(&candidates[at]);
             }
             at += 1;
         }
         let found = control.map(&next, |candidate| {
-            let cell = &cells[candidate.cell];
-            let is_hopeless =
-                *cell.is_hopeless.get_or_init(|| floors.exclude(bench, &free.leanest(bench, &cell.setup), control));
-            if is_hopeless {
+            let base = &bases[candidate.base];
+            let cannot_fit = *base
+                .cannot_fit
+                .get_or_init(|| lower_bounds.exclude(bench, &free.leanest(bench, &base.setup), control));
+            if cannot_fit {
                 return None;
             }
-            let setup = free.applied(bench, &cell.setup, candidate.combination);
-            bench.fitting(&setup, control).map(|run| (setup, run))
+            let setup = free.applied(bench, &base.setup, candidate.combination);
+            bench.fitting_run(&setup, control).map(|run| (setup, run))
         });
         if let Some(best) = found.into_iter().flatten().flatten().next() {
-            return Walked { best: Some(best), candidates: count, slowdowns };
+            return WalkResult { best: Some(best), candidates: count, slowdowns };
         }
     }
-    Walked { best: None, candidates: count, slowdowns }
+    WalkResult { best: None, candidates: count, slowdowns }
 }
 
-/// A cell's prices.
+/// The candidates of one base setup.
 #[derive(Default)]
-struct Priced {
+struct PricedBase {
     candidates: Vec<Candidate>,
+    /// The slowdown with all tricks of `FREE_TRICKS`.
     leanest: Option<f64>,
 }
 
-/// Every cell with every combination of free tricks, and its price.
-fn priced(bench: &Workbench<'_>, start: &Setup, free: &Free, cells: &[Cell], control: &Control) -> Vec<Priced> {
+/// Prices every base setup with every combination of free tricks.
+fn priced(
+    bench: &Workbench<'_>,
+    start: &Setup,
+    free: &FreeTricks,
+    bases: &[BaseSetup],
+    control: &Control,
+) -> Vec<PricedBase> {
     let Some(seconds) = bench.seconds(start) else { return Vec::new() };
-    let rate = bench.rate(start, seconds);
-    let numbers: Vec<usize> = (0..cells.len()).collect();
+    let start_rate = bench.seconds_per_element(start, seconds);
+    let numbers: Vec<usize> = (0..bases.len()).collect();
     let priced = control.map(&numbers, |&number| {
-        let cell = &cells[number];
-        // Activations in place are another graph; no other free trick changes more than the loop.
+        let base = &bases[number];
+        // In-place activations change the graph; all other free tricks only change the loop.
         let mut pricings: [Option<Option<Pricing>>; 2] = [None, None];
         let mut slowdown = |setup: &Setup| -> Option<f64> {
             let pricing = &mut pricings[usize::from(setup.is_in_place)];
             let pricing = pricing.get_or_insert_with(|| bench.pricing(setup).ok()).as_mut()?;
-            Some(bench.rate(setup, pricing.seconds(&setup.training)) / rate)
+            Some(bench.seconds_per_element(setup, pricing.seconds(&setup.training)) / start_rate)
         };
-        let mut candidates = Vec::with_capacity(free.combinations.len());
-        for (combination, adoptions) in free.combinations.iter().enumerate() {
-            let Some(slowdown) = slowdown(&free.applied(bench, &cell.setup, combination)) else { continue };
-            let key = ((slowdown / STEP).round() as i64, cell.changes + adoptions.len(), slowdown);
-            candidates.push(Candidate { cell: number, combination, key });
+        let mut candidates = Vec::with_capacity(free.combination_sizes().len());
+        for (combination, tricks) in free.combination_sizes().enumerate() {
+            let Some(slowdown) = slowdown(&free.applied(bench, &base.setup, combination)) else { continue };
+            let key = ((slowdown / SLOWDOWN_STEP).round() as i64, base.changes + tricks, slowdown);
+            candidates.push(Candidate { base: number, combination, key });
         }
-        Priced { candidates, leanest: slowdown(&free.leanest(bench, &cell.setup)) }
+        PricedBase { candidates, leanest: slowdown(&free.leanest(bench, &base.setup)) }
     });
     priced.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// What weights, their gradients and the optimizer's state take, by precision and optimizer: no cell needs less.
+/// Lower bounds on memory, by precision and optimizer.
 #[derive(Default)]
-struct Floors(Memo<(VariantFlags, Kind), Lasting>);
+struct LowerBounds(Memo<(VariantFlags, Kind), PersistentBytes>);
 
-/// What stays from step to step, in bytes.
+/// Bytes that persist from step to step.
 #[derive(Clone, Copy)]
-struct Lasting {
-    /// Weights, gradients and the optimizer's state.
+struct PersistentBytes {
+    /// Weights, gradients and optimizer state.
     all: u64,
-    /// The optimizer's state.
-    state: u64,
+    optimizer_state: u64,
 }
 
-impl Floors {
-    /// Whether more is held at once than there is, whatever the allocator does.
+impl LowerBounds {
+    /// Whether the peak live bytes exceed the cap, so that no allocator could serve the setup.
     fn exclude(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
-        let counters = COUNTER * bench.model.parameters.len() as u64;
-        let most = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(counters);
-        let Some(lasting) = self.of(bench, setup, control).filter(|lasting| lasting.all <= most) else { return true };
-        // From the second step on the optimizer's state is there while the forward pass runs, which takes a third of the time
-        // to simulate.
-        let state = if setup.training.steps > 1 { lasting.state } else { 0 };
-        let exceeds = |found: Option<(u64, u64)>, also: u64| {
-            found.is_none_or(|(least, cap)| (least + also).saturating_sub(counters) > cap)
+        let counters = STEP_COUNTER * bench.model.parameters.len() as u64;
+        let max = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(counters);
+        let Some(persistent) = self.of(bench, setup, control).filter(|persistent| persistent.all <= max) else {
+            return true;
         };
-        exceeds(bench.least_bytes_forward(setup, control), state) || exceeds(bench.least_bytes(setup, control), 0)
+        // A forward pass takes a third of the time to simulate, so try it first. From the second step on it runs with the
+        // optimizer's state in memory.
+        let state = if setup.training.steps > 1 { persistent.optimizer_state } else { 0 };
+        let exceeds = |found: Option<(u64, u64)>, state: u64| {
+            found.is_none_or(|(min, cap)| (min + state).saturating_sub(counters) > cap)
+        };
+        exceeds(bench.min_forward_bytes(setup, control), state) || exceeds(bench.min_bytes(setup, control), 0)
     }
 
-    /// `None` where the setup cannot be simulated.
-    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<Lasting> {
+    /// `None` if the setup cannot be simulated.
+    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<PersistentBytes> {
         self.0.get((setup.variant, setup.training.optimizer.kind), || {
-            let run = bench.run_free(setup, control)?;
+            let run = bench.probe_run(setup, control)?;
             let last = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step);
             let requested = |category: Category| last.map_or(0, |step| step.peak.account.requested[category as usize]);
-            let state = requested(Category::Optimizer);
-            Some(Lasting { all: requested(Category::Parameters) + requested(Category::Gradients) + state, state })
+            let optimizer_state = requested(Category::Optimizer);
+            let all = requested(Category::Parameters) + requested(Category::Gradients) + optimizer_state;
+            Some(PersistentBytes { all, optimizer_state })
         })
     }
-}
-
-impl Free {
-    /// What the free tricks propose for a start.
-    pub fn new(bench: &Workbench<'_>, start: &Setup) -> Free {
-        let mut combinations: Vec<Vec<Adoption>> = vec![Vec::new()];
-        let mut leanest = Vec::new();
-        for trick in FREEING_EARLIER {
-            let alternatives = trick.alternatives(bench, start).unwrap_or_default();
-            // The first alternative is the leanest.
-            leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
-            combine(&mut combinations, trick, &alternatives);
-        }
-        let mut settings = AllocatorSettings.alternatives(bench, start).unwrap_or_default();
-        // Rounding sizes up costs memory; it is shown, not searched.
-        let rounds_up = |setup: &Setup| setup.alloc_conf.sets(AllocatorSetting::RoundupPower2Divisions);
-        settings.retain(|setup| !rounds_up(setup) || rounds_up(start));
-        combine(&mut combinations, &AllocatorSettings, &settings);
-        Free { combinations, leanest }
-    }
-
-    /// A cell with every free trick that frees memory earlier.
-    pub fn leanest(&self, bench: &Workbench<'_>, cell: &Setup) -> Setup {
-        adopted(bench, cell, &self.leanest)
-    }
-
-    fn applied(&self, bench: &Workbench<'_>, cell: &Setup, combination: usize) -> Setup {
-        adopted(bench, cell, &self.combinations[combination])
-    }
-}
-
-/// Adds every known combination with each of a trick's alternatives.
-fn combine(combinations: &mut Vec<Vec<Adoption>>, trick: &'static dyn Trick, alternatives: &[Setup]) {
-    let mut more = Vec::new();
-    for combination in combinations.iter() {
-        for setup in alternatives {
-            let mut with = combination.clone();
-            with.push((trick, setup.clone()));
-            more.push(with);
-        }
-    }
-    combinations.extend(more);
-}
-
-fn adopted(bench: &Workbench<'_>, cell: &Setup, adoptions: &[Adoption]) -> Setup {
-    let mut setup = cell.clone();
-    for (trick, with) in adoptions {
-        trick.adopt(bench, &mut setup, with);
-    }
-    setup
 }

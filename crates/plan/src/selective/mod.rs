@@ -1,11 +1,13 @@
-//! Selective checkpointing: which modules to run again so that enough is freed at the least time.
+//! Selective checkpointing: which modules to recompute to free enough memory in the least time.
 //!
-//! [`modules`] finds what may be checkpointed; each kind of module is simulated alone, which tells what it frees, and
-//! priced; [`Family`] finds for growing savings the subset that costs least, by dynamic programming over the tree of
-//! modules. The subsets are candidates like any other: whether one fits, its own simulation says.
+//! [`modules`] finds the modules that can be checkpointed. One module of each kind is simulated and priced alone.
+//! [`CheckpointSubsets`] combines these savings by dynamic programming over the module tree into the cheapest subset for
+//! each saving. The subsets are candidates like any other: each is simulated to see whether it fits.
 
-mod family;
+mod earliest;
+mod kinds;
 mod refine;
+mod subsets;
 mod tree;
 
 use vramfit_eager::forward::Choice;
@@ -15,26 +17,26 @@ use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-pub use family::{Family, Member};
 pub use refine::refine;
+pub use subsets::{CheckpointSubsets, Subset};
 pub use tree::{ModuleTree, batch_norms, modules, updates_buffers};
 
-/// The cheapest subset of modules with which a setup fits, nothing else changed; `None` where none makes it fit.
+/// The setup with the cheapest subset of checkpointed modules that fits; `None` if none fits.
 pub fn cheapest(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Option<(Setup, Run)> {
-    if let Some(run) = bench.fitting(setup, control) {
+    if let Some(run) = bench.fitting_run(setup, control) {
         return Some((setup.clone(), run));
     }
-    let mut priced: Vec<(f64, Setup)> = Family::of(bench, setup, control)
-        .members(count)
+    let mut priced: Vec<(f64, Setup)> = CheckpointSubsets::of(bench, setup, control)
+        .select(count)
         .into_iter()
-        .filter_map(|member| {
+        .filter_map(|subset| {
             let mut changed = setup.clone();
-            changed.training.checkpoint = Choice::modules(member.names);
+            changed.training.checkpoint = Choice::modules(subset.names);
             Some((bench.seconds(&changed)?, changed))
         })
         .collect();
     priced.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let found = priced.into_iter().find_map(|(_, changed)| Some((bench.fitting(&changed, control)?, changed)));
+    let found = priced.into_iter().find_map(|(_, changed)| Some((bench.fitting_run(&changed, control)?, changed)));
     let (run, changed) = found?;
     Some(refine(bench, setup, (changed, run), control))
 }

@@ -1,4 +1,4 @@
-//! Fewer modules checkpointed than the subset that was found: each that is not needed runs once only.
+//! Removes modules from a subset that still fits without them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use vramfit_eager::forward::Choice;
 use vramfit_training::Run;
 use vramfit_training::parallel;
 
-use super::family::kinds_by_path;
+use super::kinds::kinds_by_path;
 use crate::control::Control;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// So many modules of one kind in a row that are needed, and the others are needed too.
-const NEEDED: usize = 8;
+/// If this many modules of one kind in a row are needed, assume that the others are needed too.
+const NEEDED_IN_A_ROW: usize = 8;
 
-/// Takes modules out of the checkpointed ones while it still fits: the ones that cost most first, of equal ones the
-/// last.
+/// Removes checkpointed modules while the setup still fits: the most expensive first, of equal ones the last.
 pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control: &Control) -> (Setup, Run) {
     let (mut setup, mut run) = found;
     let Choice::Modules(names) = setup.training.checkpoint.clone() else { return (setup, run) };
@@ -24,14 +23,14 @@ pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control
         return (setup, run);
     }
     let without = |setup: &Setup, name: &str| -> Setup {
-        let mut less = setup.clone();
-        if let Choice::Modules(names) = &mut less.training.checkpoint {
+        let mut reduced = setup.clone();
+        if let Choice::Modules(names) = &mut reduced.training.checkpoint {
             Arc::make_mut(names).retain(|known| known != name);
         }
-        if matches!(&less.training.checkpoint, Choice::Modules(names) if names.is_empty()) {
-            less.training.checkpoint = Choice::Nothing;
+        if matches!(&reduced.training.checkpoint, Choice::Modules(names) if names.is_empty()) {
+            reduced.training.checkpoint = Choice::Nothing;
         }
-        less
+        reduced
     };
     let mut order: Vec<(f64, usize)> = names
         .iter()
@@ -41,45 +40,45 @@ pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control
     order.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)));
     let kinds = bench.bind(&setup).map(|bound| kinds_by_path(&bound)).unwrap_or_default();
     let kind = |index: usize| kinds.get(&names[index]).copied();
-    // How many of a kind, one after the other, were needed.
+    // Needed modules in a row, by kind.
     let mut needed: HashMap<Option<usize>, usize> = HashMap::new();
     let mut left: VecDeque<usize> = order.into_iter().map(|(_, index)| index).collect();
-    // Where one was not needed, the next may not be either: so many of them are taken out at once.
+    // If one module was not needed, the next may not be either: remove this many at once.
     let mut stride = 1;
     while !left.is_empty() && !control.is_stopped() {
         let next = |count: usize| -> Vec<usize> { left.iter().copied().take(count).collect() };
         let attempts: Vec<Vec<usize>> = match stride {
-            // Several are asked about at once; where one is not needed, those after it are asked about again.
+            // Try several in parallel. If one is not needed, those after it are tried again.
             1 => next(parallel::cores()).into_iter().map(|index| vec![index]).collect(),
             _ => vec![next(stride), next(1)],
         };
         let tried = control.map(&attempts, |indices| {
-            let less = indices.iter().fold(setup.clone(), |setup, &index| without(&setup, &names[index]));
-            bench.fitting(&less, control).map(|fits| (less, fits))
+            let reduced = indices.iter().fold(setup.clone(), |setup, &index| without(&setup, &names[index]));
+            bench.fitting_run(&reduced, control).map(|run| (reduced, run))
         });
         let found = tried.into_iter().map(Option::flatten).enumerate().find_map(|(at, found)| Some((at, found?)));
-        let (tried, taken) = match (&found, stride) {
+        let (tried, removed) = match (&found, stride) {
             (Some((at, _)), 1) => (at + 1, 1),
             (None, 1) => (attempts.len(), 0),
             (Some((at, _)), _) => (attempts[*at].len(), attempts[*at].len()),
             (None, _) => (1, 0),
         };
-        let gone: Vec<usize> = left.drain(..tried).collect();
-        for &index in &gone[..tried - taken] {
+        let done: Vec<usize> = left.drain(..tried).collect();
+        for &index in &done[..tried - removed] {
             *needed.entry(kind(index)).or_default() += 1;
         }
-        for &index in &gone[tried - taken..] {
+        for &index in &done[tried - removed..] {
             needed.remove(&kind(index));
         }
-        stride = match taken {
+        stride = match removed {
             0 => 1,
-            taken if taken == stride => 2 * stride,
+            removed if removed == stride => 2 * stride,
             _ => (stride / 2).max(1),
         };
         if let Some((_, found)) = found {
             (setup, run) = found;
         }
-        left.retain(|&index| needed.get(&kind(index)).is_none_or(|&count| count < NEEDED));
+        left.retain(|&index| needed.get(&kind(index)).is_none_or(|&count| count < NEEDED_IN_A_ROW));
     }
     (setup, run)
 }

@@ -1,59 +1,59 @@
-//! The calls of a pass as a tree of modules, and which of them may be checkpointed.
+//! The tree of module calls in a forward pass, and which of them can be checkpointed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use vramfit_eager::forward::{Choice, regions};
 use vramfit_eager::operators::{Effect, facts};
-use vramfit_graph::bind::{Bound, BoundStep, Value};
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Cast, TensorId};
 
 /// A call of a module.
 #[derive(Clone, Debug)]
-pub struct Node {
-    /// Its dotted path.
+pub struct ModuleCall {
+    /// Dotted path.
     pub path: String,
-    /// Its class.
+    /// Class name.
     pub class: String,
-    /// Its first and last step.
+    /// Indices of its first and last step.
     pub steps: (usize, usize),
-    /// The calls within it.
+    /// Indices of the calls directly inside it.
     pub children: Vec<usize>,
-    /// Whether it may be checkpointed.
-    pub may: bool,
-    /// Why it may not run twice, if it may not.
+    /// Whether it can be checkpointed.
+    pub can_checkpoint: bool,
+    /// Why it cannot be recomputed, if it cannot.
     reason: Option<&'static str>,
 }
 
-/// Of modules that only look at or count something.
+/// The reason for modules that only inspect or count something.
 const NOTHING_SAVED: &str = "no module saves anything for the backward pass";
 
-/// All calls of modules with a path, in order of their ends; the model itself is no node.
+/// All calls of modules with a path except the model itself, ordered by their ends.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleTree {
     /// The calls.
-    pub nodes: Vec<Node>,
-    /// Those within no other.
+    pub nodes: Vec<ModuleCall>,
+    /// Indices of the calls inside no other.
     pub roots: Vec<usize>,
 }
 
 impl ModuleTree {
-    /// Whether the module of this name may be checkpointed.
-    pub fn may_checkpoint(&self, path: &str) -> bool {
-        self.nodes.iter().any(|node| node.may && node.path == path)
+    /// Whether the module at this path can be checkpointed.
+    pub fn can_checkpoint(&self, path: &str) -> bool {
+        self.nodes.iter().any(|node| node.can_checkpoint && node.path == path)
     }
 
-    /// Whether any may.
+    /// Whether any module can be checkpointed.
     pub fn any(&self) -> bool {
-        self.nodes.iter().any(|node| node.may)
+        self.nodes.iter().any(|node| node.can_checkpoint)
     }
 
-    /// The outermost modules that may, in the order of their calls.
+    /// The outermost modules that can be checkpointed, in the order of their calls.
     pub fn outermost(&self) -> Vec<&str> {
-        let mut found: Vec<&Node> = Vec::new();
+        let mut found: Vec<&ModuleCall> = Vec::new();
         let mut open: Vec<usize> = self.roots.clone();
         while let Some(at) = open.pop() {
             let node = &self.nodes[at];
-            if node.may {
+            if node.can_checkpoint {
                 found.push(node);
             } else {
                 open.extend(&node.children);
@@ -63,7 +63,7 @@ impl ModuleTree {
         found.into_iter().map(|node| node.path.as_str()).collect()
     }
 
-    /// Why the modules of these names may not; where no names are given, why any may not.
+    /// Why the modules at these paths cannot be checkpointed; with no paths, why any module cannot.
     pub fn why_not(&self, paths: &[String]) -> Option<&'static str> {
         let asked = self.nodes.iter().filter(|node| paths.is_empty() || paths.contains(&node.path));
         let reasons: Vec<&str> = asked.filter_map(|node| node.reason).collect();
@@ -71,12 +71,12 @@ impl ModuleTree {
     }
 }
 
-/// The module calls of a pass.
+/// The module calls of a forward pass.
 pub fn modules(bound: &Bound<'_>) -> ModuleTree {
     let mut tree = ModuleTree::default();
     let mut open: Vec<(u32, usize, Vec<usize>)> = Vec::new();
     let mut calls: HashMap<u32, u32> = HashMap::new();
-    let lives = Lives::of(bound);
+    let lifetimes = Lifetimes::of(bound);
     let own: Vec<(usize, usize)> = regions(bound, &Choice::Nothing)
         .map(|regions| regions.iter().map(|region| (region.first, region.last)).collect())
         .unwrap_or_default();
@@ -93,14 +93,14 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
                     Some(path) if !path.is_empty() => {
                         let steps = (first, index);
                         let meets_own = own.iter().any(|own| own.0 <= index && first <= own.1);
-                        let reason = lives.why_not(bound, steps, results);
-                        let may = !meets_own && reason.is_none();
-                        tree.nodes.push(Node {
+                        let reason = lifetimes.why_not(bound, steps, results);
+                        let can_checkpoint = !meets_own && reason.is_none();
+                        tree.nodes.push(ModuleCall {
                             path: path.to_owned(),
                             class: known.class.clone(),
                             steps,
                             children,
-                            may,
+                            can_checkpoint,
                             reason,
                         });
                         vec![tree.nodes.len() - 1]
@@ -115,78 +115,77 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
             _ => {}
         }
     }
-    // One wrapper would checkpoint every call of a module: what is called more than once is left alone.
-    let often: HashSet<&str> = calls
+    // A wrapper would checkpoint every call of a module: skip modules that are called more than once.
+    let repeated: HashSet<&str> = calls
         .iter()
         .filter(|(_, count)| **count > 1)
         .filter_map(|(module, _)| bound.model.modules[*module as usize].path.as_deref())
         .collect();
     for node in &mut tree.nodes {
-        node.may &= !often.contains(node.path.as_str());
+        node.can_checkpoint &= !repeated.contains(node.path.as_str());
     }
     tree
 }
 
-/// When tensors are made and last used.
-struct Lives {
-    made: HashMap<TensorId, usize>,
-    used: HashMap<TensorId, usize>,
+/// When tensors are produced and last used, as step indices.
+struct Lifetimes {
+    produced: HashMap<TensorId, usize>,
+    last_used: HashMap<TensorId, usize>,
     casts: HashSet<TensorId>,
 }
 
-impl Lives {
-    fn of(bound: &Bound<'_>) -> Lives {
-        let mut lives = Lives { made: HashMap::new(), used: HashMap::new(), casts: HashSet::new() };
+impl Lifetimes {
+    fn of(bound: &Bound<'_>) -> Lifetimes {
+        let mut lifetimes = Lifetimes { produced: HashMap::new(), last_used: HashMap::new(), casts: HashSet::new() };
         for (index, step) in bound.steps.iter().enumerate() {
             if let BoundStep::Call(call) = step {
                 for id in call.results.iter().flatten() {
-                    lives.made.entry(*id).or_insert(index);
+                    lifetimes.produced.entry(*id).or_insert(index);
                     if call.cast == Cast::Kept {
-                        lives.casts.insert(*id);
+                        lifetimes.casts.insert(*id);
                     }
                 }
-                call.arguments.iter().for_each(|value| {
-                    each_tensor(value, &mut |id| {
-                        lives.used.insert(id, index);
-                    })
+                call.each_tensor(&mut |id| {
+                    lifetimes.last_used.insert(id, index);
                 });
             }
         }
         let variant = bound.variant;
         for id in variant.held.iter().chain(&variant.outputs).chain(&variant.loss) {
-            lives.used.insert(*id, usize::MAX);
+            lifetimes.last_used.insert(*id, usize::MAX);
         }
-        lives
+        lifetimes
     }
 
-    /// Why a call of a module may not run twice, if it may not.
+    /// Why a module call cannot be recomputed, if it cannot.
     fn why_not(&self, bound: &Bound<'_>, (first, last): (usize, usize), results: &[TensorId]) -> Option<&'static str> {
-        let given = bound.model.parameters.len() + bound.model.buffers.len();
+        let persistent = bound.model.parameters.len() + bound.model.buffers.len();
         let mut saves = false;
         for step in &bound.steps[first..=last] {
             match step {
                 BoundStep::Call(call) => {
                     for id in call.results.iter().flatten() {
-                        let is_later = self.used.get(id).is_some_and(|&used| used > last);
-                        let is_inside = self.made.get(id).is_some_and(|&made| made >= first);
-                        let is_left_behind = is_inside && is_later && id.0 as usize >= given;
+                        let is_later = self.last_used.get(id).is_some_and(|&used| used > last);
+                        let is_inside = self.produced.get(id).is_some_and(|&produced| produced >= first);
+                        let is_left_behind = is_inside && is_later && id.0 as usize >= persistent;
                         if is_left_behind && !results.contains(id) && !self.casts.contains(id) {
                             return Some(
-                                "modules leave tensors behind that are no results of theirs, such as a cache of keys and \
-                                 values: running them again would change them (set use_cache=False and capture again)",
+                                "modules keep tensors other than their results, such as a cache of keys and values: \
+                                 recomputation would change them (set use_cache=False and capture again)",
                             );
                         }
                         saves |= bound.tensor(*id).requires_grad;
-                        // Written in place: what was there before is gone when the module runs again.
-                        if !is_inside && id.0 as usize >= given && facts(bound.operator(call)).effect.is_in_place() {
+                        // An in-place write: recomputation would start from the overwritten tensor.
+                        if !is_inside && id.0 as usize >= persistent && facts(bound.operator(call)).effect.is_in_place()
+                        {
                             return Some(
-                                "modules write into what they are given: running them again would start from that",
+                                "modules write into their inputs: recomputation would start from the overwritten values",
                             );
                         }
                     }
                 }
                 BoundStep::Function { .. } | BoundStep::Checkpoint { .. } => {
-                    return Some("modules have functions or checkpoints of their own in them");
+                    return Some("modules contain autograd functions or checkpoints of their own");
                 }
                 _ => {}
             }
@@ -195,15 +194,7 @@ impl Lives {
     }
 }
 
-fn each_tensor(value: &Value, look: &mut impl FnMut(TensorId)) {
-    match value {
-        Value::Tensor(id) => look(*id),
-        Value::List(values) => values.iter().for_each(|value| each_tensor(value, look)),
-        _ => {}
-    }
-}
-
-/// How many batch norms a pass runs.
+/// The number of batch norm calls in a forward pass.
 pub fn batch_norms(bound: &Bound<'_>) -> usize {
     let is_norm = |step: &&BoundStep<'_>| match step {
         BoundStep::Call(call) => facts(bound.operator(call)).effect == Effect::UpdatesStatistics,
@@ -212,7 +203,7 @@ pub fn batch_norms(bound: &Bound<'_>) -> usize {
     bound.steps.iter().filter(is_norm).count()
 }
 
-/// Whether what is checkpointed writes into buffers, as batch norms do.
+/// Whether checkpointed modules update buffers, as batch norms do.
 pub fn updates_buffers(bound: &Bound<'_>, choice: &Choice) -> bool {
     let Ok(regions) = regions(bound, choice) else { return false };
     let parameters = bound.model.parameters.len();
@@ -226,10 +217,10 @@ pub fn updates_buffers(bound: &Bound<'_>, choice: &Choice) -> bool {
         }
         _ => false,
     };
-    let places: BTreeSet<usize> =
-        bound.steps.iter().enumerate().filter(|(_, step)| updates(step)).map(|(place, _)| place).collect();
+    let updating: BTreeSet<usize> =
+        bound.steps.iter().enumerate().filter(|(_, step)| updates(step)).map(|(index, _)| index).collect();
     regions
         .iter()
         .filter(|region| region.is_checkpointed)
-        .any(|region| places.range(region.first..=region.last).next().is_some())
+        .any(|region| updating.range(region.first..=region.last).next().is_some())
 }

@@ -1,28 +1,27 @@
 //! Gradient accumulation: micro-batches with the same effective batch.
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::selective::batch_norms;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct Accumulation;
+pub(crate) struct Accumulation;
 
 impl Trick for Accumulation {
     fn name(&self) -> &'static str {
         "gradient accumulation"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::None
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::None
     }
 
     fn conflicts(&self) -> &'static str {
-        "batch norm sees micro-batches; losses that are no mean over equal parts must be weighted by hand"
+        "batch norm uses each micro-batch's statistics; a loss that is not a mean over equal parts must be weighted by hand"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "(loss / n).backward() for n micro-batches, then optimizer.step()"
     }
 
@@ -31,7 +30,7 @@ impl Trick for Accumulation {
         if batch == 1 {
             return Err("the batch is one sample already".to_owned());
         }
-        // Only what divides the batch keeps the effective batch.
+        // Only divisors of the batch keep the effective batch.
         let setups: Vec<Setup> = (1..batch)
             .rev()
             .filter(|micro| batch % micro == 0)
@@ -55,7 +54,7 @@ impl Trick for Accumulation {
         }
     }
 
-    fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
         let batch = bench.batch_of(setup).unwrap_or(0);
         match setup.training.accumulate {
             1 => format!("one batch of {batch}"),
@@ -66,6 +65,6 @@ impl Trick for Accumulation {
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let count = batch_norms(&*bench.bind(setup)?);
         let batch = bench.batch_of(setup)?;
-        (count > 0).then(|| format!("{count} batch norms take their statistics over {batch} samples instead of all"))
+        (count > 0).then(|| format!("{count} batch norms compute their statistics over {batch} samples instead of all"))
     }
 }

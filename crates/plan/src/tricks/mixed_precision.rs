@@ -2,43 +2,43 @@
 
 use vramfit_graph::dtype::Dtype;
 
-use super::{Trick, half};
-use crate::effect::Effect;
+use super::half_precision;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct MixedPrecision;
+pub(crate) struct MixedPrecision;
 
 impl Trick for MixedPrecision {
     fn name(&self) -> &'static str {
         "mixed precision"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Rounding
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Rounding
     }
 
     fn conflicts(&self) -> &'static str {
-        "a model that is cast as a whole"
+        "a model that is cast to half precision as a whole"
     }
 
-    fn written(&self) -> &'static str {
-        "with torch.autocast(\"cuda\", dtype=torch.bfloat16): …  # fp16 brings torch.amp.GradScaler"
+    fn code(&self) -> &'static str {
+        "with torch.autocast(\"cuda\", dtype=torch.bfloat16): …  # fp16 also needs torch.amp.GradScaler"
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         if start.variant.amp.is_some() {
             return Err("autocast is on already".to_owned());
         }
-        half::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))
+        half_precision::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
         setup.variant.amp = from.variant.amp;
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         match setup.variant.amp {
             None => "no autocast".to_owned(),
             Some(Dtype::Float16) => "autocast fp16 with a GradScaler".to_owned(),

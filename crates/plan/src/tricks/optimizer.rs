@@ -1,14 +1,13 @@
-//! Another optimizer: Adam keeps two numbers a weight, momentum one, SGD and Adafactor almost none.
+//! Another optimizer: Adam keeps two values per weight, momentum one, SGD none and Adafactor almost none.
 
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct OtherOptimizer;
+pub(crate) struct OtherOptimizer;
 
 const LEANER: [Kind; 3] = [Kind::Momentum, Kind::Sgd, Kind::Adafactor];
 
@@ -17,22 +16,22 @@ impl Trick for OtherOptimizer {
         "optimizer"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Training
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Training
     }
 
     fn conflicts(&self) -> &'static str {
-        "learning rates: another optimizer wants another one"
+        "the learning rate, which another optimizer needs different"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "torch.optim.Adafactor(model.parameters())  # or SGD, with momentum or without"
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         let kind = start.training.optimizer.kind;
         if matches!(kind, Kind::None | Kind::Sgd) {
-            return Err(format!("{} keeps nothing", kind.name()));
+            return Err(format!("{} keeps no state", kind.name()));
         }
         let leaner = LEANER.into_iter().filter(|&leaner| leaner != kind);
         Ok(leaner
@@ -52,7 +51,7 @@ impl Trick for OtherOptimizer {
         }
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         format!("optimizer {}", setup.training.optimizer.kind.name())
     }
 }

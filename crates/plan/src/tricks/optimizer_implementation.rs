@@ -1,17 +1,16 @@
-//! How the optimizer goes over the weights: foreach needs lists of temporaries, fused none, the for-loop one at a time.
+//! The optimizer's implementation: foreach needs lists of temporaries, fused none, the for-loop one at a time.
 
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct OptimizerImplementation;
+pub(crate) struct OptimizerImplementation;
 
-/// What `default` means on a GPU.
-pub(super) fn actual(recipe: Recipe) -> Implementation {
+/// Resolves `default` to what torch.optim chooses on CUDA.
+fn actual(recipe: Recipe) -> Implementation {
     match (recipe.implementation, recipe.kind) {
         (Implementation::Default, Kind::Adafactor) => Implementation::ForLoop,
         (Implementation::Default, _) => Implementation::Foreach,
@@ -24,37 +23,36 @@ impl Trick for OptimizerImplementation {
         "optimizer implementation"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::None
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::None
     }
 
     fn conflicts(&self) -> &'static str {
         "fused: optimizers that torch.optim has no fused kernel for, and clipping between unscale and step in older torch"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "torch.optim.AdamW(model.parameters(), fused=True)  # or foreach=False"
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         let recipe = start.training.optimizer;
         if recipe.kind == Kind::None {
-            return Err("there is no optimizer".to_owned());
+            return Err("the training has no optimizer".to_owned());
         }
-        let others = [Implementation::Fused, Implementation::ForLoop, Implementation::Foreach];
-        let known = others
+        // foreach needs the most memory and is never an improvement.
+        let others = [Implementation::Fused, Implementation::ForLoop];
+        let supported = others
             .into_iter()
             .filter(|&implementation| implementation != actual(recipe) && Recipe { implementation, ..recipe }.exists());
-        let mut setups: Vec<Setup> = known
+        let setups: Vec<Setup> = supported
             .map(|implementation| {
                 let mut setup = start.clone();
                 setup.training.optimizer.implementation = implementation;
                 setup
             })
             .collect();
-        // foreach needs the most memory: where it is not what is used, nobody wants it.
-        setups.retain(|setup| setup.training.optimizer.implementation != Implementation::Foreach);
-        if setups.is_empty() { Err("it needs the least already".to_owned()) } else { Ok(setups) }
+        if setups.is_empty() { Err("it needs the least memory already".to_owned()) } else { Ok(setups) }
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
@@ -64,7 +62,7 @@ impl Trick for OptimizerImplementation {
         }
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         let name = actual(setup.training.optimizer).name();
         format!("the {name} implementation of {}", setup.training.optimizer.kind.name())
     }

@@ -3,25 +3,27 @@
 use vramfit_graph::expression::Linear;
 use vramfit_graph::select::Sizes;
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct SmallerSizes;
+pub(crate) struct SmallerSizes;
 
-/// Sizes below this are none that anyone trains with.
-const LEAST: i64 = 16;
+/// Smaller sizes are not tried.
+const MIN_SIZE: i64 = 16;
 
-/// The symbols that are not the batch, nor decided by data.
-fn others(bench: &Workbench<'_>) -> Vec<usize> {
+/// The symbols other than the batch that do not depend on data.
+fn other_symbols(bench: &Workbench<'_>) -> Vec<usize> {
     let is_batch = |symbol: usize| bench.batch.iter().any(|size| size.symbol() as usize == symbol);
     let symbols = bench.model.symbols.iter().enumerate();
-    symbols.filter(|(at, it)| !is_batch(*at) && it.example.value().is_some()).map(|(at, _)| at).collect()
+    symbols
+        .filter(|(index, symbol)| !is_batch(*index) && symbol.example.value().is_some())
+        .map(|(index, _)| index)
+        .collect()
 }
 
-/// The same sizes with another value for a symbol.
+/// The sizes with another value for a symbol.
 fn replacing(bench: &Workbench<'_>, sizes: &Sizes, symbol: usize, value: i64) -> Option<Sizes> {
     sizes.replacing(bench.model, &[Linear::of_symbol(symbol as u32)], value)
 }
@@ -31,31 +33,31 @@ impl Trick for SmallerSizes {
         "shorter sequences or smaller images"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Training
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Training
     }
 
     fn conflicts(&self) -> &'static str {
-        "what is cut off is not learned from"
+        "the model does not learn from what is cut off"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "tokenizer(…, truncation=True, max_length=…)  # or Resize in the transforms"
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
-        let others = others(bench);
-        if others.is_empty() {
+        let symbols = other_symbols(bench);
+        if symbols.is_empty() {
             return Err("the model was captured with no size to choose but the batch".to_owned());
         }
-        // Sizes that were equal stay equal: an image's sides, an encoder's and a decoder's sequence.
+        // All sizes shrink together, so equal ones stay equal: an image's sides, encoder and decoder sequence.
         let sizes = start.sizes.as_slice();
         let mut setups = Vec::new();
         for (numerator, denominator) in [(3, 4), (1, 2), (1, 4)] {
             let mut changed = Some(start.sizes.clone());
-            for &symbol in &others {
+            for &symbol in &symbols {
                 let size = sizes[symbol] * numerator / denominator;
-                if size >= LEAST {
+                if size >= MIN_SIZE {
                     changed = changed.and_then(|sizes| replacing(bench, &sizes, symbol, size));
                 }
             }
@@ -66,11 +68,11 @@ impl Trick for SmallerSizes {
                 }
             }
         }
-        if setups.is_empty() { Err("the sizes are as small as they may be".to_owned()) } else { Ok(setups) }
+        if setups.is_empty() { Err("the model does not support smaller sizes".to_owned()) } else { Ok(setups) }
     }
 
     fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
-        for symbol in others(bench) {
+        for symbol in other_symbols(bench) {
             let value = from.sizes.as_slice()[symbol];
             if let Some(sizes) = replacing(bench, &setup.sizes, symbol, value) {
                 setup.sizes = sizes;
@@ -78,8 +80,8 @@ impl Trick for SmallerSizes {
         }
     }
 
-    fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
         let text = |symbol: usize| format!("{} {}", bench.model.symbols[symbol].name, setup.sizes.as_slice()[symbol]);
-        others(bench).into_iter().map(text).collect::<Vec<_>>().join(", ")
+        other_symbols(bench).into_iter().map(text).collect::<Vec<_>>().join(", ")
     }
 }

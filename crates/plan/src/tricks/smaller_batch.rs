@@ -1,27 +1,26 @@
-//! A smaller batch, without micro-batches that would make up for it.
+//! A smaller batch, without gradient accumulation to keep the effective batch.
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct SmallerBatch;
+pub(crate) struct SmallerBatch;
 
 impl Trick for SmallerBatch {
     fn name(&self) -> &'static str {
         "smaller batch"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Training
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Training
     }
 
     fn conflicts(&self) -> &'static str {
-        "learning rate and schedule, which were chosen for the larger batch"
+        "a learning rate and schedule tuned for the larger batch"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "DataLoader(dataset, batch_size=…)"
     }
 
@@ -42,7 +41,7 @@ impl Trick for SmallerBatch {
         }
     }
 
-    fn state(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, bench: &Workbench<'_>, setup: &Setup) -> String {
         format!("batch {}", bench.batch_of(setup).unwrap_or(0))
     }
 }

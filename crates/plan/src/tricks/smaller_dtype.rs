@@ -1,51 +1,51 @@
-//! A smaller type for the whole model: weights, gradients and optimizer state too.
+//! A smaller element type for the whole model, including weights, gradients and optimizer state.
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
 use vramfit_graph::select::select_variant;
 
-use super::{Trick, half};
-use crate::effect::Effect;
+use super::half_precision;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct SmallerDtype;
+pub(crate) struct SmallerDtype;
 
 impl Trick for SmallerDtype {
     fn name(&self) -> &'static str {
         "smaller dtype"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Rounding
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Rounding
     }
 
     fn conflicts(&self) -> &'static str {
-        "autocast, which wants single-precision weights"
+        "autocast, which needs single-precision weights"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "model = model.to(torch.bfloat16)"
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         if start.variant.amp.is_some() {
-            return Err("autocast is on, which wants single-precision weights".to_owned());
+            return Err("autocast is on, which needs single-precision weights".to_owned());
         }
         let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
         let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
         if matches!(bench.model.variants[given].precision, Precision::Cast(dtype) if is_small(dtype)) {
-            return Err("it is as small already".to_owned());
+            return Err("the model is in half precision already".to_owned());
         }
-        half::setups(bench, start, |setup, dtype| setup.variant.dtype = Some(dtype))
+        half_precision::setups(bench, start, |setup, dtype| setup.variant.dtype = Some(dtype))
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
         setup.variant.dtype = from.variant.dtype;
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         match setup.variant.dtype {
             None => "weights as built".to_owned(),
             Some(dtype) => format!("the whole model in {}", dtype.short_name()),
@@ -55,7 +55,7 @@ impl Trick for SmallerDtype {
     fn warning(&self, _bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         match setup.variant.dtype {
             Some(Dtype::Float16) => Some(
-                "pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train so"
+                "pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train this way"
                     .to_owned(),
             ),
             Some(Dtype::Bfloat16) => Some(

@@ -1,29 +1,28 @@
-//! `zero_grad(set_to_none=True)` before the forward pass: no gradients lie there during it.
+//! `zero_grad(set_to_none=True)` before the forward pass, so that it runs without gradients in memory.
 
 use vramfit_training::ZeroGrad;
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct ZeroGradEarly;
+pub(crate) struct ZeroGradEarly;
 
 impl Trick for ZeroGradEarly {
     fn name(&self) -> &'static str {
         "zero_grad"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::None
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::None
     }
 
     fn conflicts(&self) -> &'static str {
         "scripts that read .grad after the step"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "optimizer.zero_grad(set_to_none=True)  # before the forward pass"
     }
 
@@ -32,7 +31,7 @@ impl Trick for ZeroGradEarly {
         setup.training.zero_grad = ZeroGrad::BeforeForward;
         setup.training.sets_to_none = true;
         if setup == *start {
-            return Err("the gradients go before the forward pass already".to_owned());
+            return Err("gradients are freed before the forward pass already".to_owned());
         }
         Ok(vec![setup])
     }
@@ -42,11 +41,11 @@ impl Trick for ZeroGradEarly {
         setup.training.sets_to_none = from.training.sets_to_none;
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
-        let place = match setup.training.zero_grad {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+        let position = match setup.training.zero_grad {
             ZeroGrad::BeforeForward => "before the forward pass",
-            ZeroGrad::BeforeBackward => "between forward and backward pass",
+            ZeroGrad::BeforeBackward => "between the forward and backward pass",
         };
-        format!("zero_grad(set_to_none={}) {place}", if setup.training.sets_to_none { "True" } else { "False" })
+        format!("zero_grad(set_to_none={}) {position}", if setup.training.sets_to_none { "True" } else { "False" })
     }
 }

@@ -1,6 +1,6 @@
 //! Models, GPUs and setups for the tests.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn gpu(name: &str) -> Gpu {
     Catalogue::built_in().unwrap().find(name).unwrap().clone()
 }
 
-/// So much that PyTorch may reserve on a GPU.
+/// A GPU on which PyTorch may reserve `vram` bytes.
 pub fn capped(gpu: &Gpu, vram: u64) -> Device<'_> {
     let context = Catalogue::built_in().unwrap().find("H200").unwrap().context.unwrap();
     Device { gpu, context, is_asked: false, vram: Some(vram) }

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 use vramfit_plan::max_batch::MaxBatch;
-use vramfit_plan::search::{GpuThatDoes, Group, Plan, Point, Row};
+use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
 use vramfit_plan::{Peaks, Setup, Unbound};
 use vramfit_training::answer::TopPeaks;
@@ -410,15 +410,15 @@ impl From<&Group> for GroupReport {
     }
 }
 
-impl From<&Point> for PointReport {
-    fn from(point: &Point) -> PointReport {
+impl From<&FrontierPoint> for PointReport {
+    fn from(point: &FrontierPoint) -> PointReport {
         PointReport { taken: point.taken, slowdown: point.slowdown, fits: point.fits }
     }
 }
 
-impl From<&Row> for TrickReport {
-    fn from(row: &Row) -> TrickReport {
-        let options = row.shown.iter().map(|shown| OptionReport {
+impl From<&TrickRow> for TrickReport {
+    fn from(row: &TrickRow) -> TrickReport {
+        let options = row.options.iter().map(|shown| OptionReport {
             what: shown.what.clone(),
             saving: shown.saving,
             saving_allocated: shown.saving_allocated,
@@ -436,13 +436,13 @@ impl From<&Row> for TrickReport {
                 .map(|finding| FindingReport { what: finding.what.clone(), bytes: finding.bytes })
                 .collect(),
             conflicts: row.conflicts,
-            code: row.written,
+            code: row.code,
         }
     }
 }
 
-impl From<&GpuThatDoes> for GpuReport {
-    fn from(gpu: &GpuThatDoes) -> GpuReport {
+impl From<&SufficientGpu> for GpuReport {
+    fn from(gpu: &SufficientGpu) -> GpuReport {
         GpuReport { name: gpu.name.clone(), capacity: gpu.capacity }
     }
 }

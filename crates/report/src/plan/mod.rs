@@ -7,9 +7,9 @@ mod plot;
 mod text;
 
 use vramfit_graph::bind::Bound;
-use vramfit_plan::search::{Group, Nothing, Plan};
+use vramfit_plan::search::{Group, Plan, Shortfall};
 use vramfit_plan::tricks::differences;
-use vramfit_plan::{Effect, Outcome, Unbound, Workbench};
+use vramfit_plan::{Outcome, TrainingEffect, Unbound, Workbench};
 use vramfit_training::answer::{CapacityKind, TopPeaks};
 use vramfit_training::{Phase, Run};
 
@@ -49,15 +49,15 @@ impl PlanReport<'_, '_> {
     }
 
     /// That nothing fits, which a search that was stopped cannot know.
-    fn nothing(&self) -> Option<&Nothing> {
-        self.outcome.nothing.as_ref().filter(|_| !self.outcome.is_cut_short)
+    fn nothing(&self) -> Option<&Shortfall> {
+        self.outcome.shortfall.as_ref().filter(|_| !self.outcome.is_cut_short)
     }
 
     /// The leanest candidate of all, as changes of the start.
-    fn leanest_changes(&self, nothing: &Nothing) -> Vec<String> {
+    fn leanest_changes(&self, nothing: &Shortfall) -> Vec<String> {
         let leanest = &nothing.leanest.setup;
         let changes = differences(self.bench, &self.outcome.start, leanest);
-        changes.into_iter().map(|(trick, _)| trick.state(self.bench, leanest)).collect()
+        changes.into_iter().map(|(trick, _)| trick.describe(self.bench, leanest)).collect()
     }
 
     /// What is said of a group without a plan.
@@ -140,11 +140,11 @@ fn reason(unbound: &Unbound) -> String {
 }
 
 /// What a group of plans is called.
-fn title(effect: Effect) -> &'static str {
+fn title(effect: TrainingEffect) -> &'static str {
     match effect {
-        Effect::None => "Without any effect on the training",
-        Effect::Rounding => "With another rounding",
-        Effect::Training => "With another training",
+        TrainingEffect::None => "Without any effect on the training",
+        TrainingEffect::Rounding => "With another rounding",
+        TrainingEffect::Training => "With another training",
     }
 }
 

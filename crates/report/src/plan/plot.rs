@@ -1,6 +1,6 @@
 //! The frontier as a small plot of letters: memory to the right, time upwards.
 
-use vramfit_plan::search::Point;
+use vramfit_plan::search::FrontierPoint;
 
 use super::WIDE;
 use crate::size::human;
@@ -9,7 +9,7 @@ const WIDTH: usize = 56;
 const HEIGHT: usize = 8;
 
 /// The plot; `o` fits, `x` does not. Empty where there are fewer than two points.
-pub fn plot(points: &[Point], capacity: Option<u64>) -> String {
+pub fn plot(points: &[FrontierPoint], capacity: Option<u64>) -> String {
     if points.len() < 2 {
         return String::new();
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn times_far_apart_are_on_a_logarithmic_axis() {
-        let point = |taken: u64, slowdown: f64| Point { taken: taken << 30, slowdown, fits: true };
+        let point = |taken: u64, slowdown: f64| FrontierPoint { taken: taken << 30, slowdown, fits: true };
         let text = plot(&[point(8, 1.0), point(5, 8.0), point(2, 64.0)], None);
         let marked: Vec<usize> = (0..HEIGHT).filter(|&row| text.lines().nth(row).unwrap().contains('o')).collect();
         assert_eq!(marked, [0, 4, 7], "the middle factor is in the middle: {text}");
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn points_are_where_their_memory_and_time_put_them() {
-        let point = |taken: u64, slowdown: f64, fits| Point { taken: taken << 30, slowdown, fits };
+        let point = |taken: u64, slowdown: f64, fits| FrontierPoint { taken: taken << 30, slowdown, fits };
         let text = plot(&[point(8, 1.0, false), point(4, 1.2, true), point(2, 1.4, true)], Some(5 << 30));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), HEIGHT + 1);

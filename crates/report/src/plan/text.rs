@@ -1,8 +1,8 @@
 //! The plan for a terminal or a log file: 80 columns, and nothing that needs colour.
 
 use anstyle::{AnsiColor, Style};
-use vramfit_plan::Effect;
-use vramfit_plan::search::{Group, Plan, Row};
+use vramfit_plan::TrainingEffect;
+use vramfit_plan::search::{Group, Plan, TrickRow};
 use vramfit_training::answer::{TopPeaks, Verdict};
 
 use super::plot::plot;
@@ -122,7 +122,7 @@ impl PlanReport<'_, '_> {
                 }
             }
         }
-        let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| match gpu {
+        let gpu = |gpu: &Option<vramfit_plan::search::SufficientGpu>| match gpu {
             Some(gpu) => format!("{} ({})", gpu.name, human(gpu.capacity)),
             None => "none in the catalogue".to_owned(),
         };
@@ -146,16 +146,16 @@ impl PlanReport<'_, '_> {
     }
 }
 
-fn row_text(row: &Row) -> String {
+fn row_text(row: &TrickRow) -> String {
     let effect = match row.effect {
-        Effect::None => String::new(),
+        TrainingEffect::None => String::new(),
         effect => format!(" (effect: {})", effect.name()),
     };
     let mut text = format!("  {}{effect}\n", row.name);
     if let Some(reason) = &row.reason {
         text += &wrapped(reason, 4);
     }
-    for shown in &row.shown {
+    for shown in &row.options {
         text += &wrapped(&format!("{}: {}, time {}", shown.what, saved(shown.saving), times(shown.slowdown)), 4);
         if let Some(warning) = &shown.warning {
             text += &wrapped(&format!("note: {warning}"), 6);
@@ -168,7 +168,7 @@ fn row_text(row: &Row) -> String {
     if !row.conflicts.is_empty() {
         text += &wrapped(&format!("conflicts: {}", row.conflicts), 4);
     }
-    text + &wrapped(&format!("code: {}", row.written), 4)
+    text + &wrapped(&format!("code: {}", row.code), 4)
 }
 
 /// Text in a colour, line by line.

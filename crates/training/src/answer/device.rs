@@ -2,7 +2,7 @@
 
 use vramfit_allocator::Settings;
 use vramfit_catalogue::gpu::Capacity;
-use vramfit_catalogue::{Context, Gpu};
+use vramfit_catalogue::{CudaContext, Gpu};
 use vramfit_eager::autograd::Libraries;
 
 use super::cause::Cause;
@@ -14,7 +14,7 @@ pub struct Device<'a> {
     /// The GPU.
     pub gpu: &'a Gpu,
     /// Its CUDA context, or that of a measured GPU where its own was not measured.
-    pub context: Context,
+    pub context: CudaContext,
     /// Whether it was asked for: only then its capacity counts.
     pub is_asked: bool,
     /// `--vram`: what PyTorch may reserve.

@@ -1,4 +1,4 @@
-//! `vramfit calibrate`: measures this machine's own GPU with a short Python script, and keeps what it found.
+//! `vramfit calibrate`: measures this machine's GPU with a short Python script and stores the result.
 
 use std::fs;
 use std::io::Write;
@@ -8,20 +8,20 @@ use std::process::{Command, Stdio};
 use vramfit_catalogue::Calibration;
 use vramfit_report::catalogue::calibration_text;
 
-use crate::Verdict;
 use crate::arguments::{Calibrate, Output};
 use crate::commands::{print, print_json};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::known_gpus::{calibrations_file, read};
 use crate::platform;
 use crate::whole_file;
 
 const SCRIPT: &str = include_str!("measure.py");
-const HINT: &str = "run it on the machine with the GPU, in the environment that has torch, or name its Python: \
+const HINT: &str = "run it on the machine with the GPU, in an environment with torch, or name a Python that has it: \
                     --python path/to/python3";
 
-/// Measures, writes, prints.
-pub fn run(options: &Calibrate, output: &Output) -> Result<Verdict, Failure> {
+/// Measures the GPU, stores the calibration and prints it.
+pub fn run(options: &Calibrate, output: &Output) -> Result<ExitStatus, Failure> {
     let calibration = measure(options)?;
     let path = match &options.output {
         Some(path) => path.clone(),
@@ -36,7 +36,7 @@ pub fn run(options: &Calibrate, output: &Output) -> Result<Verdict, Failure> {
     } else {
         print(&calibration_text(&calibration, &path.display().to_string()))?;
     }
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
 fn measure(options: &Calibrate) -> Result<Calibration, Failure> {
@@ -51,13 +51,13 @@ fn measure(options: &Calibrate) -> Result<Calibration, Failure> {
     let failed = |problem: String| Failure::new(format!("{python}: {problem}")).with_hint(Some(HINT));
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
     if let Some(mut input) = child.stdin.take() {
-        // A Python that ends before it has read all says why on its own.
+        // If Python exits before reading the script, its status and output say why.
         let _ = input.write_all(SCRIPT.as_bytes());
     }
     let result = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
     if !result.status.success() {
         let errors = String::from_utf8_lossy(&result.stderr);
-        let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error");
         return Err(failed(last.trim().to_owned()));
     }
     let text = String::from_utf8_lossy(&result.stdout);
@@ -70,7 +70,7 @@ fn measure(options: &Calibrate) -> Result<Calibration, Failure> {
     }
 }
 
-/// Puts it in place of the GPU's earlier one; the file is either written whole or left as it was.
+/// Replaces the GPU's earlier calibration in the file. The write is atomic.
 fn keep(calibration: &Calibration, path: &Path) -> Result<(), Failure> {
     let mut all = read(path)?;
     all.retain(|known| known.name != calibration.name);

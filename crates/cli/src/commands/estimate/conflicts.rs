@@ -1,18 +1,18 @@
-//! Settings that cannot go together, and settings that change nothing.
+//! Flags that contradict each other, and flags without effect.
 
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
-use crate::arguments::{GradientPlace, LossKind, ModeKind, OutputsAre, RunSettings};
+use crate::arguments::{LossKind, ModeKind, OutputLifetime, RunSettings, ZeroGradPosition};
 use crate::failure::Failure;
 
-/// Refuses settings that PyTorch itself would not take together.
+/// Refuses combinations that PyTorch does not support.
 pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
     if options.at.grad && options.at.mode == ModeKind::Train {
         return Err(Failure::new("--grad: found --mode train, needed --mode eval")
-            .with_hint(Some("training keeps the graph anyway; --grad keeps it in evaluation")));
+            .with_hint(Some("training always keeps the graph; --grad keeps it in evaluation")));
     }
     let recipe = Recipe::new(options.optimizer.0, options.optimizer_impl.0);
     if !recipe.exists() {
@@ -22,16 +22,16 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
             .map(|(name, _)| *name)
             .collect();
         return Err(Failure::new(format!(
-            "--optimizer-impl {}: torch.optim has no such {} on CUDA",
+            "--optimizer-impl {}: torch.optim has no such implementation of {} on CUDA",
             recipe.implementation.name(),
             recipe.kind.name()
         ))
-        .with_hint(Some(format!("fused are {}", fused.join(", ")))));
+        .with_hint(Some(format!("optimizers with a fused implementation: {}", fused.join(", ")))));
     }
     Ok(())
 }
 
-/// What was asked for and changes nothing, in words.
+/// A note for each flag without effect.
 pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if bound.variant.mode != Mode::Train {
@@ -42,9 +42,9 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
             ("--clip-grad", options.clip_grad),
             ("--checkpoint", options.checkpoint.0 != Choice::Nothing),
             ("--accumulate", options.accumulate != 1),
-            ("--zero-grad", options.zero_grad != GradientPlace::BeforeForward),
+            ("--zero-grad", options.zero_grad != ZeroGradPosition::BeforeForward),
             ("--set-to-none", !options.set_to_none),
-            ("--outputs", options.outputs != OutputsAre::Held),
+            ("--outputs", options.outputs != OutputLifetime::Held),
         ];
         let asked: Vec<&str> = asked.iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| *name).collect();
         if !asked.is_empty() {
@@ -58,7 +58,7 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
             notes.push("--loss: no effect, the captured step returns a loss".to_owned());
         }
         Some(LossKind::None) if bound.variant.mode == Mode::Train => {
-            notes.push("--loss none: without a loss there is no backward pass and no gradient".to_owned());
+            notes.push("--loss none: there is no backward pass without a loss".to_owned());
         }
         None if bound.variant.loss.is_none() && bound.variant.mode == Mode::Train => {
             notes.push("the captured step returns no loss: cross-entropy of the first output is added".to_owned());

@@ -1,5 +1,5 @@
-//! A search that shows how far it is from one second on, and that Ctrl-C ends with the best so far; a second Ctrl-C ends it
-//! without.
+//! Shows the progress of a search after one second. Ctrl-C stops the search, which then returns the best so far; a second
+//! Ctrl-C ends the program.
 
 use std::io::{self, IsTerminal, Write};
 use std::process;
@@ -13,20 +13,20 @@ use crate::failure::Failure;
 use crate::interrupt::{ControlSignal, Interrupt};
 use crate::platform::{error_columns, is_dumb};
 
-/// From then on the progress is shown.
-const QUIET: Duration = Duration::from_secs(1);
+/// Progress is shown after this time.
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
-/// What shells call a program that Ctrl-C ended.
+/// The exit code of a program that Ctrl-C ended, as in shells.
 const INTERRUPTED: i32 = 130;
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// Does the work on other threads, and watches it.
+/// Runs `work` on another thread and shows its progress.
 pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> Result<R, Failure> {
     let interrupt = Interrupt::install()?;
     thread::scope(|scope| {
         let (done, result) = mpsc::channel();
         scope.spawn(move || {
-            // Whoever waits is in this scope.
+            // The receiver lives as long as this scope.
             let _ = done.send(work());
         });
         let begun = Instant::now();
@@ -49,7 +49,7 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
                 }
                 control.stop();
             }
-            if begun.elapsed() > QUIET {
+            if begun.elapsed() > PROGRESS_DELAY {
                 line.show(&progress(control, begun.elapsed()));
             }
         }
@@ -59,12 +59,12 @@ pub fn watched<R: Send>(control: &Control, work: impl FnOnce() -> R + Send) -> R
 fn progress(control: &Control, elapsed: Duration) -> String {
     let spinner = SPINNER[elapsed.as_millis() as usize / 100 % SPINNER.len()];
     let (simulated, seconds) = (control.simulated(), elapsed.as_secs());
-    let hint = if control.is_stopped() { "finishing what is begun" } else { "Ctrl-C gives the best so far" };
+    let hint = if control.is_stopped() { "finishing" } else { "Ctrl-C stops with the best so far" };
     format!("{spinner} {simulated} candidates simulated, {seconds} s; {hint}")
 }
 
-/// One line of a terminal on standard error that is written over. It ends where its text does, not at the edge, so that
-/// a `^C` that the terminal writes after it goes with it.
+/// A progress line on standard error that is overwritten. It is not padded, so a `^C` that the terminal echoes after it is
+/// overwritten too.
 struct Line {
     is_shown: bool,
 }
@@ -76,7 +76,7 @@ impl Line {
 
     fn show(&self, text: &str) {
         let width = error_columns().unwrap_or(80);
-        // Room for two letters more; a line that wraps could not be written over.
+        // Leave room for `^C`; a line that wraps cannot be overwritten.
         let text: String = text.chars().take(width.saturating_sub(3)).collect();
         self.write(&text);
     }
@@ -87,7 +87,7 @@ impl Line {
 
     fn write(&self, text: &str) {
         if self.is_shown {
-            // Progress that cannot be shown is no reason to fail.
+            // Failing to show progress is not an error.
             let _ = write!(io::stderr(), "\r{text}\x1b[K").and_then(|()| io::stderr().flush());
         }
     }

@@ -11,15 +11,15 @@ use vramfit_monitor::sampler::Cpu;
 
 use self::routes::Site;
 use self::state::State;
-use crate::Verdict;
 use crate::arguments::monitor::Serve;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt::{ControlSignal, Interrupt};
 use crate::web_server::{self, KnownHosts, Token};
 
 /// Serves until it is stopped.
-pub fn run(options: &Serve) -> Result<Verdict, Failure> {
+pub fn run(options: &Serve) -> Result<ExitStatus, Failure> {
     let token = Token::find(options.token_file.as_deref())?;
     let addresses = options.listen.addresses(options.port)?;
     refuse_open_address(&addresses, token.as_ref(), options.insecure)?;
@@ -51,7 +51,7 @@ pub fn run(options: &Serve) -> Result<Verdict, Failure> {
     );
     std::thread::spawn(move || web_server::accept(&listener, move |request| site.answer(request)));
     while interrupt.wait(std::time::Duration::from_secs(3600)) != Some(ControlSignal::End) {}
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Good)
 }
 
 /// Users and command lines are private by default.

@@ -25,9 +25,9 @@ use self::input::Action;
 use self::state::State;
 use self::terminal::Screen;
 use self::theme::Theme;
-use crate::Verdict;
 use crate::arguments::monitor::Top;
 use crate::arguments::{Output, When};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::feed::{Samples, interval};
 use crate::interrupt;
@@ -44,14 +44,14 @@ enum Message {
 }
 
 /// Runs until the user quits.
-pub fn run(options: &Top, output: &Output) -> Result<Verdict, Failure> {
+pub fn run(options: &Top, output: &Output) -> Result<ExitStatus, Failure> {
     if output.json {
         return Err(Failure::new("top has no --json").with_hint(Some("`vramfit gpus --json -i` streams samples")));
     }
     let pause = interval(options.interval)?;
     let mut samples = Samples::open(&options.machine, Cpu::SinceLastSample)?;
     // The first sample is taken before the screen is entered, so that an error is printed in plain text.
-    let Some(first) = samples.next()? else { return Ok(Verdict::Good) };
+    let Some(first) = samples.next()? else { return Ok(ExitStatus::Good) };
     let may_kill = !options.readonly && samples.is_live();
     let mut state = State::new(pause, may_kill, options.mine, samples.is_live());
     state.add(first, samples.stuck_count());
@@ -71,14 +71,14 @@ fn show(
     state: &mut State,
     theme: &Theme,
     received: &Receiver<Message>,
-) -> Result<Verdict, Failure> {
+) -> Result<ExitStatus, Failure> {
     loop {
         screen.draw(|frame| draw::draw(frame, state, theme))?;
         // Redraw without a message too: the age of the sample is shown when it is late.
         let message = match received.recv_timeout(Duration::from_secs(2)) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return Ok(Verdict::Good),
+            Err(RecvTimeoutError::Disconnected) => return Ok(ExitStatus::Good),
         };
         for message in std::iter::once(message).chain(received.try_iter()) {
             match message {
@@ -87,10 +87,10 @@ fn show(
                 Message::Failed(failure) => return Err(failure),
                 Message::Signal(ControlSignal::Resume) => screen.resume(),
                 Message::Signal(ControlSignal::Pause) => screen.suspend()?,
-                Message::Signal(ControlSignal::End) => return Ok(Verdict::Good),
+                Message::Signal(ControlSignal::End) => return Ok(ExitStatus::Good),
                 Message::Event(event) => match input::handle(&event, state) {
                     Action::Nothing => {}
-                    Action::Quit => return Ok(Verdict::Good),
+                    Action::Quit => return Ok(ExitStatus::Good),
                     Action::Suspend => screen.suspend()?,
                 },
             }

@@ -1,24 +1,24 @@
-//! A model with some of its repeated blocks left out.
+//! Removes some of a model's repeated blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vramfit_graph::model::{Argument, Model, Size, Step, TensorId, Type};
+use vramfit_graph::model::{Model, Size, Step, TensorId, Type};
 
-/// The model without these blocks, in one variant; `None` where a block's result is not of its input's type, or something
-/// else of it is used outside.
-pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Option<Model> {
+/// One variant of the model without these blocks. `None` if a block's result and input differ in type, or if anything but
+/// its result is used outside it.
+pub(super) fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Option<Model> {
     let mut changed = model.clone();
     let chosen = &model.variants[variant];
     let tensors = &model.tensors[chosen.tensors];
     let mut renamed: BTreeMap<TensorId, TensorId> = BTreeMap::new();
-    let mut gone: BTreeSet<TensorId> = BTreeSet::new();
+    let mut removed: BTreeSet<TensorId> = BTreeSet::new();
     let mut steps: Vec<Step> = Vec::new();
-    // The block that is being left out: its depth, its input, and what it made.
-    let mut leaving: Option<(u32, TensorId)> = None;
+    // Inside a removed block: the depth of nested modules, and the block's input.
+    let mut inside: Option<(u32, TensorId)> = None;
     for step in &model.steps[chosen.steps] {
-        match (&mut leaving, step) {
-            (None, Step::Enter(module, arguments)) if is_one(model, *module, blocks) => {
-                leaving = Some((1, *arguments.first()?));
+        match (&mut inside, step) {
+            (None, Step::Enter(module, arguments)) if is_removed(model, *module, blocks) => {
+                inside = Some((1, *arguments.first()?));
             }
             (None, step) => steps.push(step.clone()),
             (Some((depth, _)), Step::Enter(..)) => *depth += 1,
@@ -29,15 +29,15 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
                     if tensors[result.0 as usize].r#type != tensors[input.0 as usize].r#type {
                         return None;
                     }
-                    gone.remove(&result);
+                    removed.remove(&result);
                     renamed.insert(result, input);
-                    leaving = None;
+                    inside = None;
                 }
             }
-            (Some(_), Step::Call(call)) => gone.extend(call.results.iter().flatten()),
+            (Some(_), Step::Call(call)) => removed.extend(call.results.iter().flatten()),
             (Some((_, input)), Step::Free(list)) => {
                 let kept: Vec<TensorId> =
-                    list.iter().filter(|id| !gone.contains(id) && *id != input).copied().collect();
+                    list.iter().filter(|id| !removed.contains(id) && *id != input).copied().collect();
                 steps.push(Step::Free(kept));
             }
             (Some(_), _) => {}
@@ -46,7 +46,7 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
     if renamed.len() != blocks.len() {
         return None;
     }
-    // What was let go of in a block or after it under the input's name lives on under the result's.
+    // The input of a removed block replaces its result, so it is freed where the result was.
     let inputs: BTreeSet<TensorId> = renamed.values().copied().collect();
     let root = |id: TensorId| {
         let mut id = id;
@@ -58,23 +58,23 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
     for step in &mut steps {
         match step {
             Step::Call(call) => {
-                let mut is_whole = true;
+                let mut uses_removed = false;
                 call.arguments.iter_mut().for_each(|argument| {
-                    each(argument, &mut |id| {
-                        is_whole &= !gone.contains(id);
+                    argument.each_tensor_mut(&mut |id| {
+                        uses_removed |= removed.contains(id);
                         *id = root(*id);
                     })
                 });
-                if !is_whole {
+                if uses_removed {
                     return None;
                 }
             }
             Step::Free(list) => {
-                list.retain(|id| !gone.contains(id) && !inputs.contains(id));
+                list.retain(|id| !removed.contains(id) && !inputs.contains(id));
                 list.iter_mut().for_each(|id| *id = root(*id));
             }
             Step::Enter(_, list) | Step::Exit(_, list) | Step::EndCheckpoint(list) => {
-                list.retain(|id| !gone.contains(id));
+                list.retain(|id| !removed.contains(id));
                 list.iter_mut().for_each(|id| *id = root(*id));
             }
             _ => {}
@@ -83,18 +83,18 @@ pub fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -> Optio
     changed.steps[chosen.steps] = steps;
     let variant = &mut changed.variants[variant];
     for list in [&mut variant.outputs, &mut variant.released, &mut variant.held] {
-        list.retain(|id| !gone.contains(id));
+        list.retain(|id| !removed.contains(id));
         list.iter_mut().for_each(|id| *id = root(*id));
     }
     empty_weights(&mut changed, chosen.types, chosen.tensors, blocks);
     Some(changed)
 }
 
-fn is_one(model: &Model, module: u32, blocks: &[String]) -> bool {
+fn is_removed(model: &Model, module: u32, blocks: &[String]) -> bool {
     model.modules[module as usize].path.as_ref().is_some_and(|path| blocks.contains(path))
 }
 
-/// The weights of the blocks take no memory any more: their numbers stay, so that all others keep theirs.
+/// Shrinks the weights of the blocks to zero bytes. They stay in the list, so that tensor ids do not change.
 fn empty_weights(model: &mut Model, types: usize, tensors: usize, blocks: &[String]) {
     let belongs = |name: &String| {
         blocks.iter().any(|block| name.strip_prefix(block.as_str()).is_some_and(|rest| rest.starts_with('.')))
@@ -110,13 +110,5 @@ fn empty_weights(model: &mut Model, types: usize, tensors: usize, blocks: &[Stri
         model.types[types].push(Type { dtype, shape: vec![Size::Known(0)], strides: None });
         tensor.r#type = (model.types[types].len() - 1) as u32;
         tensor.requires_grad = false;
-    }
-}
-
-fn each(argument: &mut Argument, look: &mut impl FnMut(&mut TensorId)) {
-    match argument {
-        Argument::Tensor(id) => look(id),
-        Argument::List(list) => list.iter_mut().for_each(|argument| each(argument, look)),
-        _ => {}
     }
 }

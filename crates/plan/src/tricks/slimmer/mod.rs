@@ -1,7 +1,7 @@
-//! A slimmer model: which modules hold most, and what fewer or leaner ones would save.
+//! A slimmer model: which modules hold most memory, and what fewer or narrower ones would save.
 //!
-//! Fewer blocks are simulated; what a narrower layer or a GRU in place of an LSTM would save is counted in weights, with
-//! their gradients and the optimizer's state, for their activations depend on the rest of the model.
+//! A model with fewer blocks is simulated. The saving of a narrower layer, or of a GRU instead of an LSTM, is estimated
+//! from weights, gradients and optimizer state, because activations depend on the rest of the model.
 
 mod fewer_blocks;
 
@@ -13,18 +13,17 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::select::select_variant;
 use vramfit_training::{Phase, visit};
 
-use super::{Finding, Trick};
 use crate::control::Control;
-use crate::effect::Effect;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
+use crate::tricks::trick::{Finding, Trick};
 use crate::workbench::{Peaks, Workbench};
 
-pub use fewer_blocks::without_blocks;
+use fewer_blocks::without_blocks;
 
-/// See the module.
-pub struct SlimmerModel;
+pub(crate) struct SlimmerModel;
 
-/// How many kinds of modules are named.
+/// Kinds of modules to report.
 const SHOWN: usize = 4;
 
 impl Trick for SlimmerModel {
@@ -32,26 +31,26 @@ impl Trick for SlimmerModel {
         "slimmer model"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Training
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::Training
     }
 
     fn conflicts(&self) -> &'static str {
-        "weights that were trained for the larger model"
+        "pretrained weights of the larger model"
     }
 
-    fn written(&self) -> &'static str {
-        "fewer layers, narrower ones, GRU for LSTM: a change of the model's own configuration"
+    fn code(&self) -> &'static str {
+        "fewer or narrower layers, GRU instead of LSTM: a change to the model's own configuration"
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, _start: &Setup) -> Result<Vec<Setup>, String> {
-        Err("it is another model; shown is what parts of it take".to_owned())
+        Err("this needs another model; the list shows what parts of this one take".to_owned())
     }
 
     fn findings(&self, bench: &Workbench<'_>, start: &Setup, control: &Control) -> Vec<Finding> {
-        let (Some(bound), Some(run)) = (bench.bind(start), bench.run_free(start, control)) else { return Vec::new() };
+        let (Some(bound), Some(run)) = (bench.bind(start), bench.probe_run(start, control)) else { return Vec::new() };
         let mut found = fewer(bench, start, &bound, Peaks::of(&run), control);
-        // What a byte of weights brings with it.
+        // Bytes of weights, gradients and optimizer state per byte of weights.
         let step = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step);
         let share = step.map_or(1.0, |step| {
             let of = |category: Category| step.peak.account.requested[category as usize] as f64;
@@ -64,7 +63,7 @@ impl Trick for SlimmerModel {
     }
 }
 
-/// Blocks left out, from the end.
+/// What the model saves without its last blocks.
 fn fewer(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, peaks: Peaks, control: &Control) -> Vec<Finding> {
     let blocks = block_names(bound);
     let Ok(variant) = select_variant(bench.model, start.variant) else { return Vec::new() };
@@ -73,13 +72,13 @@ fn fewer(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, peaks: Peaks, 
     counts.retain(|&count| count > 0 && count < blocks.len());
     let mut found = Vec::new();
     for count in counts {
-        let left_out = &blocks[blocks.len() - count..];
-        let Some(model) = without_blocks(bench.model, variant, left_out) else { continue };
+        let removed = &blocks[blocks.len() - count..];
+        let Some(model) = without_blocks(bench.model, variant, removed) else { continue };
         let other = Workbench::new(&model, None, bench.device);
         let start = Setup { is_in_place: false, ..start.clone() };
         if let Some(now) = other.peaks(&start, control) {
             found.push(Finding {
-                what: format!("{count} of {} blocks fewer ({} on), simulated", blocks.len(), left_out[0]),
+                what: format!("without {count} of {} blocks (from {} on), simulated", blocks.len(), removed[0]),
                 bytes: Some(peaks.reserved as i64 - now.reserved as i64),
             });
         }
@@ -87,7 +86,8 @@ fn fewer(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, peaks: Peaks, 
     found
 }
 
-/// The kinds of modules that hold most: what they save for backward, and their weights with all they bring.
+/// The kinds of modules that hold most memory: tensors saved for backward, and weights with gradients and optimizer
+/// state.
 fn holders(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, share: f64) -> Vec<Finding> {
     let Ok(visits) = visit(bound, &start.training, bench.machine()) else { return Vec::new() };
     let layers = vramfit_training::layers::layers(bound, &visits);
@@ -122,7 +122,7 @@ fn holders(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, share: f64) 
         .collect()
 }
 
-/// A GRU has three gates where an LSTM has four.
+/// The saving of a GRU, which has three gates, over an LSTM, which has four.
 fn recurrent(bound: &Bound<'_>, share: f64) -> Option<Finding> {
     let model = bound.model;
     let modules =
@@ -141,7 +141,7 @@ fn recurrent(bound: &Bound<'_>, share: f64) -> Option<Finding> {
         .map(|weight| bound.tensor(weight.tensor).bytes)
         .sum();
     (bytes > 0).then(|| Finding {
-        what: "GRU for LSTM: a quarter of its weights, with their gradients and optimizer state".to_owned(),
+        what: "GRU instead of LSTM: a quarter of its weights, with their gradients and optimizer state".to_owned(),
         bytes: Some((bytes as f64 / 4.0 * share) as i64),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vramfit_plan::Effect;
+use vramfit_plan::TrainingEffect;
 
 use super::super::{PlanReport, WIDE, times, title};
 use super::{group, id};
@@ -16,7 +16,7 @@ const BOTTOM: f64 = 88.0;
 
 /// A mark in the picture.
 struct Mark {
-    effect: Option<Effect>,
+    effect: Option<TrainingEffect>,
     taken: u64,
     slowdown: f64,
     text: String,
@@ -52,7 +52,7 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
     for mark in &marks {
         picture += &mark_html(mark, &across, &up);
     }
-    let key: String = Effect::ALL
+    let key: String = TrainingEffect::ALL
         .iter()
         .map(|&effect| {
             format!(
@@ -142,11 +142,11 @@ fn mark_html(mark: &Mark, across: &Axis, up: &Axis) -> String {
 }
 
 /// A disc, a square, a triangle; a cross for the start. So colours are not needed to tell them apart.
-fn shape(effect: Option<Effect>) -> &'static str {
+fn shape(effect: Option<TrainingEffect>) -> &'static str {
     match effect {
-        Some(Effect::None) => "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
-        Some(Effect::Rounding) => "M-4.5 -4.5H4.5V4.5H-4.5Z",
-        Some(Effect::Training) => "M0 -6L5.5 4.5H-5.5Z",
+        Some(TrainingEffect::None) => "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
+        Some(TrainingEffect::Rounding) => "M-4.5 -4.5H4.5V4.5H-4.5Z",
+        Some(TrainingEffect::Training) => "M0 -6L5.5 4.5H-5.5Z",
         None => "M-5 -2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",
     }
 }

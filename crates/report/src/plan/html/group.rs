@@ -1,6 +1,6 @@
 //! The plans of one group: changes as a diff with what each saves and costs, why the next peak is what it is, the code.
 
-use vramfit_plan::Effect;
+use vramfit_plan::TrainingEffect;
 use vramfit_plan::search::{Group, Plan};
 
 use super::super::{PlanReport, saved, times};
@@ -12,9 +12,9 @@ use crate::size::human;
 /// The group; the code of its best plan is open where `is_first`.
 pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> String {
     let about = match group.effect {
-        Effect::None => "The same numbers, but for the order in which they are added up.",
-        Effect::Rounding => "The same training in another precision.",
-        Effect::Training => "Other results: another batch, optimizer or size.",
+        TrainingEffect::None => "The same numbers, but for the order in which they are added up.",
+        TrainingEffect::Rounding => "The same training in another precision.",
+        TrainingEffect::Training => "Other results: another batch, optimizer or size.",
     };
     let Some(best) = &group.best else {
         return format!("<p class=\"help\">{about}</p><p class=\"nothing\">{}</p>", report.no_plan(group));
@@ -39,7 +39,7 @@ pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> Stri
 }
 
 /// A plan's name in links.
-pub fn place(effect: Effect, index: usize) -> String {
+pub fn place(effect: TrainingEffect, index: usize) -> String {
     format!("plan-{}-{}", id(effect), index + 1)
 }
 

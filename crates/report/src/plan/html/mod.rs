@@ -5,7 +5,7 @@ mod glance;
 mod group;
 mod tricks;
 
-use vramfit_plan::Effect;
+use vramfit_plan::TrainingEffect;
 use vramfit_training::answer::{self, CapacityKind, TopPeaks};
 
 use super::{PlanReport, times, title};
@@ -44,7 +44,7 @@ pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
 }
 
 /// A group's name in links and looks.
-fn id(effect: Effect) -> &'static str {
+fn id(effect: TrainingEffect) -> &'static str {
     effect.name()
 }
 
@@ -96,9 +96,9 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
     if let Some(best) = best.filter(|_| !is_fine) {
         let changes: Vec<String> = best.changes.iter().map(|change| escape(&change.after)).collect();
         let what = match best.effect {
-            Effect::None => "which changes nothing of the training",
-            Effect::Rounding => "which rounds otherwise",
-            Effect::Training => "which is another training",
+            TrainingEffect::None => "which changes nothing of the training",
+            TrainingEffect::Rounding => "which rounds otherwise",
+            TrainingEffect::Training => "which is another training",
         };
         details += &format!(
             "<p>The cheapest way, {what}: {}. It then takes {} and {} the time.</p>",
@@ -121,7 +121,7 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
 /// What is missing where nothing fits.
 fn nothing(report: &PlanReport<'_, '_>) -> String {
     let Some(nothing) = report.nothing() else { return String::new() };
-    let gpu = |gpu: &Option<vramfit_plan::search::GpuThatDoes>| match gpu {
+    let gpu = |gpu: &Option<vramfit_plan::search::SufficientGpu>| match gpu {
         Some(gpu) => format!("{} ({})", escape(&gpu.name), human(gpu.capacity)),
         None => "none in the catalogue".to_owned(),
     };

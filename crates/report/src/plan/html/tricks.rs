@@ -1,6 +1,6 @@
 //! Each trick alone: what it saves and costs on this model, why it does not apply where it does not, how it is written.
 
-use vramfit_plan::search::Row;
+use vramfit_plan::search::TrickRow;
 
 use super::super::{saved, times};
 use crate::page::escape;
@@ -8,7 +8,7 @@ use crate::page::parts::{Column, head, number};
 use crate::size::human;
 
 /// A row an option, to be sorted; then what each trick is in code.
-pub fn tricks(rows: &[Row]) -> String {
+pub fn tricks(rows: &[TrickRow]) -> String {
     let head = head(&[
         Column::Text("trick"),
         Column::Text("what it does here"),
@@ -24,7 +24,7 @@ pub fn tricks(rows: &[Row]) -> String {
                 "" => String::new(),
                 text => format!("<p class=\"help\">Does not go together with: {}</p>", escape(text)),
             };
-            format!("<dt>{}</dt><dd><code>{}</code>{conflicts}</dd>", escape(row.name), escape(row.written))
+            format!("<dt>{}</dt><dd><code>{}</code>{conflicts}</dd>", escape(row.name), escape(row.code))
         })
         .collect();
     format!(
@@ -32,7 +32,7 @@ pub fn tricks(rows: &[Row]) -> String {
     )
 }
 
-fn options(row: &Row) -> String {
+fn options(row: &TrickRow) -> String {
     let line = |what: &str, memory: String, time: String| {
         format!(
             "<tr><th scope=\"row\">{}</th><td>{what}</td>{memory}{time}<td>{}</td></tr>",
@@ -45,7 +45,7 @@ fn options(row: &Row) -> String {
     if let Some(reason) = &row.reason {
         html += &line(&format!("<small>{}</small>", escape(reason)), nothing(), nothing());
     }
-    for shown in &row.shown {
+    for shown in &row.options {
         let warning = shown.warning.as_ref();
         let warning = warning.map_or_else(String::new, |text| format!("<br><small>note: {}</small>", escape(text)));
         html += &line(
@@ -63,28 +63,28 @@ fn options(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vramfit_plan::Effect;
-    use vramfit_plan::search::Shown;
+    use vramfit_plan::TrainingEffect;
+    use vramfit_plan::search::TrickOption;
 
     use super::*;
 
     #[test]
     fn every_option_is_a_row_and_stays_text() {
-        let shown = |what: &str, saving| Shown {
+        let shown = |what: &str, saving| TrickOption {
             what: what.to_owned(),
             saving,
             saving_allocated: saving,
             slowdown: 1.25,
             warning: None,
         };
-        let row = Row {
+        let row = TrickRow {
             name: "smaller batch",
-            effect: Effect::Training,
+            effect: TrainingEffect::Training,
             reason: None,
-            shown: vec![shown("<i>batch</i> 8", 3 << 20), shown("batch 4", -512)],
+            options: vec![shown("<i>batch</i> 8", 3 << 20), shown("batch 4", -512)],
             findings: Vec::new(),
             conflicts: "",
-            written: "x < y",
+            code: "x < y",
         };
         let html = tricks(&[row]);
         assert_eq!(html.matches("<tr><th scope=\"row\">").count(), 2);

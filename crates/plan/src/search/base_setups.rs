@@ -1,13 +1,13 @@
-//! What is combined: a cell is a setup without the free tricks, which go with every cell.
+//! The setups that the search combines with free tricks.
 
 use std::sync::OnceLock;
 
 use vramfit_eager::forward::Choice;
 
 use crate::control::Control;
-use crate::effect::Effect;
+use crate::effect::TrainingEffect;
 use crate::max_batch::MaxBatch;
-use crate::selective::Family;
+use crate::selective::CheckpointSubsets;
 use crate::setup::Setup;
 use crate::tricks::{
     Accumulation, Checkpointing, MixedPrecision, OtherOptimizer, SmallerBatch, SmallerDtype, SmallerSizes, Trick,
@@ -15,72 +15,71 @@ use crate::tricks::{
 };
 use crate::workbench::Workbench;
 
-/// A setup without the free tricks.
-pub struct Cell {
-    /// The setup.
+/// A setup without free tricks.
+pub struct BaseSetup {
+    /// The settings.
     pub setup: Setup,
-    /// How many tricks it takes.
+    /// Number of tricks it differs from the start in.
     pub changes: usize,
-    /// Whether not even all free tricks together can make it fit: what is held at once is more than there is. Found when
-    /// first asked for.
-    pub is_hopeless: OnceLock<bool>,
+    /// Whether its peak live bytes exceed the capacity even with all free tricks. Computed on demand.
+    pub cannot_fit: OnceLock<bool>,
 }
 
-/// How many divisions into micro-batches are tried.
+/// Numbers of micro-batches to try.
 const MICRO_BATCHES: usize = 16;
-/// How many changes of the training are tried together at first.
-const TOGETHER: usize = 2;
-/// How many subsets of modules are tried.
+/// Changes of the training to combine, before the last resorts.
+const MAX_CHANGES: usize = 2;
+/// Subsets of checkpointed modules to try.
 const SUBSETS: usize = 24;
-/// The same where much else is combined with them.
+/// The same if many other settings are combined with them.
 const FEW_SUBSETS: usize = 6;
 
-/// What may be checkpointed in every precision that is tried.
-pub struct Checkpoints(Vec<(Setup, Family)>);
+/// The subsets of modules to checkpoint, for each precision that is tried.
+pub struct Checkpoints(Vec<(Setup, CheckpointSubsets)>);
 
 impl Checkpoints {
-    /// Of a start.
+    /// Computes the subsets for the start in each precision.
     pub fn of(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Checkpoints {
         let mut bases = vec![start.clone()];
         bases.extend(precisions(bench, start));
-        let families = control.map(&bases, |base| Family::of(bench, base, control));
-        Checkpoints(bases.into_iter().zip(families.into_iter().map(Option::unwrap_or_default)).collect())
+        let subsets = control.map(&bases, |base| CheckpointSubsets::of(bench, base, control));
+        Checkpoints(bases.into_iter().zip(subsets.into_iter().map(Option::unwrap_or_default)).collect())
     }
 
-    /// Nothing new, the cheapest subsets, every block, every second, …, for the start in one of the precisions.
+    /// For the start in one precision: its own choice, the cheapest subsets, every block, every second block and so on.
     fn choices(&self, bench: &Workbench<'_>, base: &Setup, count: usize) -> Vec<Choice> {
         let mut choices = vec![base.training.checkpoint.clone()];
-        let family = self.0.iter().find(|(known, _)| known == base).map(|(_, family)| family.members(count));
-        choices.extend(family.into_iter().flatten().map(|member| Choice::modules(member.names)));
+        let subsets = self.0.iter().find(|(known, _)| known == base).map(|(_, subsets)| subsets.select(count));
+        choices.extend(subsets.into_iter().flatten().map(|subset| Choice::modules(subset.names)));
         choices
             .extend(with(bench, &Checkpointing, base).split_off(1).into_iter().map(|setup| setup.training.checkpoint));
-        let mut known: Vec<Choice> = Vec::with_capacity(choices.len());
+        let mut distinct: Vec<Choice> = Vec::with_capacity(choices.len());
         for choice in choices {
-            if !known.contains(&choice) {
-                known.push(choice);
+            if !distinct.contains(&choice) {
+                distinct.push(choice);
             }
         }
-        known
+        distinct
     }
 }
 
-/// All cells of a group.
-pub fn cells(
+/// The base setups of plans with an effect.
+pub fn base_setups(
     bench: &Workbench<'_>,
     start: &Setup,
-    effect: Effect,
+    effect: TrainingEffect,
     max_batch: Option<MaxBatch>,
     checkpoints: &Checkpoints,
-) -> Vec<Cell> {
+) -> Vec<BaseSetup> {
     let mut setups: Vec<Setup> = Vec::new();
     match effect {
-        Effect::None => {
+        TrainingEffect::None => {
             let checkpoints = checkpoints.choices(bench, start, SUBSETS);
             for micro in thinned(with(bench, &Accumulation, start), MICRO_BATCHES) {
                 setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
             }
         }
-        Effect::Rounding => {
+        TrainingEffect::Rounding => {
             for precise in precisions(bench, start) {
                 let checkpoints = checkpoints.choices(bench, &precise, FEW_SUBSETS);
                 for micro in thinned(with(bench, &Accumulation, &precise), MICRO_BATCHES) {
@@ -88,7 +87,7 @@ pub fn cells(
                 }
             }
         }
-        Effect::Training => {
+        TrainingEffect::Training => {
             let mut bases = vec![start.clone()];
             bases.extend(precisions(bench, start).into_iter().next());
             for base in bases {
@@ -99,16 +98,16 @@ pub fn cells(
             }
         }
     }
-    as_cells(bench, start, setups)
+    with_change_counts(bench, start, setups)
 }
 
-/// Where no gentler change of the training makes it fit: the whole model in a smaller type too, other optimizers, smaller batches
-/// and sizes, all at once.
-pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoints) -> Vec<Cell> {
+/// For trainings that fewer changes do not make fit: a smaller type for the whole model, other optimizers, smaller
+/// batches and sizes, all combined.
+pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoints) -> Vec<BaseSetup> {
     let mut setups: Vec<Setup> = Vec::new();
-    for base in coarser(bench, start) {
-        // The start's precision and autocast have been tried with fewer changes.
-        let tried = if base.variant.dtype == start.variant.dtype { TOGETHER } else { 0 };
+    for base in in_each_precision(bench, start) {
+        // In the start's precision and with autocast, combinations of few changes have been tried.
+        let tried = if base.variant.dtype == start.variant.dtype { MAX_CHANGES } else { 0 };
         let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
         for optimizer in with(bench, &OtherOptimizer, &base) {
             let mut changed = with(bench, &SmallerBatch, &optimizer);
@@ -120,13 +119,14 @@ pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoi
             }
         }
     }
-    as_cells(bench, start, setups)
+    with_change_counts(bench, start, setups)
 }
 
-/// The leanest setups of every precision and optimizer: one sample of the smallest size, as much recomputed as possible.
+/// The setups that need least memory in each precision and with each optimizer: one sample of the smallest size, with
+/// every checkpointing choice.
 pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     let mut setups = Vec::new();
-    for base in coarser(bench, start) {
+    for base in in_each_precision(bench, start) {
         for optimizer in with(bench, &OtherOptimizer, &base) {
             let one = bench.with_batch(&optimizer, 1).unwrap_or(optimizer);
             let smallest = with(bench, &SmallerSizes, &one).pop().unwrap_or(one);
@@ -136,39 +136,39 @@ pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     setups
 }
 
-/// The start, and of mixed precision and of smaller types the first: others take as much.
-fn coarser(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+/// The start, the first mixed precision and the first smaller type; the others need as much memory.
+fn in_each_precision(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     let first = |trick: &dyn Trick| with(bench, trick, start).into_iter().nth(1);
     [Some(start.clone()), first(&MixedPrecision), first(&SmallerDtype)].into_iter().flatten().collect()
 }
 
-fn as_cells(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<Cell> {
-    let cell = |setup: Setup| {
+fn with_change_counts(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<BaseSetup> {
+    let base = |setup: Setup| {
         let changes = differences(bench, start, &setup).len();
-        Cell { setup, changes, is_hopeless: OnceLock::new() }
+        BaseSetup { setup, changes, cannot_fit: OnceLock::new() }
     };
-    setups.into_iter().map(cell).collect()
+    setups.into_iter().map(base).collect()
 }
 
-/// The start, then what a trick makes of it; nothing more where the trick does not apply.
+/// The start, then the trick's alternatives if it applies.
 fn with(bench: &Workbench<'_>, trick: &dyn Trick, start: &Setup) -> Vec<Setup> {
     let mut setups = vec![start.clone()];
     setups.extend(trick.alternatives(bench, start).unwrap_or_default());
     setups
 }
 
-/// Every other precision.
+/// The start in every other precision.
 fn precisions(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
     let mut setups = with(bench, &MixedPrecision, start).split_off(1);
     setups.extend(with(bench, &SmallerDtype, start).split_off(1));
     setups
 }
 
-/// One or two changes of the training itself.
+/// The base with one or two changes of the training itself.
 fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
     let mut setups = Vec::new();
     let mut smaller = with(bench, &SmallerBatch, base);
-    // The largest batch that fits as it is is the smallest change.
+    // The largest batch that fits is the smallest change of the batch.
     if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
         && bench.batch_of(base).is_some_and(|given| batch < given)
     {
@@ -183,7 +183,7 @@ fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBat
                     setup = changed;
                 }
                 let count = differences(bench, base, &setup).len();
-                if (1..=TOGETHER).contains(&count) {
+                if (1..=MAX_CHANGES).contains(&count) {
                     setups.push(setup);
                 }
             }
@@ -198,7 +198,8 @@ fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
     setup
 }
 
-/// The first half, and as many of the others, evenly spread: near the start each step matters most.
+/// At most `count` setups: the first half of them, then an even selection of the rest, because the first ones
+/// differ most from each other.
 fn thinned<T>(mut setups: Vec<T>, count: usize) -> Vec<T> {
     if setups.len() <= count {
         return setups;
@@ -216,7 +217,7 @@ mod tests {
     use super::thinned;
 
     #[test]
-    fn the_first_half_the_next_and_the_last_are_kept() {
+    fn thinning_keeps_the_first_half_the_next_and_the_last() {
         assert_eq!(thinned((0..16).collect(), 16).len(), 16);
         let kept: Vec<usize> = thinned((0..30).collect(), 16);
         assert_eq!(kept[..9], [0, 1, 2, 3, 4, 5, 6, 7, 8]);

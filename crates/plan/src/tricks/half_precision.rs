@@ -1,4 +1,4 @@
-//! What tricks with half-precision numbers share: which of them the GPU and the model's file have.
+//! Setups in bf16 and fp16, for the tricks that change precision.
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::select::select_variant;
@@ -6,11 +6,15 @@ use vramfit_graph::select::select_variant;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// The setups that `set` makes of bf16 and fp16, where the GPU has the type and the file a variant that is another.
-pub fn setups(bench: &Workbench<'_>, start: &Setup, set: impl Fn(&mut Setup, Dtype)) -> Result<Vec<Setup>, String> {
+/// Applies `set` for bf16 and fp16, if the GPU supports the type and the model file has another variant for it.
+pub(super) fn setups(
+    bench: &Workbench<'_>,
+    start: &Setup,
+    set: impl Fn(&mut Setup, Dtype),
+) -> Result<Vec<Setup>, String> {
     let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
     let has_bfloat16 = bench.device.gpu.compute.has_bfloat16();
-    let mut reason = "it is as small already".to_owned();
+    let mut reason = "the model is in half precision already".to_owned();
     let mut setups = Vec::new();
     for dtype in [Dtype::Bfloat16, Dtype::Float16] {
         if dtype == Dtype::Bfloat16 && !has_bfloat16 {

@@ -1,33 +1,32 @@
-//! Letting go of outputs: `del outputs` before the backward pass, `del loss` after it.
+//! Releasing outputs early: `del outputs` before the backward pass, `del loss` after it.
 
-use super::Trick;
-use crate::effect::Effect;
+use super::trick::Trick;
+use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// See the module.
-pub struct LettingGo;
+pub(crate) struct ReleaseOutputs;
 
-impl Trick for LettingGo {
+impl Trick for ReleaseOutputs {
     fn name(&self) -> &'static str {
-        "letting go of outputs"
+        "releasing outputs"
     }
 
-    fn effect(&self) -> Effect {
-        Effect::None
+    fn effect(&self) -> TrainingEffect {
+        TrainingEffect::None
     }
 
     fn conflicts(&self) -> &'static str {
-        "metrics that need the outputs later: take .detach().cpu() of what they need first"
+        "metrics that need the outputs later: copy what they need with .detach().cpu() first"
     }
 
-    fn written(&self) -> &'static str {
+    fn code(&self) -> &'static str {
         "del outputs; loss.backward(); del loss"
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         if start.training.releases_outputs {
-            return Err("the script lets go of them already".to_owned());
+            return Err("the script releases its outputs already".to_owned());
         }
         let mut setup = start.clone();
         setup.training.releases_outputs = true;
@@ -38,7 +37,7 @@ impl Trick for LettingGo {
         setup.training.releases_outputs = from.training.releases_outputs;
     }
 
-    fn state(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         match setup.training.releases_outputs {
             false => "outputs and loss held until the next iteration".to_owned(),
             true => "del outputs before backward, del loss after it".to_owned(),

@@ -1,0 +1,148 @@
+//! The flags of `estimate`, `plan`, `max-batch` and `layers`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{
+    AutocastDtype, CheckpointChoice, ImplementationName, InputLocation, LossKind, ModeKind, ModelDtype, OptimizerName,
+    OutputLifetime, ZeroGradPosition, implementations, optimizers, parse_checkpoint,
+};
+
+/// Help headings.
+const MODEL: &str = "Model";
+const TRAINING: &str = "Training";
+const GPU: &str = "GPU";
+
+/// A model with its sizes, precision and mode.
+#[derive(Args, Debug)]
+pub struct ModelAt {
+    /// A capture written by vramfit.capture(model, inputs, "model.vramfit"), a name from `vramfit models`, a .pt2 of
+    /// torch.export.save, a config.json of Hugging Face, or a model.toml with a list of layers.
+    #[arg(value_name = "MODEL", value_hint = clap::ValueHint::FilePath)]
+    pub model: String,
+    /// Batch size: every symbol in the first dimension of an input or target.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
+    pub batch: Option<i64>,
+    /// Sequence length: every symbol in the second dimension of an integer input.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = MODEL)]
+    pub seq: Option<i64>,
+    /// Any other size: SYMBOL=N, or INPUT=AxBxC for the whole shape of an input.
+    #[arg(long, value_name = "SIZE", help_heading = MODEL)]
+    pub size: Vec<String>,
+    /// Cast the whole model to this type [default: as it was built].
+    #[arg(long, value_enum, help_heading = MODEL)]
+    pub dtype: Option<ModelDtype>,
+    /// Train under autocast in this type; fp16 adds a GradScaler.
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = MODEL)]
+    pub amp: Option<AutocastDtype>,
+    /// Train, or evaluate under no_grad.
+    #[arg(long, value_enum, default_value_t = ModeKind::Train, help_heading = MODEL)]
+    pub mode: ModeKind,
+    /// Keep the autograd graph in evaluation.
+    #[arg(long, help_heading = MODEL)]
+    pub grad: bool,
+}
+
+/// A training run: the model, the training loop, the GPU.
+#[derive(Args, Debug)]
+pub struct RunSettings {
+    #[command(flatten)]
+    pub at: ModelAt,
+    /// The optimizer, with torch.optim's default arguments.
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers(), help_heading = TRAINING)]
+    pub optimizer: OptimizerName,
+    /// The optimizer's implementation; default is what torch.optim chooses on CUDA.
+    #[arg(long, value_name = "HOW", default_value = "default", value_parser = implementations(), help_heading = TRAINING)]
+    pub optimizer_impl: ImplementationName,
+    /// Pass a weight_decay to the optimizer, which adds it to the gradients. AdamW's own decay needs no memory.
+    #[arg(long, help_heading = TRAINING)]
+    pub weight_decay: bool,
+    /// Clip gradients with clip_grad_norm_ before the step.
+    #[arg(long, help_heading = TRAINING)]
+    pub clip_grad: bool,
+    /// Set torch.backends.cudnn.benchmark = True: cuDNN tries all plans of a convolution, which widens the range.
+    #[arg(long, help_heading = TRAINING)]
+    pub cudnn_benchmark: bool,
+    /// Whether inputs stay on the GPU or are copied there in each step.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputLocation::Kept, help_heading = TRAINING)]
+    pub inputs: InputLocation,
+    /// Whether the script holds outputs and loss until the next iteration, or frees the outputs before the backward pass
+    /// and the loss after it.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = OutputLifetime::Held, help_heading = TRAINING)]
+    pub outputs: OutputLifetime,
+    /// Modules to checkpoint: none, blocks, sequential:N, or module names separated by commas.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_checkpoint, help_heading = TRAINING)]
+    pub checkpoint: CheckpointChoice,
+    /// Micro-batches per step, each of the size --batch.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
+    pub accumulate: u32,
+    /// Where zero_grad is called.
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = ZeroGradPosition::BeforeForward, help_heading = TRAINING)]
+    pub zero_grad: ZeroGradPosition,
+    /// Whether zero_grad frees gradients (true) or fills them with zeros (false).
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, help_heading = TRAINING)]
+    pub set_to_none: bool,
+    /// The loss to add if the captured step returns none [default: cross-entropy].
+    #[arg(long, value_enum, value_name = "KIND", help_heading = TRAINING)]
+    pub loss: Option<LossKind>,
+    /// Training steps to simulate.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
+    pub steps: u32,
+    /// The GPU, such as "RTX 3060". Its memory is the limit, and its architecture decides what libraries allocate.
+    /// `vramfit catalogue` lists all names.
+    #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other, help_heading = GPU)]
+    pub gpu: Option<String>,
+    /// Limit on what PyTorch may reserve, such as 11GiB, instead of the GPU's memory. A run beyond it is out of memory.
+    #[arg(long, value_name = "SIZE", value_parser = vramfit_report::size::parse, help_heading = GPU)]
+    pub vram: Option<u64>,
+    /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
+    #[arg(long, value_name = "STR", help_heading = GPU)]
+    pub alloc_conf: Option<String>,
+}
+
+/// `vramfit estimate`.
+#[derive(Args, Debug)]
+pub struct EstimateArguments {
+    #[command(flatten)]
+    pub run: RunSettings,
+    /// Write a self-contained HTML page: verdict, timeline, treemap of the peak, modules.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `vramfit plan`.
+#[derive(Args, Debug)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    pub run: RunSettings,
+    /// Write a self-contained HTML page: verdict, plans with their code, memory against time.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `vramfit max-batch`.
+#[derive(Args, Debug)]
+pub struct MaxBatchArguments {
+    #[command(flatten)]
+    pub run: RunSettings,
+}
+
+/// `vramfit layers`.
+#[derive(Args, Debug)]
+pub struct Layers {
+    #[command(flatten)]
+    pub model: ModelAt,
+    /// Depth of the modules to show; 0 is the model itself.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub depth: usize,
+    /// The optimizer for the simulated peak and for the rule of thumb.
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers())]
+    pub optimizer: OptimizerName,
+    /// Modules to checkpoint: none, blocks, sequential:N, or module names separated by commas.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_checkpoint)]
+    pub checkpoint: CheckpointChoice,
+    /// The loss to add if the model returns none [default: cross-entropy].
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub loss: Option<LossKind>,
+}

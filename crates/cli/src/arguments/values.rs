@@ -1,0 +1,134 @@
+//! Values of the flags of a training.
+
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use vramfit_eager::forward::Choice;
+use vramfit_graph::dtype::Dtype;
+use vramfit_training::optimizer::{Implementation, Kind};
+
+/// How long the script holds the model's outputs and the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputLifetime {
+    /// Until the next iteration rebinds their names.
+    Held,
+    /// Outputs until the backward pass, the loss until its end.
+    Released,
+}
+
+/// Where the inputs of a step come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InputLocation {
+    /// They stay on the GPU.
+    Kept,
+    /// Copied to the GPU in each step, as from a data loader.
+    Fresh,
+}
+
+/// An element type for the whole model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelDtype {
+    /// float32.
+    Fp32,
+    /// bfloat16.
+    Bf16,
+    /// float16.
+    Fp16,
+    /// float64.
+    Fp64,
+}
+
+/// An element type for autocast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AutocastDtype {
+    /// bfloat16.
+    Bf16,
+    /// float16, with a GradScaler.
+    Fp16,
+}
+
+/// Where zero_grad is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ZeroGradPosition {
+    /// Before the forward pass.
+    BeforeForward,
+    /// Between the forward and backward pass, as in many older scripts.
+    BeforeBackward,
+}
+
+/// Training or evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeKind {
+    /// model.train().
+    Train,
+    /// model.eval() under no_grad.
+    Eval,
+}
+
+/// A loss to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LossKind {
+    /// cross_entropy of the first output.
+    CrossEntropy,
+    /// The first output's mean.
+    Mean,
+    /// None: no backward pass.
+    None,
+}
+
+/// The value of `--optimizer`.
+#[derive(Clone, Copy, Debug)]
+pub struct OptimizerName(pub Kind);
+
+/// The value of `--optimizer-impl`.
+#[derive(Clone, Copy, Debug)]
+pub struct ImplementationName(pub Implementation);
+
+/// The value of `--checkpoint`.
+#[derive(Clone, Debug)]
+pub struct CheckpointChoice(pub Choice);
+
+/// Parses `--optimizer`.
+pub fn optimizers() -> impl TypedValueParser<Value = OptimizerName> {
+    PossibleValuesParser::new(Kind::NAMES.map(|(name, _)| name))
+        .try_map(|name| Kind::named(&name).map(OptimizerName).ok_or("no such optimizer"))
+}
+
+/// Parses `--optimizer-impl`.
+pub fn implementations() -> impl TypedValueParser<Value = ImplementationName> {
+    PossibleValuesParser::new(Implementation::NAMES.map(|(name, _)| name))
+        .try_map(|name| Implementation::named(&name).map(ImplementationName).ok_or("no such implementation"))
+}
+
+/// Parses `--checkpoint`.
+pub fn parse_checkpoint(text: &str) -> Result<CheckpointChoice, String> {
+    let choice = match (text, text.strip_prefix("sequential:")) {
+        ("none", _) => Choice::Nothing,
+        ("blocks", _) => Choice::Blocks,
+        (_, Some(number)) => match number.parse() {
+            Ok(segments) if segments > 0 => Choice::Sequential(segments),
+            _ => return Err(format!("found `{number}` segments, needed a whole number of at least 1")),
+        },
+        (names, None) => Choice::modules(names.split(',').map(str::to_owned).collect()),
+    };
+    Ok(CheckpointChoice(choice))
+}
+
+impl From<ModelDtype> for Dtype {
+    fn from(precision: ModelDtype) -> Dtype {
+        match precision {
+            ModelDtype::Fp32 => Dtype::Float32,
+            ModelDtype::Bf16 => Dtype::Bfloat16,
+            ModelDtype::Fp16 => Dtype::Float16,
+            ModelDtype::Fp64 => Dtype::Float64,
+        }
+    }
+}
+
+impl From<AutocastDtype> for Dtype {
+    fn from(precision: AutocastDtype) -> Dtype {
+        match precision {
+            AutocastDtype::Bf16 => Dtype::Bfloat16,
+            AutocastDtype::Fp16 => Dtype::Float16,
+        }
+    }
+}

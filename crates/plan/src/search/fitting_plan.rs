@@ -1,0 +1,72 @@
+//! A combination of changes that fits.
+
+use vramfit_training::Run;
+
+use crate::control::Control;
+use crate::effect::TrainingEffect;
+use crate::setup::Setup;
+use crate::tricks::{Change, differences, effect};
+use crate::workbench::{Peaks, Workbench};
+
+/// A combination of changes that fits.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The settings.
+    pub setup: Setup,
+    /// The tricks, each on top of those before it.
+    pub changes: Vec<Change>,
+    /// The expected run under the cap.
+    pub run: Run,
+    /// Bytes counted against the capacity.
+    pub taken: u64,
+    /// Bytes on the device, including the CUDA context.
+    pub device_used: u64,
+    /// Seconds per step.
+    pub seconds: f64,
+    /// The time for the same work, over that of the start.
+    pub slowdown: f64,
+    /// The largest effect of its changes.
+    pub effect: TrainingEffect,
+}
+
+impl Plan {
+    /// Adds to a setup that fits everything that is reported about it. `peaks` are those of the start.
+    pub(super) fn new(
+        bench: &Workbench<'_>,
+        start: &Setup,
+        peaks: Peaks,
+        (setup, run): (Setup, Run),
+        control: &Control,
+    ) -> Option<Plan> {
+        let mut before = start.clone();
+        let mut reserved = peaks.reserved as i64;
+        let mut changes = Vec::new();
+        let differences = differences(bench, start, &setup);
+        // Measured on a GPU of unlimited memory: memory that PyTorch releases at a cap is not saved by the trick.
+        let peaks_after = control.map(&differences, |(_, after)| bench.peaks(after, control));
+        for ((trick, after), now) in differences.into_iter().zip(peaks_after) {
+            // A stopped search still reports the plans it has found.
+            let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
+            changes.push(Change {
+                trick: trick.name(),
+                effect: trick.effect(),
+                before: trick.describe(bench, &before),
+                after: trick.describe(bench, &after),
+                warning: trick.warning(bench, &after),
+                saving: reserved - now,
+                slowdown: bench.slowdown(&before, &after)?,
+            });
+            (reserved, before) = (now, after);
+        }
+        Some(Plan {
+            taken: bench.device.taken(&run),
+            device_used: bench.device.used(&run),
+            seconds: bench.seconds(&setup)?,
+            slowdown: bench.slowdown(start, &setup)?,
+            effect: effect(bench, start, &setup),
+            changes,
+            run,
+            setup,
+        })
+    }
+}

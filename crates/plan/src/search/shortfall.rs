@@ -1,0 +1,85 @@
+//! If nothing fits: how much memory is missing, and which GPU is large enough.
+
+use vramfit_training::Run;
+use vramfit_training::answer::Device;
+
+use super::base_setups::corners;
+use super::free_tricks::FreeTricks;
+use crate::control::Control;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// A setup that needs little memory.
+#[derive(Clone, Debug)]
+pub struct LeanSetup {
+    /// The settings.
+    pub setup: Setup,
+    /// Bytes counted against the GPU's memory or `--vram`.
+    pub taken: u64,
+    /// Its expected run on a GPU of unlimited memory.
+    pub run: Run,
+}
+
+/// How much memory is missing.
+#[derive(Clone, Debug)]
+pub struct Shortfall {
+    /// The candidate that needs the least memory.
+    pub leanest: LeanSetup,
+    /// Bytes missing for it.
+    pub missing: u64,
+    /// The smallest GPU on which it fits.
+    pub gpu: Option<SufficientGpu>,
+    /// The smallest GPU on which the start fits.
+    pub gpu_for_start: Option<SufficientGpu>,
+}
+
+/// A GPU that is large enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SufficientGpu {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// Lower bound of the bytes a process can use.
+    pub capacity: u64,
+}
+
+/// Computes the shortfall of the leanest candidate.
+pub fn shortfall<'m>(
+    bench: &Workbench<'m>,
+    start: &Setup,
+    free: &FreeTricks,
+    gpus: &[Device<'m>],
+    control: &Control,
+) -> Option<Shortfall> {
+    let leanest = leanest(bench, start, free, control)?;
+    let capacity = bench.device.capacity()?.low;
+    Some(Shortfall {
+        missing: leanest.taken.saturating_sub(capacity),
+        gpu: smallest(bench, &leanest.setup, gpus, control),
+        gpu_for_start: smallest(bench, start, gpus, control),
+        leanest,
+    })
+}
+
+/// The setup that needs the least memory, with all free tricks.
+fn leanest(bench: &Workbench<'_>, start: &Setup, free: &FreeTricks, control: &Control) -> Option<LeanSetup> {
+    let with_free_tricks = |setup: &Setup| -> Option<LeanSetup> {
+        let setup = free.leanest(bench, setup);
+        let run = bench.probe_run(&setup, control)?;
+        Some(LeanSetup { taken: bench.device.taken(&run), setup, run })
+    };
+    // A stopped search falls back to the start.
+    let found = control.map(&corners(bench, start), with_free_tricks);
+    found.into_iter().flatten().flatten().min_by_key(|lean| lean.taken).or_else(|| with_free_tricks(start))
+}
+
+/// The GPU with the least memory on which the setup fits.
+fn smallest<'m>(bench: &Workbench<'m>, setup: &Setup, gpus: &[Device<'m>], control: &Control) -> Option<SufficientGpu> {
+    let needed = bench.peaks(setup, control)?.reserved;
+    let mut gpus: Vec<&Device<'m>> = gpus.iter().collect();
+    gpus.sort_by_key(|device| device.gpu.capacity().low);
+    // PyTorch releases cached memory when it runs out, so a GPU a little smaller than the uncapped peak may do.
+    gpus.into_iter().filter(|device| device.gpu.capacity().low > needed / 10 * 8).find_map(|device| {
+        bench.on(*device).fitting_run(setup, control)?;
+        Some(SufficientGpu { name: device.gpu.name.clone(), capacity: device.gpu.capacity().low })
+    })
+}

@@ -1,0 +1,75 @@
+//! What every trick implements.
+
+use crate::control::Control;
+use crate::effect::TrainingEffect;
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+/// A change to a training that saves memory.
+pub trait Trick: Sync {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// How it changes the training's results.
+    fn effect(&self) -> TrainingEffect;
+
+    /// What it cannot be combined with, in words; empty if nothing.
+    fn conflicts(&self) -> &'static str {
+        ""
+    }
+
+    /// Its code in PyTorch, in a line or two.
+    fn code(&self) -> &'static str;
+
+    /// The setups with this trick applied to `start`.
+    ///
+    /// # Errors
+    /// Why it does not apply, in words.
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String>;
+
+    /// Findings that are not setups.
+    fn findings(&self, _bench: &Workbench<'_>, _start: &Setup, _control: &Control) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// Copies this trick's settings from another setup.
+    fn adopt(&self, _bench: &Workbench<'_>, _setup: &mut Setup, _from: &Setup) {}
+
+    /// This trick's settings in a setup, in words.
+    fn describe(&self, _bench: &Workbench<'_>, _setup: &Setup) -> String {
+        String::new()
+    }
+
+    /// A side effect that users of a setup should know about.
+    fn warning(&self, _bench: &Workbench<'_>, _setup: &Setup) -> Option<String> {
+        None
+    }
+}
+
+/// A finding of a trick that is not a setup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The finding in words.
+    pub what: String,
+    /// Its bytes; positive if they are saved.
+    pub bytes: Option<i64>,
+}
+
+/// One trick of a plan, compared with the setup before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The trick's name.
+    pub trick: &'static str,
+    /// How it changes the training's results.
+    pub effect: TrainingEffect,
+    /// The settings before.
+    pub before: String,
+    /// The settings after.
+    pub after: String,
+    /// A side effect.
+    pub warning: Option<String>,
+    /// Peak reserved bytes saved, on top of the changes before it.
+    pub saving: i64,
+    /// The time for the same work, over the time before it.
+    pub slowdown: f64,
+}

@@ -1,0 +1,98 @@
+//! Binds the model to a setup, and changes the batch of a setup.
+
+use std::sync::{Arc, PoisonError};
+
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::expression::Linear;
+use vramfit_graph::select::select_variant;
+
+use super::{BoundKey, Workbench};
+use crate::error::{SetupError, Unbound};
+use crate::setup::Setup;
+
+impl<'m> Workbench<'m> {
+    /// The model in the setup's precision and sizes; `None` if it was not captured for them.
+    pub fn bind(&self, setup: &Setup) -> Option<Arc<Bound<'m>>> {
+        self.try_bind(setup).ok()
+    }
+
+    /// The model in the setup's precision and sizes.
+    ///
+    /// # Errors
+    /// The model was not captured for this precision, mode or these sizes.
+    pub fn try_bind(&self, setup: &Setup) -> Result<Arc<Bound<'m>>, SetupError> {
+        let key = self.key(setup)?;
+        self.bounds.try_get(key, || self.bind_uncached(setup).map(Arc::new))
+    }
+
+    /// Binds without caching. A failure is recorded for [`Workbench::unbound`].
+    pub(super) fn bind_uncached(&self, setup: &Setup) -> Result<Bound<'m>, SetupError> {
+        let (variant, _, is_in_place) = self.key(setup)?;
+        let model = self.in_place.filter(|_| is_in_place).unwrap_or(self.model);
+        bind(model, variant, &setup.sizes).map_err(|error| self.record_unbound(setup, error.into()))
+    }
+
+    fn record_unbound(&self, setup: &Setup, error: SetupError) -> SetupError {
+        let key = (setup.variant, setup.sizes.as_slice().to_vec());
+        self.unbound.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| error.clone());
+        error
+    }
+
+    /// Every combination of sizes and precision that was tried and could not be bound, ordered by sizes.
+    pub fn unbound(&self) -> Vec<Unbound> {
+        let unbound = self.unbound.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = unbound.iter().collect();
+        all.sort_by_key(|((variant, sizes), _)| (sizes.clone(), variant.dtype, variant.amp));
+        let named = |sizes: &[i64]| {
+            let symbols = self.model.symbols.iter().zip(sizes);
+            symbols.map(|(symbol, &size)| (symbol.name.clone(), size)).collect()
+        };
+        all.into_iter()
+            .map(|((variant, sizes), reason)| Unbound {
+                sizes: named(sizes),
+                variant: *variant,
+                reason: reason.clone(),
+            })
+            .collect()
+    }
+
+    pub(super) fn key(&self, setup: &Setup) -> Result<BoundKey, SetupError> {
+        let variant = self
+            .variants
+            .try_get(setup.variant, || select_variant(self.model, setup.variant))
+            .map_err(|error| self.record_unbound(setup, error.into()))?;
+        Ok((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+    }
+
+    /// The batch of one forward pass; `None` if the model has no batch size.
+    pub fn batch_of(&self, setup: &Setup) -> Option<i64> {
+        self.batch.first().and_then(|&size| setup.sizes.value(size))
+    }
+
+    /// The setup with another batch; `None` if the model does not support that batch.
+    pub fn with_batch(&self, setup: &Setup, batch: i64) -> Option<Setup> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        Some(Setup { sizes: setup.sizes.replacing(self.model, &self.batch, batch)?, ..setup.clone() })
+    }
+
+    /// The next `count` batches above `last` that the model supports. An exported model may support only multiples of a
+    /// number, or only batches from some number on.
+    pub fn batches_after(&self, setup: &Setup, last: i64, count: usize) -> Vec<i64> {
+        let step = self.batch.iter().fold(1_i64, |step, size| step.saturating_mul(size.factor().saturating_abs()));
+        let min_of = |size: &Linear| size.at(self.model.symbols[size.symbol() as usize].range?.least);
+        let min = self.batch.iter().filter_map(min_of).max().unwrap_or(1);
+        let mut found = Vec::with_capacity(count);
+        let mut end = last.max(min).saturating_add(step);
+        let mut batch = last;
+        while found.len() < count && batch < end {
+            batch += 1;
+            if self.with_batch(setup, batch).is_some() {
+                found.push(batch);
+                end = end.max(batch.saturating_add(step));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,123 @@
+//! Simulates and prices setups of one model on one GPU, and caches the results.
+//!
+//! `bind` binds the model to a setup's sizes, `price` predicts step times, `simulate` runs the allocator.
+
+mod bind;
+mod price;
+mod simulate;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use vramfit_eager::forward::{Choice, Region};
+use vramfit_graph::bind::Bound;
+use vramfit_graph::expression::Linear;
+use vramfit_graph::model::{Model, Size};
+use vramfit_graph::select::{Sizes, VariantFlags};
+use vramfit_price::{CostModel, PricedGraph};
+use vramfit_training::Run;
+use vramfit_training::answer::{Device, Scenarios};
+
+use crate::error::SetupError;
+use crate::memo::Memo;
+use crate::pricing::Pricing;
+use crate::setup::Setup;
+
+/// Setups whose recorded requests are cached.
+const CACHED_SCENARIOS: usize = 24;
+
+/// A model on a GPU.
+pub struct Workbench<'m> {
+    /// The model as captured.
+    pub model: &'m Model,
+    /// The model with activations in place, if any can be.
+    pub in_place: Option<&'m Model>,
+    /// The GPU and the cap.
+    pub device: Device<'m>,
+    /// The sizes that `--batch` sets.
+    pub batch: Vec<Linear>,
+    variants: Memo<VariantFlags, usize>,
+    bounds: Memo<BoundKey, Arc<Bound<'m>>>,
+    /// Setups that could not be bound, and why.
+    unbound: Mutex<HashMap<(VariantFlags, Vec<i64>), SetupError>>,
+    /// The size symbols of each input, without inputs whose symbols all occur in another input.
+    input_symbols: Vec<BTreeSet<u32>>,
+    cost_model: CostModel,
+    priced_graphs: Memo<BoundKey, Arc<PricedGraph>>,
+    regions: Memo<RegionsKey, Arc<[Region]>>,
+    pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
+    /// Plans share intermediate setups.
+    peaks: Memo<Setup, Peaks>,
+    /// Minimum bytes of a forward pass, and the cap. The optimizer is removed from the key.
+    forward_bytes: Memo<Setup, (u64, u64)>,
+    /// Requests of probed setups. The allocator settings are removed from the key: requests do not depend on them.
+    scenarios: Memo<Setup, Arc<Scenarios>>,
+}
+
+/// Variant, whether activations are in place, and the checkpointed modules. Regions do not depend on sizes.
+type RegionsKey = (usize, bool, Choice);
+
+/// Variant, sizes, and whether activations are in place.
+type BoundKey = (usize, Vec<i64>, bool);
+
+/// The peaks of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// Peak allocated bytes.
+    pub allocated: u64,
+    /// Peak reserved bytes.
+    pub reserved: u64,
+}
+
+impl Peaks {
+    /// The peaks of a run, without building the model.
+    pub fn of(run: &Run) -> Peaks {
+        Peaks { allocated: run.peak().map_or(0, |phase| phase.peak.allocated), reserved: run.peak_reserved }
+    }
+}
+
+impl<'m> Workbench<'m> {
+    /// `in_place` is the result of [`crate::tricks::in_place::rewrite`] for `model`.
+    pub fn new(model: &'m Model, in_place: Option<&'m Model>, device: Device<'m>) -> Workbench<'m> {
+        Workbench {
+            model,
+            in_place,
+            device,
+            batch: Sizes::batch(model),
+            input_symbols: input_symbols(model),
+            variants: Memo::default(),
+            bounds: Memo::default(),
+            unbound: Mutex::default(),
+            cost_model: CostModel::new(device.gpu),
+            priced_graphs: Memo::default(),
+            regions: Memo::default(),
+            pricings: Mutex::default(),
+            peaks: Memo::default(),
+            forward_bytes: Memo::default(),
+            scenarios: Memo::with_capacity(CACHED_SCENARIOS),
+        }
+    }
+
+    /// The same model on another GPU.
+    pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
+        Workbench::new(self.model, self.in_place, device)
+    }
+}
+
+/// The size symbols of each input, without inputs whose symbols all occur in another input.
+fn input_symbols(model: &Model) -> Vec<BTreeSet<u32>> {
+    let of_size = |size: &Size| match size {
+        Size::Symbolic(id) => model.expressions[id.0 as usize].symbols().collect(),
+        Size::Known(_) => Vec::new(),
+    };
+    let mut all: Vec<BTreeSet<u32>> =
+        model.inputs.iter().map(|input| input.shape.iter().flat_map(of_size).collect()).collect();
+    all.sort_by_key(|symbols| std::cmp::Reverse(symbols.len()));
+    let mut found: Vec<BTreeSet<u32>> = Vec::new();
+    for symbols in all {
+        if !found.iter().any(|larger| symbols.is_subset(larger)) {
+            found.push(symbols);
+        }
+    }
+    if found.is_empty() { vec![BTreeSet::new()] } else { found }
+}

@@ -1,0 +1,66 @@
+//! Step times of setups.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use super::Workbench;
+use crate::error::SetupError;
+use crate::pricing::Pricing;
+use crate::setup::Setup;
+
+impl Workbench<'_> {
+    /// Seconds per step; `None` if the setup cannot be simulated.
+    pub fn seconds(&self, setup: &Setup) -> Option<f64> {
+        self.try_seconds(setup).ok()
+    }
+
+    /// Seconds per step.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn try_seconds(&self, setup: &Setup) -> Result<f64, SetupError> {
+        let key = (self.key(setup)?, setup.training.checkpoint.clone());
+        if let Some(pricing) = self.pricings.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&key) {
+            return Ok(pricing.seconds(&setup.training));
+        }
+        let mut pricing = self.pricing(setup)?;
+        let seconds = pricing.seconds(&setup.training);
+        self.pricings.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pricing);
+        Ok(seconds)
+    }
+
+    /// Prices the setup and all setups that differ from it only in loop settings other than checkpoints.
+    ///
+    /// # Errors
+    /// The setup cannot be simulated.
+    pub fn pricing(&self, setup: &Setup) -> Result<Pricing, SetupError> {
+        let key = self.key(setup)?;
+        let bound = self.try_bind(setup)?;
+        let choice = &setup.training.checkpoint;
+        let regions_key = (key.0, key.2, choice.clone());
+        let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
+        let regions = self.regions.try_get(regions_key, || graph.regions(&bound, choice).map(Into::into))?;
+        Ok(Pricing::new(graph, regions))
+    }
+
+    /// The time per trained element over that of `start`: above 1 is slower.
+    pub fn slowdown(&self, start: &Setup, setup: &Setup) -> Option<f64> {
+        Some(
+            self.seconds_per_element(setup, self.seconds(setup)?)
+                / self.seconds_per_element(start, self.seconds(start)?),
+        )
+    }
+
+    /// The time per trained element if a step takes `seconds`.
+    pub fn seconds_per_element(&self, setup: &Setup, seconds: f64) -> f64 {
+        seconds / self.elements(setup)
+    }
+
+    /// Elements that a step trains on: the product of an input's sizes, summed over the inputs.
+    fn elements(&self, setup: &Setup) -> f64 {
+        let sizes = setup.sizes.as_slice();
+        let product =
+            |symbols: &BTreeSet<u32>| -> f64 { symbols.iter().map(|&symbol| sizes[symbol as usize] as f64).product() };
+        self.input_symbols.iter().map(product).sum::<f64>() * f64::from(setup.training.accumulate)
+    }
+}
