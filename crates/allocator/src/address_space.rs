@@ -170,11 +170,7 @@ impl<Value> ByAddress<Value> {
     }
 
     fn insert(&mut self, address: u64, value: Value) {
-        let at = self.below(address);
-        match self.0.get_mut(at) {
-            Some((found, there)) if *found == address => *there = value,
-            _ => self.0.insert(at, (address, value)),
-        }
+        self.0.insert(self.below(address), (address, value));
     }
 
     fn remove(&mut self, address: u64) {
@@ -256,6 +252,68 @@ mod tests {
         let addresses: Vec<u64> = (0..4).filter_map(|_| space.place(16 * MIB)).collect();
         space.free(addresses[0], 16 * MIB);
         space.free(addresses[3], 16 * MIB);
+        assert_eq!(space.place(32 * MIB), Some(TOP - 96 * MIB));
+    }
+
+    #[test]
+    fn holes_are_merged_in_whatever_order_they_are_freed() {
+        for order in [[1, 0], [0, 1]] {
+            let mut space = AddressSpace::new(TOP, true);
+            let addresses: Vec<u64> = (0..3).filter_map(|_| space.place(10 * MIB)).collect();
+            for index in order {
+                space.free(addresses[index], 10 * MIB);
+            }
+            assert_eq!(space.place(20 * MIB), Some(addresses[0]), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_hole_that_is_filled_exactly_is_gone() {
+        let mut space = AddressSpace::new(TOP, true);
+        let addresses: Vec<u64> = (0..4).filter_map(|_| space.place(8 * MIB)).collect();
+        space.free(addresses[1], 8 * MIB);
+        assert_eq!(space.place(8 * MIB), Some(addresses[1]));
+        space.free(addresses[2], 8 * MIB);
+        space.free(addresses[3], 8 * MIB);
+        assert_eq!(space.place(16 * MIB), Some(addresses[2]));
+    }
+
+    #[test]
+    fn a_chunk_that_is_filled_exactly_has_no_hole() {
+        let mut space = AddressSpace::new(TOP, false);
+        let addresses: Vec<u64> = (0..2).filter_map(|_| space.place(16 * MIB)).collect();
+        assert_eq!(space.place(32 * MIB), Some(TOP - 64 * MIB));
+        space.free(addresses[0], 16 * MIB);
+        space.free(addresses[1], 16 * MIB);
+        assert_eq!(space.place(32 * MIB), Some(addresses[0]));
+    }
+
+    #[test]
+    fn the_holes_of_a_returned_chunk_are_gone() {
+        let mut space = AddressSpace::new(TOP, true);
+        assert_eq!(space.place(20 * MIB), Some(TOP - 32 * MIB));
+        space.free(TOP - 32 * MIB, 20 * MIB);
+        assert_eq!(space.place(12 * MIB), Some(TOP - 64 * MIB));
+    }
+
+    #[test]
+    fn a_chunk_across_two_returned_ones_is_one_chunk() {
+        let mut space = AddressSpace::new(TOP, true);
+        assert_eq!((space.place(32 * MIB), space.place(96 * MIB)), (Some(TOP - 32 * MIB), Some(TOP - 128 * MIB)));
+        space.free(TOP - 32 * MIB, 32 * MIB);
+        space.free(TOP - 128 * MIB, 96 * MIB);
+        assert_eq!(space.place(65 * MIB), Some(TOP - 96 * MIB));
+        assert_eq!(space.place(31 * MIB), Some(TOP - 31 * MIB));
+        space.free(TOP - 31 * MIB, 31 * MIB);
+        assert_eq!(space.place(31 * MIB), Some(TOP - 31 * MIB), "the chunk is still in use");
+    }
+
+    #[test]
+    fn what_is_reserved_is_not_revealed() {
+        let mut space = AddressSpace::new(TOP, false);
+        assert_eq!(space.reserve(64 * MIB), TOP - 64 * MIB);
+        space.reveal(TOP - 96 * MIB, TOP);
+        assert_eq!(space.place(40 * MIB), Some(TOP - 160 * MIB));
         assert_eq!(space.place(32 * MIB), Some(TOP - 96 * MIB));
     }
 }

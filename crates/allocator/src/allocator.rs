@@ -362,13 +362,7 @@ impl<D: Driver> Allocator<D> {
         found.usage = BlockUse::Allocated;
         found.requested = requested;
         if is_split {
-            let rest = Block {
-                address: found.address + size,
-                size: whole - size,
-                requested: 0,
-                usage: BlockUse::Free,
-                ..*found
-            };
+            let rest = Block { address: found.address + size, size: whole - size, usage: BlockUse::Free, ..*found };
             found.size = size;
             let rest = self.blocks.insert(rest);
             self.blocks.splice(rest, Some(id), next);

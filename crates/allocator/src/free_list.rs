@@ -13,7 +13,7 @@ const LOG2_BINS: u32 = 3;
 /// Bins begin at blocks of `1 << LOG2_UNIT` bytes, the smallest block.
 const LOG2_UNIT: u32 = 9;
 /// How many bins there are: enough for every 64-bit size.
-const BINS: usize = ((u64::BITS - LOG2_UNIT - LOG2_BINS + 1) << LOG2_BINS) as usize;
+const BINS: usize = bin_of(u64::MAX) + 1;
 const BITMAP_WORDS: usize = BINS.div_ceil(u64::BITS as usize);
 
 /// Free blocks by [`SizeKey`].
@@ -261,10 +261,10 @@ impl FreeList {
 
 /// The number of the bin for blocks of this size.
 #[inline]
-fn bin_of(size: u64) -> usize {
+const fn bin_of(size: u64) -> usize {
     let units = size >> LOG2_UNIT;
     let octave = (units | (1 << LOG2_BINS)).ilog2() - LOG2_BINS;
-    (u64::from(octave << LOG2_BINS) + (units >> octave)) as usize
+    (octave << LOG2_BINS) as usize + (units >> octave) as usize
 }
 
 #[cfg(test)]
@@ -319,5 +319,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_size_has_a_bin_and_larger_sizes_have_no_lower_one() {
+        let sizes: Vec<u64> =
+            (0..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + ((1 << power) >> 1)]).collect();
+        for pair in sizes.windows(2) {
+            assert!(bin_of(pair[0]) <= bin_of(pair[1]), "{pair:?}");
+        }
+        let mut list = FreeList::default();
+        list.insert((0, u64::MAX, 0), BlockId::new(0));
+        let (slot, found) = list.best_fit(0, 512).unwrap();
+        assert_eq!(found.size, u64::MAX);
+        list.remove_at(slot);
+        assert!(list.best_fit(0, 0).is_none());
     }
 }

@@ -95,11 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_do_not_overflow() {
+    fn absurd_sizes_are_rounded_without_overflow() {
         let settings = Settings::parse("roundup_power2_divisions:8").unwrap();
-        for requested in [u64::MAX, u64::MAX - 1, 1 << 63] {
-            let size = block_size(requested, &settings);
-            segment_size(size, &settings);
+        for requested in [u64::MAX, u64::MAX - 1] {
+            assert_eq!(block_size(requested, &settings), u64::MAX);
+            assert_eq!(block_size(requested, &Settings::default()), u64::MAX);
+            assert_eq!(segment_size(requested, &settings), u64::MAX);
         }
+        assert_eq!(block_size(1 << 63, &settings), 1 << 63);
+        assert_eq!(segment_size(1 << 63, &settings), 1 << 63);
     }
 }

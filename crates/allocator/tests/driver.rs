@@ -22,6 +22,10 @@ fn a_refused_request_takes_nothing() {
     assert_eq!(driver.allocate((1 << 62) + 1), None, "no such address");
     assert_eq!(driver.allocate(u64::MAX - 1), None);
     assert!(driver.allocate(20 * MIB).is_some());
+    let capacity = 3 << 61;
+    let mut driver = SimulatedDriver::new(capacity);
+    assert_eq!(driver.allocate((1 << 62) + 1), None, "no such address, though there is memory");
+    assert!(driver.map(0, capacity), "all of the memory is still there");
 }
 
 #[test]
@@ -42,6 +46,7 @@ fn an_expandable_segment_gets_an_eighth_more_addresses_than_the_gpu_has_memory()
     assert!(second + (90 << 30) <= first, "address spaces do not overlap");
     assert_eq!(SimulatedDriver::unlimited().reserve_addresses(2 * MIB).1, 1 << 40);
     assert_eq!(SimulatedDriver::unlimited().reserve_addresses(0).1, 1 << 40);
+    assert_eq!(SimulatedDriver::new(1 << 40).reserve_addresses(2 * MIB).1, 1 << 40);
 }
 
 #[test]
@@ -59,6 +64,7 @@ fn grown_local_memory_leaves_its_old_place_free() {
     let mut driver = SimulatedDriver::in_process(80 << 30);
     let hole = driver.allocate(2 * MIB).unwrap();
     driver.grow_local_memory();
+    assert_eq!(driver.allocate(6 * MIB), Some(hole - 420 * MIB), "it takes 506 MiB of a chunk of 512");
     assert_eq!(driver.allocate(40 * MIB), Some(hole - 414 * MIB), "the lowest hole that fits is the old one");
 }
 

@@ -184,3 +184,28 @@ fn unmapping_fewer_pages_than_the_block_has_is_reported() {
     let (mut allocator, _) = restore("expandable_segments:True", &[segment(BASE, true, &[allocated(20), free(40)])]);
     assert!(!allocator.unmap_at(BASE + 20 * MIB, 20 * MIB, 0));
 }
+
+#[test]
+fn among_expandable_blocks_the_one_that_could_grow_least_is_used() {
+    let pieces = [allocated(20), free(30), allocated(10), free(20)];
+    let (mut allocator, _) = restore("expandable_segments:True", &[segment(BASE, true, &pieces)]);
+    let id = allocator.allocate(15 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_eq!(allocator.block(id).address, BASE + 20 * MIB, "the smaller block at the end could grow");
+}
+
+#[test]
+fn among_expandable_blocks_that_could_grow_equally_the_lowest_is_used() {
+    let pieces = [allocated(10), free(20), allocated(10), free(20), allocated(20)];
+    let (mut allocator, _) = restore("expandable_segments:True", &[segment(BASE, true, &pieces)]);
+    let id = allocator.allocate(15 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_eq!(allocator.block(id).address, BASE + 10 * MIB);
+}
+
+#[test]
+fn restored_expandable_segments_serve_nothing_where_the_setting_is_off() {
+    let segments = [segment(BASE, true, &[free(20)]), segment(BASE + 64 * MIB, false, &[free(30)])];
+    let (mut allocator, _) = restore("", &segments);
+    let id = allocator.allocate(20 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_eq!(allocator.block(id).address, BASE + 64 * MIB);
+    assert!(allocator.take_changes().is_empty());
+}

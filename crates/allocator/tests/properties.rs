@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
-use vramfit_allocator::{Allocator, BlockId, BlockUse, MempoolId, Settings, SimulatedDriver};
+use vramfit_allocator::{Allocator, BlockId, BlockUse, MempoolId, OutOfMemory, Settings, SimulatedDriver};
 
 /// One thing to do with an allocator.
 #[derive(Clone, Debug)]
@@ -49,8 +51,6 @@ fn check(allocator: &Allocator<SimulatedDriver>) {
         let slack = if allocator.settings().expandable_segments { 512 << 20 } else { 0 };
         assert!(allocator.reserved_bytes() <= cap + slack);
     }
-    let mut reserved = 0;
-    let mut allocated = 0;
     let mut end_of_last = 0;
     for segment in allocator.segments() {
         assert!(segment.address >= end_of_last, "segments do not overlap");
@@ -59,19 +59,57 @@ fn check(allocator: &Allocator<SimulatedDriver>) {
             assert_eq!(block.address, cursor, "blocks tile their segment");
             assert!(block.size > 0 && block.size % 512 == 0);
             cursor += block.size;
-            if block.usage == BlockUse::Allocated {
-                allocated += block.size;
-            }
         }
         for pair in segment.blocks.windows(2) {
             assert!(pair[0].usage != BlockUse::Free || pair[1].usage != BlockUse::Free, "free neighbours are joined");
         }
         assert_eq!(cursor, segment.address + segment.size);
         end_of_last = cursor;
-        reserved += segment.size;
     }
-    assert_eq!(reserved, allocator.reserved_bytes());
-    assert_eq!(allocated, allocator.allocated_bytes());
+    check_statistics(allocator);
+}
+
+/// Counts blocks and segments anew and compares the current value of every statistic.
+fn check_statistics(allocator: &Allocator<SimulatedDriver>) {
+    let limit = allocator.settings().max_split_size;
+    let mut counted: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    let (mut oversize_allocations, mut oversize_segments) = (0, 0);
+    for segment in allocator.segments() {
+        let mut add = |name, amount| counted.entry(name).or_default()[usize::from(segment.is_small)] += amount;
+        add("reserved_bytes", segment.size);
+        if !segment.is_expandable {
+            add("segment", 1);
+            oversize_segments += u64::from(segment.size >= limit);
+        }
+        for block in &segment.blocks {
+            match block.usage {
+                BlockUse::Allocated => {
+                    add("allocation", 1);
+                    add("allocated_bytes", block.size);
+                    oversize_allocations += u64::from(block.size >= limit);
+                }
+                BlockUse::Free if block.is_split() && !segment.is_expandable => {
+                    add("inactive_split", 1);
+                    add("inactive_split_bytes", block.size);
+                }
+                _ => {}
+            }
+            if matches!(block.usage, BlockUse::Allocated | BlockUse::Pending) {
+                add("active", 1);
+                add("active_bytes", block.size);
+                add("requested_bytes", block.requested);
+            }
+        }
+    }
+    let statistics = allocator.statistics();
+    for (name, found) in statistics.by_pool() {
+        let [large, small] = counted.get(name).copied().unwrap_or_default();
+        assert_eq!((found.small_pool.current, found.large_pool.current), (small, large), "{name}");
+        assert_eq!(found.all.current, small + large, "{name}");
+        assert!(found.all.peak >= found.all.current, "{name}");
+    }
+    assert_eq!(statistics.oversize_allocations.current, oversize_allocations);
+    assert_eq!(statistics.oversize_segments.current, oversize_segments);
 }
 
 /// Runs `steps`; what came out, and the allocator with what is still held.
@@ -79,7 +117,7 @@ fn run(
     settings: &Settings,
     steps: &[Step],
     is_checked: bool,
-) -> (Vec<Option<u64>>, Allocator<SimulatedDriver>, Vec<BlockId>) {
+) -> (Vec<Result<u64, OutOfMemory>>, Allocator<SimulatedDriver>, Vec<BlockId>) {
     let mut allocator = Allocator::new(settings.clone(), SimulatedDriver::unlimited());
     let mut held: Vec<BlockId> = Vec::new();
     let mut pending = Vec::new();
@@ -88,7 +126,7 @@ fn run(
         match *step {
             Step::Allocate { size, stream, pool } => {
                 let got = allocator.allocate(size, stream, MempoolId(0, pool));
-                addresses.push(got.ok().map(|id| allocator.block(id).address));
+                addresses.push(got.map(|id| allocator.block(id).address));
                 held.extend(got.ok());
             }
             Step::Free { which } if !held.is_empty() => {
@@ -144,11 +182,14 @@ proptest! {
     }
 
     #[test]
-    fn more_room_never_refuses_sooner(steps in prop::collection::vec(step(), 1..80), mib in 50u64..1500) {
-        let refusals = |cap: Option<u64>| {
-            let (got, ..) = run(&Settings { cap, ..Settings::default() }, &steps, false);
-            got.iter().position(Option::is_none).unwrap_or(usize::MAX)
-        };
-        prop_assert!(refusals(Some(mib << 20)) <= refusals(None));
+    fn a_request_is_refused_only_where_its_segment_would_pass_the_cap(steps in prop::collection::vec(step(), 1..80), mib in 50u64..1500) {
+        let (uncapped, ..) = run(&Settings::default(), &steps, false);
+        prop_assert!(uncapped.iter().all(Result::is_ok), "an unlimited GPU refuses nothing");
+        let cap = mib << 20;
+        let (capped, ..) = run(&Settings { cap: Some(cap), ..Settings::default() }, &steps, false);
+        for refused in capped.iter().filter_map(|result| result.err()) {
+            prop_assert!(refused.reserved + refused.segment > cap, "{refused:?}");
+            prop_assert_eq!(refused.cap, Some(cap));
+        }
     }
 }

@@ -210,3 +210,37 @@ fn a_private_pool_is_separate_and_kept_until_nothing_uses_it() {
     allocator.empty_cache();
     assert_eq!(allocator.reserved_bytes(), 20 * MIB);
 }
+
+#[test]
+fn a_free_block_of_an_expandable_segment_is_used_before_new_pages() {
+    let mut allocator = allocator("expandable_segments:True", None);
+    let first = take(&mut allocator, 30 * MIB);
+    take(&mut allocator, 30 * MIB);
+    let address = allocator.block(first).address;
+    allocator.free(first);
+    actions(&mut allocator);
+    let again = take(&mut allocator, 25 * MIB);
+    assert_eq!(allocator.block(again).address, address);
+    assert_eq!(actions(&mut allocator), []);
+}
+
+#[test]
+fn a_block_of_exactly_max_split_size_serves_a_request_of_its_size() {
+    let mut allocator = allocator("max_split_size_mb:32", None);
+    let first = take(&mut allocator, 32 * MIB);
+    allocator.free(first);
+    take(&mut allocator, 32 * MIB);
+    assert_eq!(allocator.reserved_bytes(), 32 * MIB);
+}
+
+#[test]
+fn the_gpu_gets_back_exactly_the_pages_that_are_unmapped() {
+    let settings = Settings::parse("expandable_segments:True").unwrap();
+    let mut allocator = Allocator::new(settings, SimulatedDriver::new(100 * MIB));
+    let first = take(&mut allocator, 60 * MIB);
+    take(&mut allocator, 40 * MIB);
+    allocator.free(first);
+    allocator.empty_cache();
+    take(&mut allocator, 60 * MIB);
+    assert!(allocator.allocate(20 * MIB, 0, MempoolId::DEFAULT).is_err());
+}

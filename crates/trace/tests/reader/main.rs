@@ -9,4 +9,5 @@ mod hostile;
 mod pickler;
 mod properties;
 mod recorded;
+mod sound;
 mod versions;

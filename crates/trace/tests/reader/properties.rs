@@ -6,6 +6,7 @@ use vramfit_trace::read::read_bytes;
 use vramfit_trace::snapshot::{Action, Snapshot};
 
 use crate::pickler::{Python, dict, frame, snapshot};
+use crate::sound::read_any;
 
 fn python_value() -> impl Strategy<Value = Python> {
     let leaf = prop_oneof![
@@ -104,20 +105,20 @@ proptest! {
     }
 
     #[test]
-    fn any_value_is_read_or_refused(value in python_value()) {
-        let _ = read_bytes(&value.pickle());
+    fn any_value_is_a_sound_snapshot_or_refused(value in python_value()) {
+        read_any(&value.pickle());
         let in_traces = dict([("device_traces", Python::List(vec![Python::List(vec![value.clone()])]))]);
-        let _ = read_bytes(&in_traces.pickle());
-        let _ = read_bytes(&dict([("segments", Python::List(vec![value]))]).pickle());
+        read_any(&in_traces.pickle());
+        read_any(&dict([("segments", Python::List(vec![value]))]).pickle());
     }
 
     #[test]
-    fn any_bytes_after_a_pickles_head_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
-        let _ = read_bytes(&[b"\x80\x04", bytes.as_slice()].concat());
+    fn any_bytes_after_a_pickles_head_are_a_sound_snapshot_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+        read_any(&[b"\x80\x04", bytes.as_slice()].concat());
     }
 
     #[test]
-    fn a_snapshot_with_any_bytes_overwritten_is_read_or_refused(
+    fn a_snapshot_with_any_bytes_overwritten_is_sound_or_refused(
         position in any::<proptest::sample::Index>(),
         bytes in vec(any::<u8>(), 1..8),
     ) {
@@ -125,6 +126,6 @@ proptest! {
         let start = position.index(file.len());
         let end = (start + bytes.len()).min(file.len());
         file.splice(start..end, bytes);
-        let _ = read_bytes(&file);
+        read_any(&file);
     }
 }
