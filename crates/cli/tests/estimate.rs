@@ -228,13 +228,13 @@ fn settings_that_cannot_be_are_refused_with_what_can() {
     let model = capture("bert-small");
     for (arguments, words) in [
         (&["--grad"][..], "--mode eval"),
-        (&["--optimizer", "rmsprop", "--optimizer-impl", "fused"], "no such rmsprop"),
+        (&["--optimizer", "rmsprop", "--optimizer-impl", "fused"], "no such implementation of rmsprop"),
         (&["--optimizer", "lion"], "adafactor"),
         (&["--dtype", "int8"], "possible values"),
         (&["--dtype", "bf16", "--amp", "bf16"], "bf"),
         (&["--checkpoint", "decoder.*"], "bert.encoder"),
         (&["--checkpoint", "sequential:3"], "no Sequential"),
-        (&["--checkpoint", "sequential:0"], "whole number from 1"),
+        (&["--checkpoint", "sequential:0"], "whole number of at least 1"),
         (&["--size", "width=3"], "batch"),
         (&["--size", "batch"], "SYMBOL=N"),
         (&["--size", "input_ids=2x3x4"], "needed 2"),
