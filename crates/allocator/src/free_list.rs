@@ -305,6 +305,16 @@ mod tests {
                     }
                 }
             }
+            if number % 7 == 0
+                && let Some((&old, &id)) = map.range(key..).next()
+            {
+                let grown = (old.0, old.1 + (state >> 50) % 64, old.2 + 1);
+                if !map.contains_key(&grown) {
+                    map.remove(&old);
+                    map.insert(grown, id);
+                    list.change(old, grown.1, grown.2);
+                }
+            }
             assert_eq!(list.get(key), map.get(&key).copied());
             if number % 97 == 0 {
                 assert!(list.iter().eq(map.iter().map(|(key, id)| (*key, *id))));
@@ -327,6 +337,10 @@ mod tests {
             (0..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + ((1 << power) >> 1)]).collect();
         for pair in sizes.windows(2) {
             assert!(bin_of(pair[0]) <= bin_of(pair[1]), "{pair:?}");
+        }
+        assert_eq!((bin_of(0), bin_of(511), bin_of(512), bin_of(4096)), (0, 0, 1, 8));
+        for power in 12..63 {
+            assert_eq!(bin_of(2 << power) - bin_of(1 << power), 8, "eight bins to a power of two");
         }
         let mut list = FreeList::default();
         list.insert((0, u64::MAX, 0), BlockId::new(0));

@@ -368,11 +368,14 @@ mod tests {
             ("large_segment_size_mb:10", "must be more than 10"),
             ("max_split_size_mb:many", "needs a whole number"),
             ("garbage_collection_threshold:1.5", "between 0 and 1"),
+            ("garbage_collection_threshold:0", "between 0 and 1, both excluded"),
+            ("garbage_collection_threshold:1", "between 0 and 1, both excluded"),
             ("roundup_power2_divisions:3", "power of two"),
             ("roundup_power2_divisions:[3:2]", "powers of two"),
             ("roundup_power2_divisions:[4:2", "found the end"),
             ("expandable_segments:yes", "True or False"),
             ("expandable_segments", "found the end"),
+            ("expandable_segments:,", "found `,` where `a value` was needed"),
             ("expandable_segments=True", "unknown key `expandable_segments=True`"),
             ("expandable_segments:True max_split_size_mb:64", "needs True or False"),
             ("backend:cudaMallocAsync", "`backend:cudaMallocAsync` is not modelled"),
@@ -388,5 +391,23 @@ mod tests {
     fn the_least_split_size_follows_the_large_segment_set_before_it() {
         assert!(Settings::parse("large_segment_size_mb:64,max_split_size_mb:32").is_err());
         assert!(Settings::parse("max_split_size_mb:32,large_segment_size_mb:64").is_ok());
+    }
+
+    #[test]
+    fn values_at_the_edges_of_their_range_are_accepted() {
+        let size = |mib: u64| Settings::parse(&format!("max_split_size_mb:{mib}")).unwrap().max_split_size;
+        assert_eq!((size(20), size(2_000_000)), (20 * MIB, 2_000_000 * MIB));
+        assert_eq!(size(u64::MAX), u64::MAX / MIB * MIB, "no overflow");
+        assert!(!Settings::parse("expandable_segments:True,expandable_segments:False").unwrap().expandable_segments);
+        let listed = Settings::parse("roundup_power2_divisions:[32768:2,131072:4]").unwrap();
+        assert_eq!(listed.roundup_power2_divisions[14..], [2, 4], "the last interval has no end");
+    }
+
+    #[test]
+    fn a_fraction_of_the_gpu_is_a_cap_unless_there_is_one() {
+        let half = Settings::parse("per_process_memory_fraction:0.5").unwrap();
+        assert_eq!(Settings { cap: Some(7), ..half }.on_device(100).cap, Some(7));
+        assert_eq!(Settings::parse("per_process_memory_fraction:1").unwrap().on_device(100).cap, None);
+        assert_eq!(Settings { cap: Some(7), ..Settings::default() }.on_device(100).cap, Some(7));
     }
 }

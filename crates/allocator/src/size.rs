@@ -5,9 +5,6 @@ use crate::settings::Settings;
 
 /// The size of a block for a request of `requested` bytes.
 pub fn block_size(requested: u64, settings: &Settings) -> u64 {
-    if requested < MINIMUM_BLOCK {
-        return MINIMUM_BLOCK;
-    }
     let divisions = settings.divisions_for(requested);
     if divisions > 1 && requested > MINIMUM_BLOCK.saturating_mul(divisions) {
         next_division(requested, divisions)
@@ -80,6 +77,9 @@ mod tests {
         assert_eq!(block_size(2048, &settings), 2048);
         assert_eq!(block_size(2049, &settings), 2560);
         assert_eq!(block_size(1700, &settings), 2048, "at most 512 x divisions: plain rounding");
+        assert_eq!((block_size(0, &settings), block_size(511, &settings)), (512, 512));
+        let one = Settings::parse("roundup_power2_divisions:1").unwrap();
+        assert_eq!(block_size(1200 * mib, &one), 1200 * mib, "one division is plain rounding");
     }
 
     #[test]
@@ -92,6 +92,19 @@ mod tests {
         assert_eq!(segment_size(10 * mib - 512, &settings), 20 * mib);
         assert_eq!(segment_size(10 * mib, &settings), 10 * mib);
         assert_eq!(segment_size(10 * mib + 512, &settings), 12 * mib);
+    }
+
+    #[test]
+    fn a_block_is_split_by_the_rules_of_its_pool() {
+        let (settings, mib) = (Settings::parse("max_split_size_mb:32").unwrap(), 1 << 20);
+        assert!(should_split(&settings, true, 1024, 512) && !should_split(&settings, true, 1024, 1024));
+        assert!(
+            !should_split(&settings, false, 21 * mib, 20 * mib) && should_split(&settings, false, 22 * mib, 20 * mib)
+        );
+        assert!(should_split(&settings, false, 64 * mib, 32 * mib - 512));
+        assert!(!should_split(&settings, false, 64 * mib, 32 * mib), "of max_split_size or more");
+        let expandable = Settings { expandable_segments: true, ..settings };
+        assert!(should_split(&expandable, false, 64 * mib, 64 * mib - 512));
     }
 
     #[test]

@@ -66,8 +66,7 @@ impl ByPool {
     #[inline]
     pub(crate) fn change(&mut self, is_small: bool, amount: i64) {
         match amount {
-            0 => {}
-            1.. => self.increase(is_small, amount.unsigned_abs()),
+            0.. => self.increase(is_small, amount.unsigned_abs()),
             _ => self.decrease(is_small, amount.unsigned_abs()),
         }
     }

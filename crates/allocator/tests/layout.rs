@@ -209,3 +209,28 @@ fn restored_expandable_segments_serve_nothing_where_the_setting_is_off() {
     assert_eq!(allocator.block(id).address, BASE + 64 * MIB);
     assert!(allocator.take_changes().is_empty());
 }
+
+#[test]
+fn a_restored_expandable_segment_grows_at_its_end() {
+    let (mut allocator, _) = restore("expandable_segments:True", &[segment(BASE, true, &[free(20)])]);
+    let id = allocator.allocate(30 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_eq!(allocator.block(id).address, BASE);
+    let changes: Vec<_> = allocator.take_changes().iter().map(|change| (change.address, change.size)).collect();
+    assert_eq!(changes, [(BASE + 20 * MIB, 20 * MIB)]);
+}
+
+#[test]
+fn a_request_beyond_the_address_space_of_a_restored_segment_gets_its_own() {
+    let (mut allocator, _) = restore("expandable_segments:True", &[segment(BASE, true, &[allocated(20)])]);
+    let id = allocator.allocate((1 << 44) - 10 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_ne!(allocator.block(id).address, BASE + 20 * MIB);
+}
+
+#[test]
+fn a_range_behind_the_address_space_of_another_has_its_own() {
+    let second = BASE + (1 << 44);
+    let ranges = [segment(BASE, true, &[allocated(1 << 23)]), segment(second, true, &[free(20)])];
+    let (mut allocator, _) = restore("expandable_segments:True", &ranges);
+    let id = allocator.allocate((1 << 43) + 40 * MIB, 0, MempoolId::DEFAULT).unwrap();
+    assert_eq!(allocator.block(id).address, second);
+}

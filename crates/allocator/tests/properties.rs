@@ -51,6 +51,7 @@ fn check(allocator: &Allocator<SimulatedDriver>) {
         let slack = if allocator.settings().expandable_segments { 512 << 20 } else { 0 };
         assert!(allocator.reserved_bytes() <= cap + slack);
     }
+    assert_eq!(allocator.segment_count(), allocator.segments().len());
     let mut end_of_last = 0;
     for segment in allocator.segments() {
         assert!(segment.address >= end_of_last, "segments do not overlap");

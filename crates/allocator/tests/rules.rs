@@ -244,3 +244,48 @@ fn the_gpu_gets_back_exactly_the_pages_that_are_unmapped() {
     take(&mut allocator, 60 * MIB);
     assert!(allocator.allocate(20 * MIB, 0, MempoolId::DEFAULT).is_err());
 }
+
+#[test]
+fn garbage_collection_goes_on_with_a_new_mean_age_until_enough_is_given_back() {
+    let mut allocator = allocator("garbage_collection_threshold:0.25", Some(400 * MIB));
+    let busy = take(&mut allocator, 20 * MIB);
+    let [oldest, old, young, youngest] = [60, 62, 64, 66].map(|mib| take(&mut allocator, mib * MIB));
+    allocator.free(busy);
+    let search = |allocator: &mut Allocator<SimulatedDriver>, times: u64| {
+        for _ in 0..times {
+            let busy = take(allocator, 20 * MIB);
+            allocator.free(busy);
+        }
+    };
+    // The ages at the last request are 132, 32, 8 and 3 searches.
+    for (id, searches) in [(oldest, 100), (old, 24), (young, 5), (youngest, 1)] {
+        allocator.free(id);
+        search(&mut allocator, searches);
+    }
+    take(&mut allocator, 20 * MIB);
+    actions(&mut allocator);
+    take(&mut allocator, 120 * MIB);
+    assert_eq!(
+        actions(&mut allocator),
+        [
+            (SegmentAction::Free, 60 * MIB),
+            (SegmentAction::Free, 62 * MIB),
+            (SegmentAction::Free, 64 * MIB),
+            (SegmentAction::Allocate, 120 * MIB)
+        ]
+    );
+}
+
+#[test]
+fn a_private_pool_that_nothing_uses_gives_back_small_before_large() {
+    let mut allocator = allocator("", None);
+    let pool = MempoolId(0, 5);
+    for size in [20 * MIB, 100] {
+        let id = allocator.allocate(size, 0, pool).unwrap();
+        allocator.free(id);
+    }
+    allocator.make_freeable(pool);
+    actions(&mut allocator);
+    allocator.empty_cache();
+    assert_eq!(actions(&mut allocator), [(SegmentAction::Free, 2 * MIB), (SegmentAction::Free, 20 * MIB)]);
+}

@@ -76,3 +76,21 @@ fn an_error_has_the_free_bytes_of_private_pools_only() {
     assert_eq!(error.cap, Some(100 * MIB));
     assert_eq!((allocator.statistics().ooms, allocator.statistics().alloc_retries), (1, 1));
 }
+
+#[test]
+fn all_numbers_are_there_under_pytorchs_names() {
+    let mut allocator = allocator("", None);
+    take(&mut allocator, 100);
+    let flat = allocator.statistics().flat();
+    assert_eq!(flat.len(), 9 * 3 * 4 + 2 * 4 + 5);
+    for (name, expected) in [
+        ("requested_bytes.all.current", 100),
+        ("allocated_bytes.small_pool.peak", 512),
+        ("allocated_bytes.large_pool.allocated", 0),
+        ("active.small_pool.freed", 0),
+        ("oversize_segments.current", 0),
+        ("num_device_alloc", 1),
+    ] {
+        assert!(flat.contains(&(name.to_owned(), expected)), "{name}");
+    }
+}
