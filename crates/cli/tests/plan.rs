@@ -225,7 +225,7 @@ fn bad_input_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("missing").join("plan.html");
     let unwritten = refusal(&["plan", model, "--vram", "20GiB", "--html", page.to_str().unwrap()]);
-    assert!(unwritten.contains("the page could not be written"), "{unwritten}");
+    assert!(unwritten.contains("cannot write the page"), "{unwritten}");
 }
 
 #[test]
