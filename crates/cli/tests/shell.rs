@@ -117,5 +117,5 @@ fn without_a_folder_the_manual_is_printed() {
 fn a_folder_that_cannot_be_made_is_one_clear_error() {
     let output = assert_cmd::Command::cargo_bin("vramfit").unwrap().args(["man", "/dev/null/man1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: /dev/null/man1: cannot be written"));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: /dev/null/man1: cannot write it"));
 }
