@@ -53,7 +53,7 @@ fn unchanged(flat: &Flat, call: &FlatCall) -> Option<(TensorId, TensorId)> {
 /// The tensor that the code at a site means by the name of a cast.
 fn meant(flat: &Flat, casts: &HashMap<TensorId, Same>, mut tensor: TensorId, site: &CallSite) -> TensorId {
     while let Some(same) = casts.get(&tensor) {
-        if is_meant(&flat.sites.get(same.site), site) {
+        if is_meant(flat.sites.get(same.site), site) {
             break;
         }
         tensor = same.source;
