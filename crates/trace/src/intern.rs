@@ -252,4 +252,22 @@ mod tests {
         assert_eq!(stacks.frames(stack).map(|frame| frame.line).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(stacks.frames(StackId::NONE).len(), 0);
     }
+
+    #[test]
+    fn the_memory_of_the_tables_is_that_of_their_contents() {
+        let mut strings = Strings::default();
+        let mut stacks = Stacks::default();
+        assert!(strings.is_empty() && stacks.is_empty());
+        for number in 0..1000 {
+            strings.intern(&format!("{number:0100}"));
+            let frame = stacks.intern_frame(Frame { file: StringId(0), line: number, function: StringId(0) });
+            stacks.intern_stack(&[frame; 20]);
+        }
+        assert!(!strings.is_empty() && !stacks.is_empty());
+        assert_eq!((strings.len(), stacks.len()), (1001, 1001));
+        let least = 1000 * (100 + size_of::<usize>() + size_of::<StringId>());
+        assert!((least..4 * least).contains(&strings.memory()), "{} of {least}", strings.memory());
+        let least = 1000 * (size_of::<Frame>() + 22 * size_of::<u32>() + size_of::<usize>());
+        assert!((least..4 * least).contains(&stacks.memory()), "{} of {least}", stacks.memory());
+    }
 }

@@ -222,6 +222,9 @@ fn values_below_a_mark_are_out_of_reach() {
     check(b"N(.", "byte 4: opcode STOP needs 1 values on the stack; 0 are there");
     check(b"N(2", "byte 4: opcode DUP needs 1 values on the stack; 0 are there");
     check(b"]((Nee", "byte 6: opcode APPENDS needs 1 values on the stack; 0 are there");
+    let frame = b"}(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x01x\x8c\x04lineK\x01uq\x000";
+    let message = refuse(&[frame.as_slice(), b"]((h\x00ee."].concat()).to_string();
+    assert!(message.ends_with("opcode APPENDS needs 1 values on the stack; 0 are there"), "{message}");
 }
 
 #[test]

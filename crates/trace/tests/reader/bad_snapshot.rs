@@ -214,6 +214,10 @@ fn blocks_that_leave_a_gap_overlap_or_do_not_fill_the_segment_are_refused() {
         vec![block(4096, 2048, "inactive")],
         &format!("snapshot[0].blocks[0]: the block begins or ends at address 0x1800, expected 0x1400: {rule}"),
     );
+    check_blocks(
+        vec![block(4096, 2048, "inactive"), block(6144, 512, "inactive")],
+        &format!("snapshot[0].blocks[0]: the block begins or ends at address 0x1800, expected 0x1400: {rule}"),
+    );
 }
 
 #[test]

@@ -145,4 +145,14 @@ mod tests {
         assert_eq!(runs.find(&long), None);
         assert_eq!(runs.find(&[b"h\x01".repeat(20), b"e".to_vec()].concat()), Some((41, 2)));
     }
+
+    #[test]
+    fn the_memory_of_runs_is_that_of_their_bytes_and_numbers() {
+        let mut runs = Runs::new();
+        for number in 0..=255 {
+            runs.insert(&[[b'h', number].repeat(50), b"e".to_vec()].concat(), number);
+        }
+        let least = 256 * (101 + size_of::<Run<u8>>() + size_of::<u32>());
+        assert!((least..4 * least).contains(&runs.memory()), "{} of {least}", runs.memory());
+    }
 }
