@@ -83,7 +83,7 @@ impl SimulatedDriver {
         SimulatedDriver { space, ..SimulatedDriver::new(capacity) }
     }
 
-    /// The first kernel that needs more local memory makes CUDA allocate it anew, and then free the old one.
+    /// The first kernel that needs more local memory makes CUDA allocate a larger one, and then free the old one.
     pub fn grow_local_memory(&mut self) {
         self.space.place(context::GROWN_LOCAL_MEMORY);
         self.space.free(context::BEGIN, context::LOCAL_MEMORY);

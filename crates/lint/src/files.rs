@@ -74,7 +74,7 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
             }
         }
     });
-    let mut reports = reports.into_inner().map_err(|_| "a thread has died".to_string())?;
+    let mut reports = reports.into_inner().map_err(|_| "a thread panicked".to_string())?;
     if reports.len() < files.len() {
         return Err("threads could not be started".into());
     }

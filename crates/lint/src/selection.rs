@@ -51,7 +51,7 @@ impl Selection {
     }
 }
 
-/// The codes a word stands for: a code, a prefix, or ALL.
+/// The codes that a word selects: a code, a prefix, or ALL.
 fn matching(word: &str) -> Result<Vec<&'static str>, String> {
     let upper = word.trim().to_ascii_uppercase();
     let is_all = upper == "ALL";

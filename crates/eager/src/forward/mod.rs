@@ -156,7 +156,7 @@ impl<'a> Forward<'a> {
                 needed.push(made);
             }
         };
-        call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+        call.each_tensor(&mut add);
         for made in needed {
             let steps = &self.bound.steps;
             self.step(context, made, &steps[made]);
@@ -179,7 +179,7 @@ impl<'a> Forward<'a> {
         for step in &self.bound.steps[region.first..=region.last] {
             match step {
                 BoundStep::Enter(_, tensors) => tensors.iter().for_each(|&id| add(id)),
-                BoundStep::Call(call) => call.arguments.iter().for_each(|value| tensors_of(value, &mut add)),
+                BoundStep::Call(call) => call.each_tensor(&mut add),
                 _ => {}
             }
         }
@@ -304,13 +304,4 @@ impl<'a> Forward<'a> {
 fn is_only_view(call: &Call<'_>) -> bool {
     let mut results = call.captured.iter().flatten().peekable();
     results.peek().is_some() && results.all(|result| result.is_view)
-}
-
-/// Calls `add` with every tensor in an argument, those in lists included.
-fn tensors_of(value: &Value, add: &mut impl FnMut(TensorId)) {
-    match value {
-        Value::Tensor(id) => add(*id),
-        Value::List(values) => values.iter().for_each(|value| tensors_of(value, add)),
-        _ => {}
-    }
 }

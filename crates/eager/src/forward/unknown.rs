@@ -5,7 +5,7 @@ use vramfit_cudnn::Scenario;
 use vramfit_graph::bind::BoundStep;
 use vramfit_graph::model::TensorId;
 
-use super::{Forward, tensors_of};
+use super::Forward;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Saved, Tensor};
 use crate::operators::Call;
 
@@ -101,7 +101,7 @@ impl Backward for Unknown {
 pub(super) fn unmodelled(context: &mut Context, call: &Call<'_>, scenario: Scenario) -> SmallVec<[Tensor; 1]> {
     let mut inputs: Vec<Option<&Tensor>> = Vec::new();
     let mut add = |id: TensorId| inputs.push(call.tensors.get(id.0 as usize).and_then(Option::as_ref));
-    call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+    call.each_tensor(&mut add);
     let results: SmallVec<[Tensor; 1]> = (0..call.captured.len())
         .filter_map(|index| call.result(index).ok())
         .map(|layout| {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use vramfit_graph::bind::BoundStep;
 use vramfit_graph::model::TensorId;
 
-use super::{Forward, tensors_of};
+use super::Forward;
 use crate::autograd::{Context, Edge};
 use crate::operators::{copied_slices, seen_again};
 
@@ -50,7 +50,7 @@ impl Forward<'_> {
                         source.get_or_insert(other);
                     }
                 };
-                call.arguments.iter().for_each(|value| tensors_of(value, &mut add));
+                call.each_tensor(&mut add);
             }
             let Some(source) = source else { break };
             id = source;

@@ -148,7 +148,7 @@ pub(super) fn cast_into(context: &mut Context, source: &Tensor, whole: &Tensor, 
     whole.unsafe_view(source.layout().with_dtype(dtype)).with_edge(edge)
 }
 
-/// The tensor itself where it lies in the format, else a copy that does, in the graph.
+/// The tensor itself if it has the format, else a copy in that format, recorded in the graph.
 pub(super) fn in_format(context: &mut Context, source: &Tensor, format: Format) -> Tensor {
     if format.is_kept_by(source.layout()) {
         return source.clone();

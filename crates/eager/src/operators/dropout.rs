@@ -70,7 +70,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
 ];
 
-/// Saved: the mask. The result lies in the format that the gradient suggests, which for rows is always the first
+/// Saved: the mask. The result has the format that the gradient suggests, which for rows is always the first
 /// (`dropout_backward_cuda` in `Dropout.cu`).
 #[derive(Debug)]
 struct Masked;

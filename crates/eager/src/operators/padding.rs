@@ -1,4 +1,4 @@
-//! Padding with what lies at the edges.
+//! Padding with values from the edges: reflection, replication, circular.
 
 use smallvec::smallvec;
 use vramfit_graph::dims::Dims;

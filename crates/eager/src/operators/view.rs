@@ -259,7 +259,7 @@ pub(super) fn view_strides(layout: &Layout, shape: &[i64]) -> Option<Dims> {
     (view == -1).then_some(strides)
 }
 
-/// Puts the number that `-1` stands for.
+/// Replaces `-1` by the size it means.
 fn whole_shape(shape: &[i64], elements: i64) -> Dims {
     let known: i64 = shape.iter().filter(|&&size| size != -1).product();
     shape.iter().map(|&size| if size == -1 { elements / known.max(1) } else { size }).collect()

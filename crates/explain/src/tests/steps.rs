@@ -50,7 +50,7 @@ fn micro_batches_make_one_step_where_only_the_gradients_show_it() {
 
 #[test]
 fn sizes_that_vary_hide_no_step() {
-    // Without frames, the first step makes what stays and the last one's tensors have not died: their order shows neither.
+    // Without frames, the first step makes what stays and the last one's tensors have not been freed: their order shows neither.
     for (has_frames, least) in [(true, 12), (false, 10)] {
         let training = Training { varies: true, has_frames, steps: 12, ..Training::default() };
         let steps = explained(&recorded(&training)).steps;

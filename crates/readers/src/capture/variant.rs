@@ -77,7 +77,7 @@ fn each_once<Beside>(tensors: Vec<(TensorId, Beside)>) -> (Vec<TensorId>, Vec<Be
 }
 
 /// The tensors within what the model returned, however nested: in order, with how each is reached, and in the order in which
-/// Python lets go.
+/// Python frees them.
 #[derive(Default)]
 struct Outputs {
     tensors: Vec<(TensorId, String)>,

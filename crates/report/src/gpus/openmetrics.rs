@@ -98,7 +98,7 @@ fn percent(value: u32) -> f64 {
 /// The whole exposition.
 pub fn openmetrics(sample: &Sample, exposition: &Exposition) -> String {
     let mut text = Text(String::new());
-    text.family("vramfit_build", "info", "", "The program that tells this.");
+    text.family("vramfit_build", "info", "", "The program that exports these metrics.");
     text.value("vramfit_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.family("vramfit_driver", "info", "", "The GPUs' driver.");
     if let Ok(version) = &sample.driver_version {

@@ -123,7 +123,7 @@ impl Verdict {
     }
 }
 
-/// The last part of a path: a page tells nobody where on a machine its model lay.
+/// The last part of a path. A page does not show where on a machine its model was.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(path)
 }

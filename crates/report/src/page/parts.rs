@@ -82,7 +82,7 @@ pub struct Share<'a> {
     pub color: usize,
 }
 
-/// Shares beside each other on a bar that stands for what there is, for what is taken or for `least` bytes, whichever is
+/// Shares side by side on a bar whose length is the capacity, the bytes in use or `least` bytes, whichever is
 /// most, with a mark where there is no more.
 pub fn meter(label: &str, shares: &[Share<'_>], limit: Option<u64>, least: u64) -> String {
     let taken: u64 = shares.iter().map(|share| share.bytes).sum();

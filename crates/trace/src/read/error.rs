@@ -313,7 +313,7 @@ impl ReadError {
         use ReadError::*;
         Some(match self {
             Io(_) => return None,
-            Empty => "the program may have died while writing; dump the snapshot again",
+            Empty => "the program may have crashed while writing; dump the snapshot again",
             NotAPickle { .. } | NotASnapshot { .. } => {
                 "write the file with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"
             }

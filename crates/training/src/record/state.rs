@@ -16,7 +16,7 @@ pub(super) struct State {
     ids: Vec<u32>,
     /// The reference count of each.
     handles: Vec<u32>,
-    /// Tensors that each step makes anew.
+    /// Tensors that each step creates again.
     fresh: Vec<Fresh>,
     /// How many tensors each holder has.
     counts: Vec<usize>,
@@ -25,7 +25,7 @@ pub(super) struct State {
     lasting: usize,
 }
 
-/// A tensor that each step makes anew.
+/// A tensor that each step creates again.
 #[derive(PartialEq, Eq)]
 struct Fresh {
     layout: Rc<Layout>,
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// The tensors that exist before a pass: those that each step makes anew, or the others.
+/// The tensors that exist before a pass: those that each step creates again, or the others.
 fn tensors<'p>(process: &'p Process<'_>, are_fresh: bool) -> impl Iterator<Item = &'p Tensor> {
     process.passes.iter().zip(&process.script.passes).flat_map(move |(live, pass)| {
         let model = pass.bound.model;

@@ -84,7 +84,7 @@ pub enum Action {
     EndPhase(Phase),
 }
 
-/// A name that a forward pass binds anew.
+/// A name that each forward pass binds again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
     /// `outputs`.

@@ -44,7 +44,7 @@ pub struct Loop {
     pub zero_grad: ZeroGrad,
     /// Whether `zero_grad` frees the gradients instead of filling them with zeros.
     pub sets_to_none: bool,
-    /// Whether each micro-batch is copied to the GPU anew.
+    /// Whether each micro-batch is copied to the GPU again.
     pub has_fresh_inputs: bool,
     /// Whether the script deletes the model's outputs before each backward pass and the loss after it.
     pub releases_outputs: bool,

@@ -10,7 +10,7 @@ pub struct HeldProcess(Infallible);
 impl HeldProcess {
     /// Always an error.
     pub fn open(pid: u32, _order: KillSignal) -> Result<HeldProcess, String> {
-        Err(format!("process {pid}: processes are told to end on Linux and Windows only"))
+        Err(format!("process {pid}: processes can be ended on Linux and Windows only"))
     }
 
     /// Never called.

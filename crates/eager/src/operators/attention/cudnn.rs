@@ -19,7 +19,7 @@ const LIBRARY: u64 = 256;
 #[derive(Debug)]
 struct Cudnn;
 
-/// Places of the saved tensors, in the order in which autograd lets go of them.
+/// Indexes of the saved tensors, in the order in which autograd frees them.
 const KEY: usize = 1;
 const QUERY: usize = 2;
 const VALUE: usize = 3;

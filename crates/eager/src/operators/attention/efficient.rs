@@ -18,7 +18,7 @@ const MASK_GRADIENT_ALIGNMENT: i64 = 16;
 #[derive(Debug)]
 struct Efficient;
 
-/// Places of the saved tensors, in the order in which autograd lets go of them.
+/// Indexes of the saved tensors, in the order in which autograd frees them.
 const MASK: usize = 0;
 const KEY: usize = 1;
 const QUERY: usize = 2;

@@ -17,7 +17,7 @@ const QUERIES_ALIGNMENT: i64 = 128;
 #[derive(Debug)]
 struct Flash;
 
-/// Places of the saved tensors, in the order in which autograd lets go of them.
+/// Indexes of the saved tensors, in the order in which autograd frees them.
 const KEY: usize = 0;
 const QUERY: usize = 1;
 const VALUE: usize = 2;

@@ -50,7 +50,7 @@ fn takes_fused_kernels(inputs: &Inputs<'_>, sizes: Sizes) -> bool {
         && value.dtype() == query.dtype()
 }
 
-/// Whether the last dimension of all tensors lies element by element.
+/// Whether the last dimension of all tensors has stride one.
 fn has_dense_rows(inputs: &Inputs<'_>, ignores_width_of_one: bool) -> bool {
     let ends_dense = |tensor: &crate::autograd::Tensor| tensor.layout().strides.last() == Some(&1);
     let are_dense = [inputs.query, inputs.key, inputs.value].into_iter().all(ends_dense);

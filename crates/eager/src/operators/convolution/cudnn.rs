@@ -46,7 +46,7 @@ pub(super) fn forward(
 ) -> Tensor {
     let made_in = Format::of_convolution(input.layout(), weight.layout());
     let result = context.empty(made_in.layout_like(input.dtype(), like));
-    // It runs in the format that its result suggests: single numbers lie in both, and suggest the first.
+    // It runs in the format that its result suggests. A result of single numbers has both formats and suggests the first.
     let format = Format::suggested(result.layout());
     let kernel = context.contiguous_in(weight, format);
     let image = context.contiguous_in(input, format);
@@ -103,8 +103,8 @@ pub(super) fn gradients(
 ) -> (Option<Tensor>, Option<Tensor>) {
     let format = Format::of_convolution(image.layout(), kernel.layout());
     let read = if node.wants(1) { context.contiguous_in(image, format) } else { image.clone() };
-    // A transposed one wants its gradient in the input's format (`contiguous`); for others one that suggests it is left as it lies, and any other is copied (`to`), even
-    // where it lies in both: of one channel, or of one pixel.
+    // A transposed convolution needs its gradient in the input's format (`contiguous`). Others use a gradient that suggests the
+    // format as it is and copy any other (`to`), even one that has both formats: with one channel or one pixel.
     let wanted = Format::suggested(read.layout());
     let incoming = if geometry.is_transposed {
         context.contiguous_in(gradient, wanted)

@@ -68,7 +68,7 @@ pub struct Facts {
     pub library: Library,
     /// Its floating-point operations.
     pub flops: FlopFormula,
-    /// Which measurement stands for its time.
+    /// Which measurement its time is taken from.
     pub time: Time,
     /// The measurement of the CPU's work for a call that launches nothing, because all its results are views.
     pub view_dispatch: &'static str,

@@ -1,4 +1,4 @@
-//! Which measurement stands for an operator's time. `price` holds the measurements; rows are named as there.
+//! Which measurement an operator's time is taken from. `price` holds the measurements; rows have the same names there.
 
 /// How many elements a measurement of a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +38,11 @@ pub enum Work {
     Recurrent(&'static str),
     /// Nothing, but Python waits for its result.
     Wait,
-    /// Nobody measured anything like it: an addition stands for it, and the answer names the operator.
+    /// Nothing like it was measured. It is timed as an addition, and the answer names the operator.
     Assumed,
 }
 
-/// What stands for an operator's time.
+/// What an operator's time is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The GPU's part.

@@ -59,7 +59,7 @@ pub enum Save {
 pub struct Elementwise {
     /// Which arguments are its differentiable inputs; numbers among them are no tensors.
     pub inputs: &'static [usize],
-    /// What it saves, in the order in which that is let go of.
+    /// What it saves, in the order in which it is freed.
     pub saves: &'static [Save],
     /// Inputs and their formulas, in the order in which they are found.
     pub gradients: &'static [(usize, Formula)],

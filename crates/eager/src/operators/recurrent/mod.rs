@@ -121,7 +121,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// Bytes of the random numbers' state that dropout between layers keeps, as recorded on an H200.
 const DROPOUT_STATE: u64 = 6_488_064;
 
-/// Whether a module's weights lie in one piece on the GPU: `flatten_parameters` leaves bfloat16 alone.
+/// Whether a module's weights are one block on the GPU: `flatten_parameters` skips bfloat16.
 pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }

@@ -50,7 +50,7 @@ impl Regions {
 struct Piece {
     id: u32,
     born: u32,
-    died: Option<u32>,
+    freed: Option<u32>,
     requested: u64,
     size: u64,
     address: u64,
@@ -68,7 +68,8 @@ pub fn pack(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) -> Ve
     let regions = Regions::of(addresses.collect());
     let mut columns = Columns::default();
     columns.add_differences("born", pieces.iter().map(|piece| piece.born.into()));
-    columns.add("lived", pieces.iter().map(|piece| piece.died.map_or(0, |died| u64::from(died - piece.born).max(1))));
+    columns
+        .add("lived", pieces.iter().map(|piece| piece.freed.map_or(0, |freed| u64::from(freed - piece.born).max(1))));
     columns.add("pending", pieces.iter().map(|_| 0));
     columns.add_differences("address", pieces.iter().map(|piece| regions.place(piece.address)));
     columns.add("size", pieces.iter().map(|piece| piece.size));
@@ -108,12 +109,12 @@ fn pieces(run: &Run) -> Vec<Piece> {
             Entry::Allocate { bytes: 0, .. } => {}
             Entry::Allocate { id, bytes, origin, category, .. } => {
                 numbers.insert(id, pieces.len());
-                let (died, requested, size) = (None, bytes, bytes);
-                pieces.push(Piece { id, born: instant, died, requested, size, address: 0, origin, category });
+                let (freed, requested, size) = (None, bytes, bytes);
+                pieces.push(Piece { id, born: instant, freed, requested, size, address: 0, origin, category });
             }
             Entry::Free { id } => {
                 if let Some(&number) = numbers.get(&id) {
-                    pieces[number].died = Some(instant);
+                    pieces[number].freed = Some(instant);
                 }
             }
         }
@@ -128,7 +129,7 @@ fn pieces(run: &Run) -> Vec<Piece> {
     let answered = answered(run);
     pieces.retain(|piece| piece.born <= answered);
     for piece in &mut pieces {
-        piece.died = piece.died.filter(|&died| died <= answered);
+        piece.freed = piece.freed.filter(|&freed| freed <= answered);
     }
     pieces
 }

@@ -182,7 +182,7 @@ fn add_changes(columns: &mut Columns, changes: &[SegmentChange], lowest: u64) {
     columns.add("segmentSize", changes.iter().map(|change| change.size));
 }
 
-/// The strings, frames and stacks that the allocations use, numbered anew.
+/// The strings, frames and stacks that the allocations use, renumbered.
 #[derive(Default)]
 struct Tables {
     used: Vec<StackId>,
