@@ -289,3 +289,11 @@ fn a_private_pool_that_nothing_uses_gives_back_small_before_large() {
     allocator.empty_cache();
     assert_eq!(actions(&mut allocator), [(SegmentAction::Free, 2 * MIB), (SegmentAction::Free, 20 * MIB)]);
 }
+
+#[test]
+fn a_request_larger_than_the_rest_of_an_address_space_gets_another() {
+    let mut allocator = allocator("expandable_segments:True", None);
+    let first = take(&mut allocator, 20 * MIB);
+    let second = take(&mut allocator, (1 << 40) - 10 * MIB);
+    assert_ne!(allocator.block(second).address, allocator.block(first).address + 20 * MIB);
+}

@@ -265,4 +265,78 @@ mod tests {
             Device { events, segments: vec![segment(100 * mib, 2 * mib, &[(100 * mib, 2 * mib, BlockState::Free)])] };
         assert!(Start::of(&device).segments[0].blocks[0].is_pending);
     }
+
+    const MIB: u64 = 1 << 20;
+
+    /// Ranges of expandable segments at the end, as (address, size) in MiB.
+    fn expandable(ranges: &[(u64, u64)]) -> Vec<Segment> {
+        let range = |&(address, size)| Segment { is_expandable: true, ..segment(address * MIB, size * MIB, &[]) };
+        ranges.iter().map(range).collect()
+    }
+
+    /// The ranges at the start, as (address, size) in MiB, after one event.
+    fn ranges(segments: Vec<Segment>, action: Action, address: u64, size: u64) -> Vec<(u64, u64)> {
+        let device = Device { events: vec![event(action, address * MIB, size * MIB)], segments };
+        let start = Start::of(&device);
+        start.segments.iter().map(|segment| (segment.address / MIB, segment.size / MIB)).collect()
+    }
+
+    #[test]
+    fn mapped_pages_were_not_there_and_leave_what_is_around_them() {
+        let map = |address, size| ranges(expandable(&[(100, 60)]), Action::SegmentMap, address, size);
+        assert_eq!(map(100, 60), []);
+        assert_eq!(map(100, 20), [(120, 40)]);
+        assert_eq!(map(120, 20), [(100, 20), (140, 20)]);
+        assert_eq!(map(140, 20), [(100, 40)]);
+        assert_eq!(map(140, 40), [(100, 60)], "more than there is");
+        assert_eq!(map(160, 20), [(100, 60)], "behind it");
+        assert_eq!(map(80, 20), [(100, 60)], "before it");
+    }
+
+    #[test]
+    fn unmapped_pages_join_the_ranges_beside_them() {
+        let unmap = |address| ranges(expandable(&[(100, 20), (140, 20)]), Action::SegmentUnmap, address, 20);
+        assert_eq!(unmap(120), [(100, 60)]);
+        assert_eq!(unmap(80), [(80, 40), (140, 20)]);
+        assert_eq!(unmap(160), [(100, 20), (140, 40)]);
+        assert_eq!(unmap(200), [(100, 20), (140, 20), (200, 20)]);
+        let plain = vec![segment(100 * MIB, 20 * MIB, &[])];
+        assert_eq!(ranges(plain, Action::SegmentUnmap, 120, 20), [(100, 20), (120, 20)], "a segment of cudaMalloc");
+        let mut other = expandable(&[(100, 20)]);
+        other[0].stream = 7;
+        assert_eq!(ranges(other, Action::SegmentUnmap, 120, 20), [(100, 20), (120, 20)], "another stream");
+    }
+
+    #[test]
+    fn freed_memory_is_small_by_its_size_and_pages_by_what_is_nearest() {
+        let is_small = |segments, action, address, size| {
+            let device = Device { events: vec![event(action, address * MIB, size * MIB)], segments };
+            let found = Start::of(&device)
+                .segments
+                .into_iter()
+                .find(|segment| (segment.address..segment.address + segment.size).contains(&(address * MIB)));
+            found.unwrap().is_small
+        };
+        assert!(is_small(vec![], Action::SegmentFree, 100, 2));
+        assert!(!is_small(vec![], Action::SegmentFree, 100, 20));
+        assert!(is_small(vec![], Action::SegmentUnmap, 100, 18));
+        assert!(!is_small(vec![], Action::SegmentUnmap, 100, 20));
+        let mixed = || expandable(&[(100, 20), (200, 2)]);
+        assert!(!is_small(mixed(), Action::SegmentUnmap, 140, 4));
+        assert!(is_small(mixed(), Action::SegmentUnmap, 180, 4));
+        let plain = || vec![segment(100 * MIB, 20 * MIB, &[])];
+        assert!(is_small(plain(), Action::SegmentUnmap, 140, 4), "segments of cudaMalloc say nothing");
+    }
+
+    #[test]
+    fn blocks_are_in_the_segment_that_has_their_address() {
+        let mib = |address| event(Action::FreeCompleted, address * MIB, 512);
+        let segments = vec![segment(100 * MIB, 20 * MIB, &[]), segment(140 * MIB, 20 * MIB, &[])];
+        let device = Device { events: [90, 100, 119, 120, 140, 160].map(mib).to_vec(), segments };
+        let start = Start::of(&device);
+        let addresses = |segment: &StartSegment| segment.blocks.iter().map(|block| block.address / MIB).collect();
+        let found: Vec<Vec<u64>> = start.segments.iter().map(addresses).collect();
+        assert_eq!(found, [vec![100, 119], vec![140]]);
+        assert_eq!(start.reserved(), 40 * MIB);
+    }
 }

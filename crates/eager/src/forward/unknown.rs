@@ -101,7 +101,7 @@ impl Backward for Unknown {
 pub(super) fn unmodelled(context: &mut Context, call: &Call<'_>, scenario: Scenario) -> SmallVec<[Tensor; 1]> {
     let mut inputs: Vec<Option<&Tensor>> = Vec::new();
     let mut add = |id: TensorId| inputs.push(call.tensors.get(id.0 as usize).and_then(Option::as_ref));
-    call.each_tensor(&mut add);
+    call.arguments.iter().for_each(|value| value.each_tensor(&mut add));
     let results: SmallVec<[Tensor; 1]> = (0..call.captured.len())
         .filter_map(|index| call.result(index).ok())
         .map(|layout| {

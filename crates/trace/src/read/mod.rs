@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn all_that_a_pickle_builds_counts_as_memory() {
+        let limits = Limits { memory: 1 << 20, memory_per_byte: 0, ..LIMITS };
+        let strings = (0..20_000).flat_map(|number| [b"\x8c\x64", format!("{number:0100}").as_bytes(), b"0"].concat());
+        let floats = (0..200_000).flat_map(|number| [b"G".as_slice(), &f64::from(number).to_be_bytes(), b"0"].concat());
+        let marks = [[b'('; 500_000], [b'0'; 500_000]].concat();
+        let stack = [b"(".as_slice(), &[b'N'; 400_000], b"1"].concat();
+        for body in [strings.collect::<Vec<u8>>(), floats.collect(), marks, stack] {
+            let bytes = [b"\x80\x04".as_slice(), &body, b"]."].concat();
+            let error = read(bytes.as_slice(), None, limits).unwrap_err();
+            assert!(matches!(error, ReadError::TooMuchMemory { .. }), "{error}");
+            read(bytes.as_slice(), None, Limits { memory: 16 << 20, ..limits }).unwrap();
+        }
+    }
+
+    #[test]
     fn a_stream_of_unknown_length_is_read_and_its_length_fields_are_not_believed() {
         read(b"\x80\x04].".as_slice(), None, LIMITS).unwrap();
         let bytes = [b"\x80\x04\x8d".as_slice(), &10_000_000_000_u64.to_le_bytes(), b"abc"].concat();
