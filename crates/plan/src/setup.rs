@@ -19,3 +19,15 @@ pub struct Setup {
     /// Whether activation modules write into their input where that is legal.
     pub is_in_place: bool,
 }
+
+impl Setup {
+    /// Whether both run the same operators on the same sizes, checkpoints included: their step times then differ by their
+    /// loops only.
+    pub(crate) fn has_same_graph(&self, other: &Setup) -> bool {
+        let Setup { sizes, variant, training, alloc_conf: _, is_in_place } = self;
+        *sizes == other.sizes
+            && *variant == other.variant
+            && training.checkpoint == other.training.checkpoint
+            && *is_in_place == other.is_in_place
+    }
+}

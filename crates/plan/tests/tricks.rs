@@ -4,19 +4,28 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use common::{GIB, capped, gpu, model, setup};
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Step};
 use vramfit_graph::select::Sizes;
-use vramfit_plan::tricks::{FREE_TRICKS, TRICKS, Trick, differences, effect, in_place};
+use vramfit_plan::tricks::{Role, TRICKS, Trick, differences, in_place};
 use vramfit_plan::{AllocConf, Control, Setup, TrainingEffect, Workbench};
 use vramfit_readers::read_bytes;
 use vramfit_training::ZeroGrad;
 use vramfit_training::optimizer::Kind;
 
 fn trick(name: &str) -> &'static dyn Trick {
-    TRICKS.into_iter().find(|trick| trick.name() == name).unwrap()
+    TRICKS.iter().copied().find(|trick| trick.name() == name).unwrap()
+}
+
+/// The effect of all tricks that turn a start into a setup.
+fn effect(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> TrainingEffect {
+    vramfit_plan::tricks::effect(bench, TRICKS, start, setup)
 }
 
 /// Peak reserved bytes that a setup saves.
@@ -28,11 +37,41 @@ fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
 
 #[test]
 fn trick_names_are_unique_and_every_trick_has_code() {
-    let mut names: Vec<&str> = TRICKS.iter().map(|trick| trick.name()).collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), 15);
+    let names: BTreeSet<&str> = TRICKS.iter().map(|trick| trick.name()).collect();
+    assert_eq!(names.len(), TRICKS.len());
     assert!(TRICKS.iter().all(|trick| !trick.code().is_empty()));
+}
+
+#[test]
+fn every_trick_in_the_folder_is_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tricks");
+    let list = fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let mut found = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let file = if path.is_dir() { path.join("mod.rs") } else { path.clone() };
+        let module = path.file_stem().unwrap().to_str().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        for (_, rest) in text.match_indices("impl Trick for ").map(|(at, start)| text[at..].split_at(start.len())) {
+            let name = rest.split([' ', '<']).next().unwrap();
+            assert!(list.contains(&format!("    &{module}::{name},\n")), "add {module}::{name} to TRICKS");
+            found += 1;
+        }
+    }
+    assert_eq!(found, TRICKS.len());
+}
+
+#[test]
+fn the_guide_has_a_row_for_every_trick_in_order() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("The tricks\n")).unwrap();
+    let cells = |line: &str| -> Vec<String> { line.split('|').map(|cell| cell.trim().to_owned()).collect() };
+    let rows: Vec<Vec<String>> = section.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
+    let names: Vec<&str> = rows.iter().map(|row| row[1].split(':').next().unwrap()).collect();
+    assert_eq!(names, TRICKS.iter().map(|trick| trick.name()).collect::<Vec<_>>());
+    for (trick, row) in TRICKS.iter().zip(&rows) {
+        assert!(row[2].starts_with(trick.role().effect().name()), "{row:?}");
+    }
 }
 
 #[test]
@@ -305,7 +344,8 @@ fn all_free_tricks_together_have_the_lowest_peak_of_their_combinations() {
         let least = |setup: &Setup| bench.scenarios(setup).unwrap().expected().least_bytes();
         let mut all = start.clone();
         let mut partial = vec![start.clone()];
-        for trick in FREE_TRICKS.into_iter().chain([trick("allocator settings")]) {
+        let is_searched = |role: Role| matches!(role, Role::Free { .. } | Role::Allocator);
+        for trick in TRICKS.iter().filter(|trick| is_searched(trick.role())) {
             let alternatives = trick.alternatives(&bench, &start).unwrap_or_default();
             let mut more = Vec::new();
             for setup in &partial {
@@ -316,14 +356,17 @@ fn all_free_tricks_together_have_the_lowest_peak_of_their_combinations() {
                 }
             }
             partial.extend(more);
-            if let Some(first) = alternatives.first().filter(|_| trick.name() != "allocator settings") {
+            if let Some(first) = alternatives.first().filter(|_| trick.role() != Role::Allocator) {
                 trick.adopt(&bench, &mut all, first);
             }
         }
-        let counters = 512 * model.parameters.len() as u64;
-        let floor = least(&all).saturating_sub(counters);
+        let excess = TRICKS.iter().map(|trick| match trick.role() {
+            Role::Free { bytes_per_weight } => bytes_per_weight,
+            _ => 0,
+        });
+        let floor = least(&all).saturating_sub(excess.sum::<u64>() * model.parameters.len() as u64);
         for setup in &partial {
-            assert!(least(setup) >= floor, "{name}: {:?}", differences(&bench, &start, setup).len());
+            assert!(least(setup) >= floor, "{name}: {:?}", differences(&bench, TRICKS, &start, setup).len());
         }
     }
 }

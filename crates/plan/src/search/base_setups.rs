@@ -4,16 +4,12 @@ use std::sync::OnceLock;
 
 use vramfit_eager::forward::Choice;
 
-use crate::control::Control;
+use super::by_role::Search;
 use crate::effect::TrainingEffect;
 use crate::max_batch::MaxBatch;
 use crate::selective::CheckpointSubsets;
 use crate::setup::Setup;
-use crate::tricks::{
-    Accumulation, Checkpointing, MixedPrecision, OtherOptimizer, SmallerBatch, SmallerDtype, SmallerSizes, Trick,
-    differences,
-};
-use crate::workbench::Workbench;
+use crate::tricks::{Role, Trick};
 
 /// A setup without free tricks.
 pub struct BaseSetup {
@@ -25,8 +21,8 @@ pub struct BaseSetup {
     pub cannot_fit: OnceLock<bool>,
 }
 
-/// Numbers of micro-batches to try.
-const MICRO_BATCHES: usize = 16;
+/// Splits of the batch to try.
+const SPLITS: usize = 16;
 /// Changes of the training to combine, before the last resorts.
 const MAX_CHANGES: usize = 2;
 /// Subsets of checkpointed modules to try.
@@ -39,21 +35,28 @@ pub struct Checkpoints(Vec<(Setup, CheckpointSubsets)>);
 
 impl Checkpoints {
     /// Computes the subsets for the start in each precision.
-    pub fn of(bench: &Workbench<'_>, start: &Setup, control: &Control) -> Checkpoints {
-        let mut bases = vec![start.clone()];
-        bases.extend(precisions(bench, start));
-        let subsets = control.map(&bases, |base| CheckpointSubsets::of(bench, base, control));
+    pub fn of(search: &Search<'_, '_>) -> Checkpoints {
+        if search.with_role(|role| role == Role::SavedTensors { by_module: true }).next().is_none() {
+            return Checkpoints(Vec::new());
+        }
+        let mut bases = vec![search.start.clone()];
+        bases.extend(precisions(search));
+        let subsets = search.control.map(&bases, |base| CheckpointSubsets::of(search.bench, base, search.control));
         Checkpoints(bases.into_iter().zip(subsets.into_iter().map(Option::unwrap_or_default)).collect())
     }
 
-    /// For the start in one precision: its own choice, the cheapest subsets, every block, every second block and so on.
-    fn choices(&self, bench: &Workbench<'_>, base: &Setup, count: usize) -> Vec<Choice> {
-        let mut choices = vec![base.training.checkpoint.clone()];
+    /// The start in one precision, with its own choice of saved tensors, with the cheapest subsets, and with what the
+    /// tricks propose.
+    fn choices(&self, search: &Search<'_, '_>, base: &Setup, count: usize) -> Vec<Setup> {
+        let mut choices = vec![base.clone()];
         let subsets = self.0.iter().find(|(known, _)| known == base).map(|(_, subsets)| subsets.select(count));
-        choices.extend(subsets.into_iter().flatten().map(|subset| Choice::modules(subset.names)));
-        choices
-            .extend(with(bench, &Checkpointing, base).split_off(1).into_iter().map(|setup| setup.training.checkpoint));
-        let mut distinct: Vec<Choice> = Vec::with_capacity(choices.len());
+        choices.extend(subsets.into_iter().flatten().map(|subset| {
+            let mut setup = base.clone();
+            setup.training.checkpoint = Choice::modules(subset.names);
+            setup
+        }));
+        choices.extend(saved_tensors(search).flat_map(|trick| search.alternatives(trick, base)));
+        let mut distinct: Vec<Setup> = Vec::with_capacity(choices.len());
         for choice in choices {
             if !distinct.contains(&choice) {
                 distinct.push(choice);
@@ -65,125 +68,121 @@ impl Checkpoints {
 
 /// The base setups of plans with an effect.
 pub fn base_setups(
-    bench: &Workbench<'_>,
-    start: &Setup,
+    search: &Search<'_, '_>,
     effect: TrainingEffect,
     max_batch: Option<MaxBatch>,
     checkpoints: &Checkpoints,
 ) -> Vec<BaseSetup> {
+    let start = search.start;
     let mut setups: Vec<Setup> = Vec::new();
     match effect {
         TrainingEffect::None => {
-            let checkpoints = checkpoints.choices(bench, start, SUBSETS);
-            for micro in thinned(with(bench, &Accumulation, start), MICRO_BATCHES) {
-                setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
-            }
+            let choices = checkpoints.choices(search, start, SUBSETS);
+            let splits = thinned(search.combined(Role::SplitsBatch, start), SPLITS);
+            setups.extend(with_choices(search, &splits, &choices));
         }
         TrainingEffect::Rounding => {
-            for precise in precisions(bench, start) {
-                let checkpoints = checkpoints.choices(bench, &precise, FEW_SUBSETS);
-                for micro in thinned(with(bench, &Accumulation, &precise), MICRO_BATCHES) {
-                    setups.extend(checkpoints.iter().map(|choice| checkpointed(&micro, choice)));
-                }
+            for precise in precisions(search) {
+                let choices = checkpoints.choices(search, &precise, FEW_SUBSETS);
+                let splits = thinned(search.combined(Role::SplitsBatch, &precise), SPLITS);
+                setups.extend(with_choices(search, &splits, &choices));
             }
         }
         TrainingEffect::Training => {
             let mut bases = vec![start.clone()];
-            bases.extend(precisions(bench, start).into_iter().next());
+            bases.extend(precisions(search).into_iter().next());
             for base in bases {
-                let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
-                for changed in other_trainings(bench, &base, max_batch) {
-                    setups.extend(checkpoints.iter().map(|choice| checkpointed(&changed, choice)));
-                }
+                let choices = checkpoints.choices(search, &base, FEW_SUBSETS);
+                setups.extend(with_choices(search, &other_trainings(search, &base, max_batch), &choices));
             }
         }
     }
-    with_change_counts(bench, start, setups)
+    with_change_counts(search, setups)
 }
 
-/// For trainings that fewer changes do not make fit: a smaller type for the whole model, other optimizers, smaller
-/// batches and sizes, all combined.
-pub fn last_resorts(bench: &Workbench<'_>, start: &Setup, checkpoints: &Checkpoints) -> Vec<BaseSetup> {
+/// For trainings that fewer changes do not make fit: every precision and all changes of the training combined.
+pub fn last_resorts(search: &Search<'_, '_>, checkpoints: &Checkpoints) -> Vec<BaseSetup> {
     let mut setups: Vec<Setup> = Vec::new();
-    for base in in_each_precision(bench, start) {
-        // In the start's precision and with autocast, combinations of few changes have been tried.
-        let tried = if base.variant.dtype == start.variant.dtype { MAX_CHANGES } else { 0 };
-        let checkpoints = checkpoints.choices(bench, &base, FEW_SUBSETS);
-        for optimizer in with(bench, &OtherOptimizer, &base) {
-            let mut changed = with(bench, &SmallerBatch, &optimizer);
-            if let Some(smallest) = with(bench, &SmallerSizes, &optimizer).split_off(1).pop() {
-                changed.extend(with(bench, &SmallerBatch, &smallest));
+    for (base, casts_weights) in in_each_precision(search) {
+        // Combinations of few changes have been tried, but not with other weights.
+        let tried = if casts_weights { 0 } else { MAX_CHANGES };
+        let choices = checkpoints.choices(search, &base, FEW_SUBSETS);
+        for state in search.combined(Role::WeightState, &base) {
+            let mut changed = search.combined(Role::BatchSize, &state);
+            if let Some(smallest) = search.combined(Role::SampleSize, &state).split_off(1).pop() {
+                changed.extend(search.combined(Role::BatchSize, &smallest));
             }
-            for setup in changed.iter().filter(|setup| differences(bench, &base, setup).len() > tried) {
-                setups.extend(checkpoints.iter().map(|choice| checkpointed(setup, choice)));
-            }
+            changed.retain(|setup| search.changes(&base, setup) > tried);
+            setups.extend(with_choices(search, &changed, &choices));
         }
     }
-    with_change_counts(bench, start, setups)
+    with_change_counts(search, setups)
 }
 
-/// The setups that need least memory in each precision and with each optimizer: one sample of the smallest size, with
-/// every checkpointing choice.
-pub fn corners(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+/// The setups that need least memory in each precision and with each state per weight: one sample of the smallest size,
+/// with every choice of saved tensors.
+pub fn corners(search: &Search<'_, '_>) -> Vec<Setup> {
     let mut setups = Vec::new();
-    for base in in_each_precision(bench, start) {
-        for optimizer in with(bench, &OtherOptimizer, &base) {
-            let one = bench.with_batch(&optimizer, 1).unwrap_or(optimizer);
-            let smallest = with(bench, &SmallerSizes, &one).pop().unwrap_or(one);
-            setups.extend(with(bench, &Checkpointing, &smallest));
+    for (base, _) in in_each_precision(search) {
+        for state in search.combined(Role::WeightState, &base) {
+            let one = search.bench.with_batch(&state, 1).unwrap_or(state);
+            let smallest = search.combined(Role::SampleSize, &one).pop().unwrap_or(one);
+            let choices: Vec<Setup> =
+                saved_tensors(search).flat_map(|trick| search.alternatives(trick, &smallest)).collect();
+            setups.push(smallest);
+            setups.extend(choices);
         }
     }
     setups
 }
 
-/// The start, the first mixed precision and the first smaller type; the others need as much memory.
-fn in_each_precision(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
-    let first = |trick: &dyn Trick| with(bench, trick, start).into_iter().nth(1);
-    [Some(start.clone()), first(&MixedPrecision), first(&SmallerDtype)].into_iter().flatten().collect()
+/// The start, and the first alternative of each precision, with whether it casts weights. Its other alternatives need as
+/// much memory.
+fn in_each_precision(search: &Search<'_, '_>) -> Vec<(Setup, bool)> {
+    let mut setups = vec![(search.start.clone(), false)];
+    for trick in search.tricks {
+        if let Role::Precision { casts_weights } = trick.role() {
+            let first = search.alternatives(*trick, search.start).into_iter().next();
+            setups.extend(first.map(|setup| (setup, casts_weights)));
+        }
+    }
+    setups
 }
 
-fn with_change_counts(bench: &Workbench<'_>, start: &Setup, setups: Vec<Setup>) -> Vec<BaseSetup> {
+fn with_change_counts(search: &Search<'_, '_>, setups: Vec<Setup>) -> Vec<BaseSetup> {
     let base = |setup: Setup| {
-        let changes = differences(bench, start, &setup).len();
+        let changes = search.changes(search.start, &setup);
         BaseSetup { setup, changes, cannot_fit: OnceLock::new() }
     };
     setups.into_iter().map(base).collect()
 }
 
-/// The start, then the trick's alternatives if it applies.
-fn with(bench: &Workbench<'_>, trick: &dyn Trick, start: &Setup) -> Vec<Setup> {
-    let mut setups = vec![start.clone()];
-    setups.extend(trick.alternatives(bench, start).unwrap_or_default());
-    setups
-}
-
 /// The start in every other precision.
-fn precisions(bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
-    let mut setups = with(bench, &MixedPrecision, start).split_off(1);
-    setups.extend(with(bench, &SmallerDtype, start).split_off(1));
-    setups
+fn precisions(search: &Search<'_, '_>) -> Vec<Setup> {
+    let tricks = search.with_role(|role| matches!(role, Role::Precision { .. }));
+    tricks.flat_map(|trick| search.alternatives(trick, search.start)).collect()
 }
 
 /// The base with one or two changes of the training itself.
-fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
+fn other_trainings(search: &Search<'_, '_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
+    let bench = search.bench;
     let mut setups = Vec::new();
-    let mut smaller = with(bench, &SmallerBatch, base);
+    let mut smaller = search.combined(Role::BatchSize, base);
     // The largest batch that fits is the smallest change of the batch.
     if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
         && bench.batch_of(base).is_some_and(|given| batch < given)
     {
         smaller.extend(bench.with_batch(base, batch));
     }
-    for optimizer in with(bench, &OtherOptimizer, base) {
-        for sizes in with(bench, &SmallerSizes, &optimizer) {
+    for state in search.combined(Role::WeightState, base) {
+        for sizes in search.combined(Role::SampleSize, &state) {
             for batch in &smaller {
                 let mut setup = sizes.clone();
-                if let Some(number) = bench.batch_of(batch).filter(|number| bench.batch_of(&setup) != Some(*number)) {
-                    let Some(changed) = bench.with_batch(&setup, number) else { continue };
-                    setup = changed;
+                for trick in search.with_role(|role| role == Role::BatchSize) {
+                    trick.adopt(bench, &mut setup, batch);
                 }
-                let count = differences(bench, base, &setup).len();
-                if (1..=MAX_CHANGES).contains(&count) {
+                let is_supported = bench.batch_of(&setup) == bench.batch_of(batch);
+                if is_supported && (1..=MAX_CHANGES).contains(&search.changes(base, &setup)) {
                     setups.push(setup);
                 }
             }
@@ -192,10 +191,19 @@ fn other_trainings(bench: &Workbench<'_>, base: &Setup, max_batch: Option<MaxBat
     setups
 }
 
-fn checkpointed(setup: &Setup, choice: &Choice) -> Setup {
-    let mut setup = setup.clone();
-    setup.training.checkpoint.clone_from(choice);
-    setup
+fn saved_tensors(search: &Search<'_, '_>) -> impl Iterator<Item = &'static dyn Trick> {
+    search.with_role(|role| matches!(role, Role::SavedTensors { .. }))
+}
+
+/// Each setup with each choice of saved tensors.
+fn with_choices(search: &Search<'_, '_>, setups: &[Setup], choices: &[Setup]) -> Vec<Setup> {
+    let tricks: Vec<&dyn Trick> = saved_tensors(search).collect();
+    let with = |setup: &Setup, choice: &Setup| {
+        let mut setup = setup.clone();
+        tricks.iter().for_each(|trick| trick.adopt(search.bench, &mut setup, choice));
+        setup
+    };
+    setups.iter().flat_map(|setup| choices.iter().map(move |choice| with(setup, choice))).collect()
 }
 
 /// At most `count` setups: the first half of them, then an even selection of the rest, because the first ones

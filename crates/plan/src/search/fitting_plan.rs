@@ -2,11 +2,12 @@
 
 use vramfit_training::Run;
 
-use crate::control::Control;
+use super::by_role::Search;
 use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::tricks::{Change, differences, effect};
-use crate::workbench::{Peaks, Workbench};
+use crate::workbench::Peaks;
+use crate::written::{Written, written};
 
 /// A combination of changes that fits.
 #[derive(Clone, Debug)]
@@ -27,21 +28,18 @@ pub struct Plan {
     pub slowdown: f64,
     /// The largest effect of its changes.
     pub effect: TrainingEffect,
+    /// Its code.
+    pub written: Written,
 }
 
 impl Plan {
     /// Adds to a setup that fits everything that is reported about it. `peaks` are those of the start.
-    pub(super) fn new(
-        bench: &Workbench<'_>,
-        start: &Setup,
-        peaks: Peaks,
-        (setup, run): (Setup, Run),
-        control: &Control,
-    ) -> Option<Plan> {
+    pub(super) fn new(search: &Search<'_, '_>, peaks: Peaks, (setup, run): (Setup, Run)) -> Option<Plan> {
+        let Search { bench, tricks, start, control } = *search;
         let mut before = start.clone();
         let mut reserved = peaks.reserved as i64;
         let mut changes = Vec::new();
-        let differences = differences(bench, start, &setup);
+        let differences = differences(bench, tricks, start, &setup);
         // Measured on a GPU of unlimited memory: memory that PyTorch releases at a cap is not saved by the trick.
         let peaks_after = control.map(&differences, |(_, after)| bench.peaks(after, control));
         for ((trick, after), now) in differences.into_iter().zip(peaks_after) {
@@ -49,7 +47,7 @@ impl Plan {
             let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
             changes.push(Change {
                 trick: trick.name(),
-                effect: trick.effect(),
+                effect: trick.role().effect(),
                 before: trick.describe(bench, &before),
                 after: trick.describe(bench, &after),
                 warning: trick.warning(bench, &after),
@@ -63,7 +61,8 @@ impl Plan {
             device_used: bench.device.used(&run),
             seconds: bench.seconds(&setup)?,
             slowdown: bench.slowdown(start, &setup)?,
-            effect: effect(bench, start, &setup),
+            effect: effect(bench, tricks, start, &setup),
+            written: written(bench, tricks, &setup)?,
             changes,
             run,
             setup,

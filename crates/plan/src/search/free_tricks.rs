@@ -1,43 +1,59 @@
-//! The free tricks, combined with each other.
+//! The free tricks and the allocator's settings, combined with each other.
 
-use crate::alloc_conf::AllocatorSetting;
+use super::by_role::Search;
 use crate::setup::Setup;
-use crate::tricks::{AllocatorSettings, FREE_TRICKS, Trick};
+use crate::tricks::{Role, Trick};
 use crate::workbench::Workbench;
 
-/// A free trick with a setup to adopt it from.
+/// A trick with a setup to adopt it from.
 type Adoption = (&'static dyn Trick, Setup);
 
 /// The combinations of free tricks on a start.
 pub struct FreeTricks {
     /// All combinations, the empty one first.
     combinations: Vec<Vec<Adoption>>,
-    /// All [`FREE_TRICKS`], each with its alternative that needs least memory.
+    /// The first alternative of every trick that reduces live bytes.
     leanest: Vec<Adoption>,
+    /// Bytes per weight by which `leanest` may exceed another combination.
+    bytes_per_weight: u64,
 }
 
 impl FreeTricks {
-    /// Combines the alternatives that the free tricks propose for a start.
-    pub fn new(bench: &Workbench<'_>, start: &Setup) -> FreeTricks {
-        let mut combinations: Vec<Vec<Adoption>> = vec![Vec::new()];
-        let mut leanest = Vec::new();
-        for trick in FREE_TRICKS {
-            let alternatives = trick.alternatives(bench, start).unwrap_or_default();
-            // The first alternative needs the least memory.
-            leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
-            combine(&mut combinations, trick, &alternatives);
+    /// Combines the alternatives that the tricks propose for the start.
+    pub fn new(search: &Search<'_, '_>) -> FreeTricks {
+        let mut free = FreeTricks { combinations: vec![Vec::new()], leanest: Vec::new(), bytes_per_weight: 0 };
+        for trick in search.with_role(|role| matches!(role, Role::Free { .. } | Role::Allocator)) {
+            let alternatives = search.alternatives(trick, search.start);
+            if let Role::Free { bytes_per_weight } = trick.role() {
+                free.leanest.extend(alternatives.first().map(|first| (trick, first.clone())));
+                free.bytes_per_weight += bytes_per_weight;
+            }
+            free.combine(trick, &alternatives);
         }
-        let mut settings = AllocatorSettings.alternatives(bench, start).unwrap_or_default();
-        // Rounding sizes up costs memory: report it, but do not search it.
-        let rounds_up = |setup: &Setup| setup.alloc_conf.sets(AllocatorSetting::RoundupPower2Divisions);
-        settings.retain(|setup| !rounds_up(setup) || rounds_up(start));
-        combine(&mut combinations, &AllocatorSettings, &settings);
-        FreeTricks { combinations, leanest }
+        free
     }
 
-    /// A base setup with all [`FREE_TRICKS`].
+    /// Extends every combination by each of a trick's alternatives.
+    fn combine(&mut self, trick: &'static dyn Trick, alternatives: &[Setup]) {
+        let mut more = Vec::new();
+        for combination in &self.combinations {
+            for setup in alternatives {
+                let mut with = combination.clone();
+                with.push((trick, setup.clone()));
+                more.push(with);
+            }
+        }
+        self.combinations.extend(more);
+    }
+
+    /// A base setup with the tricks that reduce live bytes.
     pub fn leanest(&self, bench: &Workbench<'_>, base: &Setup) -> Setup {
         adopted(bench, base, &self.leanest)
+    }
+
+    /// The bytes by which [`FreeTricks::leanest`] may exceed another combination.
+    pub fn excess(&self, bench: &Workbench<'_>) -> u64 {
+        self.bytes_per_weight * bench.model.parameters.len() as u64
     }
 
     /// The number of tricks in each combination.
@@ -49,19 +65,6 @@ impl FreeTricks {
     pub fn applied(&self, bench: &Workbench<'_>, base: &Setup, combination: usize) -> Setup {
         adopted(bench, base, &self.combinations[combination])
     }
-}
-
-/// Extends every combination by each of a trick's alternatives.
-fn combine(combinations: &mut Vec<Vec<Adoption>>, trick: &'static dyn Trick, alternatives: &[Setup]) {
-    let mut more = Vec::new();
-    for combination in combinations.iter() {
-        for setup in alternatives {
-            let mut with = combination.clone();
-            with.push((trick, setup.clone()));
-            more.push(with);
-        }
-    }
-    combinations.extend(more);
 }
 
 fn adopted(bench: &Workbench<'_>, base: &Setup, adoptions: &[Adoption]) -> Setup {

@@ -3,11 +3,10 @@
 use vramfit_training::Run;
 
 use super::base_setups::BaseSetup;
+use super::by_role::Search;
 use super::fitting_plan::Plan;
 use super::free_tricks::FreeTricks;
-use crate::control::Control;
 use crate::setup::Setup;
-use crate::workbench::Workbench;
 
 /// A candidate in the plot of memory against time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,13 +38,13 @@ const RUNNERS_UP: usize = 3;
 
 /// Simulates base setups with all free tricks, spread evenly over their times.
 pub fn frontier(
-    bench: &Workbench<'_>,
+    search: &Search<'_, '_>,
     free: &FreeTricks,
     bases: &[BaseSetup],
     slowdowns: &[Option<f64>],
     best: Option<&Plan>,
-    control: &Control,
 ) -> Frontier {
+    let (bench, control) = (search.bench, search.control);
     let mut priced: Vec<(f64, &BaseSetup)> =
         bases.iter().zip(slowdowns).filter_map(|(base, slowdown)| Some(((*slowdown)?, base))).collect();
     priced.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -4,6 +4,7 @@
 //! fits is the best plan. There is one search per effect on the training.
 
 mod base_setups;
+mod by_role;
 mod fitting_plan;
 mod free_tricks;
 mod frontier;
@@ -21,7 +22,12 @@ use crate::error::Unanswerable;
 use crate::max_batch::max_batch;
 use crate::selective::refine;
 use crate::setup::Setup;
+use crate::tricks::{TRICKS, Trick};
 use crate::workbench::Workbench;
+use crate::written::written;
+
+use by_role::Search;
+use free_tricks::FreeTricks;
 
 pub use fitting_plan::Plan;
 pub use frontier::FrontierPoint;
@@ -44,6 +50,21 @@ pub fn plan<'m>(
     others: &[Device<'m>],
     control: &Control,
 ) -> Result<Outcome, Unanswerable> {
+    plan_with(TRICKS, bench, start, others, control)
+}
+
+/// [`plan`] with other tricks.
+///
+/// # Errors
+/// The start cannot be simulated.
+pub fn plan_with<'m>(
+    tricks: &[&'static dyn Trick],
+    bench: &Workbench<'m>,
+    start: &Setup,
+    others: &[Device<'m>],
+    control: &Control,
+) -> Result<Outcome, Unanswerable> {
+    let search = Search { bench, tricks, start, control };
     let answer = bench.answer(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
     let fit = answer.fit.clone().ok_or(Unanswerable::NoCapacity)?;
     let peaks = bench.try_peaks(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
@@ -51,31 +72,32 @@ pub fn plan<'m>(
     let limit =
         bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(MAX_BATCH_MULTIPLE).max(MIN_SEARCHED_BATCH));
     let max_batch = max_batch(bench, start, limit, control);
-    let free = free_tricks::FreeTricks::new(bench, start);
-    let checkpoints = base_setups::Checkpoints::of(bench, start, control);
+    let free = FreeTricks::new(&search);
+    let checkpoints = base_setups::Checkpoints::of(&search);
     // Groups run in parallel: a core that one group leaves idle works for another.
     let group = |effect: &TrainingEffect| {
-        let mut bases = base_setups::base_setups(bench, start, *effect, max_batch, &checkpoints);
-        let mut walked = walk::walk(bench, start, &free, &bases, control);
+        let mut bases = base_setups::base_setups(&search, *effect, max_batch, &checkpoints);
+        let mut walked = walk::walk(&search, &free, &bases);
         if *effect == TrainingEffect::Training && walked.best.is_none() {
-            bases = base_setups::last_resorts(bench, start, &checkpoints);
-            let again = walk::walk(bench, start, &free, &bases, control);
+            bases = base_setups::last_resorts(&search, &checkpoints);
+            let again = walk::walk(&search, &free, &bases);
             walked = walk::WalkResult { candidates: walked.candidates + again.candidates, ..again };
         }
         let best = walked.best.map(|found| refine(bench, start, found, control));
-        let best = best.and_then(|(setup, run)| Plan::new(bench, start, peaks, (setup, run), control));
-        let frontier = frontier::frontier(bench, &free, &bases, &walked.slowdowns, best.as_ref(), control);
-        let others = control.map(&frontier.plans, |plan| Plan::new(bench, start, peaks, plan.clone(), control));
+        let best = best.and_then(|found| Plan::new(&search, peaks, found));
+        let frontier = frontier::frontier(&search, &free, &bases, &walked.slowdowns, best.as_ref());
+        let others = control.map(&frontier.plans, |plan| Plan::new(&search, peaks, plan.clone()));
         let others = others.into_iter().flatten().flatten().collect();
         let (frontier, candidates) = (frontier.points, walked.candidates);
         Group { effect: *effect, best, others, frontier, candidates }
     };
     let (groups, tricks) =
-        parallel::both(|| parallel::map(&TrainingEffect::ALL, group), || table::table(bench, start, peaks, control));
+        parallel::both(|| parallel::map(&TrainingEffect::ALL, group), || table::table(&search, peaks));
     let fits = groups.iter().any(|group| group.best.is_some());
-    let shortfall = if fits { None } else { shortfall::shortfall(bench, start, &free, others, control) };
+    let shortfall = if fits { None } else { shortfall::shortfall(&search, &free, others) };
     Ok(Outcome {
         start: start.clone(),
+        start_written: written(bench, search.tricks, start),
         needed: bench.device.taken_with(peaks.reserved, answer.expected.libraries),
         device_used: peaks.reserved + answer.context,
         answer,

@@ -11,6 +11,7 @@ use crate::error::Unbound;
 use crate::max_batch::MaxBatch;
 use crate::setup::Setup;
 use crate::workbench::Peaks;
+use crate::written::Written;
 
 /// The plans of one effect.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Group {
 pub struct Outcome {
     /// The setup to start from.
     pub start: Setup,
+    /// Its code; `None` if the model cannot be bound to it.
+    pub start_written: Option<Written>,
     /// The answer of `vramfit estimate` for it.
     pub answer: Answer,
     /// Whether it fits unchanged.

@@ -4,9 +4,11 @@ use vramfit_training::Run;
 use vramfit_training::answer::Device;
 
 use super::base_setups::corners;
+use super::by_role::Search;
 use super::free_tricks::FreeTricks;
 use crate::control::Control;
 use crate::setup::Setup;
+use crate::tricks::differences;
 use crate::workbench::Workbench;
 
 /// A setup that needs little memory.
@@ -25,6 +27,8 @@ pub struct LeanSetup {
 pub struct Shortfall {
     /// The candidate that needs the least memory.
     pub leanest: LeanSetup,
+    /// Its changes of the start, in words.
+    pub changes: Vec<String>,
     /// Bytes missing for it.
     pub missing: u64,
     /// The smallest GPU on which it fits.
@@ -43,16 +47,13 @@ pub struct SufficientGpu {
 }
 
 /// Computes the shortfall of the leanest candidate.
-pub fn shortfall<'m>(
-    bench: &Workbench<'m>,
-    start: &Setup,
-    free: &FreeTricks,
-    gpus: &[Device<'m>],
-    control: &Control,
-) -> Option<Shortfall> {
-    let leanest = leanest(bench, start, free, control)?;
+pub fn shortfall<'m>(search: &Search<'_, 'm>, free: &FreeTricks, gpus: &[Device<'m>]) -> Option<Shortfall> {
+    let Search { bench, tricks, start, control } = *search;
+    let leanest = leanest(search, free)?;
     let capacity = bench.device.capacity()?.low;
+    let changes = differences(bench, tricks, start, &leanest.setup).into_iter();
     Some(Shortfall {
+        changes: changes.map(|(trick, _)| trick.describe(bench, &leanest.setup)).collect(),
         missing: leanest.taken.saturating_sub(capacity),
         gpu: smallest(bench, &leanest.setup, gpus, control),
         gpu_for_start: smallest(bench, start, gpus, control),
@@ -61,14 +62,15 @@ pub fn shortfall<'m>(
 }
 
 /// The setup that needs the least memory, with all free tricks.
-fn leanest(bench: &Workbench<'_>, start: &Setup, free: &FreeTricks, control: &Control) -> Option<LeanSetup> {
+fn leanest(search: &Search<'_, '_>, free: &FreeTricks) -> Option<LeanSetup> {
+    let Search { bench, start, control, .. } = *search;
     let with_free_tricks = |setup: &Setup| -> Option<LeanSetup> {
         let setup = free.leanest(bench, setup);
         let run = bench.probe_run(&setup, control)?;
         Some(LeanSetup { taken: bench.device.taken(&run), setup, run })
     };
     // A stopped search falls back to the start.
-    let found = control.map(&corners(bench, start), with_free_tricks);
+    let found = control.map(&corners(search), with_free_tricks);
     found.into_iter().flatten().flatten().min_by_key(|lean| lean.taken).or_else(|| with_free_tricks(start))
 }
 

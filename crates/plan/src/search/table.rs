@@ -1,10 +1,10 @@
 //! Each trick alone on this model.
 
-use crate::control::Control;
+use super::by_role::Search;
 use crate::effect::TrainingEffect;
 use crate::setup::Setup;
-use crate::tricks::{Finding, TRICKS, Trick};
-use crate::workbench::{Peaks, Workbench};
+use crate::tricks::{Finding, Trick};
+use crate::workbench::Peaks;
 
 /// One trick.
 #[derive(Clone, Debug)]
@@ -41,8 +41,9 @@ pub struct TrickOption {
 }
 
 /// Simulates every trick alone.
-pub fn table(bench: &Workbench<'_>, start: &Setup, peaks: Peaks, control: &Control) -> Vec<TrickRow> {
-    let alternatives = TRICKS.map(|trick| (trick, trick.alternatives(bench, start)));
+pub fn table(search: &Search<'_, '_>, peaks: Peaks) -> Vec<TrickRow> {
+    let Search { bench, tricks, start, control } = *search;
+    let alternatives: Vec<_> = tricks.iter().map(|&trick| (trick, trick.alternatives(bench, start))).collect();
     let ways: Vec<(usize, &'static dyn Trick, &Setup)> = alternatives
         .iter()
         .enumerate()
@@ -59,13 +60,13 @@ pub fn table(bench: &Workbench<'_>, start: &Setup, peaks: Peaks, control: &Contr
         };
         Some((*row, option))
     });
-    let findings = control.map(&TRICKS, |trick| trick.findings(bench, start, control));
+    let findings = control.map(tricks, |trick| trick.findings(bench, start, control));
     let mut rows: Vec<TrickRow> = alternatives
         .iter()
         .zip(findings)
         .map(|((trick, setups), findings)| TrickRow {
             name: trick.name(),
-            effect: trick.effect(),
+            effect: trick.role().effect(),
             reason: setups.as_ref().err().cloned(),
             options: Vec::new(),
             findings: findings.unwrap_or_default(),

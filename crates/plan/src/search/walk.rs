@@ -8,12 +8,11 @@ use vramfit_training::parallel;
 use vramfit_training::{Phase, Run};
 
 use super::base_setups::BaseSetup;
+use super::by_role::Search;
 use super::free_tricks::FreeTricks;
-use crate::control::Control;
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
-use crate::workbench::Workbench;
 
 /// The result of a walk.
 pub struct WalkResult {
@@ -21,15 +20,13 @@ pub struct WalkResult {
     pub best: Option<(Setup, Run)>,
     /// Number of candidates.
     pub candidates: usize,
-    /// For each base setup with all tricks of `FREE_TRICKS`, the time for the same work over that of the start; `None` if it
-    /// cannot be priced.
+    /// For each base setup in its leanest form, the time for the same work over that of the start; `None` if it cannot be
+    /// priced.
     pub slowdowns: Vec<Option<f64>>,
 }
 
 /// Slowdowns that differ by less are equal; the candidate with fewer changes comes first.
 const SLOWDOWN_STEP: f64 = 0.005;
-/// Bytes of the step counter that a fused optimizer keeps on the GPU for each weight.
-const STEP_COUNTER: u64 = 512;
 
 /// A base setup with a combination of free tricks.
 struct Candidate {
@@ -40,17 +37,12 @@ struct Candidate {
 }
 
 /// Simulates candidates from the cheapest on, in parallel, until one fits.
-pub fn walk(
-    bench: &Workbench<'_>,
-    start: &Setup,
-    free: &FreeTricks,
-    bases: &[BaseSetup],
-    control: &Control,
-) -> WalkResult {
-    let priced = priced(bench, start, free, bases, control);
+pub fn walk(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> WalkResult {
+    let (bench, control) = (search.bench, search.control);
+    let priced = priced(search, free, bases);
     let slowdowns = priced.iter().map(|base| base.leanest).collect();
     let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|base| base.candidates).collect();
-    let lower_bounds = LowerBounds::default();
+    let lower_bounds = LowerBounds { excess: free.excess(bench), persistent: Memo::default() };
     let order = |one: &Candidate, other: &Candidate| {
         one.key.0.cmp(&other.key.0).then(one.key.1.cmp(&other.key.1)).then(one.key.2.total_cmp(&other.key.2))
     };
@@ -69,9 +61,8 @@ pub fn walk(
         }
         let found = control.map(&next, |candidate| {
             let base = &bases[candidate.base];
-            let cannot_fit = *base
-                .cannot_fit
-                .get_or_init(|| lower_bounds.exclude(bench, &free.leanest(bench, &base.setup), control));
+            let cannot_fit =
+                *base.cannot_fit.get_or_init(|| lower_bounds.exclude(search, &free.leanest(bench, &base.setup)));
             if cannot_fit {
                 return None;
             }
@@ -89,28 +80,27 @@ pub fn walk(
 #[derive(Default)]
 struct PricedBase {
     candidates: Vec<Candidate>,
-    /// The slowdown with all tricks of `FREE_TRICKS`.
+    /// The slowdown in its leanest form.
     leanest: Option<f64>,
 }
 
 /// Prices every base setup with every combination of free tricks.
-fn priced(
-    bench: &Workbench<'_>,
-    start: &Setup,
-    free: &FreeTricks,
-    bases: &[BaseSetup],
-    control: &Control,
-) -> Vec<PricedBase> {
+fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> Vec<PricedBase> {
+    let Search { bench, start, control, .. } = *search;
     let Some(seconds) = bench.seconds(start) else { return Vec::new() };
     let start_rate = bench.seconds_per_element(start, seconds);
     let numbers: Vec<usize> = (0..bases.len()).collect();
     let priced = control.map(&numbers, |&number| {
         let base = &bases[number];
-        // In-place activations change the graph; all other free tricks only change the loop.
-        let mut pricings: [Option<Option<Pricing>>; 2] = [None, None];
+        // Most free tricks only change the loop, so few graphs are priced.
+        let mut pricings: Vec<(Setup, Option<Pricing>)> = Vec::new();
         let mut slowdown = |setup: &Setup| -> Option<f64> {
-            let pricing = &mut pricings[usize::from(setup.is_in_place)];
-            let pricing = pricing.get_or_insert_with(|| bench.pricing(setup).ok()).as_mut()?;
+            let known = pricings.iter().position(|(known, _)| known.has_same_graph(setup));
+            let index = known.unwrap_or_else(|| {
+                pricings.push((setup.clone(), bench.pricing(setup).ok()));
+                pricings.len() - 1
+            });
+            let pricing = pricings[index].1.as_mut()?;
             Some(bench.seconds_per_element(setup, pricing.seconds(&setup.training)) / start_rate)
         };
         let mut candidates = Vec::with_capacity(free.combination_sizes().len());
@@ -124,9 +114,13 @@ fn priced(
     priced.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// Lower bounds on memory, by precision and optimizer.
-#[derive(Default)]
-struct LowerBounds(Memo<(VariantFlags, Kind), PersistentBytes>);
+/// Lower bounds on memory.
+struct LowerBounds {
+    /// Bytes by which a leanest setup may exceed another combination of its free tricks.
+    excess: u64,
+    /// By precision and optimizer.
+    persistent: Memo<(VariantFlags, Kind), PersistentBytes>,
+}
 
 /// Bytes that persist from step to step.
 #[derive(Clone, Copy)]
@@ -138,25 +132,25 @@ struct PersistentBytes {
 
 impl LowerBounds {
     /// Whether the peak live bytes exceed the cap, so that no allocator could serve the setup.
-    fn exclude(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> bool {
-        let counters = STEP_COUNTER * bench.model.parameters.len() as u64;
-        let max = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(counters);
-        let Some(persistent) = self.of(bench, setup, control).filter(|persistent| persistent.all <= max) else {
+    fn exclude(&self, search: &Search<'_, '_>, setup: &Setup) -> bool {
+        let (bench, control) = (search.bench, search.control);
+        let max = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(self.excess);
+        let Some(persistent) = self.of(search, setup).filter(|persistent| persistent.all <= max) else {
             return true;
         };
         // A forward pass takes a third of the time to simulate, so try it first. From the second step on it runs with the
         // optimizer's state in memory.
         let state = if setup.training.steps > 1 { persistent.optimizer_state } else { 0 };
         let exceeds = |found: Option<(u64, u64)>, state: u64| {
-            found.is_none_or(|(min, cap)| (min + state).saturating_sub(counters) > cap)
+            found.is_none_or(|(min, cap)| (min + state).saturating_sub(self.excess) > cap)
         };
         exceeds(bench.min_forward_bytes(setup, control), state) || exceeds(bench.min_bytes(setup, control), 0)
     }
 
     /// `None` if the setup cannot be simulated.
-    fn of(&self, bench: &Workbench<'_>, setup: &Setup, control: &Control) -> Option<PersistentBytes> {
-        self.0.get((setup.variant, setup.training.optimizer.kind), || {
-            let run = bench.probe_run(setup, control)?;
+    fn of(&self, search: &Search<'_, '_>, setup: &Setup) -> Option<PersistentBytes> {
+        self.persistent.get((setup.variant, setup.training.optimizer.kind), || {
+            let run = search.bench.probe_run(setup, search.control)?;
             let last = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step);
             let requested = |category: Category| last.map_or(0, |step| step.peak.account.requested[category as usize]);
             let optimizer_state = requested(Category::Optimizer);

@@ -1,7 +1,8 @@
 //! Gradient accumulation: micro-batches with the same effective batch.
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::selective::batch_norms;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -13,8 +14,8 @@ impl Trick for Accumulation {
         "gradient accumulation"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::SplitsBatch
     }
 
     fn conflicts(&self) -> &'static str {
@@ -66,5 +67,9 @@ impl Trick for Accumulation {
         let count = batch_norms(&*bench.bind(setup)?);
         let batch = bench.batch_of(setup)?;
         (count > 0).then(|| format!("{count} batch norms compute their statistics over {batch} samples instead of all"))
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        code.micro_batches = setup.training.accumulate;
     }
 }

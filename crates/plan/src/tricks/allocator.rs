@@ -1,8 +1,9 @@
 //! Allocator settings that reduce cached but unused memory.
 
+use super::role::Role;
 use super::trick::Trick;
 use crate::alloc_conf::AllocatorSetting;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -13,8 +14,8 @@ impl Trick for AllocatorSettings {
         "allocator settings"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Allocator
     }
 
     fn conflicts(&self) -> &'static str {
@@ -41,6 +42,22 @@ impl Trick for AllocatorSettings {
         match setup.alloc_conf.text() {
             "" => "the allocator's default settings".to_owned(),
             text => format!("PYTORCH_CUDA_ALLOC_CONF={text}"),
+        }
+    }
+
+    fn is_searched(&self, start: &Setup, alternative: &Setup) -> bool {
+        // Rounding sizes up costs memory.
+        let rounds_up = |setup: &Setup| setup.alloc_conf.sets(AllocatorSetting::RoundupPower2Divisions);
+        !rounds_up(alternative) || rounds_up(start)
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let text = setup.alloc_conf.text();
+        if !text.is_empty() {
+            code.environment.line(0, "import os");
+            code.environment.line(0, "");
+            code.environment.line(0, "# Before torch is imported, or in the shell.");
+            code.environment.line(0, &format!("os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{text}\""));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Activation checkpointing: modules are recomputed in the backward pass instead of keeping their saved tensors.
 
-use vramfit_eager::forward::{Choice, block_names};
+use vramfit_eager::forward::{Choice, block_names, module_names};
 
 use super::module_names::grouped;
+use super::role::Role;
 use super::trick::{Finding, Trick};
 use crate::control::Control;
-use crate::effect::TrainingEffect;
+use crate::parts::Parts;
+use crate::printed_loop::PrintedLoop;
 use crate::selective::{ModuleTree, modules, updates_buffers};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -17,8 +19,8 @@ impl Trick for Checkpointing {
         "activation checkpointing"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::SavedTensors { by_module: true }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -85,6 +87,43 @@ impl Trick for Checkpointing {
         let what = reason.map(|reason| format!("only parts of blocks can be checkpointed, no whole block: {reason}"));
         what.into_iter().map(|what| Finding { what, bytes: None }).collect()
     }
+
+    fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let names = checkpointed(bench, setup);
+        if !names.is_empty() {
+            code.standard_imports.line(0, "import functools");
+            code.imports.line(0, "from torch.utils.checkpoint import checkpoint");
+            let lines = &mut code.model_changes;
+            lines.list("checkpointed", &names);
+            lines.line(0, "for name in checkpointed:");
+            lines.line(1, "module = model.get_submodule(name)");
+            lines.line(1, "forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+            lines.line(1, "module.forward = forward");
+        }
+        if let Choice::Sequential(segments) = setup.training.checkpoint {
+            code.imports.line(0, "from torch.utils.checkpoint import checkpoint_sequential");
+            let lines = &mut code.model_changes;
+            lines.line(0, "sequential = next(");
+            lines.line(1, "part for part in model.modules() if isinstance(part, torch.nn.Sequential)");
+            lines.line(0, ")");
+            lines.line(0, "parts = list(sequential.children())");
+            lines.line(0, "sequential.forward = lambda input: checkpoint_sequential(");
+            lines.line(1, &format!("parts, {segments}, input, use_reentrant=False"));
+            lines.line(0, ")");
+        }
+    }
+
+    fn fill(&self, bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
+        parts.checkpointed = checkpointed(bench, setup);
+        if let Choice::Sequential(segments) = setup.training.checkpoint {
+            parts.segments = Some(segments);
+        }
+    }
+}
+
+/// The modules that a setup checkpoints.
+fn checkpointed(bench: &Workbench<'_>, setup: &Setup) -> Vec<String> {
+    bench.bind(setup).map_or_else(Vec::new, |bound| module_names(&bound, &setup.training.checkpoint))
 }
 
 /// The blocks that can be checkpointed as a whole.

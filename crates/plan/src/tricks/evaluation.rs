@@ -4,6 +4,7 @@ use vramfit_eager::memory::Category;
 use vramfit_graph::select::{VariantFlags, select_variant};
 use vramfit_training::{Phase, Run};
 
+use super::role::Role;
 use super::trick::{Finding, Trick};
 use crate::control::Control;
 use crate::effect::TrainingEffect;
@@ -20,8 +21,8 @@ impl Trick for Evaluation {
         "evaluation"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Shown(TrainingEffect::None)
     }
 
     fn code(&self) -> &'static str {

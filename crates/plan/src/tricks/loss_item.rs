@@ -3,6 +3,7 @@
 use vramfit_eager::memory::Category;
 use vramfit_training::{Phase, PhaseReport};
 
+use super::role::Role;
 use super::trick::{Finding, Trick};
 use crate::control::Control;
 use crate::effect::TrainingEffect;
@@ -21,8 +22,8 @@ impl Trick for LossItem {
         "loss.item()"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Shown(TrainingEffect::None)
     }
 
     fn code(&self) -> &'static str {

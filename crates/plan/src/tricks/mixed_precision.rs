@@ -3,8 +3,10 @@
 use vramfit_graph::dtype::Dtype;
 
 use super::half_precision;
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::parts::Parts;
+use crate::printed_loop::{Lines, PrintedLoop};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -15,8 +17,8 @@ impl Trick for MixedPrecision {
         "mixed precision"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Rounding
+    fn role(&self) -> Role {
+        Role::Precision { casts_weights: false }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -44,5 +46,21 @@ impl Trick for MixedPrecision {
             Some(Dtype::Float16) => "autocast fp16 with a GradScaler".to_owned(),
             Some(dtype) => format!("autocast {}", dtype.short_name()),
         }
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let Some(dtype) = setup.variant.amp else { return };
+        code.forward_contexts.push(format!("torch.autocast(device, dtype=torch.{})", dtype.name()));
+        if dtype == Dtype::Float16 {
+            code.after_optimizer.line(0, "scaler = torch.amp.GradScaler(device)");
+            code.backward = "scaler.scale(loss).backward()".to_owned();
+            code.before_clipping.line(0, "scaler.unscale_(optimizer)");
+            code.update = Lines::of("scaler.step(optimizer)");
+            code.update.line(0, "scaler.update()");
+        }
+    }
+
+    fn fill(&self, _bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
+        parts.amp = setup.variant.amp.map(Dtype::name);
     }
 }

@@ -1,4 +1,4 @@
-//! The tricks, one file each: where a trick applies, what it changes, its effect on the training, its code.
+//! The tricks, one file each: where a trick applies, what it changes, how the search combines it, its code.
 
 mod accumulation;
 mod allocator;
@@ -12,6 +12,7 @@ mod module_names;
 mod optimizer;
 mod optimizer_implementation;
 mod release_outputs;
+mod role;
 mod sizes;
 mod slimmer;
 mod smaller_batch;
@@ -19,15 +20,7 @@ mod smaller_dtype;
 mod trick;
 mod zero_grad;
 
-pub(crate) use accumulation::Accumulation;
-pub(crate) use allocator::AllocatorSettings;
-pub(crate) use checkpoint::Checkpointing;
-pub(crate) use mixed_precision::MixedPrecision;
-pub(crate) use optimizer::OtherOptimizer;
-pub(crate) use sizes::SmallerSizes;
-pub(crate) use smaller_batch::SmallerBatch;
-pub(crate) use smaller_dtype::SmallerDtype;
-
+pub use role::Role;
 pub use trick::{Change, Finding, Trick};
 
 use crate::effect::TrainingEffect;
@@ -35,38 +28,34 @@ use crate::setup::Setup;
 use crate::workbench::Workbench;
 
 /// All tricks in the order in which changes are listed, free ones first.
-pub const TRICKS: [&dyn Trick; 15] = [
+pub const TRICKS: &[&dyn Trick] = &[
     &zero_grad::ZeroGradEarly,
     &release_outputs::ReleaseOutputs,
     &loss_item::LossItem,
     &in_place::InPlace,
     &optimizer_implementation::OptimizerImplementation,
-    &AllocatorSettings,
-    &Checkpointing,
-    &Accumulation,
-    &MixedPrecision,
-    &SmallerDtype,
-    &OtherOptimizer,
-    &SmallerBatch,
-    &SmallerSizes,
+    &allocator::AllocatorSettings,
+    &checkpoint::Checkpointing,
+    &accumulation::Accumulation,
+    &mixed_precision::MixedPrecision,
+    &smaller_dtype::SmallerDtype,
+    &optimizer::OtherOptimizer,
+    &smaller_batch::SmallerBatch,
+    &sizes::SmallerSizes,
     &evaluation::Evaluation,
     &slimmer::SlimmerModel,
 ];
 
-/// Tricks that cost almost no time and do not change results. Each requests less memory or frees it earlier, so all of
-/// them together have the lowest peak of live bytes of all their combinations.
-pub const FREE_TRICKS: [&dyn Trick; 4] = [
-    &zero_grad::ZeroGradEarly,
-    &release_outputs::ReleaseOutputs,
-    &in_place::InPlace,
-    &optimizer_implementation::OptimizerImplementation,
-];
-
 /// The tricks that turn `start` into `end`, each with the setup after it and all before it.
-pub fn differences(bench: &Workbench<'_>, start: &Setup, end: &Setup) -> Vec<(&'static dyn Trick, Setup)> {
+pub fn differences(
+    bench: &Workbench<'_>,
+    tricks: &[&'static dyn Trick],
+    start: &Setup,
+    end: &Setup,
+) -> Vec<(&'static dyn Trick, Setup)> {
     let mut setup = start.clone();
     let mut found = Vec::new();
-    for trick in TRICKS {
+    for &trick in tricks {
         let mut next = setup.clone();
         trick.adopt(bench, &mut next, end);
         if next != setup {
@@ -78,7 +67,7 @@ pub fn differences(bench: &Workbench<'_>, start: &Setup, end: &Setup) -> Vec<(&'
 }
 
 /// The largest effect of the tricks that turn `start` into `end`.
-pub fn effect(bench: &Workbench<'_>, start: &Setup, end: &Setup) -> TrainingEffect {
-    let effects = differences(bench, start, end).into_iter().map(|(trick, _)| trick.effect());
+pub fn effect(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], start: &Setup, end: &Setup) -> TrainingEffect {
+    let effects = differences(bench, tricks, start, end).into_iter().map(|(trick, _)| trick.role().effect());
     effects.max().unwrap_or(TrainingEffect::None)
 }

@@ -2,8 +2,9 @@
 
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -16,8 +17,8 @@ impl Trick for OtherOptimizer {
         "optimizer"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Training
+    fn role(&self) -> Role {
+        Role::WeightState
     }
 
     fn conflicts(&self) -> &'static str {
@@ -53,5 +54,26 @@ impl Trick for OtherOptimizer {
 
     fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         format!("optimizer {}", setup.training.optimizer.kind.name())
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let (class, arguments): (&str, &[&str]) = match setup.training.optimizer.kind {
+            Kind::AdamW => ("AdamW", &[]),
+            Kind::Adam => ("Adam", &[]),
+            Kind::Amsgrad => ("Adam", &["amsgrad=True"]),
+            Kind::Sgd => ("SGD", &[]),
+            Kind::Momentum => ("SGD", &["momentum=0.9"]),
+            Kind::Nesterov => ("SGD", &["momentum=0.9", "nesterov=True"]),
+            Kind::RmsProp => ("RMSprop", &[]),
+            Kind::Adagrad => ("Adagrad", &[]),
+            Kind::Adadelta => ("Adadelta", &[]),
+            Kind::Adamax => ("Adamax", &[]),
+            Kind::NAdam => ("NAdam", &[]),
+            Kind::RAdam => ("RAdam", &[]),
+            Kind::Adafactor => ("Adafactor", &[]),
+            Kind::None => return,
+        };
+        code.optimizer_class = Some(format!("torch.optim.{class}"));
+        code.optimizer_arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
     }
 }

@@ -2,12 +2,16 @@
 
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
 pub(crate) struct OptimizerImplementation;
+
+/// Bytes of the step counter that a fused optimizer keeps on the GPU for each weight.
+const STEP_COUNTER: u64 = 512;
 
 /// Resolves `default` to what torch.optim chooses on CUDA.
 fn actual(recipe: Recipe) -> Implementation {
@@ -23,8 +27,8 @@ impl Trick for OptimizerImplementation {
         "optimizer implementation"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Free { bytes_per_weight: STEP_COUNTER }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -65,5 +69,15 @@ impl Trick for OptimizerImplementation {
     fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         let name = actual(setup.training.optimizer).name();
         format!("the {name} implementation of {}", setup.training.optimizer.kind.name())
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let argument = match setup.training.optimizer.implementation {
+            Implementation::Default => return,
+            Implementation::Foreach => "foreach=True",
+            Implementation::Fused => "fused=True",
+            Implementation::ForLoop => "foreach=False",
+        };
+        code.implementation_arguments.push(argument.to_owned());
     }
 }

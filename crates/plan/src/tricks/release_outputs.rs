@@ -1,7 +1,8 @@
 //! Releasing outputs early: `del outputs` before the backward pass, `del loss` after it.
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -12,8 +13,8 @@ impl Trick for ReleaseOutputs {
         "releasing outputs"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Free { bytes_per_weight: 0 }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -41,6 +42,13 @@ impl Trick for ReleaseOutputs {
         match setup.training.releases_outputs {
             false => "outputs and loss held until the next iteration".to_owned(),
             true => "del outputs before backward, del loss after it".to_owned(),
+        }
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        if setup.training.releases_outputs {
+            code.before_backward.line(0, "del outputs");
+            code.after_backward.line(0, "del loss  # take loss.item() before, for the log");
         }
     }
 }

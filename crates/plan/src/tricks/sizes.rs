@@ -3,8 +3,8 @@
 use vramfit_graph::expression::Linear;
 use vramfit_graph::select::Sizes;
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -33,8 +33,8 @@ impl Trick for SmallerSizes {
         "shorter sequences or smaller images"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Training
+    fn role(&self) -> Role {
+        Role::SampleSize
     }
 
     fn conflicts(&self) -> &'static str {

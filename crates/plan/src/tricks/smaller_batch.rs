@@ -1,7 +1,7 @@
 //! A smaller batch, without gradient accumulation to keep the effective batch.
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -12,8 +12,8 @@ impl Trick for SmallerBatch {
         "smaller batch"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Training
+    fn role(&self) -> Role {
+        Role::BatchSize
     }
 
     fn conflicts(&self) -> &'static str {

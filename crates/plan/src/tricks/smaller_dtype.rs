@@ -5,8 +5,10 @@ use vramfit_graph::model::Precision;
 use vramfit_graph::select::select_variant;
 
 use super::half_precision;
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::parts::Parts;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -17,8 +19,8 @@ impl Trick for SmallerDtype {
         "smaller dtype"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Rounding
+    fn role(&self) -> Role {
+        Role::Precision { casts_weights: true }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -64,5 +66,15 @@ impl Trick for SmallerDtype {
             ),
             _ => None,
         }
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        if let Some(dtype) = setup.variant.dtype {
+            code.model_calls += &format!(".to(torch.{})", dtype.name());
+        }
+    }
+
+    fn fill(&self, _bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
+        parts.dtype = setup.variant.dtype.map(Dtype::name);
     }
 }

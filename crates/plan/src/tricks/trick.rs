@@ -1,7 +1,10 @@
 //! What every trick implements.
 
+use super::role::Role;
 use crate::control::Control;
 use crate::effect::TrainingEffect;
+use crate::parts::Parts;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -10,8 +13,8 @@ pub trait Trick: Sync {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// How it changes the training's results.
-    fn effect(&self) -> TrainingEffect;
+    /// How the search combines it, which also says how it changes the training's results.
+    fn role(&self) -> Role;
 
     /// What it cannot be combined with, in words; empty if nothing.
     fn conflicts(&self) -> &'static str {
@@ -26,6 +29,11 @@ pub trait Trick: Sync {
     /// # Errors
     /// Why it does not apply, in words.
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String>;
+
+    /// Whether the search tries an alternative. The others are only in the table of single tricks.
+    fn is_searched(&self, _start: &Setup, _alternative: &Setup) -> bool {
+        true
+    }
 
     /// Findings that are not setups.
     fn findings(&self, _bench: &Workbench<'_>, _start: &Setup, _control: &Control) -> Vec<Finding> {
@@ -44,6 +52,12 @@ pub trait Trick: Sync {
     fn warning(&self, _bench: &Workbench<'_>, _setup: &Setup) -> Option<String> {
         None
     }
+
+    /// Writes this trick's settings in a setup into the printed training loop.
+    fn write(&self, _bench: &Workbench<'_>, _setup: &Setup, _code: &mut PrintedLoop) {}
+
+    /// Adds what `Plan.apply` needs to change a live model, if the settings in the answer do not say it.
+    fn fill(&self, _bench: &Workbench<'_>, _setup: &Setup, _parts: &mut Parts) {}
 }
 
 /// A finding of a trick that is not a setup.

@@ -1,9 +1,11 @@
 //! `zero_grad(set_to_none=True)` before the forward pass, so that it runs without gradients in memory.
 
 use vramfit_training::ZeroGrad;
+use vramfit_training::optimizer::Kind;
 
+use super::role::Role;
 use super::trick::Trick;
-use crate::effect::TrainingEffect;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -14,8 +16,8 @@ impl Trick for ZeroGradEarly {
         "zero_grad"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Free { bytes_per_weight: 0 }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -47,5 +49,19 @@ impl Trick for ZeroGradEarly {
             ZeroGrad::BeforeBackward => "between the forward and backward pass",
         };
         format!("zero_grad(set_to_none={}) {position}", if setup.training.sets_to_none { "True" } else { "False" })
+    }
+
+    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let training = &setup.training;
+        let line = match training.optimizer.kind {
+            Kind::None => "model.zero_grad(set_to_none=True)",
+            _ if training.sets_to_none => "optimizer.zero_grad(set_to_none=True)",
+            _ => "optimizer.zero_grad(set_to_none=False)",
+        };
+        let section = match training.zero_grad {
+            ZeroGrad::BeforeForward => &mut code.start_of_step,
+            ZeroGrad::BeforeBackward => &mut code.before_first_backward,
+        };
+        section.line(0, line);
     }
 }

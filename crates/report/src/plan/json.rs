@@ -5,10 +5,10 @@ use serde::Serialize;
 use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
-use vramfit_plan::{Peaks, Setup, Unbound};
+use vramfit_plan::{Parts, Peaks, Setup, Unbound};
 use vramfit_training::answer::TopPeaks;
 
-use super::{PlanReport, code};
+use super::PlanReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, VerdictName};
 use crate::settings::{SettingsReport, yes_or_no};
@@ -139,24 +139,6 @@ struct ChangeReport {
     effect: EffectName,
     /// What to know about it.
     warning: Option<String>,
-}
-
-/// What a program needs to do to a model what the printed code does.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Parts {
-    /// The modules that are checkpointed.
-    pub checkpointed: Vec<String>,
-    /// The segments of `checkpoint_sequential`.
-    pub segments: Option<u32>,
-    /// The activation modules that get `inplace=True`.
-    pub in_place: Vec<String>,
-    /// The element type that the whole model is cast to.
-    pub dtype: Option<&'static str>,
-    /// The element type of autocast.
-    pub amp: Option<&'static str>,
-    /// Where the loss comes from.
-    pub loss: code::Loss,
 }
 
 /// The plans of one effect.
@@ -313,6 +295,7 @@ impl PlanReport<'_, '_> {
     fn answer(&self) -> PlanAnswer {
         let (outcome, device) = (self.outcome, &self.bench.device);
         let verdict = outcome.fit.verdict.into();
+        let written = outcome.start_written.as_ref();
         PlanAnswer {
             model: self.model.to_owned(),
             max_batch: outcome.max_batch.map(|found| found.batch),
@@ -325,8 +308,8 @@ impl PlanReport<'_, '_> {
                 peak_reserved: outcome.peaks.reserved,
                 device_used: outcome.device_used,
                 seconds: outcome.seconds,
-                code: code::code(self.bench, &outcome.start),
-                parts: code::parts(self.bench, &outcome.start),
+                code: written.map(|written| written.code.clone()).unwrap_or_default(),
+                parts: written.map(|written| written.parts.clone()),
             },
             fit: PlanFit {
                 gpu: device.is_asked.then(|| device.gpu.name.clone()),
@@ -365,8 +348,8 @@ impl PlanReport<'_, '_> {
             slowdown: plan.slowdown,
             effect: plan.effect.into(),
             why: self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
-            code: self.code(plan),
-            parts: code::parts(self.bench, &plan.setup),
+            code: plan.written.code.clone(),
+            parts: Some(plan.written.parts.clone()),
         }
     }
 
@@ -377,7 +360,7 @@ impl PlanReport<'_, '_> {
             missing: nothing.missing,
             needed: nothing.leanest.taken,
             settings: self.settings(&nothing.leanest.setup),
-            changes: self.leanest_changes(nothing),
+            changes: nothing.changes.clone(),
             floor: peaks.map(|peaks| Breakdown::from(peaks.first.peak.account)),
             gpu: nothing.gpu.as_ref().map(GpuReport::from),
             gpu_without_changes: nothing.gpu_for_start.as_ref().map(GpuReport::from),

@@ -1,14 +1,12 @@
 //! What `vramfit plan` and `vramfit max-batch` show.
 
-mod code;
 mod html;
 mod json;
 mod plot;
 mod text;
 
 use vramfit_graph::bind::Bound;
-use vramfit_plan::search::{Group, Plan, Shortfall};
-use vramfit_plan::tricks::differences;
+use vramfit_plan::search::{Group, Shortfall};
 use vramfit_plan::{Outcome, TrainingEffect, Unbound, Workbench};
 use vramfit_training::answer::{CapacityKind, TopPeaks};
 use vramfit_training::{Phase, Run};
@@ -43,21 +41,9 @@ impl PlanReport<'_, '_> {
         self.outcome.plans().next().is_some()
     }
 
-    /// The training step of a plan in PyTorch.
-    pub fn code(&self, plan: &Plan) -> String {
-        code::code(self.bench, &plan.setup)
-    }
-
     /// That nothing fits, which a search that was stopped cannot know.
     fn nothing(&self) -> Option<&Shortfall> {
         self.outcome.shortfall.as_ref().filter(|_| !self.outcome.is_cut_short)
-    }
-
-    /// The leanest candidate of all, as changes of the start.
-    fn leanest_changes(&self, nothing: &Shortfall) -> Vec<String> {
-        let leanest = &nothing.leanest.setup;
-        let changes = differences(self.bench, &self.outcome.start, leanest);
-        changes.into_iter().map(|(trick, _)| trick.describe(self.bench, leanest)).collect()
     }
 
     /// What is said of a group without a plan.

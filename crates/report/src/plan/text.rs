@@ -110,7 +110,7 @@ impl PlanReport<'_, '_> {
             human(nothing.missing),
             human(nothing.leanest.taken)
         );
-        text += &match self.leanest_changes(nothing).join("; ") {
+        text += &match nothing.changes.join("; ") {
             changes if changes.is_empty() => "  that is without any change\n".to_owned(),
             changes => wrapped(&format!("that is with: {changes}"), 2),
         };
@@ -133,7 +133,7 @@ impl PlanReport<'_, '_> {
     fn code_text(&self, plan: &Plan) -> String {
         let bold = Style::new().bold();
         // Not indented, so that it can be pasted as it is.
-        format!("\n{bold}The code of the first plan{bold:#}\n\n{}", self.code(plan))
+        format!("\n{bold}The code of the first plan{bold:#}\n\n{}", plan.written.code)
     }
 
     fn tricks_text(&self) -> String {

@@ -13,21 +13,22 @@ use vramfit_graph::model::Model;
 pub use legal::candidates;
 pub use rewrite::rewrite;
 
-use crate::effect::TrainingEffect;
+use crate::parts::Parts;
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
+use crate::tricks::role::Role;
 use crate::tricks::trick::Trick;
 use crate::workbench::Workbench;
 
-/// The trick.
-pub struct InPlace;
+pub(crate) struct InPlace;
 
 impl Trick for InPlace {
     fn name(&self) -> &'static str {
         "in-place activations"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::None
+    fn role(&self) -> Role {
+        Role::Free { bytes_per_weight: 0 }
     }
 
     fn conflicts(&self) -> &'static str {
@@ -61,6 +62,24 @@ impl Trick for InPlace {
             true => format!("{} activations in place", candidates(bench.model).len()),
         }
     }
+
+    fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let names = names(bench, setup);
+        if !names.is_empty() {
+            code.model_changes.list("in_place", &names);
+            code.model_changes.line(0, "for name in in_place:");
+            code.model_changes.line(1, "model.get_submodule(name).inplace = True");
+        }
+    }
+
+    fn fill(&self, bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
+        parts.in_place = names(bench, setup);
+    }
+}
+
+/// The modules that a setup has in place.
+fn names(bench: &Workbench<'_>, setup: &Setup) -> Vec<String> {
+    if setup.is_in_place { candidates(bench.model) } else { Vec::new() }
 }
 
 /// A checkpointed region that begins with an in-place activation would overwrite the input of its recomputation.

@@ -16,6 +16,7 @@ use vramfit_training::{Phase, visit};
 use crate::control::Control;
 use crate::effect::TrainingEffect;
 use crate::setup::Setup;
+use crate::tricks::role::Role;
 use crate::tricks::trick::{Finding, Trick};
 use crate::workbench::{Peaks, Workbench};
 
@@ -31,8 +32,8 @@ impl Trick for SlimmerModel {
         "slimmer model"
     }
 
-    fn effect(&self) -> TrainingEffect {
-        TrainingEffect::Training
+    fn role(&self) -> Role {
+        Role::Shown(TrainingEffect::Training)
     }
 
     fn conflicts(&self) -> &'static str {

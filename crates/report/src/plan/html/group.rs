@@ -71,6 +71,6 @@ fn plan_html(report: &PlanReport<'_, '_>, plan: &Plan, place: &str, is_open: boo
         times(plan.slowdown),
         escape(&why),
         if is_open { " open" } else { "" },
-        code(&report.code(plan))
+        code(&plan.written.code)
     )
 }

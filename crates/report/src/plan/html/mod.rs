@@ -130,7 +130,7 @@ fn nothing(report: &PlanReport<'_, '_>) -> String {
         let shown = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
         shown.map(|(category, bytes)| format!("{} {}", category.name(), human(bytes))).collect()
     });
-    let changes = match report.leanest_changes(nothing).join("; ") {
+    let changes = match nothing.changes.join("; ") {
         changes if changes.is_empty() => "without any change".to_owned(),
         changes => format!("with {}", escape(&changes)),
     };

@@ -1,0 +1,30 @@
+//! What `Plan.apply` of the Python package needs to change a live model.
+
+use serde::Serialize;
+
+use crate::loss::Loss;
+
+/// What a program needs to do to a model what the printed code does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Parts {
+    /// The modules that are checkpointed.
+    pub checkpointed: Vec<String>,
+    /// The segments of `checkpoint_sequential`.
+    pub segments: Option<u32>,
+    /// The activation modules that get `inplace=True`.
+    pub in_place: Vec<String>,
+    /// The element type that the whole model is cast to.
+    pub dtype: Option<&'static str>,
+    /// The element type of autocast.
+    pub amp: Option<&'static str>,
+    /// Where the loss comes from.
+    pub loss: Loss,
+}
+
+impl Parts {
+    /// The parts of a training without any trick.
+    pub(crate) fn new(loss: Loss) -> Parts {
+        Parts { checkpointed: Vec::new(), segments: None, in_place: Vec::new(), dtype: None, amp: None, loss }
+    }
+}

@@ -1,0 +1,166 @@
+//! A setup as a training loop in PyTorch, complete but for the model and the data.
+//!
+//! This is the skeleton that every loop has. Each trick writes its own settings into the sections of a [`PrintedLoop`].
+
+mod loss_line;
+
+use vramfit_graph::bind::Bound;
+use vramfit_training::optimizer::Kind;
+
+use crate::loss::Loss;
+use crate::parts::Parts;
+use crate::printed_loop::{Lines, PrintedLoop};
+use crate::setup::Setup;
+use crate::tricks::Trick;
+use crate::workbench::Workbench;
+
+use loss_line::LossLine;
+
+/// A setup for people and for programs.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The training loop in PyTorch.
+    pub code: String,
+    /// What a program needs to do the same to a live model.
+    pub parts: Parts,
+}
+
+/// Writes a setup; `None` if the model cannot be bound to it.
+pub(crate) fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Setup) -> Option<Written> {
+    let bound = bench.bind(setup)?;
+    let loss = Loss::of(&bound, setup);
+    let mut parts = Parts::new(loss);
+    let mut code = PrintedLoop::new(setup.training.optimizer.kind != Kind::None);
+    for trick in tricks {
+        trick.write(bench, setup, &mut code);
+        trick.fill(bench, setup, &mut parts);
+    }
+    let skeleton = Skeleton { bench, setup, bound: &bound, code: &code, loss };
+    Some(Written { code: skeleton.lines().text(), parts })
+}
+
+/// The parts of the loop that are no trick's.
+struct Skeleton<'a, 'm> {
+    bench: &'a Workbench<'m>,
+    setup: &'a Setup,
+    bound: &'a Bound<'m>,
+    code: &'a PrintedLoop,
+    loss: Loss,
+}
+
+impl Skeleton<'_, '_> {
+    fn lines(&self) -> Lines {
+        let mut lines = Lines::default();
+        self.imports(&mut lines);
+        self.given(&mut lines);
+        self.preparation(&mut lines);
+        self.steps(&mut lines);
+        lines
+    }
+
+    fn has_targets(&self) -> bool {
+        !self.bench.model.targets.is_empty() || self.loss == Loss::CrossEntropy
+    }
+
+    fn imports(&self, lines: &mut Lines) {
+        for section in [&self.code.environment, &self.code.standard_imports] {
+            if !section.is_empty() {
+                lines.extend(0, section);
+                lines.line(0, "");
+            }
+        }
+        lines.line(0, "import torch");
+        lines.extend(0, &self.code.imports);
+        lines.line(0, "");
+    }
+
+    /// What the user adds, and what the flags set.
+    fn given(&self, lines: &mut Lines) {
+        let training = &self.setup.training;
+        let batch = self.bench.batch_of(self.setup).map_or_else(String::new, |batch| format!(" of {batch} samples"));
+        let location = if training.has_fresh_inputs { "on the CPU" } else { "on the GPU" };
+        let each = if self.has_targets() { "(inputs, targets)" } else { "inputs" };
+        lines.line(0, "# Yours: `model`, as you build it, on the CPU;");
+        lines.line(0, &format!("# `batches`, which gives {each}{batch} each, {location};"));
+        lines.line(0, "# inputs are a dict of the model's arguments;");
+        if self.loss == Loss::Given {
+            lines.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
+        }
+        lines.line(0, "# the optimizer's own arguments, such as lr.");
+        if training.optimizer.adds_decay {
+            lines.line(0, "# Put your own weight_decay in place of 0.01.");
+        }
+        lines.line(0, "device = \"cuda\"");
+        if training.is_cudnn_benchmarked {
+            lines.line(0, "torch.backends.cudnn.benchmark = True");
+        }
+    }
+
+    fn preparation(&self, lines: &mut Lines) {
+        let code = self.code;
+        lines.line(0, &format!("model = model{}.to(device).train()", code.model_calls));
+        lines.extend(0, &code.model_changes);
+        if let Some(class) = &code.optimizer_class {
+            let mut arguments = vec!["model.parameters()"];
+            arguments.extend(code.optimizer_arguments.iter().chain(&code.implementation_arguments).map(String::as_str));
+            arguments.extend(self.setup.training.optimizer.adds_decay.then_some("weight_decay=0.01"));
+            lines.call(0, &format!("optimizer = {class}"), &arguments, "");
+        }
+        lines.extend(0, &code.after_optimizer);
+        lines.line(0, "");
+    }
+
+    fn steps(&self, lines: &mut Lines) {
+        let (code, training, has_targets) = (self.code, &self.setup.training, self.has_targets());
+        let count = code.micro_batches;
+        let each = if has_targets { "inputs, targets" } else { "inputs" };
+        match (count, has_targets) {
+            (1, _) => lines.line(0, &format!("for {each} in batches:")),
+            (_, true) => lines.line(0, &format!("for number, ({each}) in enumerate(batches):")),
+            (_, false) => lines.line(0, &format!("for number, {each} in enumerate(batches):")),
+        }
+        self.once_a_step(lines, 0, &code.start_of_step);
+        let mut names = ("inputs", "targets");
+        if training.has_fresh_inputs {
+            names = ("on_gpu", "targets_on_gpu");
+            lines.line(1, "on_gpu = {name: tensor.to(device) for name, tensor in inputs.items()}");
+            if has_targets {
+                lines.line(1, "targets_on_gpu = targets.to(device)");
+            }
+        }
+        let mut indent = 1;
+        for context in &code.forward_contexts {
+            lines.line(indent, &format!("with {context}:"));
+            indent += 1;
+        }
+        lines.line(indent, &format!("outputs = model(**{})", names.0));
+        if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, count) {
+            return;
+        }
+        self.once_a_step(lines, 0, &code.before_first_backward);
+        lines.extend(1, &code.before_backward);
+        lines.line(1, &code.backward);
+        lines.extend(1, &code.after_backward);
+        let mut end = Lines::default();
+        if training.clips_gradients {
+            end.extend(0, &code.before_clipping);
+            end.line(0, "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)");
+        }
+        end.extend(0, &code.update);
+        self.once_a_step(lines, count - 1, &end);
+    }
+
+    /// Lines that run with one micro-batch of a step only.
+    fn once_a_step(&self, lines: &mut Lines, micro_batch: u32, section: &Lines) {
+        let count = self.code.micro_batches;
+        if section.is_empty() {
+            return;
+        }
+        if count == 1 {
+            lines.extend(1, section);
+        } else {
+            lines.line(1, &format!("if number % {count} == {micro_batch}:"));
+            lines.extend(2, section);
+        }
+    }
+}
