@@ -1,6 +1,9 @@
 """Applied plans give the plain loop's gradients, do what the printed code does, and can be undone."""
 
+import contextlib
 import copy
+import importlib
+import pkgutil
 
 import pytest
 import torch
@@ -8,6 +11,8 @@ import vramfit
 from small import BATCH, blocks, images, loss_function
 from torch import nn
 from vramfit.answers.plan import Parts
+from vramfit.applying import tricks
+from vramfit.applying.tricks.trick import LiveTrick
 
 
 def plain(model, inputs, targets, steps=1, **options):
@@ -236,6 +241,33 @@ def test_what_does_not_belong_together_is_refused_and_nothing_is_left_behind(cap
     stepped.step()
     with pytest.raises(vramfit.PlanError, match="before the first step"):
         planned(captures, dtype="bf16").start.apply(model, stepped)
+
+
+def test_every_trick_on_live_models_is_listed():
+    for found in pkgutil.iter_modules(tricks.__path__, f"{tricks.__name__}."):
+        importlib.import_module(found.name)
+    defined = {kind for kind in LiveTrick.__subclasses__() if kind.__module__.startswith(tricks.__name__)}
+    assert defined == {type(trick) for trick in tricks.TRICKS}
+
+
+def test_a_new_trick_needs_only_its_line_in_the_table(captures, monkeypatch):
+    entered = []
+
+    @contextlib.contextmanager
+    def noting(device):
+        entered.append(device.type)
+        yield
+
+    class Noting(LiveTrick):
+        def apply(self, applied):
+            applied.forward_contexts.append(noting)
+            return [lambda: entered.append("undone")]
+
+    monkeypatch.setattr("vramfit.applying.applied.TRICKS", (*tricks.TRICKS, Noting()))
+    model, inputs, targets = blocks()
+    with planned(captures).start.apply(model, loss=loss_function) as applied:
+        applied.step(inputs, targets)
+    assert entered == ["cpu", "undone"]
 
 
 def test_a_larger_batch_than_planned_is_told(captures):

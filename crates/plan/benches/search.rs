@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::{AllocConf, Control, Setup, Workbench, plan};
+use vramfit_plan::{Control, Setup, Workbench, plan};
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
@@ -39,13 +39,8 @@ impl Input {
             .expect("the H200 is in the table")
             .clone();
         let flags = SizeFlags { batch: Some(32), sequence: Some(128), sizes: Vec::new() };
-        let start = Setup {
-            sizes: Sizes::select(&model, &flags).expect("the model has these sizes"),
-            variant: VariantFlags::default(),
-            training: Loop::default(),
-            alloc_conf: AllocConf::default(),
-            is_in_place: false,
-        };
+        let sizes = Sizes::select(&model, &flags).expect("the model has these sizes");
+        let start = Setup::new(sizes, VariantFlags::default(), Loop::default());
         Input { model, gpu, start }
     }
 

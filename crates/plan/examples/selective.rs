@@ -8,7 +8,7 @@ use vramfit_catalogue::Catalogue;
 use vramfit_eager::forward::{Choice, block_names};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_plan::selective::cheapest;
-use vramfit_plan::{AllocConf, Control, Setup, Workbench};
+use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
@@ -32,13 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../validation/captures/{name}.vramfit"));
         let model = read_file(path)?;
         let sizes = Sizes::select(&model, &SizeFlags { batch: Some(batch), sequence, sizes: Vec::new() })?;
-        let start = Setup {
-            sizes,
-            variant: VariantFlags::default(),
-            training: Loop::default(),
-            alloc_conf: AllocConf::default(),
-            is_in_place: false,
-        };
+        let start = Setup::new(sizes, VariantFlags::default(), Loop::default());
         let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };
         let free = Workbench::new(&model, None, device(u64::MAX));
         let mut every = start.clone();

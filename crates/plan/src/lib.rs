@@ -2,7 +2,8 @@
 //!
 //! A [`Setup`] holds everything that a plan may change. A [`Workbench`] simulates setups on one GPU, as `vramfit estimate`
 //! does, and predicts their step times. Each of the [`tricks`] proposes other setups; [`search`] combines them and tries
-//! the cheapest first. [`selective`] chooses modules to checkpoint. [`mod@max_batch`] finds the largest batch.
+//! the cheapest first. [`selective`] chooses modules to checkpoint. [`written()`] prints a setup as a training loop.
+//! [`mod@max_batch`] finds the largest batch.
 
 mod alloc_conf;
 pub mod control;
@@ -32,4 +33,4 @@ pub use printed_loop::{Lines, PrintedLoop};
 pub use search::{Group, Outcome, Plan, plan, plan_with};
 pub use setup::Setup;
 pub use workbench::{Peaks, Workbench};
-pub use written::Written;
+pub use written::{Written, written};

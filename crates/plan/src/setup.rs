@@ -21,6 +21,11 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Without what only plans set.
+    pub fn new(sizes: Sizes, variant: VariantFlags, training: Loop) -> Setup {
+        Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false }
+    }
+
     /// Whether both run the same operators on the same sizes, checkpoints included: their step times then differ by their
     /// loops only.
     pub(crate) fn has_same_graph(&self, other: &Setup) -> bool {

@@ -6,8 +6,9 @@ mod common;
 
 use common::{GIB, MIB, capped, gpu, model, setup};
 use vramfit_eager::forward::Choice;
-use vramfit_plan::tricks::{Role, TRICKS, Trick};
-use vramfit_plan::{Control, Outcome, Plan, PrintedLoop, Setup, TrainingEffect, Workbench, plan, plan_with};
+use vramfit_plan::tricks::{Role, TRICKS, Trick, in_place};
+use vramfit_plan::{Control, Outcome, Plan, PrintedLoop, Setup, TrainingEffect, Workbench, plan, plan_with, written};
+use vramfit_training::ZeroGrad;
 
 /// Batches that stay on the GPU instead of being copied in every step.
 struct BatchesOnGpu;
@@ -186,16 +187,15 @@ fn a_new_trick_around_the_forward_pass_is_found_alone_and_printed() {
 
 #[test]
 fn every_alternative_that_is_searched_changes_the_printed_code() {
-    let (gpu, control) = (gpu("H200"), Control::default());
+    let gpu = gpu("H200");
     let mut printed = 0;
     for (name, batch, sequence) in [("bert-small", 16, Some(64)), ("mlp-relu", 64, None)] {
         let model = model(name);
-        let rewritten = vramfit_plan::tricks::in_place::rewrite(&model);
+        let rewritten = in_place::rewrite(&model);
         let bench = Workbench::new(&model, rewritten.as_ref(), capped(&gpu, 8 * GIB));
         let mut start = setup(&model, batch, sequence);
-        start.training.zero_grad = vramfit_training::ZeroGrad::BeforeBackward;
-        control.stop();
-        let code = |setup: &Setup| plan(&bench, setup, &[], &control).unwrap().start_written.unwrap().code;
+        start.training.zero_grad = ZeroGrad::BeforeBackward;
+        let code = |setup: &Setup| written(&bench, TRICKS, setup).unwrap().code;
         let before = code(&start);
         // Sizes of samples are not in the loop.
         let is_printed = |role: Role| !matches!(role, Role::Shown(_) | Role::SampleSize);

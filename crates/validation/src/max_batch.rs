@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
 use vramfit_plan::max_batch::{LIMIT, max_batch};
-use vramfit_plan::{AllocConf, Control, Setup, Workbench};
+use vramfit_plan::{Control, Setup, Workbench};
 use vramfit_readers::read_file;
 use vramfit_training::Run;
 use vramfit_training::answer::{Device, Runs};
@@ -125,7 +125,7 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
         let case = cases.get(&search.case).ok_or_else(|| format!("no case {} was measured", search.case))?;
         let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
         let (sizes, variant, training) = choices(&model, &case.settings)?;
-        let setup = Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false };
+        let setup = Setup::new(sizes, variant, training);
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
@@ -177,7 +177,7 @@ pub fn trials_of(name: &str) -> Result<String> {
     let case = cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let model = read_file(capture_of(case)).map_err(|error| format!("{name}: {error}"))?;
     let (sizes, variant, training) = choices(&model, &case.settings)?;
-    let setup = Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false };
+    let setup = Setup::new(sizes, variant, training);
     let mut text = String::new();
     for search in searches()?.into_iter().filter(|search| search.case == name) {
         let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };

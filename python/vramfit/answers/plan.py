@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .fields import VERDICTS, Fit
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Parts:
-    """The changes that a plan makes to a model, by module names."""
+    """The changes that a plan makes to a model, by module names. The tricks in ``applying/tricks`` read them."""
 
     checkpointed: Tuple[str, ...]
     segments: Optional[int]
@@ -41,6 +41,12 @@ class Parts:
     dtype: Optional[str]
     amp: Optional[str]
     loss: str
+
+    @staticmethod
+    def of(raw: Mapping[str, Any]) -> "Parts":
+        """From the binary's JSON; keys of a newer binary are left out."""
+        values = {known.name: raw[known.name] for known in fields(Parts)}
+        return Parts(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +72,6 @@ class Plan:
     @staticmethod
     def of(raw: Dict[str, Any], loss: Optional[Callable[..., Any]]) -> "Plan":
         """From the binary's JSON, for a plan or for the starting settings, which change nothing."""
-        parts = raw["parts"]
         return Plan(
             settings=raw["settings"],
             changes=tuple(
@@ -75,10 +80,7 @@ class Plan:
             ),
             peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
             slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), why=raw.get("why"), code=raw["code"],
-            parts=Parts(
-                tuple(parts["checkpointed"]), parts["segments"], tuple(parts["in_place"]), parts["dtype"], parts["amp"], parts["loss"],
-            ),
-            raw=raw, loss=loss,
+            parts=Parts.of(raw["parts"]), raw=raw, loss=loss,
         )
 
     def apply(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, List, Optional
 
 import torch
 
 from ..errors import PlanError
-from . import changes
 from .batches import Micro, first_size, micro_batches
-from .optimizer import make, switch
+from .tricks import TRICKS
+from .undoing import Undo
 
 if TYPE_CHECKING:
     from ..answers.plan import Plan
-
-_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Applied:
@@ -35,9 +33,13 @@ class Applied:
         self.optimizer = optimizer
         self.outputs: Any = None
         self.loss: Optional[torch.Tensor] = None
+        # Set by tricks. They take the device when it is needed: the model may be moved after this.
+        self.forward_contexts: List[Callable[[torch.device], ContextManager[Any]]] = []
+        self.make_scaler: Optional[Callable[[torch.device], Any]] = None
+        self.input_dtype: Optional[torch.dtype] = None
         self._loss = loss
         self._scaler: Optional[Any] = None
-        self._undo: List[changes.Undo] = []
+        self._undo: List[Undo] = []
         self._moved: Optional[Micro] = None
         self._micro = 0
         self._accumulate: int = plan.settings["accumulate"]
@@ -54,29 +56,18 @@ class Applied:
             raise PlanError(f"model: found {type(self.model).__name__}, needed a torch.nn.Module")
         if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
             raise PlanError(f"optimizer: found {type(self.optimizer).__name__}, needed a torch.optim.Optimizer or None")
-        if self.plan.parts.dtype is not None and self.optimizer is not None and self.optimizer.state:
-            raise PlanError("optimizer: found state of steps before the model is cast, needed a fresh optimizer", "apply the plan before the first step")
+        for trick in TRICKS:
+            trick.check(self)
 
     def _apply(self) -> None:
-        settings, parts = self.plan.settings, self.plan.parts
-        if settings["alloc_conf"]:
-            self._undo += changes.allocator(settings["alloc_conf"])
-        if parts.dtype is not None:
-            self._undo += changes.cast(self.model, _DTYPES[parts.dtype])
-        self._undo += changes.checkpoint_modules(self.model, parts.checkpointed)
-        if parts.segments is not None:
-            self._undo += changes.checkpoint_segments(self.model, parts.segments)
-        self._undo += changes.in_place(self.model, parts.in_place)
-        if self.optimizer is None:
-            self.optimizer = make(self.model, settings["optimizer"], settings["optimizer_impl"])
-        else:
-            self._undo += switch(self.optimizer, settings["optimizer"], settings["optimizer_impl"])
+        for trick in TRICKS:
+            self._undo += trick.apply(self)
 
     @property
     def scaler(self) -> Optional[Any]:
         """The GradScaler, created on the model's device when first needed; None if the plan has none."""
-        if self._scaler is None and self.plan.parts.amp == "float16":
-            self._scaler = torch.amp.grad_scaler.GradScaler(self.device.type)
+        if self._scaler is None and self.make_scaler is not None:
+            self._scaler = self.make_scaler(self.device)
         return self._scaler
 
     @property
@@ -133,7 +124,7 @@ class Applied:
 
     def _forward(self, micro: Micro) -> None:
         # As in a loop, a name is rebound only once its new value exists; until then the old value stays alive.
-        self._moved = micro.moved(self.device, _DTYPES.get(self.plan.parts.dtype or ""))
+        self._moved = micro.moved(self.device, self.input_dtype)
         with self.autocast():
             self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
             loss = self._value(self.outputs, self._moved.targets)
@@ -167,10 +158,13 @@ class Applied:
 
     # -- parts for the caller's own loop ------------------------------------------------------------------------------
 
-    def autocast(self) -> ContextManager[Any]:
+    @contextlib.contextmanager
+    def autocast(self) -> Iterator[None]:
         """The context for the forward pass and the loss; it does nothing without mixed precision."""
-        amp = self.plan.parts.amp
-        return contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=_DTYPES[amp])
+        with contextlib.ExitStack() as stack:
+            for context in self.forward_contexts:
+                stack.enter_context(context(self.device))
+            yield
 
     def backward(self, loss: torch.Tensor) -> None:
         """The backward pass of one micro-batch: the loss is divided by their number, and scaled if the plan has a GradScaler."""

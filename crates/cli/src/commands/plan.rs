@@ -115,16 +115,11 @@ fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
 }
 
 fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Setup {
-    Setup {
-        sizes: bound.sizes.clone(),
-        variant: VariantFlags {
-            dtype: options.at.dtype.map(Into::into),
-            amp: options.at.amp.map(Into::into),
-            is_eval: options.at.mode == ModeKind::Eval,
-            has_grad: options.at.grad,
-        },
-        training: training(options),
-        alloc_conf,
-        is_in_place: false,
-    }
+    let variant = VariantFlags {
+        dtype: options.at.dtype.map(Into::into),
+        amp: options.at.amp.map(Into::into),
+        is_eval: options.at.mode == ModeKind::Eval,
+        has_grad: options.at.grad,
+    };
+    Setup { alloc_conf, ..Setup::new(bound.sizes.clone(), variant, training(options)) }
 }

@@ -2,8 +2,6 @@
 
 use vramfit_eager::autograd::Libraries;
 use vramfit_eager::memory::Category;
-use vramfit_graph::select::VariantFlags;
-use vramfit_training::optimizer::Kind;
 use vramfit_training::parallel;
 use vramfit_training::{Phase, Run};
 
@@ -13,6 +11,7 @@ use super::free_tricks::FreeTricks;
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
+use crate::tricks::Role;
 
 /// The result of a walk.
 pub struct WalkResult {
@@ -118,8 +117,8 @@ fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> Ve
 struct LowerBounds {
     /// Bytes by which a leanest setup may exceed another combination of its free tricks.
     excess: u64,
-    /// By precision and optimizer.
-    persistent: Memo<(VariantFlags, Kind), PersistentBytes>,
+    /// By the start with the settings that change what is kept for each weight.
+    persistent: Memo<Setup, PersistentBytes>,
 }
 
 /// Bytes that persist from step to step.
@@ -149,7 +148,11 @@ impl LowerBounds {
 
     /// `None` if the setup cannot be simulated.
     fn of(&self, search: &Search<'_, '_>, setup: &Setup) -> Option<PersistentBytes> {
-        self.persistent.get((setup.variant, setup.training.optimizer.kind), || {
+        let mut key = search.start.clone();
+        for trick in search.with_role(|role| matches!(role, Role::Precision { .. } | Role::WeightState)) {
+            trick.adopt(search.bench, &mut key, setup);
+        }
+        self.persistent.get(key, || {
             let run = search.bench.probe_run(setup, search.control)?;
             let last = run.phases.iter().rev().find(|phase| phase.phase == Phase::Step);
             let requested = |category: Category| last.map_or(0, |step| step.peak.account.requested[category as usize]);

@@ -7,7 +7,8 @@ use crate::effect::TrainingEffect;
 pub enum Role {
     /// Costs almost no time, and requests less memory or frees it earlier. The search adds it to every setup, in every
     /// combination with the other free tricks. A setup with the first alternative of every free trick needs the fewest
-    /// live bytes of all these combinations: if that does not fit, none of them is simulated.
+    /// live bytes of all these combinations: if that does not fit, none of them is simulated. What is kept from step to
+    /// step must not depend on which setup the trick is added to.
     Free {
         /// Bytes per weight that the first alternative may need beyond another one, such as counters.
         bytes_per_weight: u64,

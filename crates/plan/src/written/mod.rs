@@ -26,7 +26,7 @@ pub struct Written {
 }
 
 /// Writes a setup; `None` if the model cannot be bound to it.
-pub(crate) fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Setup) -> Option<Written> {
+pub fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Setup) -> Option<Written> {
     let bound = bench.bind(setup)?;
     let loss = Loss::of(&bound, setup);
     let mut parts = Parts::new(loss);

@@ -7,7 +7,7 @@ use std::path::Path;
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::{AllocConf, Setup};
+use vramfit_plan::Setup;
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
@@ -29,13 +29,7 @@ pub fn capped(gpu: &Gpu, vram: u64) -> Device<'_> {
 
 pub fn setup(model: &Model, batch: i64, sequence: Option<i64>) -> Setup {
     let flags = SizeFlags { batch: Some(batch), sequence, sizes: Vec::new() };
-    Setup {
-        sizes: Sizes::select(model, &flags).unwrap(),
-        variant: VariantFlags::default(),
-        training: Loop::default(),
-        alloc_conf: AllocConf::default(),
-        is_in_place: false,
-    }
+    Setup::new(Sizes::select(model, &flags).unwrap(), VariantFlags::default(), Loop::default())
 }
 
 pub const GIB: u64 = 1 << 30;

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import torch
 
-from ..asking.optimizers import describe
-from ..errors import PlanError, SettingError
-from .changes import Undo
+from ...asking.optimizers import describe
+from ...errors import PlanError, SettingError
+from ..undoing import Undo
+from .trick import LiveTrick
+
+if TYPE_CHECKING:
+    from ..applied import Applied
 
 _CLASSES: Dict[str, Any] = {
     "adamw": ("AdamW", {}), "adam": ("Adam", {}), "amsgrad": ("Adam", {"amsgrad": True}), "sgd": ("SGD", {}),
@@ -23,7 +27,18 @@ _HOW: Dict[str, Dict[str, Optional[bool]]] = {
 }
 
 
-def make(model: torch.nn.Module, name: str, implementation: str) -> Optional[torch.optim.Optimizer]:
+class Optimizer(LiveTrick):
+    """Switches the given optimizer to the plan's implementation, or creates one if none is given."""
+
+    def apply(self, applied: "Applied") -> List[Undo]:
+        name, implementation = applied.plan.settings["optimizer"], applied.plan.settings["optimizer_impl"]
+        if applied.optimizer is None:
+            applied.optimizer = _make(applied.model, name, implementation)
+            return []
+        return _switch(applied.optimizer, name, implementation)
+
+
+def _make(model: torch.nn.Module, name: str, implementation: str) -> Optional[torch.optim.Optimizer]:
     """Creates an optimizer with torch's default arguments; None if the plan has no optimizer."""
     if name == "none":
         return None
@@ -33,7 +48,7 @@ def make(model: torch.nn.Module, name: str, implementation: str) -> Optional[tor
     return made
 
 
-def switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> List[Undo]:
+def _switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> List[Undo]:
     """Switches a live optimizer to the plan's implementation. Raises if its class is not the plan's."""
     try:
         described = describe(optimizer)

@@ -1,0 +1,14 @@
+"""The tricks that change a live model or optimizer, one file each."""
+
+from typing import Tuple
+
+from .allocator import AllocatorSettings
+from .checkpoint import Checkpointing
+from .in_place import InPlace
+from .mixed_precision import MixedPrecision
+from .optimizer import Optimizer
+from .smaller_dtype import SmallerDtype
+from .trick import LiveTrick
+
+#: All of them, in the order in which they are applied.
+TRICKS: Tuple[LiveTrick, ...] = (AllocatorSettings(), SmallerDtype(), Checkpointing(), InPlace(), Optimizer(), MixedPrecision())

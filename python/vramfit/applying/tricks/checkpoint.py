@@ -1,0 +1,43 @@
+"""Activation checkpointing."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, List, Sequence
+
+import torch
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+from ...errors import PlanError
+from ..undoing import Undo, module_of, set_attribute
+from .trick import LiveTrick
+
+if TYPE_CHECKING:
+    from ..applied import Applied
+
+
+class Checkpointing(LiveTrick):
+    """Frees activations and computes them again in the backward pass."""
+
+    def apply(self, applied: "Applied") -> List[Undo]:
+        parts = applied.plan.parts
+        undo = _checkpoint_modules(applied.model, parts.checkpointed)
+        return undo if parts.segments is None else undo + _checkpoint_segments(applied.model, parts.segments)
+
+
+def _checkpoint_modules(model: torch.nn.Module, names: Sequence[str]) -> List[Undo]:
+    modules = [module_of(model, name) for name in names]
+    return [set_attribute(module, "forward", functools.partial(checkpoint, module.forward, use_reentrant=False)) for module in modules]
+
+
+def _checkpoint_segments(model: torch.nn.Module, segments: int) -> List[Undo]:
+    """Runs the outermost Sequential in segments and checkpoints all but the last."""
+    sequential = next((part for part in model.modules() if isinstance(part, torch.nn.Sequential)), None)
+    if sequential is None:
+        raise PlanError(f"{type(model).__name__} has no Sequential, which the plan runs in {segments} segments", "apply the plan to the model it was made for")
+    parts = list(sequential.children())
+
+    def forward(input: Any) -> Any:
+        return checkpoint_sequential(parts, segments, input, use_reentrant=False)
+
+    return [set_attribute(sequential, "forward", forward)]
