@@ -1,5 +1,7 @@
 """Keywords become the command line's flags, or an error that suggests the nearest; live optimizers become names."""
 
+import pathlib
+
 import pytest
 import torch
 from vramfit import SettingError
@@ -31,7 +33,8 @@ def test_every_optimizer_name_is_one_of_the_binary():
     (dict(batch=4), ["--batch", "4"]), (dict(vram=1 << 30), ["--vram", "1073741824B"]), (dict(vram="11GiB"), ["--vram", "11GiB"]),
     (dict(clip_grad=True), ["--clip-grad"]), (dict(clip_grad=False), []), (dict(set_to_none=False), ["--set-to-none", "false"]),
     (dict(size={"x": (4, 3), "h": 2}), ["--size", "x=4x3", "--size", "h=2"]), (dict(checkpoint=["a", "b.*"]), ["--checkpoint", "a,b.*"]),
-    (dict(inputs_are="fresh"), ["--inputs", "fresh"]), (dict(gpu=None), []),
+    (dict(inputs_are="fresh"), ["--inputs", "fresh"]), (dict(gpu=None), []), (dict(cudnn=pathlib.Path("/a/b")), ["--cudnn", "/a/b"]),
+    (dict(cudnn="off"), ["--cudnn", "off"]),
 ])
 def test_keywords_become_flags(given, flag):
     assert flags(given) == flag
@@ -40,7 +43,7 @@ def test_keywords_become_flags(given, flag):
 @pytest.mark.parametrize("given, said", [
     (dict(batchs=4), "did you mean 'batch'?"), (dict(optimiser="adam"), "did you mean 'optimizer'?"), (dict(batch=0), "found 0"),
     (dict(batch=True), "found True"), (dict(amp="bf61"), "did you mean 'bf16'?"), (dict(vram=-1), "found -1"), (dict(clip_grad=1), "found 1"),
-    (dict(size=3), "found 3"), (dict(size={"h": "x"}), "found 'x'"), (dict(optimizer="adamx"), "did you mean 'adam"),
+    (dict(cudnn=3), "found 3"), (dict(size=3), "found 3"), (dict(size={"h": "x"}), "found 'x'"), (dict(optimizer="adamx"), "did you mean 'adam"),
 ])
 def test_what_is_no_setting_is_refused_with_the_nearest(given, said):
     with pytest.raises(SettingError) as refused:

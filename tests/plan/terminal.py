@@ -14,6 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "monitor
 
 from tmux import Terminal, check  # noqa: E402
 
+# A cuDNN of this machine would change how long a search takes.
+os.environ["VRAMFIT_CUDNN"] = "off"
+
 CAPTURES = pathlib.Path(__file__).resolve().parent.parent.parent / "validation" / "captures"
 # A search of more than ten seconds on one core, to which it is kept: the test must not end before its Ctrl-C.
 LONG = ("densenet121", "--batch 256 --vram 5GiB")

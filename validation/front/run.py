@@ -191,7 +191,7 @@ def jobs_of(given):
 
 
 def run_job(job):
-    environment = dict(os.environ, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    environment = dict(os.environ, HF_HUB_OFFLINE="1", VRAMFIT_CUDNN="off", TRANSFORMERS_VERBOSITY="error")
     try:
         done = subprocess.run([sys.executable, __file__, "--one"], input=json.dumps(job), capture_output=True, text=True, timeout=240, env=environment)
         result = json.loads(done.stdout.splitlines()[-1])

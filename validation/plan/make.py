@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 def ask(binary, command, pair):
     given = [binary, command, str(CAPTURES / f"{pair.model}.vramfit"), "--json", *pair.arguments()]
     began = time.time()
-    result = subprocess.run(given, capture_output=True, text=True)
+    result = subprocess.run(given, capture_output=True, text=True, env=dict(os.environ, VRAMFIT_CUDNN="off"))
     if result.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(given)}: {result.stderr}")
     return json.loads(result.stdout), time.time() - began

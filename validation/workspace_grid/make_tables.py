@@ -1,17 +1,19 @@
 """Makes the tables of crates/cudnn/data again from the recorded answers in this repository, and updates their manifest:
 
     python3 make_tables.py                    all tables
-    python3 make_tables.py trees sample       some of them: series, trees, recurrent, sample
+    python3 make_tables.py trees sample       some of them: series, capabilities, trees, recurrent, sample
     python3 make_tables.py --check            writes nothing; fails if a table would differ
-    python3 make_tables.py series --dense dense-*.jsonl.gz
+    python3 make_tables.py series --answers dense-*.jsonl.gz
+    python3 make_tables.py capabilities --answers capabilities-*.jsonl.gz
 
-Everything but the series can be made from files in the repository. The raw answers behind the series are not in it; see README.md for how
-to record them. Without `--dense`, `--check` packs the series from the table's own numbers, and making them is refused. The trees need numpy, rustc, 3 GB
+Everything but the series and the capabilities can be made from files in the repository. The raw answers behind these two are not in it; see
+README.md for how to record them. Without `--answers`, `--check` packs a table's own numbers again, and making it is refused. The trees need numpy, rustc, 3 GB
 for each of three processes, and 12 CPU minutes.
 """
 
 import argparse
 import contextlib
+import importlib
 import importlib.util
 import io
 import shutil
@@ -34,7 +36,10 @@ ON_A_GPU = {
     "recurrent.jsonl.gz": "grid.py --out FOLDER --seed 1 --only recurrent on an H200",
     "recurrent-sweeps.jsonl.gz": "grid.py --out FOLDER --seed 9 --only recurrent on an H200",
 }
-DENSE = "dense.py --out FOLDER --seconds 500 --jobs 16 on an H200, again with --done until all is answered (21,065,476 shapes at 17,000 per second: 21 GPU minutes)"
+RAW = {
+    "series": "dense.py --out FOLDER --seconds 500 --jobs 16 on an H200, again with --done until all is answered (21,065,476 shapes at 17,000 per second: 21 GPU minutes)",
+    "capabilities": "capabilities.py --out FOLDER --library SITE-PACKAGES next to any GPU, then again with --without-gpu (45 CPU minutes)",
+}
 
 
 @dataclass
@@ -48,6 +53,7 @@ class Made:
     script: str
     inputs: list
     needs: tuple = ()
+    source: tables.Source = tables.H200
 
     def missing(self):
         found = [f"validation/measured/{name}: record with {ON_A_GPU[name]}" for name in self.inputs if name in ON_A_GPU and not (MEASURED / name).exists()]
@@ -60,12 +66,14 @@ class Made:
 
     def entry(self):
         inputs = [f"validation/measured/{name}" if name in ON_A_GPU else f"{name} (not in the repository)" for name in self.inputs]
-        return tables.entry(self.file, self.content, self.kind, self.recorded, self.command(), inputs)
+        return tables.entry(self.file, self.content, self.kind, self.recorded, self.command(), inputs, self.source)
 
 
 TABLES = {
     "series": Made("cudnn-series.bin", "workspaces of 34,186 layers at every batch size", tables.SERIES, "2026-11-16", "pack_series.py",
                    ["dense-*.jsonl.gz"]),
+    "capabilities": Made("cudnn-capabilities.bin", "workspaces of 7,528 layers at 56 batch sizes for compute capabilities 7.5 to 12.0", tables.CAPABILITIES,
+                         "2026-11-17", "pack_capabilities.py", ["capabilities-*.jsonl.gz"], source=tables.DESCRIBED),
     "trees": Made("cudnn-plans.bin", "decision trees that predict the workspaces of other layers", tables.TREES, "2026-11-16", "pack.py",
                   ["workspaces.jsonl.gz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
     "recurrent": Made("cudnn-recurrent.bin", "recorded recurrent layers, for a test of the formulas", tables.RECURRENT, "2026-11-15", "pack_recurrent.py",
@@ -92,36 +100,38 @@ def same_again(made, inputs):
             shutil.copy2(kept, path)
 
 
-def series(made, dense, is_check):
-    import pack_series
-
+def from_raw(name, made, answers, is_check):
+    """A table whose raw answers are not in the repository."""
+    packer = importlib.import_module(made.script.removesuffix(".py"))
     if is_check:
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            pack_series.check(pack_series.layers_of(dense)) if dense else pack_series.check_packing()
-        return said.getvalue().strip() + ("" if dense else f"; the raw answers are missing: {DENSE}")
-    if not dense:
-        raise SystemExit(f"series: give the raw answers with --dense; they are not in the repository. Record them with {DENSE}")
-    run(made, dense)
+            packer.check(packer.layers_of(answers)) if answers else packer.check_packing()
+        return said.getvalue().strip() + ("" if answers else f"; the raw answers are missing: {RAW[name]}")
+    if not answers:
+        raise SystemExit(f"{name}: give the raw answers with --answers; they are not in the repository. Record them with {RAW[name]}")
+    run(made, answers)
     return "made"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", help="series, trees, recurrent, sample; all without any")
+    parser.add_argument("tables", nargs="*", help="series, capabilities, trees, recurrent, sample; all without any")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--dense", nargs="+", default=[])
+    parser.add_argument("--answers", nargs="+", default=[], help="the raw answers of the one table that is made")
     parser.add_argument("--manifest", action="store_true", help="write the manifest for the files as they are, nothing else")
     arguments = parser.parse_args()
     if unknown := set(arguments.tables) - TABLES.keys():
         parser.error(f"no such table: {', '.join(sorted(unknown))}")
+    if arguments.answers and (len(arguments.tables) != 1 or arguments.tables[0] not in RAW):
+        parser.error(f"--answers goes with one of: {', '.join(RAW)}")
     wanted = {name: made for name, made in TABLES.items() if name in (arguments.tables or TABLES)}
     if missing := [f"{name}: {one}" for name, made in wanted.items() for one in made.missing() if not arguments.manifest]:
         raise SystemExit("missing:\n  " + "\n  ".join(missing))
     differing = []
     for name, made in ({} if arguments.manifest else wanted).items():
         inputs = [MEASURED / one for one in made.inputs]
-        if name == "series":
-            print("series:", series(made, arguments.dense, arguments.check), flush=True)
+        if name in RAW:
+            print(f"{name}:", from_raw(name, made, arguments.answers, arguments.check), flush=True)
         elif arguments.check:
             is_same = same_again(made, inputs)
             print(f"{name}: {'the same bytes again' if is_same else 'other bytes than the file has'}", flush=True)

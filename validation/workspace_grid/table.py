@@ -4,7 +4,7 @@ A table is a header of 64 bytes and a payload. All numbers are little endian:
 
     bytes  content
     0-7    magic "VFCUDNN" and a zero byte
-    8-11   kind of table: "SERS" (series), "TREE" (decision trees), "RECU" (recurrent layers)
+    8-11   kind of table: "SERS" (series), "TREE" (decision trees), "RECU" (recurrent layers), "CAPS" (by capability)
     12-13  format version of this kind
     14-15  length of the header
     16-19  length of the payload
@@ -34,7 +34,7 @@ HEADER = struct.Struct("<8s4sHHIIIBBHH26s")
 CHECKSUM = struct.Struct("<I")
 LENGTH = HEADER.size + CHECKSUM.size
 # Kinds with the version of their format.
-SERIES, TREES, RECURRENT = (b"SERS", 1), (b"TREE", 1), (b"RECU", 1)
+SERIES, TREES, RECURRENT, CAPABILITIES = (b"SERS", 1), (b"TREE", 1), (b"RECU", 1), (b"CAPS", 1)
 
 
 class BadTable(Exception):
@@ -53,6 +53,8 @@ class Source:
     torch: str
 
 
+# No GPU answered: the library was asked about each compute capability.
+DESCRIBED = Source("", (0, 0), 0, 0, 91900, "2.11.0+cu130")
 H200 = Source("NVIDIA H200", (9, 0), 132, 2048, 91900, "2.11.0+cu130")
 
 

@@ -15,6 +15,8 @@ mod exit_status;
 mod failure;
 mod feed;
 mod help;
+#[cfg(feature = "simulate")]
+mod installed_cudnn;
 mod interrupt;
 mod known_gpus;
 mod platform;
@@ -35,6 +37,10 @@ use failure::Failure;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "simulate")]
+    if let Some(code) = installed_cudnn::answer_as_worker() {
+        return code;
+    }
     let arguments = match Arguments::from_arg_matches(&help::command().get_matches()) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),

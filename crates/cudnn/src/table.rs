@@ -20,6 +20,8 @@ pub(crate) enum TableKind {
     Series,
     /// Decision trees for all other layers.
     Trees,
+    /// Workspaces of common layers by compute capability.
+    ByCapability,
     /// Recorded recurrent layers.
     #[cfg(test)]
     Recurrent,
@@ -30,6 +32,7 @@ impl TableKind {
         match self {
             TableKind::Series => b"SERS",
             TableKind::Trees => b"TREE",
+            TableKind::ByCapability => b"CAPS",
             #[cfg(test)]
             TableKind::Recurrent => b"RECU",
         }

@@ -1,6 +1,7 @@
 //! The GPU, as far as a step's memory depends on it.
 
 use vramfit_catalogue::{ComputeCapability, Gpu as KnownGpu};
+use vramfit_cudnn::convolution::LiveAnswers;
 
 use crate::kernels::reduce::Gpu;
 
@@ -22,6 +23,8 @@ pub struct Machine {
     pub compute: ComputeCapability,
     /// cuBLAS's workspaces on it.
     pub blas: BlasWorkspace,
+    /// An installed cuDNN that answers for it. It lives as long as the program.
+    pub cudnn: Option<&'static dyn LiveAnswers>,
 }
 
 /// An H200, as measured.
@@ -29,6 +32,7 @@ pub const H200: Machine = Machine {
     gpu: Gpu { multiprocessors: 132, threads_per_multiprocessor: 2048 },
     compute: ComputeCapability::new(9, 0),
     blas: BlasWorkspace { handle: 33_554_432, lt: 1_048_576 },
+    cudnn: None,
 };
 
 impl From<&KnownGpu> for Machine {
@@ -41,6 +45,7 @@ impl From<&KnownGpu> for Machine {
             },
             compute: gpu.compute,
             blas: BlasWorkspace { handle: workspaces.blas, lt: workspaces.blas_lt },
+            cudnn: None,
         }
     }
 }

@@ -46,7 +46,11 @@ impl Input {
 
     fn bench(&self, vram: u64) -> Workbench<'_> {
         let context = self.gpu.context.expect("the H200 is measured");
-        Workbench::new(&self.model, None, Device { gpu: &self.gpu, context, is_asked: false, vram: Some(vram) })
+        Workbench::new(
+            &self.model,
+            None,
+            Device { gpu: &self.gpu, context, is_asked: false, vram: Some(vram), cudnn: None },
+        )
     }
 }
 

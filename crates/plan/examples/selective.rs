@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let model = read_file(path)?;
         let sizes = Sizes::select(&model, &SizeFlags { batch: Some(batch), sequence, sizes: Vec::new() })?;
         let start = Setup::new(sizes, VariantFlags::default(), Loop::default());
-        let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram) };
+        let device = |vram: u64| Device { gpu, context, is_asked: false, vram: Some(vram), cudnn: None };
         let free = Workbench::new(&model, None, device(u64::MAX));
         let mut every = start.clone();
         every.training.checkpoint =

@@ -15,6 +15,7 @@ use vramfit_graph::bind::Bound;
 use vramfit_training::answer::{Answer, Device, Range, TopPeaks};
 use vramfit_training::{Account, Loop, Phase, PhaseReport, Run};
 
+use crate::cudnn::CudnnReport;
 use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
 use crate::settings::SettingsReport;
 
@@ -85,6 +86,9 @@ pub struct EstimateReport {
     context: u64,
     /// Whether the context was measured on this GPU.
     is_context_measured: bool,
+    /// The installed cuDNN that was asked for workspaces; absent where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cudnn: Option<CudnnReport>,
     /// The largest holders of memory at the peak, the largest first.
     holders: Vec<Holder>,
     /// The highest peak in another kind of phase: what remains once the first is cut below it.
@@ -226,6 +230,7 @@ impl EstimateReport {
             fit: answer.fit.as_ref().map(|fit| FitReport::new(device, fit)),
             context: answer.context,
             is_context_measured: device.gpu.context.is_some(),
+            cudnn: CudnnReport::of(device),
             holders,
             second_peak: answer.peaks.and_then(SecondPeak::of),
             notes: notes::notes(question, answer),
@@ -351,6 +356,8 @@ mod tests {
             Cause::ModelFile("a size".to_owned()),
             Cause::GpuNotMeasured,
             Cause::CudnnNotMeasured,
+            Cause::CudnnAsked,
+            Cause::CudnnTabulated { version: "9.19.0".to_owned() },
         ];
         for cause in causes {
             let causes = Causes::of([cause]).expect("one cause");

@@ -9,6 +9,8 @@
 
 pub mod catalogue;
 #[cfg(feature = "simulate")]
+pub mod cudnn;
+#[cfg(feature = "simulate")]
 pub mod estimate;
 pub mod explain;
 pub mod gpus;

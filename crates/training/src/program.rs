@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramfit_allocator::Settings;
 use vramfit_allocator::size::block_size;
 use vramfit_cudnn::convolution::{Assumption, PlanTable};
-use vramfit_eager::autograd::{Guessed, Libraries};
+use vramfit_eager::autograd::{CudnnSources, Guessed, Libraries};
 use vramfit_eager::forward::Missing;
 use vramfit_eager::memory::{Entry, SideEvent};
 
@@ -31,6 +31,8 @@ pub struct Program {
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often.
     pub guessed: Guessed,
+    /// Where the workspaces of cuDNN came from.
+    pub cudnn_sources: CudnnSources,
     /// The libraries that the process has loaded in the end.
     pub libraries: Libraries,
     /// The workspaces of cuDNN's plans.

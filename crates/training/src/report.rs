@@ -2,7 +2,7 @@
 
 use vramfit_allocator::{OutOfMemory, SegmentChange};
 
-use vramfit_eager::autograd::{Guessed, Libraries};
+use vramfit_eager::autograd::{CudnnSources, Guessed, Libraries};
 use vramfit_eager::forward::Missing;
 use vramfit_eager::memory::{Category, Entry};
 
@@ -103,6 +103,8 @@ pub struct Run {
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often in the simulated steps.
     pub guessed: Guessed,
+    /// Where the workspaces of cuDNN came from.
+    pub cudnn_sources: CudnnSources,
     /// The libraries that the process has loaded.
     pub libraries: Libraries,
     /// The allocation that failed, if one did.

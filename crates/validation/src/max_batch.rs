@@ -126,7 +126,7 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
         let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
         let (sizes, variant, training) = choices(&model, &case.settings)?;
         let setup = Setup::new(sizes, variant, training);
-        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
+        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap), cudnn: None };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
         let predicted = max_batch(&bench, &setup, LIMIT, &control)
@@ -180,7 +180,7 @@ pub fn trials_of(name: &str) -> Result<String> {
     let setup = Setup::new(sizes, variant, training);
     let mut text = String::new();
     for search in searches()?.into_iter().filter(|search| search.case == name) {
-        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap) };
+        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap), cudnn: None };
         let bench = Workbench::new(&model, None, device);
         let _ = writeln!(text, "{name} under {} MiB; peaks in MiB, measured, then simulated", search.cap >> 20);
         for trial in &search.trials {

@@ -64,6 +64,24 @@ class Holder:
     source: Optional[str]
 
 
+@dataclass(frozen=True)
+class Cudnn:
+    """The installed cuDNN that was asked for the workspaces of convolutions."""
+
+    version: Optional[str]
+    library: str
+    asked: int
+    unanswered: int
+    failure: Optional[str]
+
+    @staticmethod
+    def of(raw: Optional[Mapping[str, Any]]) -> "Optional[Cudnn]":
+        """From the binary's JSON; None if none was asked."""
+        if raw is None:
+            return None
+        return Cudnn(raw["version"], raw["library"], raw["asked"], raw["unanswered"], raw["failure"])
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate:
     """What a training run will allocate and reserve. Sizes are bytes."""
@@ -84,6 +102,7 @@ class Estimate:
     fit: Optional[Fit]
     holders: Tuple[Holder, ...]
     notes: Tuple[str, ...]
+    cudnn: Optional[Cudnn]
     raw: Mapping[str, Any] = field(compare=False)
     question: Question = field(compare=False)
 
@@ -106,7 +125,7 @@ class Estimate:
             holders=tuple(
                 Holder(row["bytes"], row["blocks"], row["category"], row["module"], row["op"], row["source"]) for row in raw.get("holders", ())
             ),
-            notes=tuple(raw.get("notes", ())), raw=raw, question=question,
+            notes=tuple(raw.get("notes", ())), cudnn=Cudnn.of(raw.get("cudnn")), raw=raw, question=question,
         )
 
     @property

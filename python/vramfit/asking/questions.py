@@ -11,6 +11,7 @@ from ..answers.estimate import Estimate
 from ..answers.plan import Plans
 from ..answers.question import Question
 from ..errors import SettingError
+from .cudnn import own_library
 from .settings import flags
 
 Loss = Union[str, Callable[..., Any], None]
@@ -27,7 +28,8 @@ def estimate(
     one tensor. If it returns no loss itself, give ``targets`` and ``loss(outputs, targets)``. ``model`` may also be a file, or a
     name that ``vramfit models`` lists, without inputs. ``batch`` may differ from the example's. ``optimizer`` is a name or a
     live ``torch.optim`` optimizer. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
-    ``amp="bf16"``, ``checkpoint="blocks"`` and so on; ``inputs_are="fresh"`` is ``--inputs fresh``.
+    ``amp="bf16"``, ``checkpoint="blocks"`` and so on; ``inputs_are="fresh"`` is ``--inputs fresh``. ``cudnn`` is the cuDNN to ask
+    for the workspaces of convolutions: a path, or ``"off"``; by default that of this interpreter's torch.
     """
     question, causes = _question("estimate", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
     return Estimate.of(json.loads(question.ask("--json")), question, causes, question.model)
@@ -60,6 +62,8 @@ def _question(
             raise SettingError(f"loss: found {loss!r}, needed a function of outputs and targets, or one of {', '.join(map(repr, _LOSSES))}")
         settings["add_loss"] = loss
     causes = _named_optimizer(settings, model)
+    if settings.get("cudnn") is None:
+        settings["cudnn"] = own_library()
     given = flags(settings)
     if isinstance(model, (str, os.PathLike)):
         _without_module(inputs, targets, loss, sizes)

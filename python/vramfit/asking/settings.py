@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ..errors import SettingError
@@ -38,6 +39,13 @@ def _text(name: str, value: Any) -> List[str]:
     if not isinstance(value, str):
         raise SettingError(f"{name}: found {value!r}, needed text")
     return [_flag(name), value]
+
+
+def _path(name: str, value: Any) -> List[str]:
+    """A path, or a word such as ``"off"``."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise SettingError(f"{name}: found {value!r}, needed a path or \"off\"")
+    return [_flag(name), os.fspath(value)]
 
 
 def _modules(name: str, value: Any) -> List[str]:
@@ -85,7 +93,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
-    "gpu": _text, "vram": _bytes, "alloc_conf": _text,
+    "gpu": _text, "vram": _bytes, "alloc_conf": _text, "cudnn": _path,
 }
 
 # Flags whose names are already keywords of ``estimate``.

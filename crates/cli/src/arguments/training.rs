@@ -1,5 +1,6 @@
 //! The flags of `estimate`, `plan`, `max-batch` and `layers`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -99,6 +100,11 @@ pub struct RunSettings {
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR", help_heading = GPU)]
     pub alloc_conf: Option<String>,
+    /// The cuDNN to ask for the workspaces of convolutions: libcudnn.so.9, a folder with it, a Python environment with
+    /// torch, or `off` for the built-in tables only [default: VRAMFIT_CUDNN, else the one of the active Python
+    /// environment or of the system].
+    #[arg(long, value_name = "PATH|off", value_hint = clap::ValueHint::AnyPath, help_heading = GPU)]
+    pub cudnn: Option<OsString>,
 }
 
 /// `vramfit estimate`.

@@ -17,6 +17,7 @@ use crate::arguments::{
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::installed_cudnn::InstalledCudnn;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Simulates a training run and prints the answer.
@@ -29,16 +30,23 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let settings = Settings::parse(alloc_conf)?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-    let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
+    let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
+    let device = Device {
+        gpu,
+        context: known.context(gpu)?,
+        is_asked: options.gpu.is_some(),
+        vram: options.vram,
+        cudnn: cudnn.answers_for(gpu),
+    };
     let training = training(options);
-    let answer = Scenarios::record(&bound, &training, gpu.into())?
+    let answer = Scenarios::record(&bound, &training, device.machine())?
         .answer(&device, &device.settings(settings), true)
         .map_err(|error| beyond_addresses(options, &bound, error))?;
     let notes = conflicts::without_effect(options, &bound);
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &answer);
     if let Some(path) = &given.html {
-        let visits = visit(&bound, &training, gpu.into())?;
+        let visits = visit(&bound, &training, device.machine())?;
         let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
         write_page(path, &page(&report, &bound, &answer, &layers(&bound, &visits), &origin))?;
     }

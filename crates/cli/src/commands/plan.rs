@@ -8,6 +8,7 @@ use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{AllocConf, Control, Setup, Workbench, max_batch, plan};
+use vramfit_report::cudnn::cudnn_failure;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 use vramfit_training::answer::Device;
@@ -18,6 +19,7 @@ use crate::commands::estimate::{conflicts, training};
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::installed_cudnn::InstalledCudnn;
 use crate::known_gpus::{KnownGpus, REFERENCE};
 
 /// Searches for plans and prints them.
@@ -27,13 +29,12 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         return Err(Failure::new("plan: found --mode eval, needed --mode train")
             .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation")));
     }
-    with_bench(options, "plan", |bench, setup, known| {
-        let others: Vec<Device<'_>> = known
-            .catalogue
-            .gpus()
-            .iter()
-            .filter_map(|gpu| Some(Device { gpu, context: known.context(gpu).ok()?, is_asked: true, vram: None }))
-            .collect();
+    with_bench(options, "plan", |bench, setup, known, cudnn| {
+        let device = |gpu| {
+            let (context, cudnn) = (known.context(gpu).ok()?, cudnn.answers_for(gpu));
+            Some(Device { gpu, context, is_asked: true, vram: None, cudnn })
+        };
+        let others: Vec<Device<'_>> = known.catalogue.gpus().iter().filter_map(device).collect();
         let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
         let control = Control::default();
@@ -60,7 +61,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, "max-batch", |bench, setup, _| {
+    with_bench(options, "max-batch", |bench, setup, _, _| {
         let control = Control::default();
         let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
             Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
@@ -68,9 +69,12 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
             ))
         })?;
         if output.json {
-            print_json(&MaxBatchReport::from(found))?;
+            print_json(&MaxBatchReport::new(found, &bench.device))?;
         } else {
             print(&format!("{}\n", found.batch))?;
+        }
+        if let Some(failure) = cudnn_failure(&bench.device) {
+            eprintln!("note: {failure}");
         }
         if !found.is_final {
             eprintln!("stopped early: every batch up to {} fits; larger ones were not tried", found.batch);
@@ -83,7 +87,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
 fn with_bench(
     options: &RunSettings,
     command: &str,
-    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus) -> Result<ExitStatus, Failure>,
+    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, &InstalledCudnn) -> Result<ExitStatus, Failure>,
 ) -> Result<ExitStatus, Failure> {
     conflicts::refuse(options)?;
     if options.gpu.is_none() && options.vram.is_none() {
@@ -95,7 +99,14 @@ fn with_bench(
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-    let device = Device { gpu, context: known.context(gpu)?, is_asked: options.gpu.is_some(), vram: options.vram };
+    let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
+    let device = Device {
+        gpu,
+        context: known.context(gpu)?,
+        is_asked: options.gpu.is_some(),
+        vram: options.vram,
+        cudnn: cudnn.answers_for(gpu),
+    };
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
             eprintln!("note: size `{}` ({producer}) stays {size} at every batch", symbol.name);
@@ -106,7 +117,7 @@ fn with_bench(
     drop(bound);
     let in_place = rewritten(&model, options);
     let bench = Workbench::new(&model, in_place.as_ref(), device);
-    work(&bench, &setup, &known)
+    work(&bench, &setup, &known, &cudnn)
 }
 
 /// The model with in-place activations, which only plans for a training use.

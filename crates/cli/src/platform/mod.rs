@@ -18,6 +18,6 @@ mod held_process;
 pub use control::{ControlSignal, WatchedSignals};
 pub use held_process::{HeldProcess, KillSignal};
 pub use system::{
-    CAN_PAUSE, CONFIG_VARIABLES, PYTHON, config_folder, error_columns, is_dumb, is_in_background, is_same_file,
-    output_size, pause, watch,
+    CAN_PAUSE, CONFIG_VARIABLES, PYTHON, SEARCHES_CUDNN, cache_folder, config_folder, error_columns, is_dumb,
+    is_in_background, is_same_file, keep_from_signals, output_size, pause, watch,
 };

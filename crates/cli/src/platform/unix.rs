@@ -4,7 +4,9 @@ use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
@@ -18,6 +20,8 @@ use super::control::{ControlSignal, WatchedSignals};
 pub const CAN_PAUSE: bool = true;
 /// The command that runs Python.
 pub const PYTHON: &str = "python3";
+/// Whether a cuDNN is looked for if none is named. NVIDIA has none for macOS.
+pub const SEARCHES_CUDNN: bool = cfg!(target_os = "linux");
 /// The missing variables when there is no folder for settings, for error messages.
 pub const CONFIG_VARIABLES: &str = "neither XDG_CONFIG_HOME nor HOME";
 
@@ -79,6 +83,17 @@ pub fn is_in_background() -> bool {
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
     identity(one).is_some() && identity(one) == identity(other)
+}
+
+/// Starts a child process in a process group of its own: Ctrl-C in the terminal ends this program, not its child.
+pub fn keep_from_signals(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// The folder for what can be made again.
+pub fn cache_folder() -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))
 }
 
 /// The folder of the user's settings.

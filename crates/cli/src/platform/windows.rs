@@ -2,7 +2,9 @@
 
 use std::env;
 use std::io;
+use std::os::windows::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use ratatui::crossterm::ansi_support::supports_ansi;
 use ratatui::crossterm::terminal;
@@ -13,6 +15,8 @@ use super::control::{ControlSignal, WatchedSignals};
 pub const CAN_PAUSE: bool = false;
 /// The command that runs Python.
 pub const PYTHON: &str = "python";
+/// Whether a cuDNN is looked for if none is named. Asking was never tried on Windows.
+pub const SEARCHES_CUDNN: bool = false;
 /// The missing variables when there is no folder for settings, for error messages.
 pub const CONFIG_VARIABLES: &str = "neither XDG_CONFIG_HOME nor APPDATA";
 
@@ -58,6 +62,18 @@ pub fn is_in_background() -> bool {
 /// Whether two paths are the same file.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     same_file::is_same_file(one, other).unwrap_or(false)
+}
+
+/// A child process without a console gets no console events.
+pub fn keep_from_signals(command: &mut Command) {
+    const CREATE_NO_WINDOW: u32 = 0x0800_0000;
+    command.creation_flags(CREATE_NO_WINDOW);
+}
+
+/// The folder for what can be made again.
+pub fn cache_folder() -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder("XDG_CACHE_HOME").or_else(|| folder("LOCALAPPDATA"))
 }
 
 /// The folder of the user's settings.

@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Exit code, output and diagnostics, with nothing calibrated.
+/// Exit code, output and diagnostics, with nothing calibrated and no installed cuDNN.
 pub fn vramfit(arguments: &[&str]) -> (i32, String, String) {
     let config = tempfile::tempdir().unwrap();
     vramfit_in(config.path(), arguments)
@@ -16,7 +16,7 @@ pub fn vramfit(arguments: &[&str]) -> (i32, String, String) {
 /// The same with this configuration folder.
 pub fn vramfit_in(config: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("vramfit").unwrap();
-    let output = command.env("XDG_CONFIG_HOME", config).args(arguments).output().unwrap();
+    let output = command.env("XDG_CONFIG_HOME", config).env("VRAMFIT_CUDNN", "off").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

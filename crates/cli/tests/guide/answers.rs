@@ -49,6 +49,7 @@ fn run(command: &str) -> String {
         .env("COLUMNS", "80")
         .env("XDG_CONFIG_HOME", folder.path())
         .env("HOME", folder.path())
+        .env("VRAMFIT_CUDNN", "off")
         .args(&arguments)
         .output()
         .unwrap();

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
+use super::live::LiveAnswers;
 use super::problem::ConvolutionProblem;
 use super::problem_map::ProblemMap;
-use super::range::WorkspaceRange;
+use super::range::{Evidence, WorkspaceRange};
 use super::shipped;
 use super::table::ConvolutionTable;
 use crate::{GpuIdentity, TableError};
@@ -56,24 +57,41 @@ impl<'t> Answers<'t> {
 /// The answers that a thread has already looked up for one GPU.
 #[derive(Default)]
 struct Memory {
-    gpu: Option<GpuIdentity>,
+    /// The GPU, and whether an installed cuDNN was asked about it.
+    source: Option<(GpuIdentity, bool)>,
     ranges: ProblemMap<WorkspaceRange>,
 }
 
-/// The workspace of a convolution on a GPU, from the shipped answers. A table that cannot be read counts as nothing recorded.
-pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity) -> WorkspaceRange {
+/// What cuDNN answers for a GPU of this compute capability that was only described to it: an installed library if there is one, else the
+/// shipped tables. For a pointwise layer the tables come first: they were made next to a GPU, and without one cuDNN leaves out the
+/// engines that use cuBLASLt.
+fn described(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn LiveAnswers>) -> Option<WorkspaceRange> {
+    let range = |bytes, evidence| WorkspaceRange::described(bytes, evidence, gpu);
+    let asked = || Some(range(live?.workspace(problem)?, Evidence::Asked));
+    let tabulated = || Some(range(shipped::by_capability(problem, gpu.compute_capability)?, Evidence::Tabulated));
+    if problem.is_pointwise() {
+        return tabulated().or_else(|| Some(asked()?.or_product_of_matrices(problem)));
+    }
+    asked().or_else(tabulated)
+}
+
+/// The workspace of a convolution on a GPU. Where no GPU like it was recorded, cuDNN's answers for its compute capability count. A
+/// table that cannot be read counts as nothing recorded.
+pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn LiveAnswers>) -> WorkspaceRange {
     thread_local! {
         static MEMORY: RefCell<Memory> = RefCell::default();
     }
     MEMORY.with_borrow_mut(|memory| {
-        if memory.gpu != Some(gpu) || memory.ranges.len() >= REMEMBERED {
-            memory.gpu = Some(gpu);
+        let source = Some((gpu, live.is_some()));
+        if memory.source != source || memory.ranges.len() >= REMEMBERED {
+            memory.source = source;
             memory.ranges.clear();
         }
         if let Some(range) = memory.ranges.get(problem) {
             return *range;
         }
-        let range = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded).workspace(problem);
+        let shipped = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded).workspace(problem);
+        let range = if shipped.is_certain() { shipped } else { described(problem, gpu, live).unwrap_or(shipped) };
         memory.ranges.insert(problem.clone(), range);
         range
     })
@@ -84,6 +102,8 @@ mod tests {
     use vramfit_graph::dtype::Dtype;
 
     use super::*;
+    use crate::convolution::ConvolutionPass;
+    use crate::convolution::live::LiveReport;
     use crate::convolution::problem::tests::square;
 
     const H200: GpuIdentity =
@@ -93,9 +113,9 @@ mod tests {
     #[test]
     fn an_unrecorded_type_is_between_no_workspace_and_copies_of_everything() {
         let problem = ConvolutionProblem { dtype: Dtype::Float64, ..square([64, 64], 56, 3, 1, 1) };
-        let range = workspace(&problem, H200);
+        let range = workspace(&problem, H200, None);
         assert!(range.lower == 0 && range.upper == problem.all_copies().unsigned_abs() && !range.is_certain());
-        assert_eq!((range.expected, range.is_recorded), (0, false));
+        assert_eq!((range.expected, range.evidence), (0, Evidence::Guessed));
     }
 
     #[cfg(not(feature = "tables"))]
@@ -104,20 +124,102 @@ mod tests {
         let problem = square([64, 64], 56, 3, 1, 1);
         for gpu in [H200, A100] {
             assert!(matches!(Answers::shipped(gpu), Ok(Answers::NotRecorded)));
-            let range = workspace(&problem, gpu);
-            assert_eq!((range.expected, range.lower, range.is_recorded), (0, 0, false));
+            let range = workspace(&problem, gpu, None);
+            assert_eq!((range.expected, range.lower, range.evidence), (0, 0, Evidence::Guessed));
             assert_eq!(range.upper, problem.all_copies().unsigned_abs());
         }
     }
 
     #[cfg(feature = "tables")]
     #[test]
-    fn another_gpu_gets_the_expected_size_in_a_range_for_any_plan() {
-        let problem = square([64, 64], 56, 3, 1, 1);
-        let (own, other) = (workspace(&problem, H200), workspace(&problem, A100));
-        assert!(own.is_recorded && own.is_certain() && own.expected > 0);
-        assert_eq!((other.expected, other.lower, other.is_recorded), (own.expected, 0, false));
+    fn a_layer_in_no_table_of_its_gpu_gets_the_expected_size_in_a_range_for_any_plan() {
+        let mut problem = square([64, 64], 56, 3, 1, 1);
+        (problem.image[0], problem.result[0]) = (33, 33);
+        let (own, other) = (workspace(&problem, H200, None), workspace(&problem, A100, None));
+        assert!(own.evidence == Evidence::Recorded && own.is_certain() && own.expected > 0);
+        assert_eq!((other.expected, other.lower, other.evidence), (own.expected, 0, Evidence::Guessed));
         assert_eq!(other.upper, own.upper.max(problem.all_copies().unsigned_abs()));
-        assert_eq!(workspace(&problem, H200), own);
+        assert_eq!(workspace(&problem, H200, None), own);
+    }
+
+    #[cfg(feature = "tables")]
+    #[test]
+    fn a_common_layer_has_what_cudnn_answers_for_the_compute_capability() {
+        let mut problem = square([64, 64], 56, 3, 1, 1);
+        (problem.image[0], problem.result[0]) = (32, 32);
+        let on = |compute_capability| workspace(&problem, GpuIdentity { compute_capability, ..A100 }, None);
+        let capabilities = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)];
+        let ranges = capabilities.map(on);
+        assert!(ranges.iter().all(|range| range.evidence == Evidence::Tabulated), "{ranges:?}");
+        assert_eq!(ranges.map(|range| range.is_certain()), capabilities.map(|capability| capability != (9, 0)));
+        assert!(ranges.iter().any(|range| range.expected != ranges[0].expected), "{ranges:?}");
+        assert_eq!(on((9, 0)).expected, workspace(&problem, H200, None).expected);
+        assert_eq!(on((6, 1)).evidence, Evidence::Guessed);
+    }
+
+    #[cfg(feature = "tables")]
+    #[test]
+    fn compute_capability_9_0_leaves_room_for_the_parts_of_split_tiles() {
+        let problem = square([64, 64], 56, 3, 1, 1);
+        let smaller_hopper = GpuIdentity { multiprocessors: 114, ..H200 };
+        let range = workspace(&problem, smaller_hopper, None);
+        let parts = 2 * 114 * (256 << 10);
+        assert_eq!(range.evidence, Evidence::Tabulated);
+        assert_eq!((range.lower, range.upper), (range.expected.saturating_sub(parts), range.expected + parts));
+    }
+
+    /// Answers 3 bytes about every layer.
+    #[derive(Debug)]
+    struct AskedAboutEverything;
+
+    impl LiveAnswers for AskedAboutEverything {
+        fn workspace(&self, _problem: &ConvolutionProblem) -> Option<u64> {
+            Some(3)
+        }
+
+        fn report(&self) -> LiveReport {
+            unreachable!("nobody reads it here")
+        }
+    }
+
+    #[cfg(feature = "tables")]
+    #[test]
+    fn a_pointwise_layer_in_no_table_is_between_the_answer_and_a_product_of_matrices() {
+        let at = |batch, pass| {
+            let mut problem = ConvolutionProblem { pass, ..square([64, 256], 56, 1, 1, 0) };
+            (problem.image[0], problem.result[0]) = (batch, batch);
+            workspace(&problem, A100, Some(&AskedAboutEverything))
+        };
+        assert_eq!(at(32, ConvolutionPass::Forward).evidence, Evidence::Tabulated);
+        let forward = at(33, ConvolutionPass::Forward);
+        assert_eq!((forward.lower, forward.expected, forward.upper, forward.evidence), (0, 0, 3, Evidence::Asked));
+        let product = 33 * 64 * 256 * 4;
+        let gradient = at(33, ConvolutionPass::WeightGradient);
+        assert_eq!((gradient.lower, gradient.expected, gradient.upper), (3, product, product));
+    }
+
+    /// Answers 3 bytes about layers with 3×3 weights, and nothing about others.
+    #[derive(Debug)]
+    struct AskedAboutThreeByThree;
+
+    impl LiveAnswers for AskedAboutThreeByThree {
+        fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
+            (problem.weight[2] == 3).then_some(3)
+        }
+
+        fn report(&self) -> LiveReport {
+            unreachable!("nobody reads it here")
+        }
+    }
+
+    #[cfg(feature = "tables")]
+    #[test]
+    fn an_installed_cudnn_is_asked_where_the_shipped_answers_leave_a_range() {
+        let (known, unknown) = (square([64, 64], 56, 3, 1, 1), square([64, 64], 56, 5, 2, 1));
+        let live: Option<&dyn LiveAnswers> = Some(&AskedAboutThreeByThree);
+        let asked = WorkspaceRange { evidence: Evidence::Asked, ..WorkspaceRange::recorded(3) };
+        assert_eq!(workspace(&known, A100, live), asked);
+        assert_eq!(workspace(&unknown, A100, live), workspace(&unknown, A100, None));
+        assert_eq!(workspace(&known, H200, live), workspace(&known, H200, None));
     }
 }

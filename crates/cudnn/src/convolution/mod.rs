@@ -1,10 +1,14 @@
 //! Workspaces of convolutions.
 
 mod answers;
+mod by_capability;
 mod fallback;
 mod features;
 mod form;
 mod layer_key;
+mod lines;
+mod live;
+mod numbers;
 mod plan_cache;
 mod problem;
 mod problem_map;
@@ -15,7 +19,9 @@ mod table;
 mod trees;
 
 pub use answers::{Answers, workspace};
+pub use live::{CudnnVersion, LiveAnswers, LiveReport};
 pub use plan_cache::{Assumption, PlanCache, PlanId, PlanTable, Planned};
 pub use problem::{ConvolutionPass, ConvolutionProblem};
-pub use range::WorkspaceRange;
+pub use range::{Evidence, WorkspaceRange};
+pub use shipped::shipped_version;
 pub use table::ConvolutionTable;

@@ -58,6 +58,23 @@ fn up(number: i64, multiple: i64) -> i64 {
 }
 
 impl ConvolutionProblem {
+    /// Whether the layer is a product of matrices, so that cuDNN may leave it to cuBLASLt.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let ones = self.weight[2..].iter().chain(&self.stride).chain([&self.groups]);
+        ones.into_iter().all(|&size| size == 1) && self.padding.iter().all(|&padding| padding == 0)
+    }
+
+    /// Bytes of the workspace where cuBLASLt computes a pointwise layer. With channels first it computes the weight gradient of each image in
+    /// single precision, and these are summed.
+    pub(super) fn product_of_matrices(&self) -> i64 {
+        match (self.pass, self.format) {
+            (ConvolutionPass::WeightGradient, Format::Contiguous) => {
+                4 * self.image[0] * self.weight.iter().product::<i64>()
+            }
+            _ => 0,
+        }
+    }
+
     /// Whether the sides of the result follow from the other sizes.
     pub(super) fn is_consistent(&self) -> bool {
         let rank = self.stride.len();

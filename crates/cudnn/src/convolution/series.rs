@@ -6,9 +6,9 @@
 //! first those that start at batch 1, then at 2, and so on. A run is the number of its line and its length, or 0, a length, and for each
 //! batch the difference from the first line.
 
-use smallvec::SmallVec;
-
 use super::layer_key;
+use super::lines;
+use super::numbers::Numbers;
 use super::problem::{ConvolutionPass, ConvolutionProblem};
 use crate::TableError;
 use crate::table::word;
@@ -22,30 +22,6 @@ const HIGHEST_STRIDE_LOGARITHM: u64 = 3;
 pub(super) struct Series<'t> {
     offsets: &'t [[u8; OFFSET]],
     records: &'t [u8],
-}
-
-/// Numbers one after another, encoded as in a [key](super::layer_key).
-struct Numbers<'t>(&'t [u8]);
-
-impl Numbers<'_> {
-    fn next(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let (&byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            number |= u64::from(byte & 127) << shift;
-            if byte < 128 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    /// The lowest bit is the sign.
-    fn next_signed(&mut self) -> Option<i64> {
-        let number = self.next()?;
-        Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
-    }
 }
 
 impl<'t> Series<'t> {
@@ -81,33 +57,10 @@ impl<'t> Series<'t> {
 /// The bytes of a series at a batch size.
 fn bytes_at(mut series: Numbers<'_>, batches: u64, batch: u64) -> Option<u64> {
     let stride = 1 << series.next().filter(|&logarithm| logarithm <= HIGHEST_STRIDE_LOGARITHM)?;
-    let mut lines: SmallVec<[(i64, i64); 8]> = SmallVec::new();
-    for _ in 0..series.next()? {
-        lines.push((series.next_signed()?, series.next_signed()?));
-    }
-    let at = |line: Option<&(i64, i64)>| {
-        line.map_or(Some(0), |(slope, start)| slope.checked_mul(batch.cast_signed())?.checked_add(*start))
-    };
     // Batches stored before this one: all whose first batch within a stride is smaller, then those with the same first batch.
     let (within, strides) = ((batch - 1) % stride, (batch - 1) / stride);
-    let mut before = (0..within).map(|first| (batches - first).div_ceil(stride)).sum::<u64>() + strides;
-    loop {
-        let (line, length) = (series.next()?, series.next()?);
-        if before >= length {
-            before -= length;
-            for _ in 0..if line == 0 { length } else { 0 } {
-                series.next()?;
-            }
-            continue;
-        }
-        if line > 0 {
-            return at(Some(lines.get(usize::try_from(line - 1).ok()?)?))?.try_into().ok();
-        }
-        for _ in 0..before {
-            series.next()?;
-        }
-        return at(lines.first())?.checked_add(series.next_signed()?)?.try_into().ok();
-    }
+    let before = (0..within).map(|first| (batches - first).div_ceil(stride)).sum::<u64>() + strides;
+    lines::bytes_at(series, before, batch.cast_signed())
 }
 
 #[cfg(test)]

@@ -2,13 +2,30 @@
 
 use std::sync::LazyLock;
 
+use super::by_capability::LayersByCapability;
+use super::live::CudnnVersion;
+use super::problem::ConvolutionProblem;
+use super::range::Evidence;
 use super::table::ConvolutionTable;
 use crate::TableError;
+use crate::table::{Table, TableKind};
 
 #[cfg(feature = "tables")]
 pub(super) static SERIES: &[u8] = include_bytes!("../../data/cudnn-series.bin");
 #[cfg(feature = "tables")]
 pub(super) static TREES: &[u8] = include_bytes!("../../data/cudnn-plans.bin");
+#[cfg(feature = "tables")]
+static BY_CAPABILITY: &[u8] = include_bytes!("../../data/cudnn-capabilities.bin");
+#[cfg(not(feature = "tables"))]
+static BY_CAPABILITY: &[u8] = &[];
+
+static LAYERS: LazyLock<Result<LayersByCapability<'static>, TableError>> =
+    LazyLock::new(|| LayersByCapability::read(Table::read(BY_CAPABILITY, TableKind::ByCapability)?.payload));
+
+/// The version of cuDNN whose answers are shipped; `None` without the feature `tables`.
+pub fn shipped_version() -> Option<CudnnVersion> {
+    Some(CudnnVersion(table().ok()??.source().cudnn as usize))
+}
 
 type Shipped = Result<Option<ConvolutionTable<'static>>, TableError>;
 
@@ -20,6 +37,16 @@ static TABLE: LazyLock<Shipped> = LazyLock::new(|| Ok(None));
 /// The shipped table, `None` without the feature `tables`.
 pub(super) fn table() -> Result<Option<&'static ConvolutionTable<'static>>, &'static TableError> {
     TABLE.as_ref().map(Option::as_ref)
+}
+
+/// What cuDNN answered for GPUs of a compute capability, if it was asked about this layer.
+pub(super) fn by_capability(problem: &ConvolutionProblem, capability: (u8, u8)) -> Option<u64> {
+    let table = table().ok().flatten().filter(|table| table.source().gpu.compute_capability == capability);
+    match table {
+        Some(table) => Some(table.workspace(problem)).filter(|range| range.evidence == Evidence::Recorded),
+        None => return LAYERS.as_ref().ok()?.workspace(problem, capability),
+    }
+    .map(|range| range.expected)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::problem::ConvolutionProblem;
-use super::range::WorkspaceRange;
+use super::range::{Evidence, WorkspaceRange};
 use super::series::Series;
 use super::trees::{Forms, Trees};
 use crate::table::{Table, TableKind};
@@ -70,7 +70,7 @@ fn predicted(problem: &ConvolutionProblem, forms: &Forms, is_known: bool) -> Wor
     let lower = predictions.first().copied().unwrap_or(0);
     let upper = predictions.last().copied().unwrap_or(everything);
     match is_known {
-        true => WorkspaceRange { expected, lower, upper, is_recorded: false },
+        true => WorkspaceRange { expected, lower, upper, evidence: Evidence::Guessed },
         false => WorkspaceRange::up_to(expected, upper.max(everything)),
     }
 }

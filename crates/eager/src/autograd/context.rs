@@ -9,7 +9,7 @@ use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
 use vramfit_cudnn::GpuIdentity;
-use vramfit_cudnn::convolution::{ConvolutionProblem, PlanCache, PlanTable, Planned, WorkspaceRange};
+use vramfit_cudnn::convolution::{ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange};
 
 use super::{Backward, Checkpointing, Edge, Node, Plans, Saved, Tensor, Visits};
 use crate::kernels::reduce::{self, Gpu, Reduction};
@@ -43,6 +43,19 @@ struct Workspaces {
 /// Workspaces that were estimated from similar recordings: which, and how often.
 pub type Guessed = BTreeMap<String, u32>;
 
+/// Where the workspaces of cuDNN came from, recorded ones aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CudnnSources {
+    /// An installed cuDNN was asked about a convolution, and answered.
+    pub is_asked: bool,
+    /// A shipped table had cuDNN's answer for the GPU's compute capability.
+    pub is_tabulated: bool,
+    /// A convolution was guessed from recordings of others, or of another GPU.
+    pub is_guessed: bool,
+    /// A layer that no installed cuDNN is asked about takes what it takes on an H200: a recurrent layer, or attention.
+    pub is_assumed: bool,
+}
+
 /// Libraries that a process has loaded: on how many of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
@@ -69,6 +82,7 @@ pub struct Context {
     plans: Plans,
     plan_cache: PlanCache,
     guessed: Guessed,
+    cudnn_sources: CudnnSources,
     /// The state of checkpointed regions.
     pub checkpointing: Checkpointing,
 }
@@ -90,6 +104,7 @@ impl Context {
             plans: Plans::default(),
             plan_cache: PlanCache::default(),
             guessed: Guessed::new(),
+            cudnn_sources: CudnnSources::default(),
             checkpointing: Checkpointing::default(),
         }
     }
@@ -189,6 +204,26 @@ impl Context {
         &self.guessed
     }
 
+    /// Notes where the workspace of a convolution comes from.
+    pub(crate) fn note_cudnn_source(&mut self, evidence: Evidence) {
+        match evidence {
+            Evidence::Recorded => {}
+            Evidence::Asked => self.cudnn_sources.is_asked = true,
+            Evidence::Tabulated => self.cudnn_sources.is_tabulated = true,
+            Evidence::Guessed => self.cudnn_sources.is_guessed = true,
+        }
+    }
+
+    /// Notes a workspace that is taken to be as on an H200.
+    pub(crate) fn note_assumed_workspace(&mut self) {
+        self.cudnn_sources.is_assumed = true;
+    }
+
+    /// Where the workspaces of cuDNN came from.
+    pub fn cudnn_sources(&self) -> CudnnSources {
+        self.cudnn_sources
+    }
+
     /// The workspaces of cuDNN's plans, with the smaller ones that follow where there is no room.
     pub fn plan_table(&self) -> PlanTable {
         self.plan_cache.table()
@@ -239,6 +274,11 @@ impl Context {
             multiprocessors: gpu.multiprocessors,
             threads_per_multiprocessor: gpu.threads_per_multiprocessor,
         }
+    }
+
+    /// An installed cuDNN that answers for the GPU.
+    pub(crate) fn live_cudnn(&self) -> Option<&'static dyn LiveAnswers> {
+        self.machine.cudnn
     }
 
     /// `expect_contiguous`: a contiguous copy where the tensor is not contiguous, else the tensor itself.

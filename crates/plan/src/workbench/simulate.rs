@@ -29,7 +29,7 @@ fn shortened(training: &Loop, micro_batches: u32) -> Loop {
 impl Workbench<'_> {
     /// The properties of the GPU that a step's requests depend on.
     pub fn machine(&self) -> Machine {
-        self.device.gpu.into()
+        self.device.machine()
     }
 
     /// The allocator's settings on this GPU.

@@ -6,6 +6,7 @@ use vramfit_graph::model::Precision;
 use vramfit_training::answer::{Answer, Cause, Device};
 
 use super::Question;
+use crate::cudnn::cudnn_notes;
 use crate::names::{CountedName, joined};
 use crate::size::human;
 
@@ -39,9 +40,14 @@ pub fn gpu_notes(device: &Device<'_>, bound: &Bound<'_>, answer: &Answer) -> Vec
             Cause::CudnnNotMeasured => {
                 Some(format!("cuDNN's workspaces are those of an H200; on the {name} it may choose others"))
             }
+            Cause::CudnnTabulated { version } => Some(format!(
+                "the workspaces of common convolutions on the {name} are those that cuDNN {version} chooses for compute \
+                 capability {compute}; another version may choose others"
+            )),
             _ => None,
         })
         .collect();
+    notes.extend(cudnn_notes(device, answer));
     if let Some(capacity) = answer.fit.as_ref().map(|fit| fit.capacity).filter(|room| room.low != room.high) {
         notes.push(format!(
             "what CUDA sees of the {name}'s memory is not recorded: from 91 % ({}) to all of it ({}); \"fits\" means in the \

@@ -6,9 +6,10 @@ use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
 use vramfit_plan::{Parts, Peaks, Setup, Unbound};
-use vramfit_training::answer::TopPeaks;
+use vramfit_training::answer::{Device, TopPeaks};
 
 use super::PlanReport;
+use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, VerdictName};
 use crate::settings::{SettingsReport, yes_or_no};
@@ -43,6 +44,9 @@ pub(crate) struct PlanAnswer {
     notes: Vec<String>,
     /// Candidates that were left out because the model cannot be bound to their sizes or precision.
     unbound: Vec<UnboundReport>,
+    /// The installed cuDNN that was asked for workspaces; absent where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cudnn: Option<CudnnReport>,
 }
 
 /// The settings of a plan.
@@ -268,11 +272,15 @@ pub struct MaxBatchReport {
     /// Whether the next batch is known not to fit; false where the search was stopped.
     #[serde(rename = "final")]
     is_final: bool,
+    /// The installed cuDNN that was asked for workspaces; absent where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cudnn: Option<CudnnReport>,
 }
 
-impl From<MaxBatch> for MaxBatchReport {
-    fn from(found: MaxBatch) -> MaxBatchReport {
-        MaxBatchReport { max_batch: found.batch, is_final: found.is_final }
+impl MaxBatchReport {
+    /// What was found on a GPU.
+    pub fn new(found: MaxBatch, device: &Device<'_>) -> MaxBatchReport {
+        MaxBatchReport { max_batch: found.batch, is_final: found.is_final, cudnn: CudnnReport::of(device) }
     }
 }
 
@@ -324,6 +332,7 @@ impl PlanReport<'_, '_> {
             simulated: outcome.simulated,
             notes: self.notes.clone(),
             unbound: outcome.unbound.iter().map(UnboundReport::from).collect(),
+            cudnn: CudnnReport::of(device),
         }
     }
 

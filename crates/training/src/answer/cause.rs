@@ -22,6 +22,13 @@ pub enum Cause {
     GpuNotMeasured,
     /// cuDNN's workspaces were recorded on another GPU than this one.
     CudnnNotMeasured,
+    /// An installed cuDNN gave workspaces for a GPU that it did not see. The training may run with another version.
+    CudnnAsked,
+    /// A shipped table has cuDNN's workspaces for this GPU's compute capability. The training may run with another version.
+    CudnnTabulated {
+        /// The version that was asked, such as 9.19.0.
+        version: String,
+    },
 }
 
 /// A name with how often it occurs.

@@ -3,7 +3,9 @@
 use vramfit_allocator::Settings;
 use vramfit_catalogue::gpu::Capacity;
 use vramfit_catalogue::{CudaContext, Gpu};
-use vramfit_eager::autograd::Libraries;
+use vramfit_cudnn::convolution::{self, LiveAnswers};
+use vramfit_eager::autograd::{CudnnSources, Libraries};
+use vramfit_eager::machine::Machine;
 
 use super::cause::Cause;
 use crate::report::Run;
@@ -19,6 +21,8 @@ pub struct Device<'a> {
     pub is_asked: bool,
     /// `--vram`: what PyTorch may reserve.
     pub vram: Option<u64>,
+    /// An installed cuDNN that answers for it.
+    pub cudnn: Option<&'static dyn LiveAnswers>,
 }
 
 /// What a capacity is the capacity of.
@@ -31,6 +35,11 @@ pub enum CapacityKind {
 }
 
 impl Device<'_> {
+    /// The properties of the GPU that a step's requests depend on.
+    pub fn machine(&self) -> Machine {
+        Machine { cudnn: self.cudnn, ..self.gpu.into() }
+    }
+
     /// What the process takes beside what PyTorch reserves.
     pub fn context_bytes(&self, libraries: Libraries) -> u64 {
         self.context.bytes(libraries.blas, libraries.dnn)
@@ -79,14 +88,20 @@ impl Device<'_> {
         if self.is_asked { settings.on_device(self.gpu.capacity().high) } else { settings }
     }
 
-    /// What was not measured on this GPU and an answer depends on.
-    pub(super) fn unmeasured(&self, libraries: Libraries) -> impl Iterator<Item = Cause> {
+    /// What was not measured on this GPU and a run depends on.
+    pub(super) fn unmeasured(&self, run: &Run) -> impl Iterator<Item = Cause> + use<> {
         let is_measured = self.gpu.is_measured();
         // A calibration measures everything but cuDNN's choice of workspaces.
         let is_calibrated = self.gpu.seen_by_cuda_source.as_deref() == Some("calibrated");
         let gpu = (!is_measured).then_some(Cause::GpuNotMeasured);
-        let has_cudnn = libraries.dnn > 0;
-        let cudnn = (has_cudnn && (!is_measured || is_calibrated)).then_some(Cause::CudnnNotMeasured);
-        gpu.into_iter().chain(cudnn)
+        let CudnnSources { is_asked, is_tabulated, is_guessed, is_assumed } = run.cudnn_sources;
+        let is_from_another_gpu = (is_guessed || is_assumed) && (!is_measured || is_calibrated);
+        let cudnn = [
+            (is_from_another_gpu, Cause::CudnnNotMeasured),
+            (is_asked, Cause::CudnnAsked),
+        ];
+        let tabulated = convolution::shipped_version().filter(|_| is_tabulated);
+        let tabulated = tabulated.map(|version| Cause::CudnnTabulated { version: version.to_string() });
+        gpu.into_iter().chain(cudnn.into_iter().filter_map(|(holds, cause)| holds.then_some(cause))).chain(tabulated)
     }
 }

@@ -61,7 +61,7 @@ impl Answer {
         let mut causes: Vec<Cause> = Vec::new();
         let spread = allocated.causes().chain(reserved.causes()).cloned();
         let all = requested.into_iter().flatten().chain(spread).chain(file_causes.iter().cloned());
-        for cause in all.chain(device.unmeasured(expected.libraries)) {
+        for cause in all.chain(device.unmeasured(&expected)) {
             if !causes.contains(&cause) {
                 causes.push(cause);
             }

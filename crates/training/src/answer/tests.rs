@@ -4,6 +4,7 @@
 
 use vramfit_allocator::OutOfMemory;
 use vramfit_catalogue::{Catalogue, Gpu};
+use vramfit_eager::autograd::{CudnnSources, Libraries};
 
 use super::*;
 use crate::report::{Failure, Run};
@@ -15,6 +16,7 @@ fn run(peak_reserved: u64) -> Run {
         peak_reserved,
         missing: Default::default(),
         guessed: Default::default(),
+        cudnn_sources: Default::default(),
         libraries: Default::default(),
         failure: None,
         journal: Vec::new(),
@@ -51,7 +53,7 @@ fn gpu() -> Gpu {
 }
 
 fn answer(runs: Runs, gpu: &Gpu, vram: u64) -> Answer {
-    let device = Device { gpu, context: gpu.context.unwrap(), is_asked: false, vram: Some(vram) };
+    let device = Device { gpu, context: gpu.context.unwrap(), is_asked: false, vram: Some(vram), cudnn: None };
     Answer::new(runs, &[], false, &device)
 }
 
@@ -65,6 +67,30 @@ fn a_range_that_is_spread_names_what_spreads_it() {
     // Within what addresses alone make of it, nothing else is to blame.
     assert_eq!(causes(&runs(run(5), vec![run(7)], vec![run(6)])), [Cause::AddressOrder]);
     assert_eq!(Causes::of([]), None);
+}
+
+#[test]
+fn what_cudnn_answered_without_the_gpu_is_never_exact_and_replaces_another_gpus_workspaces() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let (measured, other) = (gpu(), catalogue.find("RTX 3060").unwrap());
+    let context = measured.context.unwrap();
+    let causes = |gpu: &Gpu, cudnn_sources: CudnnSources| {
+        let run = Run { libraries: Libraries { blas: 0, dnn: 1 }, cudnn_sources, ..run(5) };
+        let device = Device { gpu, context, is_asked: false, vram: None, cudnn: None };
+        device.unmeasured(&run).collect::<Vec<_>>()
+    };
+    use Cause::{CudnnAsked, CudnnNotMeasured, CudnnTabulated, GpuNotMeasured};
+    let none = CudnnSources::default();
+    let asked = CudnnSources { is_asked: true, ..none };
+    assert_eq!(causes(&measured, CudnnSources { is_assumed: true, is_guessed: true, ..none }), []);
+    assert_eq!(causes(&measured, asked), [CudnnAsked]);
+    assert_eq!(causes(other, none), [GpuNotMeasured]);
+    assert_eq!(causes(other, asked), [GpuNotMeasured, CudnnAsked]);
+    let tabulated = causes(other, CudnnSources { is_tabulated: true, ..none });
+    assert!(matches!(&tabulated[..], [GpuNotMeasured, CudnnTabulated { version }] if version == "9.19.0"));
+    for others in [CudnnSources { is_assumed: true, ..asked }, CudnnSources { is_guessed: true, ..asked }] {
+        assert_eq!(causes(other, others), [GpuNotMeasured, CudnnNotMeasured, CudnnAsked]);
+    }
 }
 
 #[test]

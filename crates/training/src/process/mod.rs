@@ -205,6 +205,7 @@ impl<'s> Process<'s> {
             micro_batch_runs: self.micro_batch_runs,
             missing,
             guessed: self.context.guessed().clone(),
+            cudnn_sources: self.context.cudnn_sources(),
             libraries: self.context.libraries(),
             plans: self.context.plan_table(),
             assumption: None,

@@ -59,6 +59,7 @@ impl Program {
             peak_reserved,
             missing: self.missing.clone(),
             guessed: self.guessed.clone(),
+            cudnn_sources: self.cudnn_sources,
             libraries: self.libraries,
             failure: answering.failure,
             journal: if keeps_journal { self.journal() } else { Vec::new() },

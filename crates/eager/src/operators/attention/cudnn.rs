@@ -55,6 +55,7 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     let Inputs { query, key, value, mask, .. } = *inputs;
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
     context.use_dnn();
+    context.note_assumed_workspace();
     let number = Layout::contiguous(Dtype::Int64, &[]);
     let seed = context.empty(number.clone());
     let offset = context.empty(number);

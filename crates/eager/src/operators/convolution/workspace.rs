@@ -1,7 +1,7 @@
 //! The memory cuDNN's convolutions work in.
 
 use vramfit_cudnn::Scenario;
-use vramfit_cudnn::convolution::{self, ConvolutionPass, ConvolutionProblem, PlanId, Planned};
+use vramfit_cudnn::convolution::{self, ConvolutionPass, ConvolutionProblem, Evidence, PlanId, Planned};
 
 use crate::autograd::Context;
 
@@ -12,9 +12,10 @@ pub(super) fn take(context: &mut Context, problem: &ConvolutionProblem) {
         return;
     }
     let plans = context.plans();
-    let gpu = context.gpu_identity();
+    let (gpu, live) = (context.gpu_identity(), context.live_cudnn());
     let Planned { plan, workspace, is_first } =
-        context.planned(problem, |problem| convolution::workspace(problem, gpu));
+        context.planned(problem, |problem| convolution::workspace(problem, gpu, live));
+    context.note_cudnn_source(workspace.evidence);
     if plans.are_benchmarked {
         context.note_guess("workspace of a convolution with cudnn.benchmark");
         if is_first {
@@ -30,7 +31,10 @@ pub(super) fn take(context: &mut Context, problem: &ConvolutionProblem) {
         return;
     }
     if !workspace.is_certain() {
-        context.note_guess("workspace of a convolution");
+        context.note_guess(match workspace.evidence {
+            Evidence::Recorded | Evidence::Guessed => "workspace of a convolution",
+            Evidence::Asked | Evidence::Tabulated => "workspace of a convolution that depends on the GPU itself",
+        });
     }
     // What is not certain is asked for even where it is nothing: under another assumption it is something.
     if workspace.upper > 0 {

@@ -127,6 +127,7 @@ pub fn is_flattened(dtype: Dtype) -> bool {
 }
 
 fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
+    context.note_assumed_workspace();
     let workspace = context.scratch(problem.workspace(pass));
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);

@@ -1,0 +1,56 @@
+"""Captures the models of the runs with the library versions they were run with; no GPU: python capture.py [NAME…]
+
+Use an environment with the versions that README.md names. Writes captures/NAME.vramfit.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "python"))
+
+import vramfit  # noqa: E402
+from models import MODELS  # noqa: E402
+
+SIZES = {"batch": 4, "seq": 128}
+
+
+def tensor(described):
+    dtype, shape = described
+    sizes = [SIZES.get(size, size) for size in shape]
+    return torch.ones(sizes, dtype=dtype) if dtype == torch.int64 else torch.zeros(sizes, dtype=dtype)
+
+
+def capture(name):
+    build, inputs, targets = MODELS[name]
+    path = HERE / "captures" / f"{name.split('/')[-1]}.vramfit"
+    path.parent.mkdir(exist_ok=True)
+    shapes = {input: shape for input, (_, shape) in inputs.items()}
+    options = {}
+    if targets:
+        shapes["targets"] = targets[1]
+        options = {"targets": tensor(targets), "loss": torch.nn.CrossEntropyLoss()}
+    vramfit.capture(
+        build().train(), {input: tensor(described) for input, described in inputs.items()}, path, sizes=shapes, **options
+    )
+    return path.stat().st_size
+
+
+def main():
+    failures = 0
+    for name in sys.argv[1:] or MODELS:
+        begun = time.time()
+        try:
+            size = capture(name)
+            print(f"{name}: {size} bytes, {time.time() - begun:.1f} s", flush=True)
+        except Exception as error:  # one model that cannot be captured must not hide the others
+            failures += 1
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
