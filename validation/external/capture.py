@@ -1,10 +1,11 @@
-"""Captures the models of the runs with the library versions they were run with; no GPU: python capture.py [NAME…]
+"""Captures the models of the runs with the library versions they were run with; no GPU: python capture.py NAME…
 
-Use an environment with the versions that README.md names. Writes captures/NAME.vramfit.
+Names end in `*` for all that begin so. Use an environment with the versions that README.md names. Writes captures/NAME.vramfit.
 """
 
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
@@ -12,8 +13,14 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "python"))
 
+import litgpt_models  # noqa: E402
+import models  # noqa: E402
+import small_models  # noqa: E402
 import vramfit  # noqa: E402
-from models import MODELS  # noqa: E402
+
+MODELS = {**models.MODELS, **litgpt_models.MODELS, **small_models.MODELS}
+# The runs train in the precision that the model was built with.
+RECORDED = {("as-built", "train")}
 
 SIZES = {"batch": 4, "seq": 128}
 
@@ -34,14 +41,15 @@ def capture(name):
         shapes["targets"] = targets[1]
         options = {"targets": tensor(targets), "loss": torch.nn.CrossEntropyLoss()}
     vramfit.capture(
-        build().train(), {input: tensor(described) for input, described in inputs.items()}, path, sizes=shapes, **options
+        build().train(), {input: tensor(described) for input, described in inputs.items()}, path, sizes=shapes, only=RECORDED, **options
     )
     return path.stat().st_size
 
 
 def main():
     failures = 0
-    for name in sys.argv[1:] or MODELS:
+    chosen = [name for name in MODELS if any(fnmatch(name, pattern) for pattern in sys.argv[1:])]
+    for name in chosen:
         begun = time.time()
         try:
             size = capture(name)
