@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compute::{ComputeCapability, Workspaces};
+use crate::context::ContextTable;
 use crate::gpu::{CudaContext, FlopRates, Gpu};
 
 /// A measured GPU. A value is `None` if it could not be read.
@@ -79,11 +80,12 @@ impl Calibration {
         gpu.measured_workspaces = Some(Workspaces { blas: self.blas_workspace, blas_lt: self.blas_lt_workspace });
     }
 
-    pub(crate) fn to_gpu(&self) -> Gpu {
+    pub(crate) fn to_gpu(&self, contexts: &ContextTable) -> Gpu {
+        let compute = self.compute_capability.parse().unwrap_or(ComputeCapability::new(0, 0));
         let mut gpu = Gpu {
             name: self.name.clone(),
             architecture: "-".into(),
-            compute: self.compute_capability.parse().unwrap_or(ComputeCapability::new(0, 0)),
+            compute,
             memory: self.capacity,
             multiprocessors: self.multiprocessors,
             bandwidth: None,
@@ -92,6 +94,7 @@ impl Calibration {
             seen_by_cuda: None,
             seen_by_cuda_source: None,
             context: None,
+            estimated_context: contexts.estimate(compute, self.multiprocessors),
             measured_workspaces: None,
             newest: None,
             aliases: Vec::new(),

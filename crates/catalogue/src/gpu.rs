@@ -1,6 +1,7 @@
 //! A row of the catalogue.
 
 use crate::compute::{ComputeCapability, Workspaces};
+use crate::context::{ContextBytes, EstimatedContext};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -32,6 +33,8 @@ pub struct Gpu {
     pub seen_by_cuda_source: Option<String>,
     /// Memory of a process outside PyTorch's allocator, if measured.
     pub context: Option<CudaContext>,
+    /// What is used if it is not: from published figures, or from the number of multiprocessors.
+    pub estimated_context: EstimatedContext,
     /// cuBLAS's workspaces, if measured. Otherwise they follow from the compute capability.
     pub measured_workspaces: Option<Workspaces>,
     /// The newest PyTorch that runs on it, if known.
@@ -98,6 +101,25 @@ impl Gpu {
         match self.seen_by_cuda {
             Some(bytes) => Capacity { low: bytes, high: bytes },
             None => Capacity { low: (self.memory as f64 * MIN_VISIBLE_SHARE) as u64, high: self.memory },
+        }
+    }
+
+    /// What a process takes outside PyTorch's allocator if `blas` threads have used cuBLAS and `dnn` threads cuDNN. An
+    /// estimate does not depend on that: published figures do not say which libraries were loaded.
+    pub fn context_bytes(&self, blas: u32, dnn: u32) -> ContextBytes {
+        match self.context.map(|context| context.bytes(blas, dnn)) {
+            Some(bytes) => ContextBytes { low: bytes, expected: bytes, high: bytes },
+            None => self.estimated_context.bytes,
+        }
+    }
+
+    /// Whether it is sold for desktops: a display is often connected to it.
+    pub fn is_consumer(&self) -> bool {
+        let words: Vec<&str> = self.name.split(' ').collect();
+        match words[..] {
+            ["GTX" | "TITAN", ..] => true,
+            ["RTX", model, ..] => model.starts_with(|first: char| first.is_ascii_digit()) && !words.contains(&"Ada"),
+            _ => false,
         }
     }
 

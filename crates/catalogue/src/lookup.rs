@@ -3,9 +3,11 @@
 use strsim::levenshtein;
 
 use crate::calibration::Calibration;
+use crate::context::ContextTable;
 use crate::gpu::Gpu;
-use crate::name::normalized;
-use crate::table::{TableError, read};
+use crate::name::{normalized, without_brand};
+use crate::rows::TableError;
+use crate::table;
 
 const BUILT_IN: &str = include_str!("../data/gpus.txt");
 /// Names in the error for an unknown GPU.
@@ -15,6 +17,7 @@ const SUGGESTIONS: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     gpus: Vec<Gpu>,
+    contexts: ContextTable,
 }
 
 /// No GPU has this name.
@@ -33,7 +36,16 @@ impl Catalogue {
     /// # Errors
     /// A row of the table is malformed; the crate's tests exclude that.
     pub fn built_in() -> Result<Catalogue, TableError> {
-        Ok(Catalogue { gpus: read(BUILT_IN)? })
+        Catalogue::read(BUILT_IN)
+    }
+
+    /// A table in the format of the built-in one.
+    ///
+    /// # Errors
+    /// A row is malformed.
+    pub fn read(text: &str) -> Result<Catalogue, TableError> {
+        let contexts = ContextTable::built_in()?;
+        Ok(Catalogue { gpus: table::read(text, &contexts)?, contexts })
     }
 
     /// All GPUs, ordered by compute capability.
@@ -55,13 +67,34 @@ impl Catalogue {
         match self.position(name) {
             Some(index) => calibration.apply(&mut self.gpus[index]),
             None => {
-                let mut gpu = calibration.to_gpu();
+                let mut gpu = calibration.to_gpu(&self.contexts);
                 // Wheels have kernels per compute capability, so any GPU of the same one will do.
                 let similar = self.gpus.iter().find(|known| known.compute == gpu.compute);
                 gpu.newest = similar.and_then(|known| known.newest.clone());
                 self.gpus.push(gpu);
             }
         }
+    }
+
+    /// The row of the built-in table that holds what a calibration measured. What nobody has looked up is `-`.
+    pub fn row(&self, calibration: &Calibration) -> String {
+        let mut gpu = match self.position(&calibration.name) {
+            Some(index) => self.gpus[index].clone(),
+            None => {
+                let mut gpu = calibration.to_gpu(&self.contexts);
+                gpu.name = without_brand(&gpu.name);
+                // CUDA sees less than what is sold, which is a whole number.
+                gpu.memory = gpu.memory.div_ceil(1 << 30) << 30;
+                let similar = self.gpus.iter().find(|known| known.compute == gpu.compute);
+                if let Some(known) = similar {
+                    (gpu.architecture, gpu.newest) = (known.architecture.clone(), known.newest.clone());
+                }
+                gpu
+            }
+        };
+        calibration.apply(&mut gpu);
+        gpu.seen_by_cuda_source = Some("measured".to_owned());
+        table::write(&gpu)
     }
 
     fn position(&self, name: &str) -> Option<usize> {

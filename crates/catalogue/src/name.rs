@@ -15,6 +15,12 @@ pub(crate) fn normalized(name: &str) -> String {
         .replace("geforce", "")
 }
 
+/// The name as the table spells it: without noise words.
+pub(crate) fn without_brand(name: &str) -> String {
+    let distinguishes = |word: &&str| !NOISE_WORDS.contains(&word.to_lowercase().as_str());
+    name.split_whitespace().filter(distinguishes).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +32,6 @@ mod tests {
         }
         assert_eq!(normalized("Tesla V100-SXM2-16GB"), "v100sxm216gb");
         assert_eq!(normalized("NVIDIA RTX 6000 Ada Generation"), "rtx6000ada");
+        assert_eq!(without_brand("NVIDIA RTX 6000 Ada Generation"), "RTX 6000 Ada");
     }
 }

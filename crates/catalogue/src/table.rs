@@ -1,32 +1,20 @@
-//! The reader of `data/gpus.txt`.
+//! The reader and the writer of rows of `data/gpus.txt`.
 
 use crate::compute::ComputeCapability;
+use crate::context::ContextTable;
 use crate::gpu::{CudaContext, FlopRates, Gpu, NewestTorch};
-
-/// A malformed row.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}")]
-pub struct TableError {
-    /// Line number, from 1.
-    pub line: usize,
-    /// What was found and what was needed.
-    pub problem: String,
-}
+use crate::rows::{Row, TableError, number, rows};
 
 const FIELDS: usize = 20;
 const MIB: u64 = 1 << 20;
 
 /// Parses all rows.
-pub(crate) fn read(text: &str) -> Result<Vec<Gpu>, TableError> {
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty())
-        .map(|(index, line)| row(line).map_err(|problem| TableError { line: index + 1, problem }))
-        .collect()
+pub(crate) fn read(text: &str, contexts: &ContextTable) -> Result<Vec<Gpu>, TableError> {
+    rows(text).map(|row| row.parsed(|row| gpu(row, contexts))).collect()
 }
 
-fn row(line: &str) -> Result<Gpu, String> {
-    let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+fn gpu(row: &Row<'_>, contexts: &ContextTable) -> Result<Gpu, String> {
+    let fields = &row.fields;
     if fields.len() != FIELDS {
         return Err(format!("found {} fields, needed {FIELDS}", fields.len()));
     }
@@ -35,13 +23,14 @@ fn row(line: &str) -> Result<Gpu, String> {
         (Some(base), Some(blas), Some(dnn)) => Some(CudaContext { base, blas, dnn }),
         _ => None,
     };
+    let multiprocessors = fields[4].parse().map_err(|_| format!("found `{}` SMs, needed a whole number", fields[4]))?;
     Ok(Gpu {
         name: fields[0].to_owned(),
         architecture: fields[1].to_owned(),
         compute,
         memory: gibibytes(needed(number(fields[3])?, "GB")?),
-        multiprocessors: fields[4].parse().map_err(|_| format!("found `{}` SMs, needed a whole number", fields[4]))?,
-        bandwidth: Some(needed(number(fields[5])?, "GB/s")?),
+        multiprocessors,
+        bandwidth: number(fields[5])?,
         cache: number(fields[6])?,
         flop_rates: FlopRates {
             fp64: number(fields[7])?,
@@ -54,6 +43,7 @@ fn row(line: &str) -> Result<Gpu, String> {
         // Where the context was measured, so were the workspaces, and they equal PyTorch's defaults.
         measured_workspaces: context.map(|_| compute.workspaces()),
         context,
+        estimated_context: contexts.estimate(compute, multiprocessors),
         newest: text(fields[17]).map(|cuda| NewestTorch {
             torch: Some(fields[16]).filter(|torch| *torch != "any").map(str::to_owned),
             cuda,
@@ -63,18 +53,46 @@ fn row(line: &str) -> Result<Gpu, String> {
     })
 }
 
-fn text(field: &str) -> Option<String> {
-    (field != "-").then(|| field.to_owned())
+/// The row that [`read`] parses into this GPU. What was measured must be whole MiB; more is rounded up.
+pub(crate) fn write(gpu: &Gpu) -> String {
+    let number = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let mebibytes = |bytes: u64| bytes.div_ceil(MIB).to_string();
+    // A row with a context says that the workspaces are PyTorch's defaults.
+    let has_default_workspaces = gpu.measured_workspaces == Some(gpu.compute.workspaces());
+    let context = gpu.context.filter(|_| has_default_workspaces);
+    let context = context.map(|context| [context.base, context.blas, context.dnn].map(mebibytes));
+    let [base, blas, dnn] = context.unwrap_or_else(|| ["-"; 3].map(str::to_owned));
+    let newest = gpu.newest.as_ref();
+    let last_torch = newest.map_or("any", |newest| newest.torch.as_deref().unwrap_or("any"));
+    let rates = gpu.flop_rates;
+    let fields: [String; FIELDS] = [
+        gpu.name.clone(),
+        gpu.architecture.clone(),
+        gpu.compute.to_string(),
+        gpu.gigabytes().to_string(),
+        gpu.multiprocessors.to_string(),
+        number(gpu.bandwidth),
+        number(gpu.cache),
+        number(rates.fp64),
+        number(rates.fp32),
+        number(rates.tf32),
+        number(rates.fp16),
+        number(rates.bf16),
+        gpu.seen_by_cuda.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes} B")),
+        base,
+        blas,
+        dnn,
+        last_torch.to_owned(),
+        text(newest.map(|newest| newest.cuda.as_str())),
+        text(gpu.seen_by_cuda_source.as_deref()),
+        gpu.aliases.join(", "),
+    ];
+    fields.join(" | ").trim_end().to_owned()
 }
 
-fn number(field: &str) -> Result<Option<f64>, String> {
-    match field {
-        "-" => Ok(None),
-        _ => match field.parse::<f64>() {
-            Ok(number) if number > 0.0 && number.is_finite() => Ok(Some(number)),
-            _ => Err(format!("found `{field}`, needed a number above 0 or -")),
-        },
-    }
+fn text(field: &str) -> Option<String> {
+    (field != "-").then(|| field.to_owned())
 }
 
 fn needed(number: Option<f64>, name: &str) -> Result<f64, String> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use vramfit_catalogue::{Calibration, Catalogue, ComputeCapability};
+use vramfit_catalogue::{Calibration, Catalogue, ComputeCapability, ContextBasis, ContextBytes};
 
 fn catalogue() -> Catalogue {
     Catalogue::built_in().unwrap()
@@ -140,4 +140,76 @@ fn calibrating_an_unknown_gpu_adds_it_to_the_table() {
     // Its bandwidth is unknown; the wheels follow from its compute capability.
     assert_eq!(gpu.bandwidth, None);
     assert_eq!(gpu.newest, catalogue.find("RTX 3060").unwrap().newest);
+}
+
+#[test]
+fn a_measured_context_has_no_spread_and_depends_on_the_libraries() {
+    let h200 = catalogue().find("H200").unwrap().clone();
+    let bytes = (614 + 2 * 64 + 8) << 20;
+    assert_eq!(h200.context_bytes(2, 1), ContextBytes { low: bytes, expected: bytes, high: bytes });
+}
+
+#[test]
+fn every_gpu_has_a_context_with_bounds_that_grows_with_its_resident_threads() {
+    let catalogue = catalogue();
+    for gpu in catalogue.gpus() {
+        let ContextBytes { low, expected, high } = gpu.estimated_context.bytes;
+        assert!(low < expected && expected < high, "{}", gpu.name);
+        let threads = u64::from(gpu.multiprocessors) * u64::from(gpu.compute.threads_per_multiprocessor());
+        let per_thread = (expected - (32 << 20)) / threads;
+        assert!((1_500..3_500).contains(&per_thread), "{}: {per_thread} bytes a thread", gpu.name);
+    }
+}
+
+#[test]
+fn published_figures_count_for_every_gpu_with_the_same_multiprocessors() {
+    let catalogue = catalogue();
+    let context = |name: &str| catalogue.find(name).unwrap().estimated_context;
+    let mebibytes = |name: &str| context(name).bytes.expected >> 20;
+    assert_eq!(context("RTX A6000").basis, ContextBasis::PublishedFigures { count: 10 });
+    assert_eq!(context("RTX A6000"), context("A40"));
+    assert_eq!((mebibytes("RTX 3060"), mebibytes("T4"), mebibytes("A100")), (114, 139, 522));
+    assert_eq!(context("RTX 4070").basis, ContextBasis::Multiprocessors);
+    // 32 MiB and 2,322 bytes for each of 46 × 1,536 threads.
+    assert_eq!(mebibytes("RTX 4070"), 188);
+}
+
+#[test]
+fn displays_are_connected_to_geforce_and_titan_cards() {
+    let catalogue = catalogue();
+    let is_consumer = |name: &str| catalogue.find(name).unwrap().is_consumer();
+    for name in ["GTX 1080 Ti", "RTX 2060 SUPER", "RTX 3060", "RTX 5090", "TITAN V", "TITAN RTX"] {
+        assert!(is_consumer(name), "{name}");
+    }
+    for name in ["T4", "A100", "RTX A6000", "RTX 6000 Ada", "RTX PRO 6000 Blackwell", "Quadro P6000", "H200"] {
+        assert!(!is_consumer(name), "{name}");
+    }
+}
+
+#[test]
+fn a_calibration_gives_a_row_that_the_table_reads() {
+    let catalogue = catalogue();
+    let read = |row: &str| Catalogue::read(row).unwrap().gpus()[0].clone();
+    let known = read(&catalogue.row(&calibration("NVIDIA GeForce RTX 3060")));
+    let mut expected = catalogue.find("RTX 3060").unwrap().clone();
+    expected.seen_by_cuda = Some(12_622_233_600);
+    expected.seen_by_cuda_source = Some("measured".to_owned());
+    expected.context = known.context;
+    expected.measured_workspaces = Some(expected.workspaces());
+    assert_eq!(known, expected);
+    assert_eq!(known.context.unwrap().bytes(2, 1), (200 + 24 + 6) << 20);
+
+    let unknown = read(&catalogue.row(&calibration("NVIDIA GeForce Imaginary 1")));
+    assert_eq!((unknown.name.as_str(), unknown.architecture.as_str()), ("Imaginary 1", "Ampere"));
+    assert_eq!((unknown.memory, unknown.bandwidth), (12 << 30, None));
+    assert!(unknown.is_measured());
+}
+
+#[test]
+fn a_row_of_a_calibration_without_a_context_has_none() {
+    let mut calibration = calibration("NVIDIA GeForce RTX 3060");
+    calibration.context = None;
+    let row = catalogue().row(&calibration);
+    assert!(row.contains("| 12622233600 B | - | - | - |"), "{row}");
+    assert!(!Catalogue::read(&row).unwrap().gpus()[0].is_measured());
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use vramfit_catalogue::{Calibration, Catalogue, CudaContext, Gpu};
+use vramfit_catalogue::{Calibration, Catalogue, Gpu};
 
 use crate::failure::Failure;
 use crate::platform;
@@ -36,12 +36,6 @@ impl KnownGpus {
             let hint = "`vramfit catalogue` lists all GPUs; `vramfit calibrate` adds the GPU of this machine";
             Failure::at("--gpu", error).with_hint(Some(hint))
         })
-    }
-
-    /// The CUDA context of a GPU, or that of the reference GPU if it was not measured.
-    pub fn context(&self, gpu: &Gpu) -> Result<CudaContext, Failure> {
-        let reference = self.find(REFERENCE)?.context;
-        gpu.context.or(reference).ok_or_else(|| Failure::new("the catalogue of GPUs has no measured CUDA context"))
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use vramfit_catalogue::Catalogue;
 
 use common::{capture, json_in, vramfit_in};
 
@@ -26,6 +27,10 @@ fn the_catalogue_tells_of_every_gpu_what_is_known_and_what_is_not() {
     assert!(gpus.len() >= 100);
     let named = |name: &str| gpus.iter().find(|gpu| gpu["name"] == name).unwrap();
     assert_eq!(named("RTX 3060")["context"], "not measured");
+    assert_eq!(named("RTX 3060")["context_estimate"]["expected"], 114 << 20);
+    assert_eq!(named("RTX 3060")["context_estimate"]["source"], "published figures");
+    assert_eq!(named("RTX 4070")["context_estimate"]["source"], "multiprocessors");
+    assert!(named("H200")["context_estimate"].is_null());
     assert_eq!(named("RTX 3060")["compute_capability"], "8.6");
     assert_eq!(named("H200")["context"]["base"], 614 << 20);
     assert_eq!(named("V100 SXM2 16GB")["newest"]["torch"], "2.14");
@@ -49,7 +54,7 @@ fn what_nobody_knows_of_a_calibrated_gpu_is_null_and_a_dash_and_a_long_name_keep
     let (_, text, _) = vramfit_in(config.path(), &["catalogue"]);
     let row = text.lines().skip_while(|line| *line != name).nth(1).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(cells, ["12.0", "64", "64.00", "200", "-", "-", "-", "-", "-"]);
+    assert_eq!(cells, ["12.0", "64", "64.00", "200", "-", "-", "-", "-", "~712"]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // Times are then those of the GPU that was measured, not those of one without any bandwidth.
     let slowdown = |gpu: &str| {
@@ -70,7 +75,14 @@ fn a_gpu_decides_workspaces_capacity_and_verdict() {
     assert_eq!((code, &small["fit"]["verdict"], &small["fit"]["gpu"]), (0, &"fits".into(), &"RTX 3060".into()));
     assert_eq!(small["fit"]["capacity"], (11.76 * f64::from(1 << 30)) as u64);
     assert_eq!(small["exact"], false);
-    assert!(small["notes"].to_string().contains("not measured on this GPU (RTX 3060)"));
+    let notes = small["notes"].to_string();
+    assert!(
+        notes.contains("not measured on this GPU (RTX 3060): the CUDA context is the median of 2 published figures")
+    );
+    assert!(notes.contains("a display on the RTX 3060 takes memory too"), "{notes}");
+    let context = |key: &str| small[key].as_u64().unwrap() >> 20;
+    assert_eq!((context("context_low"), context("context"), context("context_high")), (94, 114, 145));
+    assert_eq!(small["device_used"].as_u64(), Some(small["peak_reserved"].as_u64().unwrap() + (114 << 20)));
     // Two workspaces of 33,554,432 bytes become two of 8,519,680.
     let workspace = |report: &Value| report["breakdown"]["workspace"].as_u64().unwrap();
     assert_eq!(workspace(&plain) - workspace(&small), 2 * (33_554_432 - 8_519_680));
@@ -94,7 +106,7 @@ fn what_lies_between_the_known_bounds_of_a_gpu_is_too_close() {
     let batch = |batch: &str| bert(config.path(), &["--batch", batch, "--gpu", "RTX 4060"]).1["fit"]["verdict"].clone();
     assert_eq!(batch("16"), "fits");
     assert_eq!(batch("256"), "does-not-fit");
-    let verdicts: Vec<Value> = (50..=75).step_by(2).map(|size| batch(&size.to_string())).collect();
+    let verdicts: Vec<Value> = (66..=91).step_by(2).map(|size| batch(&size.to_string())).collect();
     assert!(verdicts.contains(&"too-close".into()), "{verdicts:?}");
 }
 
@@ -153,6 +165,10 @@ fn estimates_use_what_was_calibrated() {
     let (code, out, err) = vramfit_in(config.path(), &["calibrate", "--python", &python]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("RTX 3060") && out.contains("gpus.json"), "{out}");
+    let row = out.lines().last().unwrap();
+    let read = Catalogue::read(row).unwrap();
+    let gpu = read.find("RTX 3060").unwrap();
+    assert_eq!((gpu.is_measured(), gpu.seen_by_cuda), (true, Some(12_622_233_600)), "{row}");
     let (_, report) = bert(config.path(), &["--gpu", "RTX 3060"]);
     assert_eq!(report["context"], 209_715_200 + 2 * 10_485_760);
     assert_eq!(report["fit"]["capacity"], 12_622_233_600_u64);

@@ -45,12 +45,7 @@ impl Input {
     }
 
     fn bench(&self, vram: u64) -> Workbench<'_> {
-        let context = self.gpu.context.expect("the H200 is measured");
-        Workbench::new(
-            &self.model,
-            None,
-            Device { gpu: &self.gpu, context, is_asked: false, vram: Some(vram), cudnn: None },
-        )
+        Workbench::new(&self.model, None, Device { gpu: &self.gpu, is_asked: false, vram: Some(vram), cudnn: None })
     }
 }
 

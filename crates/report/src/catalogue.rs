@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramfit_catalogue::compute::Workspaces;
-use vramfit_catalogue::{Calibration, Gpu};
+use vramfit_catalogue::{Calibration, ContextBasis, ContextBytes, EstimatedContext, Gpu};
 
 use crate::size::human;
 
@@ -45,6 +45,8 @@ struct GpuRow {
     tflops: FlopRow,
     /// What a process takes beside what PyTorch reserves.
     context: ContextRow,
+    /// What is used instead of `context` where that was not measured; null where it was.
+    context_estimate: Option<ContextEstimateRow>,
     /// cuBLAS's workspaces.
     workspaces: WorkspaceRow,
     /// Which kernels of scaled_dot_product_attention run on it.
@@ -110,6 +112,32 @@ enum NotMeasured {
     NotMeasured,
 }
 
+/// Bytes of the CUDA context of a training, libraries included.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ContextEstimateRow {
+    /// The lower bound.
+    low: u64,
+    /// What is expected.
+    expected: u64,
+    /// The upper bound.
+    high: u64,
+    /// What they rest on.
+    source: ContextSource,
+}
+
+/// What an estimated context rests on.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum ContextSource {
+    /// Published figures of GPUs with the same compute capability and number of multiprocessors.
+    #[serde(rename = "published figures")]
+    PublishedFigures,
+    /// The number of multiprocessors, by a rule fitted to all published figures.
+    #[serde(rename = "multiprocessors")]
+    Multiprocessors,
+}
+
 /// Bytes of cuBLAS's workspaces.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -171,7 +199,11 @@ impl CatalogueReport {
         let number = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), short);
         for gpu in &self.rows {
             let seen = gpu.seen_by_cuda.map(|bytes| bytes as f64 / (1_u64 << 30) as f64);
-            let context = gpu.context.map(|context| (context.bytes(2, 2) >> 20) as f64);
+            let context = gpu.context_bytes(2, 2).expected >> 20;
+            let context = match (gpu.context, gpu.estimated_context.basis) {
+                (None, ContextBasis::Multiprocessors) => format!("~{context}"),
+                _ => context.to_string(),
+            };
             // A long name has a line of its own.
             let name = match gpu.name.chars().count() < NAME {
                 true => gpu.name.clone(),
@@ -190,12 +222,13 @@ impl CatalogueReport {
                 number(gpu.flop_rates.fp32),
                 number(gpu.flop_rates.fp16),
                 number(gpu.flop_rates.bf16),
-                number(context),
+                context,
             );
         }
         text + "\nCC: compute capability. GB: as sold; CUDA: GiB that CUDA sees. fp32, fp16, bf16:\n\
-                dense TFLOP/s. context: MiB of a training's CUDA context. -: not known or not\n\
-                measured; `vramfit calibrate` measures the GPU of this machine.\n"
+                dense TFLOP/s. context: MiB of a training's CUDA context, measured or published;\n\
+                ~: from the number of SMs. -: not known. `vramfit calibrate` measures the GPU\n\
+                of this machine.\n"
     }
 }
 
@@ -233,6 +266,7 @@ impl From<&Gpu> for GpuRow {
                 Some(context) => ContextRow::Measured { base: context.base, blas: context.blas, dnn: context.dnn },
                 None => ContextRow::NotMeasured(NotMeasured::NotMeasured),
             },
+            context_estimate: gpu.context.is_none().then(|| gpu.estimated_context.into()),
             workspaces: WorkspaceRow {
                 blas,
                 blas_lt,
@@ -255,8 +289,19 @@ impl From<&Gpu> for GpuRow {
     }
 }
 
-/// What a calibration found, and where it was written.
-pub fn calibration_text(calibration: &Calibration, path: &str) -> String {
+impl From<EstimatedContext> for ContextEstimateRow {
+    fn from(estimate: EstimatedContext) -> ContextEstimateRow {
+        let ContextBytes { low, expected, high } = estimate.bytes;
+        let source = match estimate.basis {
+            ContextBasis::PublishedFigures { .. } => ContextSource::PublishedFigures,
+            ContextBasis::Multiprocessors => ContextSource::Multiprocessors,
+        };
+        ContextEstimateRow { low, expected, high, source }
+    }
+}
+
+/// What a calibration found, where it was written, and its row for the catalogue.
+pub fn calibration_text(calibration: &Calibration, path: &str, row: &str) -> String {
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "not read".to_owned(), human);
     let mut text = format!("{}, compute capability {}\n\n", calibration.name, calibration.compute_capability);
     for (name, value) in [
@@ -272,7 +317,10 @@ pub fn calibration_text(calibration: &Calibration, path: &str) -> String {
         text += &format!("  {name:26}{:>10}\n", size(value));
     }
     if calibration.context.is_none() {
-        text += "\nnvidia-smi does not show what this process uses; estimates take the context of an H200.\n";
+        text += "\nnvidia-smi does not show what this process uses; estimates keep the catalogue's context.\n";
     }
-    text + &format!("\nwritten to {path}; `vramfit estimate --gpu` uses it from there\n")
+    text + &format!(
+        "\nwritten to {path}; `vramfit estimate --gpu` uses it from there\n\n\
+         To share it, replace or add this row of crates/catalogue/data/gpus.txt in a pull request:\n{row}\n"
+    )
 }

@@ -56,7 +56,7 @@ pub struct EstimateReport {
     peak_allocated: u64,
     /// The highest `torch.cuda.memory_reserved()`, building the model not .
     peak_reserved: u64,
-    /// What `nvidia-smi` shows for the process: `peak_reserved` and the CUDA context.
+    /// What `nvidia-smi` shows for the process: `peak_reserved` and the expected CUDA context.
     device_used: u64,
     /// When the peak is reached; null where the run fails while the model is moved to the GPU.
     peak: Option<PeakReport>,
@@ -82,8 +82,12 @@ pub struct EstimateReport {
     reserved_range: RangeReport,
     /// Whether it fits; null where neither a GPU nor a cap was given.
     fit: Option<FitReport>,
-    /// Bytes of the CUDA context.
+    /// Bytes of the CUDA context, as expected.
     context: u64,
+    /// The lower bound of `context`; equal to it where it was measured.
+    context_low: u64,
+    /// The upper bound of `context`, which `fits` leaves room for.
+    context_high: u64,
     /// Whether the context was measured on this GPU.
     is_context_measured: bool,
     /// The installed cuDNN that was asked for workspaces; absent where none was.
@@ -228,12 +232,22 @@ impl EstimateReport {
             range: RangeReport::from(&answer.allocated),
             reserved_range: RangeReport::from(&answer.reserved),
             fit: answer.fit.as_ref().map(|fit| FitReport::new(device, fit)),
-            context: answer.context,
+            context: answer.context.expected,
+            context_low: answer.context.low,
+            context_high: answer.context.high,
             is_context_measured: device.gpu.context.is_some(),
             cudnn: CudnnReport::of(device),
             holders,
             second_peak: answer.peaks.and_then(SecondPeak::of),
             notes: notes::notes(question, answer),
+        }
+    }
+
+    /// Whose the CUDA context is, or its bounds where it was not measured.
+    fn context_words(&self) -> String {
+        match self.is_context_measured {
+            true => "measured".to_owned(),
+            false => room(self.context_low, self.context_high),
         }
     }
 

@@ -223,7 +223,9 @@ impl From<&Cause> for CauseName {
             Cause::PythonLifetimes => CauseName::PythonLifetimes,
             Cause::AddressOrder => CauseName::AddressOrder,
             Cause::ModelFile(_) => CauseName::ModelFile,
-            Cause::GpuNotMeasured | Cause::CudnnNotMeasured | Cause::CudnnAsked | Cause::CudnnTabulated { .. } => CauseName::Gpu,
+            Cause::GpuNotMeasured | Cause::CudnnNotMeasured | Cause::CudnnAsked | Cause::CudnnTabulated { .. } => {
+                CauseName::Gpu
+            }
         }
     }
 }

@@ -118,7 +118,6 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
     let cases = measured()?.cases;
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
-    let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
     let mut found = Vec::new();
     for search in searches {
         let measured = search.found();
@@ -126,7 +125,7 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
         let model = read_file(capture_of(case)).map_err(|error| format!("{}: {error}", search.case))?;
         let (sizes, variant, training) = choices(&model, &case.settings)?;
         let setup = Setup::new(sizes, variant, training);
-        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap), cudnn: None };
+        let device = Device { gpu, is_asked: false, vram: Some(search.cap), cudnn: None };
         let bench = Workbench::new(&model, None, device);
         let control = Control::default();
         let predicted = max_batch(&bench, &setup, LIMIT, &control)
@@ -173,14 +172,13 @@ pub fn trials_of(name: &str) -> Result<String> {
     let cases = measured()?.cases;
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
-    let context = gpu.context.ok_or("the H200's context is not in the catalogue")?;
     let case = cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let model = read_file(capture_of(case)).map_err(|error| format!("{name}: {error}"))?;
     let (sizes, variant, training) = choices(&model, &case.settings)?;
     let setup = Setup::new(sizes, variant, training);
     let mut text = String::new();
     for search in searches()?.into_iter().filter(|search| search.case == name) {
-        let device = Device { gpu, context, is_asked: false, vram: Some(search.cap), cudnn: None };
+        let device = Device { gpu, is_asked: false, vram: Some(search.cap), cudnn: None };
         let bench = Workbench::new(&model, None, device);
         let _ = writeln!(text, "{name} under {} MiB; peaks in MiB, measured, then simulated", search.cap >> 20);
         for trial in &search.trials {

@@ -31,13 +31,7 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
-    let device = Device {
-        gpu,
-        context: known.context(gpu)?,
-        is_asked: options.gpu.is_some(),
-        vram: options.vram,
-        cudnn: cudnn.answers_for(gpu),
-    };
+    let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
     let training = training(options);
     let answer = Scenarios::record(&bound, &training, device.machine())?
         .answer(&device, &device.settings(settings), true)

@@ -30,11 +30,8 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
             .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation")));
     }
     with_bench(options, "plan", |bench, setup, known, cudnn| {
-        let device = |gpu| {
-            let (context, cudnn) = (known.context(gpu).ok()?, cudnn.answers_for(gpu));
-            Some(Device { gpu, context, is_asked: true, vram: None, cudnn })
-        };
-        let others: Vec<Device<'_>> = known.catalogue.gpus().iter().filter_map(device).collect();
+        let device = |gpu| Device { gpu, is_asked: true, vram: None, cudnn: cudnn.answers_for(gpu) };
+        let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
         let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
         let control = Control::default();
@@ -100,13 +97,7 @@ fn with_bench(
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
-    let device = Device {
-        gpu,
-        context: known.context(gpu)?,
-        is_asked: options.gpu.is_some(),
-        vram: options.vram,
-        cudnn: cudnn.answers_for(gpu),
-    };
+    let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
             eprintln!("note: size `{}` ({producer}) stays {size} at every batch", symbol.name);

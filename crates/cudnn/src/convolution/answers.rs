@@ -196,6 +196,10 @@ mod tests {
         let product = 33 * 64 * 256 * 4;
         let gradient = at(33, ConvolutionPass::WeightGradient);
         assert_eq!((gradient.lower, gradient.expected, gradient.upper), (3, product, product));
+        let mut small = ConvolutionProblem { pass: ConvolutionPass::WeightGradient, ..square([512, 512], 7, 1, 1, 0) };
+        (small.image[0], small.result[0]) = (33, 33);
+        let gradient = workspace(&small, A100, Some(&AskedAboutEverything));
+        assert_eq!((gradient.lower, gradient.expected, gradient.upper), (3, 3, 33 * 512 * 512 * 4));
     }
 
     /// Answers 3 bytes about layers with 3×3 weights, and nothing about others.

@@ -53,11 +53,15 @@ impl WorkspaceRange {
         WorkspaceRange { expected: bytes, lower: bytes.saturating_sub(parts), upper: bytes + parts, evidence }
     }
 
-    /// The same where cuBLASLt may compute the layer instead, which it does for most pointwise layers.
+    /// The same where cuBLASLt may compute the layer instead. It does so for most pointwise layers for which its workspace is not larger
+    /// than the tensors (`docs/cudnn-workspaces.md`).
     pub(super) fn or_product_of_matrices(self, problem: &ConvolutionProblem) -> WorkspaceRange {
-        let product = problem.product_of_matrices().unsigned_abs();
-        let (lower, upper) = (self.lower.min(product), self.upper.max(product));
-        WorkspaceRange { expected: product, lower, upper, ..self }
+        let product = problem.product_of_matrices();
+        let tensors = 4 * (problem.image.iter().product::<i64>() + problem.result.iter().product::<i64>());
+        let is_likely = product <= tensors;
+        let product = product.unsigned_abs();
+        let expected = if is_likely { product } else { self.expected };
+        WorkspaceRange { expected, lower: self.lower.min(product), upper: self.upper.max(product), ..self }
     }
 
     /// Anything from no workspace to `upper`.

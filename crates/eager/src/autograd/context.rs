@@ -9,7 +9,9 @@ use vramfit_catalogue::ComputeCapability;
 use vramfit_graph::dtype::Dtype;
 
 use vramfit_cudnn::GpuIdentity;
-use vramfit_cudnn::convolution::{ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange};
+use vramfit_cudnn::convolution::{
+    ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange,
+};
 
 use super::{Backward, Checkpointing, Edge, Node, Plans, Saved, Tensor, Visits};
 use crate::kernels::reduce::{self, Gpu, Reduction};

@@ -99,7 +99,7 @@ pub fn plan_with<'m>(
         start: start.clone(),
         start_written: written(bench, search.tricks, start),
         needed: bench.device.taken_with(peaks.reserved, answer.expected.libraries),
-        device_used: peaks.reserved + answer.context,
+        device_used: peaks.reserved + answer.context.expected,
         answer,
         fit,
         peaks,

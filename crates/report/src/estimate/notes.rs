@@ -1,14 +1,18 @@
 //! What to know about an answer: what the model's file does not record, what was guessed, what was not measured on the GPU.
 
+use vramfit_catalogue::{ContextBasis, ContextBytes};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
-use vramfit_training::answer::{Answer, Cause, Device};
+use vramfit_training::answer::{Answer, CapacityKind, Cause, Device};
 
-use super::Question;
+use super::{Question, room};
 use crate::cudnn::cudnn_notes;
 use crate::names::{CountedName, joined};
 use crate::size::human;
+
+/// What a desktop with a display takes of a GPU on Linux, at the upper end of what was reported.
+const DISPLAY: u64 = 600 << 20;
 
 /// All notes, in the order in which they are shown.
 pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
@@ -23,7 +27,32 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     }
     notes.extend_from_slice(&question.notes);
     notes.extend(gpu_notes(&question.device, question.bound, answer));
+    notes.extend(display_note(&question.device, answer));
     notes
+}
+
+/// What the CUDA context rests on.
+fn context_words(device: &Device<'_>, answer: &Answer) -> String {
+    let ContextBytes { low, high, .. } = answer.context;
+    let basis = match device.gpu.estimated_context.basis {
+        _ if device.gpu.context.is_some() => return "the CUDA context is measured".to_owned(),
+        ContextBasis::PublishedFigures { count: 1 } => "is a published figure".to_owned(),
+        ContextBasis::PublishedFigures { count } => format!("is the median of {count} published figures"),
+        ContextBasis::Multiprocessors => "follows from the number of multiprocessors".to_owned(),
+    };
+    format!("the CUDA context {basis} ({}; \"fits\" leaves room for the most)", room(low, high))
+}
+
+/// That a display takes memory too, where the whole of a desktop's GPU is asked for.
+fn display_note(device: &Device<'_>, answer: &Answer) -> Option<String> {
+    let fit = answer.fit.as_ref().filter(|fit| fit.kind == CapacityKind::Gpu && device.gpu.is_consumer())?;
+    let left = fit.capacity.low.checked_sub(answer.context.high + DISPLAY)? >> 20;
+    Some(format!(
+        "a display on the {} takes memory too, typically 70 to {} on Linux and more than 1 GiB on Windows; `--vram \
+         {left}MiB` leaves {1} for it",
+        device.gpu.name,
+        human(DISPLAY)
+    ))
 }
 
 /// What was not measured on the GPU, and what to know when using it.
@@ -34,8 +63,9 @@ pub fn gpu_notes(device: &Device<'_>, bound: &Bound<'_>, answer: &Answer) -> Vec
         .iter()
         .filter_map(|cause| match cause {
             Cause::GpuNotMeasured => Some(format!(
-                "not measured on this GPU ({name}): the CUDA context is taken from an H200, cuBLAS's workspaces from \
-                 PyTorch's code; `vramfit calibrate` measures both there"
+                "not measured on this GPU ({name}): {}, cuBLAS's workspaces are from PyTorch's code; `vramfit calibrate` \
+                 measures both there",
+                context_words(device, answer)
             )),
             Cause::CudnnNotMeasured => {
                 Some(format!("cuDNN's workspaces are those of an H200; on the {name} it may choose others"))

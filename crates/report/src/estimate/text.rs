@@ -64,11 +64,11 @@ impl EstimateReport {
     fn numbers_text(&self) -> String {
         let mut text = peak_text("peak allocated", self.peak_allocated, &self.range);
         text += &peak_text("peak reserved", self.peak_reserved, &self.reserved_range);
-        let whose = if self.is_context_measured { "measured" } else { "as on an H200" };
         text += &format!(
-            "on the device   {:>10}   with {} of CUDA context, {whose}\n",
+            "on the device   {:>10}   with {} of CUDA context, {}\n",
             human(self.device_used),
-            human(self.context)
+            human(self.context),
+            self.context_words()
         );
         let Some(peak) = &self.peak else {
             return text + "it runs out of memory while the model and its inputs are moved to the GPU\n";

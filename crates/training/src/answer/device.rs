@@ -2,7 +2,7 @@
 
 use vramfit_allocator::Settings;
 use vramfit_catalogue::gpu::Capacity;
-use vramfit_catalogue::{CudaContext, Gpu};
+use vramfit_catalogue::{ContextBytes, Gpu};
 use vramfit_cudnn::convolution::{self, LiveAnswers};
 use vramfit_eager::autograd::{CudnnSources, Libraries};
 use vramfit_eager::machine::Machine;
@@ -15,8 +15,6 @@ use crate::report::Run;
 pub struct Device<'a> {
     /// The GPU.
     pub gpu: &'a Gpu,
-    /// Its CUDA context, or that of a measured GPU where its own was not measured.
-    pub context: CudaContext,
     /// Whether it was asked for: only then its capacity counts.
     pub is_asked: bool,
     /// `--vram`: what PyTorch may reserve.
@@ -41,18 +39,19 @@ impl Device<'_> {
     }
 
     /// What the process takes beside what PyTorch reserves.
-    pub fn context_bytes(&self, libraries: Libraries) -> u64 {
-        self.context.bytes(libraries.blas, libraries.dnn)
+    pub fn context_bytes(&self, libraries: Libraries) -> ContextBytes {
+        self.gpu.context_bytes(libraries.blas, libraries.dnn)
     }
 
-    /// What the process of a run takes at its peak, as nvidia-smi shows it.
+    /// What the process of a run takes at its peak, as nvidia-smi shows it, with the expected context.
     pub fn used(&self, run: &Run) -> u64 {
-        run.peak_reserved + self.context_bytes(run.libraries)
+        run.peak_reserved + self.context_bytes(run.libraries).expected
     }
 
-    /// The upper bound of what PyTorch may reserve, if any is known: `--vram`, or what the GPU leaves beside the context.
+    /// The upper bound of what PyTorch may reserve, if any is known: `--vram`, or what the GPU leaves beside the
+    /// smallest context.
     pub fn cap(&self, libraries: Libraries) -> Option<u64> {
-        let left = || self.gpu.capacity().high.saturating_sub(self.context_bytes(libraries));
+        let left = || self.gpu.capacity().high.saturating_sub(self.context_bytes(libraries).low);
         self.vram.or_else(|| self.is_asked.then(left))
     }
 
@@ -69,16 +68,24 @@ impl Device<'_> {
         if self.vram.is_some() { CapacityKind::Reserved } else { CapacityKind::Gpu }
     }
 
-    /// What a run takes of the capacity.
+    /// What a run is expected to take of the capacity.
+    pub(super) fn needed(&self, run: &Run) -> u64 {
+        match self.capacity_kind() {
+            CapacityKind::Reserved => run.peak_reserved,
+            CapacityKind::Gpu => self.used(run),
+        }
+    }
+
+    /// What a run takes of the capacity at most: with the largest context.
     pub fn taken(&self, run: &Run) -> u64 {
         self.taken_with(run.peak_reserved, run.libraries)
     }
 
-    /// What reserving so much takes of the capacity.
+    /// What reserving so much takes of the capacity at most.
     pub fn taken_with(&self, reserved: u64, libraries: Libraries) -> u64 {
         match self.capacity_kind() {
             CapacityKind::Reserved => reserved,
-            CapacityKind::Gpu => reserved + self.context_bytes(libraries),
+            CapacityKind::Gpu => reserved + self.context_bytes(libraries).high,
         }
     }
 
@@ -96,10 +103,7 @@ impl Device<'_> {
         let gpu = (!is_measured).then_some(Cause::GpuNotMeasured);
         let CudnnSources { is_asked, is_tabulated, is_guessed, is_assumed } = run.cudnn_sources;
         let is_from_another_gpu = (is_guessed || is_assumed) && (!is_measured || is_calibrated);
-        let cudnn = [
-            (is_from_another_gpu, Cause::CudnnNotMeasured),
-            (is_asked, Cause::CudnnAsked),
-        ];
+        let cudnn = [(is_from_another_gpu, Cause::CudnnNotMeasured), (is_asked, Cause::CudnnAsked)];
         let tabulated = convolution::shipped_version().filter(|_| is_tabulated);
         let tabulated = tabulated.map(|version| Cause::CudnnTabulated { version: version.to_string() });
         gpu.into_iter().chain(cudnn.into_iter().filter_map(|(holds, cause)| holds.then_some(cause))).chain(tabulated)

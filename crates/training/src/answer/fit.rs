@@ -10,7 +10,7 @@ use crate::report::Run;
 /// Whether a training fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every simulation fits in the least that the GPU may have: under every order of addresses, with the expected
+    /// Every simulation fits in the least that the GPU may have beside the largest context: under every order of addresses, with the expected
     /// requests, with their bounds (less at one moment may mean more at another) and with mixtures of them.
     Fits,
     /// It depends on what is not known.
@@ -35,7 +35,7 @@ impl Verdict {
 pub struct Fit {
     /// The verdict over all simulations.
     pub verdict: Verdict,
-    /// What the expected run takes of the capacity.
+    /// What the expected run takes of the capacity, with the expected context.
     pub needed: u64,
     /// What there is, as far as it is known.
     pub capacity: Capacity,
@@ -80,10 +80,11 @@ impl Fit {
         let kind = device.capacity_kind();
         let shortage = runs.iter().find_map(|run| {
             let error = run.failure?.error;
-            let process = error.reserved + device.context_bytes(run.libraries);
+            // The cap it fails under leaves room for the smallest context.
+            let process = error.reserved + device.context_bytes(run.libraries).low;
             let (total, free) = (capacity.high, capacity.high.saturating_sub(process));
             Some(Shortage { error, gpu: (kind == CapacityKind::Gpu).then_some(GpuMemory { total, free, process }) })
         });
-        Some(Fit { verdict, needed: device.taken(&runs.expected), capacity, kind, shortage })
+        Some(Fit { verdict, needed: device.needed(&runs.expected), capacity, kind, shortage })
     }
 }

@@ -22,6 +22,8 @@ pub use range::Range;
 pub use runs::{AlternativeRuns, Runs};
 pub use scenarios::{BeyondAddresses, Scenarios};
 
+use vramfit_catalogue::ContextBytes;
+
 use crate::report::{Account, Run};
 
 /// The answer for one training on one GPU.
@@ -37,9 +39,9 @@ pub struct Answer {
     pub causes: Vec<Cause>,
     /// The highest peaks of the expected run; `None` where it fails while it is built.
     pub peaks: Option<TopPeaks>,
-    /// Bytes of the CUDA context.
-    pub context: u64,
-    /// What the process takes at its peak, its CUDA context included.
+    /// The CUDA context.
+    pub context: ContextBytes,
+    /// What the process takes at its peak, its expected CUDA context included.
     pub device_used: u64,
     /// Whether it fits; `None` where no capacity is known.
     pub fit: Option<Fit>,

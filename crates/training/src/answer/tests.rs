@@ -53,7 +53,7 @@ fn gpu() -> Gpu {
 }
 
 fn answer(runs: Runs, gpu: &Gpu, vram: u64) -> Answer {
-    let device = Device { gpu, context: gpu.context.unwrap(), is_asked: false, vram: Some(vram), cudnn: None };
+    let device = Device { gpu, is_asked: false, vram: Some(vram), cudnn: None };
     Answer::new(runs, &[], false, &device)
 }
 
@@ -73,10 +73,9 @@ fn a_range_that_is_spread_names_what_spreads_it() {
 fn what_cudnn_answered_without_the_gpu_is_never_exact_and_replaces_another_gpus_workspaces() {
     let catalogue = Catalogue::built_in().unwrap();
     let (measured, other) = (gpu(), catalogue.find("RTX 3060").unwrap());
-    let context = measured.context.unwrap();
     let causes = |gpu: &Gpu, cudnn_sources: CudnnSources| {
         let run = Run { libraries: Libraries { blas: 0, dnn: 1 }, cudnn_sources, ..run(5) };
-        let device = Device { gpu, context, is_asked: false, vram: None, cudnn: None };
+        let device = Device { gpu, is_asked: false, vram: None, cudnn: None };
         device.unmeasured(&run).collect::<Vec<_>>()
     };
     use Cause::{CudnnAsked, CudnnNotMeasured, CudnnTabulated, GpuNotMeasured};
@@ -109,6 +108,20 @@ fn it_fits_where_every_simulation_fits_and_does_not_where_none_does() {
     assert_eq!(verdict(runs(run(8), vec![run(9)], vec![failing(10)])), Verdict::TooClose);
     assert_eq!(verdict(runs(run(8), vec![run(11)], vec![])), Verdict::TooClose);
     assert_eq!(verdict(runs(failing(8), vec![failing(9)], vec![])), Verdict::DoesNotFit);
+}
+
+#[test]
+fn it_fits_where_it_fits_beside_the_largest_context_and_fails_beside_the_smallest() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let gpu = catalogue.find("RTX 3060").unwrap();
+    let device = Device { gpu, is_asked: true, vram: None, cudnn: None };
+    let (capacity, context) = (gpu.capacity().low, device.context_bytes(Libraries::default()));
+    let answer = |reserved: u64| Answer::new(runs(run(reserved), vec![], vec![]), &[], false, &device);
+    let verdict = |reserved: u64| answer(reserved).fit.unwrap().verdict;
+    assert_eq!(verdict(capacity - context.high), Verdict::Fits);
+    assert_eq!(verdict(capacity - context.high + 1), Verdict::TooClose);
+    assert_eq!(device.cap(Libraries::default()), Some(capacity - context.low));
+    assert_eq!(answer(5).device_used, 5 + context.expected);
 }
 
 #[test]

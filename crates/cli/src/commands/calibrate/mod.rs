@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use vramfit_catalogue::Calibration;
+use vramfit_catalogue::{Calibration, Catalogue};
 use vramfit_report::catalogue::calibration_text;
 
 use crate::arguments::{Calibrate, Output};
@@ -34,7 +34,8 @@ pub fn run(options: &Calibrate, output: &Output) -> Result<ExitStatus, Failure> 
     if output.json {
         print_json(&calibration)?;
     } else {
-        print(&calibration_text(&calibration, &path.display().to_string()))?;
+        let catalogue = Catalogue::built_in().map_err(|error| Failure::at("the catalogue of GPUs", error))?;
+        print(&calibration_text(&calibration, &path.display().to_string(), &catalogue.row(&calibration)))?;
     }
     Ok(ExitStatus::Good)
 }

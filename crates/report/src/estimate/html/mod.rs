@@ -69,14 +69,13 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
             format!("{step}{} {}", peak.phase.beside_step(), peak.module.as_deref().unwrap_or(""))
         }
     };
-    let whose = if report.is_context_measured { "measured" } else { "as on an H200" };
     vec![
         Number::new("Peak allocated", human(report.peak_allocated), place),
         Number::new("Peak reserved", human(report.peak_reserved), spread),
         Number::new(
             "On the device",
             human(report.device_used),
-            format!("{} of it CUDA context, {whose}", human(report.context)),
+            format!("{} of it CUDA context, {}", human(report.context), report.context_words()),
         ),
         Number::new("Parameters", grouped(report.parameters), String::new()),
     ]
