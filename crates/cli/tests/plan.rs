@@ -285,3 +285,16 @@ fn candidates_that_the_model_cannot_be_bound_to_are_counted_and_named() {
     let line = format!("{} candidates were left out because the model cannot be bound to them", unbound.len());
     assert!(flat.contains(&line) && flat.contains("height 16"), "{out}");
 }
+
+#[test]
+fn times_on_a_gpu_that_was_not_timed_are_called_rough() {
+    let model = capture("mlp-relu");
+    let rough = "times are rough";
+    let is_said = |gpu: &str| {
+        let (_, text, _) = vramfit(&["plan", &model, "--gpu", gpu]);
+        let (_, answer) = json(&["plan", &model, "--gpu", gpu]);
+        assert_eq!(text.contains(rough), answer["notes"].to_string().contains(rough), "{text}");
+        text.contains(rough)
+    };
+    assert!(is_said("RTX 3060") && !is_said("H200"));
+}

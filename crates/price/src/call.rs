@@ -2,14 +2,16 @@
 
 use vramfit_eager::operators::{Extent, Facts, Work};
 use vramfit_graph::bind::{Bound, BoundCall, BoundTensor, Value};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Cast, Precision};
 
 use crate::call_tensors::{CallTensors, is_channels_last, is_half};
 use crate::compute;
 use crate::operator::{PricedOperator, measured_kernel, moves_memory};
 use crate::queues::Cost;
-use crate::scale::Scale;
+use crate::scale::{Movement, Scale};
 use crate::tables::{PerPass, TABLES};
+use crate::traffic::{MEASURED_CHANNELS, accesses};
 
 /// The cost of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -99,18 +101,32 @@ impl<'a> CallPricer<'a> {
         };
         let (variant, backward_share) = kernel_variant(tensors, name, first, result);
         let Some(kernel) = operator.kernel(variant) else { return [0.0; 2] };
-        let [forward, backward] = &kernel.0[usize::from(is_half(first.dtype))];
+        let kernel_name = operator.kernel_name(variant);
+        // In fp16, as in fp32, batch norm is cuDNN's; only in bf16, which was measured, it is PyTorch's own. The H200's
+        // price does not make this difference.
+        let is_cudnn = name == "batch_norm" && first.dtype == Dtype::Float16 && !self.scale.is_measured();
+        let (is_half, elements) = if is_cudnn { (false, elements / 2.0) } else { (is_half(first.dtype), elements) };
+        let [forward, backward] = &kernel.0[usize::from(is_half)];
         // A kernel measured in one precision only has the same time in the other.
         let [forward, backward] = match forward.min() > 0.0 {
             true => [forward, backward],
             false => {
-                let [forward, backward] = &kernel.0[usize::from(!is_half(first.dtype))];
+                let [forward, backward] = &kernel.0[usize::from(!is_half)];
                 [forward, backward]
             }
         };
-        let mut costs = [self.scale.memory_bound(forward, elements), 0.0];
+        let bytes_per_access = elements * if is_half { 2.0 } else { 4.0 };
+        let channels = || first.shape.get(1).map_or(1.0, |&channels| channels as f64);
+        let work = |curve, pass: usize| Movement {
+            curve,
+            elements,
+            bytes: accesses(kernel_name).map(|passes| passes[pass] * bytes_per_access),
+            // A batch norm has one block per channel if channels are first.
+            blocks: (kernel_name == "batch_norm").then(|| [channels(), MEASURED_CHANNELS]),
+        };
+        let mut costs = [self.scale.memory_bound(work(forward, 0)), 0.0];
         if result.requires_grad && backward_share > 0.0 {
-            costs[1] = backward_share * self.scale.memory_bound(backward, elements);
+            costs[1] = backward_share * self.scale.memory_bound(work(backward, 1));
         }
         if name == "embedding" && result.requires_grad {
             costs[1] += self.kernel_time("zeros", first);
@@ -127,7 +143,7 @@ impl<'a> CallPricer<'a> {
     fn kernel_time(&self, name: &str, tensor: &BoundTensor) -> f64 {
         TABLES.kernel(name).map_or(0.0, |kernel| {
             let curve = &kernel.0[usize::from(is_half(tensor.dtype))][0];
-            self.scale.memory_bound(curve, tensor.elements as f64)
+            self.scale.memory_bound(Movement::of(curve, tensor.elements as f64))
         })
     }
 }

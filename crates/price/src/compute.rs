@@ -4,7 +4,7 @@ use vramfit_graph::bind::{BoundTensor, Value};
 
 use crate::call_tensors::{CallTensors, is_channels_last, is_half};
 use crate::points::Points;
-use crate::scale::Scale;
+use crate::scale::{Load, Movement, Scale, Units};
 use crate::tables::{PerPass, Product, TABLES};
 
 /// Number of operations that the measured costs of [`Points`] refer to.
@@ -33,7 +33,20 @@ fn matrix_product(which: Product, sizes: [f64; 3], is_half: bool, scale: Scale) 
         (false, true) => even_factor,
         _ => 1.0,
     };
-    scale.compute_bound(time * factor, grid.min(), is_half)
+    let time = time * factor;
+    let min = grid.min().min(time);
+    let load = Load {
+        operations: 2.0 * rows * inner * outer,
+        units: Units::Products,
+        is_half,
+        bytes: width(is_half) * (rows * inner + inner * outer + rows * outer),
+    };
+    min + scale.compute_bound((time - min) / scale.multiprocessors, load)
+}
+
+/// Bytes of an element.
+fn width(is_half: bool) -> f64 {
+    if is_half { 2.0 } else { 4.0 }
 }
 
 /// The product of two arguments, optionally with a bias. `is_transposed` is for a second argument of shape
@@ -66,14 +79,19 @@ pub(crate) fn product(
         && let Some(kernel) = TABLES.kernel("sum_rows")
     {
         let curve = &kernel.0[usize::from(half)][0];
-        backward += scale.memory_bound(curve, sizes[0] * sizes[2]);
+        backward += scale.memory_bound(Movement::of(curve, sizes[0] * sizes[2]));
     }
     [matrix_product(Product::Forward, sizes, half, scale), backward]
 }
 
-/// The cost of `operations`, interpolated from the measured points.
-fn interpolated(points: Option<&Points>, sizes: [f64; 3], operations: f64, factor: f64) -> PerPass<f64> {
-    points.map_or([0.0; 2], |points| points.at(sizes).map(|cost| cost * operations / UNIT * factor))
+/// The time of the work of `loads`, forward and backward, interpolated from the measured points. The costs of both are for the
+/// operations of the forward pass.
+fn interpolated(points: Option<&Points>, sizes: [f64; 3], loads: PerPass<Load>, scale: Scale) -> PerPass<f64> {
+    let Some(points) = points else { return [0.0; 2] };
+    let [size, second, third] = sizes;
+    let size = scale.filling(size, || points.largest_near([second, third]));
+    let [forward, backward] = points.at([size, second, third]).map(|cost| cost * loads[0].operations / UNIT);
+    [scale.compute_bound(forward, loads[0]), scale.compute_bound(backward, loads[1])]
 }
 
 fn batched(one: &BoundTensor, other: &BoundTensor, scale: Scale) -> PerPass<f64> {
@@ -82,10 +100,14 @@ fn batched(one: &BoundTensor, other: &BoundTensor, scale: Scale) -> PerPass<f64>
     };
     let half = is_half(one.dtype);
     let batch = count(leading).max(count(others));
-    let operations = 2.0 * batch * count(&[*rows, *inner, *outer]);
-    let sizes = [batch * scale.multiprocessors, count(&[*rows, *outer]), *inner as f64];
-    let [forward, backward] =
-        interpolated(TABLES.points("batched", half), sizes, operations, scale.compute_factor(half));
+    let load = Load {
+        operations: 2.0 * batch * count(&[*rows, *inner, *outer]),
+        units: Units::Products,
+        is_half: half,
+        bytes: width(half) * batch * (count(&[*rows, *inner]) + count(&[*inner, *outer]) + count(&[*rows, *outer])),
+    };
+    let sizes = [batch, count(&[*rows, *outer]), *inner as f64];
+    let [forward, backward] = interpolated(TABLES.points("batched", half), sizes, [load, load.times(2.0)], scale);
     [forward, backward * (share(one.requires_grad) + share(other.requires_grad)) / 2.0]
 }
 
@@ -96,10 +118,16 @@ pub(crate) fn attention(tensors: &CallTensors<'_>, scale: Scale) -> PerPass<f64>
     };
     let half = is_half(query.dtype);
     let heads = count(leading);
-    let operations = 4.0 * heads * count(&[*queries, *keys, *width]);
+    let load = Load {
+        operations: 4.0 * heads * count(&[*queries, *keys, *width]),
+        units: Units::Products,
+        is_half: half,
+        bytes: 2.0 * (query.bytes + key.bytes) as f64,
+    };
     let tokens = count(&[*queries, *keys]).sqrt();
-    let sizes = [heads * scale.multiprocessors, tokens, *width as f64];
-    let at = |kind: &str| interpolated(TABLES.points(kind, half), sizes, operations, scale.compute_factor(half));
+    let sizes = [heads, tokens, *width as f64];
+    // The backward pass computes the scores again: five products instead of two.
+    let at = |kind: &str| interpolated(TABLES.points(kind, half), sizes, [load, load.times(2.5)], scale);
     let kind = if matches!(tensors.call.arguments.get(3), Some(Value::Tensor(_))) {
         "attention_masked"
     } else if matches!(tensors.call.arguments.get(5), Some(Value::Bool(true))) {
@@ -118,16 +146,18 @@ pub(crate) fn attention(tensors: &CallTensors<'_>, scale: Scale) -> PerPass<f64>
 }
 
 /// The family of measured convolutions that a convolution belongs to.
-fn family(is_channels_last: bool, is_transposed: bool, groups: i64, inputs: i64, kernel_size: i64) -> String {
-    let layout = if is_channels_last { "last" } else { "first" };
-    let kind = match (is_transposed, groups, kernel_size) {
+fn family(is_channels_last: bool, kind: &str) -> String {
+    format!("convolution_{}_{kind}", if is_channels_last { "last" } else { "first" })
+}
+
+fn convolution_kind(is_transposed: bool, groups: i64, inputs: i64, kernel_size: i64) -> &'static str {
+    match (is_transposed, groups, kernel_size) {
         (true, ..) => "transposed",
         (_, groups, _) if groups == inputs && groups > 1 => "depth",
         (_, groups, _) if groups > 1 => "group",
         (_, _, 1) => "point",
         _ => "wide",
-    };
-    format!("convolution_{layout}_{kind}")
+    }
 }
 
 pub(crate) fn convolution(tensors: &CallTensors<'_>, is_transposed: bool, scale: Scale) -> PerPass<f64> {
@@ -145,13 +175,22 @@ pub(crate) fn convolution(tensors: &CallTensors<'_>, is_transposed: bool, scale:
     let groups = if is_transposed { 1 } else { (channels / inner.max(1)).max(1) };
     let positions = count(positioned.shape.get(2..).unwrap_or(&[])) * batch as f64;
     let kernel_size = count(kernel);
-    let operations = 2.0 * positions * inner as f64 * outer as f64 * kernel_size;
     let is_last = is_channels_last(input) || is_channels_last(result) && channels <= 4;
-    let name = family(is_last, is_transposed, groups, channels, kernel_size as i64);
-    let points = TABLES.points(&name, half).or_else(|| TABLES.points("convolution_first_wide", half));
-    let sizes = [positions * scale.multiprocessors, inner as f64 * kernel_size, outer as f64];
-    let [forward, mut backward] = interpolated(points, sizes, operations, scale.cudnn_factor(half));
+    let kind = convolution_kind(is_transposed, groups, channels, kernel_size as i64);
+    let points = TABLES.points(&family(is_last, kind), half).or_else(|| TABLES.points("convolution_first_wide", half));
+    let sizes = [positions, inner as f64 * kernel_size, outer as f64];
+    let units = if kind == "depth" { Units::Cores } else { Units::Convolutions };
+    // Tensor cores need channels last: cuDNN converts other images before and after.
+    let passes = if is_last || units == Units::Cores { 1.0 } else { 3.0 };
+    let forward = Load {
+        operations: 2.0 * positions * inner as f64 * outer as f64 * kernel_size,
+        units,
+        is_half: half,
+        bytes: passes * (input.bytes + result.bytes) as f64 + weight.bytes as f64,
+    };
     // Images need no gradient, and layers on images were measured without one.
+    let gradients = if channels > 4 { 2.0 } else { 1.0 };
+    let [forward, mut backward] = interpolated(points, sizes, [forward, forward.times(gradients)], scale);
     if channels > 4 {
         backward *= (share(input.requires_grad) + share(weight.requires_grad)) / 2.0;
     }
@@ -159,7 +198,7 @@ pub(crate) fn convolution(tensors: &CallTensors<'_>, is_transposed: bool, scale:
         && let Some(kernel) = TABLES.kernel("sum_rows")
     {
         let curve = &kernel.0[usize::from(half)][0];
-        backward += scale.memory_bound(curve, result.elements as f64);
+        backward += scale.memory_bound(Movement::of(curve, result.elements as f64));
     }
     [forward, backward]
 }
@@ -179,5 +218,7 @@ pub(crate) fn recurrent(tensors: &CallTensors<'_>, family: &str, scale: Scale) -
     let hidden = result.shape.last().map_or(1.0, |&size| size as f64) / directions;
     let units = tokens as f64 * layers * directions;
     let sizes = [hidden, batch as f64 * scale.multiprocessors, tokens as f64];
-    interpolated(TABLES.points(family, half), sizes, units * UNIT, scale.cudnn_factor(half))
+    let factor = scale.recurrent_factor(half);
+    let time = |cost: f64| cost * (units * UNIT) / UNIT * factor;
+    TABLES.points(family, half).map_or([0.0; 2], |points| points.at(sizes).map(time))
 }

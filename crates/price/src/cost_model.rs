@@ -21,6 +21,11 @@ impl CostModel {
         CostModel { scale: Scale::of(gpu) }
     }
 
+    /// Whether the times were measured on this GPU model. On others they are scaled, and rough.
+    pub fn is_measured(&self) -> bool {
+        self.scale.is_measured()
+    }
+
     /// Prices every call of a bound graph. The result can be reused for loops that differ in their settings.
     pub fn price(&self, bound: &Bound<'_>) -> PricedGraph {
         PricedGraph::new(self.scale, bound)

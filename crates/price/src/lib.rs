@@ -23,6 +23,7 @@ mod scale;
 mod step;
 mod step_time;
 mod tables;
+mod traffic;
 
 pub use cost_model::CostModel;
 pub use priced_graph::PricedGraph;

@@ -10,6 +10,7 @@ pub(crate) struct PricedOperator {
     pub facts: &'static Facts,
     /// The operator's kernel, then the variants that a call may use instead.
     kernels: [Option<&'static Kernel>; 3],
+    names: [&'static str; 3],
     /// CPU time of a call, without and with a bias.
     pub dispatch: [PerPass<f64>; 2],
     /// CPU time of a call that launches no kernel.
@@ -33,6 +34,7 @@ impl PricedOperator {
         PricedOperator {
             facts,
             kernels: [kernel, variants[0], variants[1]].map(|name| tables.kernel(name)),
+            names: [kernel, variants[0], variants[1]],
             dispatch: match facts.time.dispatch {
                 "linear" => ["linear_no_bias", "linear"],
                 "conv2d" => ["conv2d", "conv2d_bias"],
@@ -41,6 +43,11 @@ impl PricedOperator {
             .map(|name| tables.dispatch(name).unwrap_or_default()),
             view_dispatch: tables.dispatch(facts.view_dispatch).unwrap_or_default(),
         }
+    }
+
+    /// The name of the kernel variant.
+    pub fn kernel_name(&self, variant: usize) -> &'static str {
+        if self.kernels[variant].is_some() { self.names[variant] } else { self.names[0] }
     }
 
     /// The kernel variant, or the operator's own kernel if that variant was not measured.

@@ -19,6 +19,15 @@ impl Points {
         self.0.is_empty()
     }
 
+    /// The largest first size that was measured with the other two sizes, or with those nearest to them.
+    pub fn largest_near(&self, others: [f64; 2]) -> f64 {
+        let others = others.map(|size| size.max(1.0).log2());
+        let distance = |known: &[f64; 3]| (known[1] - others[0]).powi(2) + (known[2] - others[1]).powi(2);
+        let nearest = self.0.iter().map(|(known, _)| distance(known)).fold(f64::INFINITY, f64::min);
+        let near = self.0.iter().filter(|(known, _)| distance(known) <= nearest);
+        near.map(|(known, _)| known[0]).fold(0.0, f64::max).exp2()
+    }
+
     /// The costs per unit at these sizes: the weighted mean of all points.
     pub fn at(&self, sizes: [f64; 3]) -> [f64; 2] {
         let sizes = sizes.map(|size| size.max(1.0).log2());
@@ -38,6 +47,16 @@ impl Points {
 #[cfg(test)]
 mod tests {
     use super::Points;
+
+    #[test]
+    fn the_largest_size_is_that_of_the_points_with_the_nearest_other_sizes() {
+        let mut points = Points::default();
+        for sizes in [[64.0, 64.0, 64.0], [512.0, 64.0, 64.0], [4096.0, 512.0, 64.0]] {
+            points.push(sizes, [1.0, 1.0]);
+        }
+        assert!((points.largest_near([70.0, 60.0]) - 512.0).abs() < 1e-9);
+        assert!((points.largest_near([400.0, 60.0]) - 4096.0).abs() < 1e-9);
+    }
 
     #[test]
     fn a_measured_point_gives_about_its_own_costs_and_a_midpoint_the_mean() {

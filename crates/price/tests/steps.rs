@@ -63,6 +63,32 @@ fn the_same_batch_in_four_micro_batches_takes_longer() {
 }
 
 #[test]
+fn on_no_gpu_do_micro_batches_look_faster_than_the_measurements_on_the_h200_show() {
+    let model = model("resnet50");
+    for amp in [None, Some(Dtype::Float16)] {
+        for whole in [32, 128, 256, 512] {
+            for accumulate in [2, 4, 8] {
+                let whole_batch = bound(&model, whole, amp);
+                let micro_batch = bound(&model, whole / i64::from(accumulate), amp);
+                let ratio = |gpu: &str| {
+                    let cost_model = cost_model(gpu);
+                    let of = |bound, accumulate| {
+                        cost_model.step_time(bound, &Loop { accumulate, ..Loop::default() }).unwrap().gpu
+                    };
+                    of(&micro_batch, accumulate) / of(&whole_batch, 1)
+                };
+                // Interpolation between scattered measurements is not quite monotonic.
+                let least = ratio("H200").min(1.0) - 0.02;
+                for gpu in ["RTX 3060", "RTX 3090", "RTX 4060", "RTX 4090", "T4", "V100 SXM2 16GB", "A100 SXM4 80GB"] {
+                    let found = ratio(gpu);
+                    assert!(found >= least, "{gpu}, {amp:?}, {whole} in {accumulate}: {found} below {least}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_further_micro_batch_takes_the_same_time() {
     let model = model("bert-base");
     let bound = bound(&model, 8, None);

@@ -14,3 +14,4 @@ pub mod measured;
 pub mod price;
 pub mod recordings;
 pub mod segments;
+pub mod step_times;

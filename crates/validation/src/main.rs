@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, segments};
+use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, segments, step_times};
 
-const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|max-batch [--write | --check] | estimate PART | \
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|step-times|max-batch [--write | --check] | estimate PART | \
                      trace CASE | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
 /// The tables: name, file in `docs/`, and the function that makes it.
-const TABLES: [(&str, &str, Page); 6] = [
+const TABLES: [(&str, &str, Page); 7] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
     ("archive", "pt2-accuracy.md", archive::page),
     ("caps", "cap-accuracy.md", caps::page),
     ("price", "price-accuracy.md", price::page),
+    ("step-times", "step-time-accuracy.md", step_times::page),
     ("max-batch", "max-batch-accuracy.md", max_batch::page),
 ];
 

@@ -38,6 +38,12 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         let outcome = watch::watched(&control, || plan(bench, setup, &others, &control))?
             .map_err(|error| Failure::at(&options.at.model, error))?;
         notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
+        if !bench.has_measured_times() {
+            notes.push(format!(
+                "times are rough: they were measured on an H200 and scaled to the {} by its peak rates",
+                bench.device.gpu.name
+            ));
+        }
         let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
         if let Some(path) = &given.html {
             let origin = origin(&[&options.at.model, &path.to_string_lossy()]);

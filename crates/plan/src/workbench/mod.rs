@@ -98,6 +98,11 @@ impl<'m> Workbench<'m> {
         }
     }
 
+    /// Whether step times were measured on this GPU model. On others they are scaled from an H200, and rough.
+    pub fn has_measured_times(&self) -> bool {
+        self.cost_model.is_measured()
+    }
+
     /// The same model on another GPU.
     pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
         Workbench::new(self.model, self.in_place, device)
