@@ -133,7 +133,8 @@ fn a_gpu_lost_in_mid_run_keeps_its_name() {
             assert_eq!(sample["gpus"][0]["unavailable"], Value::Null);
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(20));
+        // Generous: a busy machine is not a fault.
+        assert!(start.elapsed() < Duration::from_secs(120));
     }
     child.kill().unwrap();
     child.wait().unwrap();
