@@ -4,8 +4,8 @@
     python3 capabilities.py --out FOLDER --library SITE-PACKAGES --without-gpu [--jobs 16]           on any machine
 
 Only the compute capability decides: clocks, caches, memory and multiprocessors do not change an answer (docs/cudnn-workspaces.md). But where no GPU is in
-sight, the engines that use cuBLASLt are left out, so pointwise layers are not asked about there. About 10.0 cuDNN 9.19 is asked without a GPU, because
-next to one of another kind it ends the process. A row is a layer at batch 1, then for each capability its workspaces by pass, at BATCHES; null where
+sight, the engines that use cuBLASLt are left out, so pointwise layers are asked about next to one. All others are asked about without a GPU, because one
+of another kind takes part in the choice of some of them. About 10.0 cuDNN 9.19 is asked only without a GPU: next to an H200 it ends the process. A row is a layer at batch 1, then for each capability its workspaces by pass, at BATCHES; null where
 cuDNN has no plan.
 """
 
@@ -24,8 +24,7 @@ import draw
 import heuristic
 
 NEXT_TO_A_GPU = ((7, 5), (8, 0), (8, 6), (8, 9), (12, 0))
-WITHOUT_GPU = ((10, 0),)
-CAPABILITIES = tuple(sorted(NEXT_TO_A_GPU + WITHOUT_GPU))
+CAPABILITIES = ((7, 5), (8, 0), (8, 6), (8, 9), (10, 0), (12, 0))
 BATCHES = (*range(1, 33), *range(40, 129, 8), *range(160, 513, 32))
 RUNGS = [(224, "fp32", "first"), (224, "fp16", "first"), (224, "bf16", "first"), (32, "fp32", "first")]
 
@@ -53,7 +52,7 @@ def work(number, arguments, until):
     """One of several processes: every n-th layer until the time is up."""
     library = load(arguments.library)
     heuristic.library = lambda _: library
-    asked = WITHOUT_GPU if arguments.without_gpu else NEXT_TO_A_GPU
+    asked = CAPABILITIES if arguments.without_gpu else NEXT_TO_A_GPU
     cards = {
         f"{major}.{minor}": heuristic.Cudnn({**heuristic.HOPPER, "deviceVer": 100 * major + 10 * minor}) for major, minor in asked
     }
@@ -63,7 +62,7 @@ def work(number, arguments, until):
     kind = "without" if arguments.without_gpu else "next"
     with gzip.open(Path(arguments.out) / f"capabilities-{kind}-{number}.jsonl.gz", "wt", compresslevel=4) as out:
         for place, (_, row, _) in enumerate(dense.layers_of(sides)):
-            if place % arguments.jobs != number or place % arguments.every or arguments.without_gpu and is_pointwise(row):
+            if place % arguments.jobs != number or place % arguments.every or arguments.without_gpu == is_pointwise(row):
                 continue
             if time.time() > until:
                 left += 1
