@@ -178,7 +178,7 @@ def document(rows, answers):
         "# Runs that others measured",
         "",
         "Written by `validation/external/compare.py`; do not edit. [validation/external/README.md](../validation/external/README.md) says how the",
-        "runs were chosen and what is compared. Nothing is fitted to these runs. Errors are of the measured figure; sizes are in MiB.",
+        "runs were chosen and what is compared. No constant is fitted to these runs. Errors are of the measured figure; sizes are in MiB.",
         "",
         f"Conv nets are answered twice: by cuDNN {version} for the GPU of the run (the runs had cuDNN 9.1 or an unknown one), and by vramfit's",
         f"built-in tables. GPUMemNet's figures have the CUDA context in them: {context / MIB:,.0f} MiB, from the smallest MLP (`{floor['id']}`), is added",
