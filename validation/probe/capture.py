@@ -1,5 +1,7 @@
 """Captures every probe's calls without a GPU: python validation/probe/capture.py, into measured/probe-captures.jsonl.gz.
 
+`--families uncommon --out validation/measured/probe-captures-uncommon.jsonl.gz` makes those of probe-uncommon.json.gz.
+
 Each line is one probe, a capture with three variants: `train` is the probe's mode leaf, `eval-grad` chained, `eval` no_grad. The
 module below calls the operator as runner.py does on the GPU, so that simulated events can be compared with recorded ones. Needs
 torch, and torchvision for convolutions and recurrent layers.
@@ -76,7 +78,7 @@ def captured(probe):
             except CaptureError as error:
                 errors[mode] = str(error).splitlines()[0]
                 continue
-            document.add(precision.name, MODES[mode], None, alignment.merge([recording]))
+            document.add(precision.name, MODES[mode], None, alignment.merge([recording]), recording.causes)
         document.head.update(_head(recorded, session, plan, []))
     return {**document.contents(), "errors": errors} if errors else document.contents()
 
