@@ -5,7 +5,6 @@ Needs torch, transformers and torchvision.
 """
 
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -13,6 +12,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "validation")]
 
 import vramfit  # noqa: E402
 from cases import CASES, MODELS, loss_function, make_inputs  # noqa: E402
+from one_by_one import make_all  # noqa: E402
 
 
 def first_case(model):
@@ -34,16 +34,7 @@ def capture(name, folder):
 def main():
     folder = ROOT / "validation" / "captures"
     folder.mkdir(exist_ok=True)
-    failures = 0
-    for name in sys.argv[1:] or MODELS:
-        begun = time.time()
-        try:
-            size = capture(name, folder)
-            print(f"{name}: {size} bytes, {time.time() - begun:.1f} s", flush=True)
-        except Exception as error:  # one model that cannot be captured must not hide the others
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {error}", flush=True)
-    sys.exit(1 if failures else 0)
+    make_all(sys.argv[1:] or MODELS, lambda name: capture(name, folder))
 
 
 if __name__ == "__main__":

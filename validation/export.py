@@ -13,7 +13,6 @@ import argparse
 import io
 import re
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -25,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "validation")]
 
 from cases import CASES, MODELS, loss_function, make_inputs  # noqa: E402
+from one_by_one import make_all  # noqa: E402
 
 KEPT = re.compile(
     r"/(models/.*\.json|data/(weights|constants)/.*config\.json|data/sample_inputs/.*\.pt|"
@@ -109,20 +109,16 @@ def main():
     arguments = parser.parse_args()
     arguments.out.mkdir(exist_ok=True)
     register_caches()
-    failures = 0
-    for name in arguments.names or MODELS:
-        begun = time.time()
-        try:
-            buffer = io.BytesIO()
-            device = arguments.device or ("cpu" if "attention_mask" in model_and_case(name)[0].inputs else "meta")
-            torch.export.save(exported(name, device), buffer)
-            packed = without_weights(buffer)
-            (arguments.out / f"{name}.pt2").write_bytes(packed)
-            print(f"{name}: {len(packed)} bytes, {time.time() - begun:.1f} s", flush=True)
-        except Exception as error:  # one model that cannot be exported must not hide the others
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
-    sys.exit(1 if failures else 0)
+
+    def export(name):
+        buffer = io.BytesIO()
+        device = arguments.device or ("cpu" if "attention_mask" in model_and_case(name)[0].inputs else "meta")
+        torch.export.save(exported(name, device), buffer)
+        packed = without_weights(buffer)
+        (arguments.out / f"{name}.pt2").write_bytes(packed)
+        return len(packed)
+
+    make_all(arguments.names or MODELS, export)
 
 
 if __name__ == "__main__":

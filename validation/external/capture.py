@@ -4,19 +4,19 @@ Names end in `*` for all that begin so. Use an environment with the versions tha
 """
 
 import sys
-import time
 from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "python"))
+sys.path[:0] = [str(HERE.parents[1] / "python"), str(HERE.parent)]
 
 import litgpt_models  # noqa: E402
 import models  # noqa: E402
 import small_models  # noqa: E402
 import vramfit  # noqa: E402
+from one_by_one import make_all  # noqa: E402
 
 MODELS = {**models.MODELS, **litgpt_models.MODELS, **small_models.MODELS}
 # The runs train in the precision that the model was built with.
@@ -47,17 +47,7 @@ def capture(name):
 
 
 def main():
-    failures = 0
-    chosen = [name for name in MODELS if any(fnmatch(name, pattern) for pattern in sys.argv[1:])]
-    for name in chosen:
-        begun = time.time()
-        try:
-            size = capture(name)
-            print(f"{name}: {size} bytes, {time.time() - begun:.1f} s", flush=True)
-        except Exception as error:  # one model that cannot be captured must not hide the others
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {error}", flush=True)
-    sys.exit(1 if failures else 0)
+    make_all([name for name in MODELS if any(fnmatch(name, pattern) for pattern in sys.argv[1:])], capture)
 
 
 if __name__ == "__main__":

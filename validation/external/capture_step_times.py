@@ -10,10 +10,11 @@ from pathlib import Path
 
 os.environ["TIMM_FUSED_ATTN"] = "0"
 FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parents[1] / "python"))
+sys.path[:0] = [str(FOLDER.parents[1] / "python"), str(FOLDER.parent)]
 
 import torch  # noqa: E402
 import vramfit  # noqa: E402
+from one_by_one import make_all  # noqa: E402
 
 HALF = {("amp-fp16", "train")}
 BOTH = {("as-built", "train"), ("amp-fp16", "train")}
@@ -51,18 +52,15 @@ def capture_timm(name, path):
     vramfit.capture(model, x, path, targets=targets, loss=loss, sizes=sizes, only=only)
 
 
+def capture(name):
+    path = FOLDER / "captures" / f"{name}.vramfit"
+    (capture_bert if name in BERT else capture_timm)(name, path)
+    return path.stat().st_size
+
+
 def main():
     rows = json.loads((FOLDER / "step_times.json").read_text())["rows"]
-    failures = 0
-    for name in sys.argv[1:] or sorted({row["model"] for row in rows}):
-        path = FOLDER / "captures" / f"{name}.vramfit"
-        try:
-            (capture_bert if name in BERT else capture_timm)(name, path)
-            print(f"{name}: {path.stat().st_size} bytes", flush=True)
-        except Exception as error:  # one model that cannot be captured must not hide the others
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {error}", flush=True)
-    sys.exit(1 if failures else 0)
+    make_all(sys.argv[1:] or sorted({row["model"] for row in rows}), capture)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import ctypes
 import glob
 import gzip
 import json
-import multiprocessing
 import os
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import dense
 import draw
 import heuristic
+import workers
 
 NEXT_TO_A_GPU = ((7, 5), (8, 0), (8, 6), (8, 9), (12, 0))
 CAPABILITIES = ((7, 5), (8, 0), (8, 6), (8, 9), (10, 0), (12, 0))
@@ -84,16 +84,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.without_gpu:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    until = time.time() + arguments.seconds
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(number, arguments, until)) for number in range(arguments.jobs)]
-    for worker in workers:
-        worker.start()
-    for number, worker in enumerate(workers):
-        worker.join()
-        if worker.exitcode:
-            print(f"process {number} ended with {worker.exitcode}", flush=True)
+    workers.run(work, arguments)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ layer at its first batch, then for each pass its workspaces from that batch on, 
 import argparse
 import gzip
 import json
-import multiprocessing
 import random
 import time
 from pathlib import Path
 
 import draw
+import workers
 from heuristic import DOWN_CONVERT_INPUTS, FALLBACK, HOPPER, INSTANT, Cudnn, Refused
 
 HERE = Path(__file__).resolve().parent
@@ -125,14 +125,7 @@ def main():
     parser.add_argument("--done", help="an earlier answer, of which nothing is asked again")
     parser.add_argument("--without-device", action="store_true")
     arguments = parser.parse_args()
-    Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    until = time.time() + arguments.seconds
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(number, arguments, until)) for number in range(arguments.jobs)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    workers.run(work, arguments)
 
 
 if __name__ == "__main__":

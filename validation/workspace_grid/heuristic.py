@@ -17,11 +17,11 @@ import gzip
 import importlib.util
 import itertools
 import json
-import multiprocessing
 import time
 from pathlib import Path
 
 import draw
+import workers
 from forms import form
 from shapes import Shape
 
@@ -326,17 +326,11 @@ def main():
     parser.add_argument("--device")
     parser.add_argument("--without-device", action="store_true")
     arguments = parser.parse_args()
-    Path(arguments.out).mkdir(parents=True, exist_ok=True)
     device = None
     if arguments.without_device:
         device = json.loads(Path(arguments.device).read_text()) if arguments.device else HOPPER
     started = time.time()
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(number, arguments, device, started + arguments.seconds)) for number in range(arguments.jobs)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    workers.run(work, arguments, device)
     checks = [json.loads(path.read_text()) for path in sorted(Path(arguments.out).glob("check-*.json"))]
     print(f"{sum(check['count'] for check in checks)} shapes in {time.time() - started:.1f} s")
     for index, name in enumerate(("forward", "input gradient", "weight gradient")):

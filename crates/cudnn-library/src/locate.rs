@@ -109,6 +109,11 @@ fn loader_folders(root: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    /// The packages of a Python environment.
+    fn packages_of(environment: &Path, python: &str) -> PathBuf {
+        environment.join("lib").join(python).join("site-packages")
+    }
+
     /// An empty library, with its folders.
     fn put(library: &Path) -> PathBuf {
         fs::create_dir_all(library.parent().unwrap()).unwrap();
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn a_library_is_found_by_file_folder_packages_and_environment() {
         let root = tempfile::tempdir().unwrap();
-        let packages = root.path().join("lib/python3.11/site-packages");
+        let packages = packages_of(root.path(), "python3.11");
         let library = put(&packages.join("nvidia/cudnn/lib/libcudnn.so.9"));
         for path in [library.as_path(), library.parent().unwrap(), &packages, root.path()] {
             assert_eq!(locate(path), Some(library.clone()), "{}", path.display());
@@ -146,17 +151,17 @@ mod tests {
         };
         assert_eq!(search(), None);
         let everywhere = [
-            "usr/lib64/libcudnn.so",
-            "opt/cuda/libcudnn.so.9",
-            "home/.local/lib/python3.9/site-packages/torch/lib/libcudnn.so.9",
-            "conda/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
-            "active/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
+            at("usr/lib64/libcudnn.so"),
+            at("opt/cuda/libcudnn.so.9"),
+            packages_of(&at("home/.local"), "python3.9").join("torch/lib/libcudnn.so.9"),
+            packages_of(&at("conda"), "python3.12").join("nvidia/cudnn/lib/libcudnn.so.9"),
+            packages_of(&at("active"), "python3.12").join("nvidia/cudnn/lib/libcudnn.so.9"),
         ];
         fs::create_dir_all(at("etc/ld.so.conf.d")).unwrap();
         fs::write(at("etc/ld.so.conf.d/cuda.conf"), "# CUDA\n/opt/cuda\n").unwrap();
         put(&at("conda/bin/python3"));
         for path in everywhere {
-            let library = put(&at(path));
+            let library = put(&path);
             assert_eq!(search(), Some(library));
         }
     }
@@ -196,8 +201,9 @@ mod tests {
     fn a_linked_python_leads_to_its_own_packages() {
         let root = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(root.path()).unwrap();
-        let python = put(&root.join("share/python-3.12/bin/python3"));
-        let library = put(&root.join("share/python-3.12/lib/python3.12/site-packages/torch/lib/libcudnn.so.9"));
+        let environment = root.join("share");
+        let python = put(&environment.join("bin/python3"));
+        let library = put(&packages_of(&environment, "python3.12").join("torch/lib/libcudnn.so.9"));
         fs::create_dir_all(root.join("bin")).unwrap();
         std::os::unix::fs::symlink(python, root.join("bin/python3")).unwrap();
         let variable = |name: &str| (name == "PATH").then(|| root.join("bin").into_os_string());

@@ -14,4 +14,5 @@ pub mod measured;
 pub mod price;
 pub mod recordings;
 pub mod segments;
+mod statistics;
 pub mod step_times;

@@ -10,6 +10,7 @@ use vramfit_price::{CostModel, StepTime};
 use crate::estimate::with_bound;
 use crate::measured::{Case, CaseSettings, folder, read_compressed};
 use crate::recordings::Result;
+use crate::statistics::median;
 
 /// Measured times whose ratio is below this count as equal: their order is not judged.
 const NEAR: f64 = 1.05;
@@ -149,15 +150,6 @@ pub struct Summary {
     pub pairs: (usize, usize),
     /// Spearman's rank correlation of a model's settings, the mean over models.
     pub correlation: f64,
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[count / 2],
-        count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
-    }
 }
 
 fn ranks(values: &[f64]) -> Vec<f64> {

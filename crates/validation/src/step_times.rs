@@ -10,6 +10,7 @@ use vramfit_price::CostModel;
 use crate::estimate::with_bound_from;
 use crate::measured::{Case, CaseSettings, folder};
 use crate::recordings::Result;
+use crate::statistics::median;
 
 #[derive(Debug, Deserialize)]
 struct Published {
@@ -107,16 +108,6 @@ pub fn compared() -> Result<Vec<Compared>> {
         Ok(Compared { architecture: gpu.architecture.clone(), predicted: time.seconds * 1e3, row })
     };
     published.rows.into_iter().map(compare).collect()
-}
-
-/// The median of a list of errors; 0 for none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[count / 2],
-        count => (values[count / 2 - 1] + values[count / 2]) / 2.0,
-    }
 }
 
 /// The median error of the held-out rows, as a share.

@@ -163,7 +163,9 @@ fn a_named_path_without_a_cudnn_is_refused() {
 #[test]
 fn the_flag_comes_before_the_variable_and_this_before_the_search() {
     let user = User::new();
-    let packages = user.path().join("env/lib/python3.12/site-packages/torch/lib");
+    let packages = ["env", "lib", "python3.12", "site-packages", "torch", "lib"]
+        .iter()
+        .fold(user.path().to_owned(), |folder, part| folder.join(part));
     fs::create_dir_all(&packages).unwrap();
     fs::copy(stand_in(), packages.join("libcudnn.so.9")).unwrap();
     let environment = user.path().join("env");
