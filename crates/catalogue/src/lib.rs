@@ -10,6 +10,7 @@ pub mod context;
 pub mod gpu;
 mod lookup;
 mod name;
+pub mod pytorch;
 mod rows;
 mod table;
 
@@ -18,4 +19,5 @@ pub use compute::ComputeCapability;
 pub use context::{ContextBasis, ContextBytes, EstimatedContext};
 pub use gpu::{CudaContext, FlopRates, Gpu, NewestTorch};
 pub use lookup::{Catalogue, UnknownGpu};
+pub use pytorch::TorchRelease;
 pub use rows::TableError;

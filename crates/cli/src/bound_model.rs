@@ -7,9 +7,16 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
-use crate::arguments::{ModeKind, ModelAt};
+use crate::arguments::{ModeKind, ModelAt, RunSettings};
 use crate::built_in::load_for;
 use crate::failure::Failure;
+
+impl RunSettings {
+    /// The loaded model as one of the PyTorch that `--torch` names.
+    pub fn with_torch(&self, model: Model) -> Model {
+        Model { torch: self.torch.map(|release| release.to_string()).or(model.torch), ..model }
+    }
+}
 
 impl ModelAt {
     /// The precision and mode of the flags.

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use vramfit_catalogue::{ComputeCapability, Gpu};
 use vramfit_cudnn::convolution::LiveAnswers;
-use vramfit_cudnn_library::{Client, DeviceProperties, WorkerCommand, locate, search, worker};
+use vramfit_cudnn_library::{Client, DeviceProperties, WorkerCommand, is_shared_library, locate, search, worker};
 
 use crate::failure::Failure;
 use crate::platform;
@@ -33,6 +33,8 @@ pub fn answer_as_worker() -> Option<ExitCode> {
 /// The cuDNN to ask, if there is one.
 pub struct InstalledCudnn {
     library: Option<PathBuf>,
+    /// How the user named it, if not by having it installed.
+    source: Option<&'static str>,
     /// The compute capability is all of a GPU that changes an answer.
     clients: RefCell<Vec<(ComputeCapability, &'static Client)>>,
 }
@@ -44,12 +46,23 @@ impl InstalledCudnn {
     /// No library is at the given path.
     pub fn find(given: Option<&OsStr>) -> Result<InstalledCudnn, Failure> {
         let variable = || Some((VARIABLE, env::var_os(VARIABLE).filter(|value| !value.is_empty())?));
-        let library = match given.map(|value| ("--cudnn", value.to_owned())).or_else(variable) {
+        let given = given.map(|value| ("--cudnn", value.to_owned())).or_else(variable);
+        let source = given.as_ref().map(|(source, _)| *source);
+        let library = match given {
             Some((source, value)) => named(source, &value)?,
             None if platform::SEARCHES_CUDNN => search(),
             None => None,
         };
-        Ok(InstalledCudnn { library, clients: RefCell::default() })
+        Ok(InstalledCudnn { library, source, clients: RefCell::default() })
+    }
+
+    /// That a library that the user named is of no use for a GPU; `None` where it is, or where none was named.
+    pub fn not_asked_about(&self, gpu: &Gpu) -> Option<String> {
+        let source = self.source.filter(|_| self.library.is_some() && !gpu.compute.runs_cuda_13())?;
+        Some(format!(
+            "{source} has no effect: the versions of cuDNN that answer without a GPU do not run on compute capability {}",
+            gpu.compute
+        ))
     }
 
     /// Answers for a GPU; `None` if there is no cuDNN, or none of its newer versions runs on the GPU.
@@ -61,21 +74,34 @@ impl InstalledCudnn {
             return Some(*client);
         }
         let client = Client::new(command()?, library.clone(), DeviceProperties::from(gpu), cache_folder());
-        // It is asked until the program ends. Its child process ends with its input.
+        // What is simulated refers to it, in any thread. `drop` ends its child process.
         let client: &'static Client = Box::leak(Box::new(client));
         clients.push((gpu.compute, client));
         Some(client)
     }
 }
 
+impl Drop for InstalledCudnn {
+    fn drop(&mut self) {
+        for (_, client) in self.clients.get_mut() {
+            client.close();
+        }
+    }
+}
+
 /// The library at a path that the user gave; `None` for `off`.
 fn named(source: &str, value: &OsString) -> Result<Option<PathBuf>, Failure> {
-    if value == OFF {
+    if value.eq_ignore_ascii_case(OFF) {
         return Ok(None);
     }
     let path = Path::new(value);
-    let library = locate(path).ok_or_else(|| {
-        let found = if path.exists() { "no libcudnn.so.9 there" } else { "no such file or folder" };
+    let library = locate(path).filter(|library| is_shared_library(library)).ok_or_else(|| {
+        let found = match path {
+            _ if value.is_empty() => "an empty path",
+            path if path.is_file() => "a file that is no shared library",
+            path if path.exists() => "no libcudnn.so.9 there",
+            _ => "no such file or folder",
+        };
         Failure::new(format!("{source} {}: found {found}, needed a cuDNN", path.display())).with_hint(Some(
             "give libcudnn.so.9, the folder it is in, a site-packages folder with nvidia/cudnn or torch, a Python \
              environment, or `off`",

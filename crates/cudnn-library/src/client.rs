@@ -60,10 +60,13 @@ impl Client {
         Client { deadlines, ..self }
     }
 
+    /// Ends the child process, if one runs. A later question starts another.
+    pub fn close(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).child = None;
+    }
+
     fn answer(&self, state: &mut State, question: &Question) -> Reply {
-        let cache = state.cache.get_or_insert_with(|| {
-            Cache::open(self.cache_folder.as_deref(), &self.library, self.properties.device_version())
-        });
+        let cache = self.cache(state);
         if let (Some(reply), Some(version)) = (cache.get(question), cache.version()) {
             state.version = Some(version);
             return reply;
@@ -91,6 +94,12 @@ impl Client {
         }
     }
 
+    fn cache<'s>(&self, state: &'s mut State) -> &'s mut Cache {
+        state.cache.get_or_insert_with(|| {
+            Cache::open(self.cache_folder.as_deref(), &self.library, self.properties.device_version())
+        })
+    }
+
     fn start(&self, state: &mut State) -> Result<Child, String> {
         let mut command = (self.command)();
         command.arg(&self.library).arg(self.properties.json());
@@ -112,6 +121,21 @@ impl LiveAnswers for Client {
             state.unanswered += 1;
         }
         reply
+    }
+
+    fn version(&self) -> Option<CudnnVersion> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = self.cache(&mut state).version();
+        if state.version.is_none() {
+            state.version = cached;
+        }
+        if state.version.is_none() && state.failure.is_none() {
+            match self.start(&mut state) {
+                Ok(child) => state.child = Some(child),
+                Err(reason) => state.failure = Some(reason),
+            }
+        }
+        state.version
     }
 
     fn report(&self) -> LiveReport {

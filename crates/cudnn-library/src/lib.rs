@@ -18,5 +18,5 @@ mod worker;
 pub use child::Deadlines;
 pub use client::{Client, WorkerCommand};
 pub use device::DeviceProperties;
-pub use locate::{locate, search};
+pub use locate::{is_shared_library, locate, search};
 pub use worker::worker;

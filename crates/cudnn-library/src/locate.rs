@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The library's file names, the most specific first.
@@ -32,9 +33,17 @@ pub fn locate(path: &Path) -> Option<PathBuf> {
     }
     let packages = std::iter::once(path.to_owned()).chain(site_packages(path));
     let folders = packages.flat_map(|packages| PACKAGE_FOLDERS.iter().map(move |folder| packages.join(folder)));
-    // conda has no package folder of its own for it.
-    let own = ["", "lib"].map(|folder| path.join(folder));
+    // conda has no package folder of its own for it; or the path is the packages' common folder `nvidia`.
+    let own = ["", "lib", "cudnn/lib", "cudnn/bin"].map(|folder| path.join(folder));
     folders.chain(own).find_map(|folder| library_in(&folder))
+}
+
+/// Whether a file begins as the shared libraries of Linux or Windows do.
+pub fn is_shared_library(file: &Path) -> bool {
+    let mut start = [0; 4];
+    // What is no plain file, such as a pipe, could be waited for without end.
+    let is_read = file.is_file() && fs::File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+    is_read && (start == *b"\x7fELF" || start.starts_with(b"MZ"))
 }
 
 fn library_in(folder: &Path) -> Option<PathBuf> {

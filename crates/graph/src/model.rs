@@ -114,6 +114,8 @@ pub struct Input {
 pub struct Model {
     /// The kind of file it comes from.
     pub origin: Origin,
+    /// The version of PyTorch that made the file, as it calls itself; `None` where the file does not say.
+    pub torch: Option<String>,
     /// The class of the module.
     pub class: String,
     /// The sizes the user may choose.

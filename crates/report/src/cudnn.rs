@@ -1,7 +1,7 @@
 //! Which installed cuDNN was asked for workspaces, and how that went.
 
 use serde::Serialize;
-use vramfit_training::answer::{Answer, Cause, Device};
+use vramfit_training::answer::Device;
 
 use crate::size::grouped;
 
@@ -44,6 +44,11 @@ impl CudnnReport {
     fn answer_note(&self, gpu: &str) -> String {
         let version = self.version.as_deref().unwrap_or("of unknown version");
         let (asked, library) = (grouped(self.asked.into()), &self.library);
+        if self.unanswered == self.asked {
+            return format!(
+                "cuDNN {version} has no plan for the {asked} convolutions that it was asked about on the {gpu}: {library}"
+            );
+        }
         let extent = match self.unanswered {
             0 if self.asked == 1 => "one convolution".to_owned(),
             0 => format!("{asked} convolutions"),
@@ -56,15 +61,10 @@ impl CudnnReport {
     }
 }
 
-/// What to know about the cuDNN that was asked for an answer.
-pub(crate) fn cudnn_notes(device: &Device<'_>, answer: &Answer) -> Vec<String> {
+/// What to know about the cuDNN that was asked: how far it answered, or why not.
+pub fn cudnn_notes(device: &Device<'_>) -> Vec<String> {
     let Some(report) = CudnnReport::of(device) else { return Vec::new() };
-    let is_asked = answer.causes.contains(&Cause::CudnnAsked);
-    let answered = is_asked.then(|| report.answer_note(&device.gpu.name));
+    let has_answered = report.failure.is_none() || report.unanswered < report.asked;
+    let answered = has_answered.then(|| report.answer_note(&device.gpu.name));
     answered.into_iter().chain(report.failure_note()).collect()
-}
-
-/// That the installed cuDNN could not be asked, and why; `None` where it could.
-pub fn cudnn_failure(device: &Device<'_>) -> Option<String> {
-    CudnnReport::of(device)?.failure_note()
 }

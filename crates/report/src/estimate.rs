@@ -368,6 +368,7 @@ mod tests {
             Cause::PythonLifetimes,
             Cause::AddressOrder,
             Cause::ModelFile("a size".to_owned()),
+            Cause::TorchNotMeasured { version: "2.8".to_owned(), cudnn: None },
             Cause::GpuNotMeasured,
             Cause::CudnnNotMeasured,
             Cause::CudnnAsked,

@@ -194,6 +194,9 @@ pub(crate) enum CauseName {
     /// Something else that the model's file does not record.
     #[serde(rename = "what the model's file does not record")]
     ModelFile,
+    /// The rules were measured with another PyTorch.
+    #[serde(rename = "a PyTorch that was not measured")]
+    Torch,
     /// Context or workspaces were not measured on this GPU.
     #[serde(rename = "a GPU that was not measured")]
     Gpu,
@@ -209,6 +212,7 @@ impl CauseName {
             CauseName::PythonLifetimes => "when Python frees tensors",
             CauseName::AddressOrder => "the order of addresses",
             CauseName::ModelFile => "what the model's file does not record",
+            CauseName::Torch => "a PyTorch that was not measured",
             CauseName::Gpu => "a GPU that was not measured",
         }
     }
@@ -223,6 +227,7 @@ impl From<&Cause> for CauseName {
             Cause::PythonLifetimes => CauseName::PythonLifetimes,
             Cause::AddressOrder => CauseName::AddressOrder,
             Cause::ModelFile(_) => CauseName::ModelFile,
+            Cause::TorchNotMeasured { .. } => CauseName::Torch,
             Cause::GpuNotMeasured | Cause::CudnnNotMeasured | Cause::CudnnAsked | Cause::CudnnTabulated { .. } => {
                 CauseName::Gpu
             }

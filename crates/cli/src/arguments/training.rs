@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use vramfit_catalogue::TorchRelease;
 
 use super::values::{
     AutocastDtype, CheckpointChoice, ImplementationName, InputLocation, LossKind, ModeKind, ModelDtype, OptimizerName,
@@ -100,6 +101,10 @@ pub struct RunSettings {
     /// Allocator settings in the syntax of PYTORCH_CUDA_ALLOC_CONF.
     #[arg(long, value_name = "STR", help_heading = GPU)]
     pub alloc_conf: Option<String>,
+    /// The PyTorch that the training runs with, such as 2.8: what may differ from 2.11, which was measured, is said
+    /// [default: the one that captured the model].
+    #[arg(long, value_name = "VERSION", help_heading = GPU)]
+    pub torch: Option<TorchRelease>,
     /// The cuDNN to ask for the workspaces of convolutions: libcudnn.so.9, a folder with it, a Python environment with
     /// torch, or `off` for the built-in tables only [default: VRAMFIT_CUDNN, else the one of the active Python
     /// environment or of the system].

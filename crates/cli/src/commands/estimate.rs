@@ -24,7 +24,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
-    let model = options.at.load()?;
+    let model = options.with_torch(options.at.load()?);
     let bound = options.at.bind(&model)?;
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let settings = Settings::parse(alloc_conf)?;
@@ -36,7 +36,8 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let answer = Scenarios::record(&bound, &training, device.machine())?
         .answer(&device, &device.settings(settings), true)
         .map_err(|error| beyond_addresses(options, &bound, error))?;
-    let notes = conflicts::without_effect(options, &bound);
+    let mut notes = conflicts::without_effect(options, &bound);
+    notes.extend(cudnn.not_asked_about(gpu));
     let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
     let report = EstimateReport::new(&question, &answer);
     if let Some(path) = &given.html {

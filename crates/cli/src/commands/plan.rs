@@ -8,7 +8,7 @@ use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
 use vramfit_plan::{AllocConf, Control, Setup, Workbench, max_batch, plan};
-use vramfit_report::cudnn::cudnn_failure;
+use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 use vramfit_training::answer::Device;
@@ -34,6 +34,7 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
         let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
+        notes.extend(cudnn.not_asked_about(bench.device.gpu));
         let control = Control::default();
         let outcome = watch::watched(&control, || plan(bench, setup, &others, &control))?
             .map_err(|error| Failure::at(&options.at.model, error))?;
@@ -64,7 +65,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, "max-batch", |bench, setup, _, _| {
+    with_bench(options, "max-batch", |bench, setup, _, cudnn| {
         let control = Control::default();
         let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
             Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
@@ -76,8 +77,8 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
         } else {
             print(&format!("{}\n", found.batch))?;
         }
-        if let Some(failure) = cudnn_failure(&bench.device) {
-            eprintln!("note: {failure}");
+        for note in cudnn.not_asked_about(bench.device.gpu).into_iter().chain(cudnn_notes(&bench.device)) {
+            eprintln!("note: {note}");
         }
         if !found.is_final {
             eprintln!("stopped early: every batch up to {} fits; larger ones were not tried", found.batch);
@@ -97,7 +98,7 @@ fn with_bench(
         return Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
             .with_hint(Some("such as --gpu \"RTX 3060\" or --vram 11GiB; `vramfit catalogue` lists the GPUs")));
     }
-    let model = load(&options.at.model)?;
+    let model = options.with_torch(load(&options.at.model)?);
     let bound = options.at.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let known = KnownGpus::load()?;

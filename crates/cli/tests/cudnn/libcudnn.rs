@@ -21,6 +21,7 @@ pub extern "C" fn cudnnGetVersion() -> usize {
     match () {
         () if is("old") => 8907,
         () if is("refuses devices") => 90_100,
+        () if is("is of torch 2.8") => 91_002,
         () => 91_900,
     }
 }

@@ -131,6 +131,7 @@ fn a_library_that_does_not_answer_leaves_the_answer_as_it_is_and_is_named() {
     let unanswered = user.asked("has no plans");
     assert_eq!(unanswered["cudnn"]["failure"], Value::Null);
     assert_eq!(unanswered["cudnn"]["asked"], unanswered["cudnn"]["unanswered"]);
+    assert!(notes(&unanswered).contains("cuDNN 9.19.0 has no plan for"), "{}", notes(&unanswered));
     assert_eq!(without_cudnn(unanswered), without_cudnn(off));
 }
 
@@ -141,7 +142,7 @@ fn a_file_that_is_no_library_is_named_too() {
     let mut other_machine = whole.clone();
     // The field of the ELF header that says which processor it is for.
     other_machine[18] ^= 0x55;
-    for contents in [b"no library".to_vec(), Vec::new(), whole[..4096].to_vec(), other_machine] {
+    for contents in [whole[..4096].to_vec(), other_machine] {
         let library = user.path().join("libcudnn.so.9");
         fs::write(&library, contents).unwrap();
         let answer = user.estimate(&["--cudnn", library.to_str().unwrap()], &[]);
@@ -154,6 +155,14 @@ fn a_named_path_without_a_cudnn_is_refused() {
     let user = User::new();
     let error = user.refusal(&["--cudnn", "/nowhere"], &[]);
     assert!(error.contains("--cudnn /nowhere: found no such file or folder, needed a cuDNN"), "{error}");
+    let text = user.path().join("notes.txt");
+    for contents in ["no library", ""] {
+        fs::write(&text, contents).unwrap();
+        let error = user.refusal(&["--cudnn", text.to_str().unwrap()], &[]);
+        assert!(error.contains("found a file that is no shared library"), "{error}");
+    }
+    let error = user.refusal(&["--cudnn", ""], &[]);
+    assert!(error.contains("found an empty path"), "{error}");
     let folder = user.path().to_str().unwrap();
     let error = user.refusal(&[], &[("VRAMFIT_CUDNN", folder)]);
     assert!(error.contains(&format!("VRAMFIT_CUDNN {folder}: found no libcudnn.so.9 there")), "{error}");
@@ -190,11 +199,34 @@ fn what_was_recorded_on_the_gpu_itself_is_not_asked_again() {
 }
 
 #[test]
+fn another_version_than_the_recorded_one_is_asked_even_about_the_recorded_gpu() {
+    let user = User::new();
+    let library = stand_in().to_str().unwrap();
+    let arguments = [&CONVOLUTIONS[..], &["--gpu", "H200", "--cudnn", library]].concat();
+    let output = user.output(&arguments, &[("CUDNN_STANDIN", "is of torch 2.8")]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["exact"], &answer["cudnn"]["version"]), (&json!(false), &json!("9.10.2")));
+    assert!(notes(&answer).contains("cuDNN 9.10.2 chooses"), "{}", notes(&answer));
+}
+
+#[test]
 fn a_gpu_that_newer_cudnns_do_not_support_is_not_asked_about() {
     let user = User::new();
     let library = stand_in().to_str().unwrap();
-    let on_old_gpu = |more: &[&str]| user.output(&[&CONVOLUTIONS[..], &["--gpu", "V100"], more].concat(), &[]).stdout;
-    assert_eq!(on_old_gpu(&["--cudnn", library]), on_old_gpu(&["--cudnn", "off"]));
+    let on_old_gpu = |more: &[&str]| -> Value {
+        let output = user.output(&[&CONVOLUTIONS[..], &["--gpu", "V100"], more].concat(), &[]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (asked, off) = (on_old_gpu(&["--cudnn", library]), on_old_gpu(&["--cudnn", "off"]));
+    assert!(notes(&asked).contains("--cudnn has no effect"), "{}", notes(&asked));
+    assert_eq!(without_cudnn(asked), without_cudnn(off));
+}
+
+#[test]
+fn benchmarked_convolutions_are_not_asked_about() {
+    let user = User::new();
+    let answer = user.estimate(&["--cudnn-benchmark", "--cudnn", stand_in().to_str().unwrap()], &[]);
+    assert_eq!(answer["cudnn"], Value::Null);
 }
 
 #[test]

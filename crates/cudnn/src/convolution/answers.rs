@@ -59,6 +59,8 @@ impl<'t> Answers<'t> {
 struct Memory {
     /// The GPU, and whether an installed cuDNN was asked about it.
     source: Option<(GpuIdentity, bool)>,
+    /// Whether the installed cuDNN is another version than the recorded one, once that matters.
+    is_other_version: Option<bool>,
     ranges: ProblemMap<WorkspaceRange>,
 }
 
@@ -75,8 +77,14 @@ fn described(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn L
     asked().or_else(tabulated)
 }
 
+/// Whether an installed cuDNN is known to be another version than the one whose answers were recorded.
+fn is_other_version(live: &dyn LiveAnswers) -> bool {
+    live.version().is_some_and(|version| shipped::shipped_version().is_some_and(|recorded| recorded != version))
+}
+
 /// The workspace of a convolution on a GPU. Where no GPU like it was recorded, cuDNN's answers for its compute capability count. A
-/// table that cannot be read counts as nothing recorded.
+/// table that cannot be read counts as nothing recorded. An installed
+/// cuDNN of another version than the recorded one may choose otherwise even on the recorded GPU.
 pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn LiveAnswers>) -> WorkspaceRange {
     thread_local! {
         static MEMORY: RefCell<Memory> = RefCell::default();
@@ -84,14 +92,21 @@ pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&d
     MEMORY.with_borrow_mut(|memory| {
         let source = Some((gpu, live.is_some()));
         if memory.source != source || memory.ranges.len() >= REMEMBERED {
-            memory.source = source;
-            memory.ranges.clear();
+            *memory = Memory { source, ..Memory::default() };
         }
         if let Some(range) = memory.ranges.get(problem) {
             return *range;
         }
         let shipped = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded).workspace(problem);
-        let range = if shipped.is_certain() { shipped } else { described(problem, gpu, live).unwrap_or(shipped) };
+        let mut is_other_version =
+            || *memory.is_other_version.get_or_insert_with(|| live.is_some_and(|live| is_other_version(live)));
+        let range = match shipped {
+            recorded if recorded.evidence == Evidence::Recorded && is_other_version() => {
+                recorded.or_of_another_version(described(problem, gpu, live))
+            }
+            certain if certain.is_certain() => certain,
+            guessed => described(problem, gpu, live).unwrap_or(guessed),
+        };
         memory.ranges.insert(problem.clone(), range);
         range
     })
@@ -103,7 +118,7 @@ mod tests {
 
     use super::*;
     use crate::convolution::ConvolutionPass;
-    use crate::convolution::live::LiveReport;
+    use crate::convolution::live::{CudnnVersion, LiveReport};
     use crate::convolution::problem::tests::square;
 
     const H200: GpuIdentity =
@@ -177,6 +192,10 @@ mod tests {
             Some(3)
         }
 
+        fn version(&self) -> Option<CudnnVersion> {
+            None
+        }
+
         fn report(&self) -> LiveReport {
             unreachable!("nobody reads it here")
         }
@@ -209,6 +228,10 @@ mod tests {
     impl LiveAnswers for AskedAboutThreeByThree {
         fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
             (problem.weight[2] == 3).then_some(3)
+        }
+
+        fn version(&self) -> Option<CudnnVersion> {
+            None
         }
 
         fn report(&self) -> LiveReport {

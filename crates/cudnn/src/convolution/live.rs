@@ -10,6 +10,9 @@ pub trait LiveAnswers: fmt::Debug + Send + Sync {
     /// Bytes of the workspace of a convolution; `None` where it does not answer.
     fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64>;
 
+    /// The version of the library; `None` where it cannot be loaded.
+    fn version(&self) -> Option<CudnnVersion>;
+
     /// How asking went so far.
     fn report(&self) -> LiveReport;
 }

@@ -64,6 +64,12 @@ impl WorkspaceRange {
         WorkspaceRange { expected, lower: self.lower.min(product), upper: self.upper.max(product), ..self }
     }
 
+    /// The same, recorded with one version of cuDNN, where another version gave this answer, or none.
+    pub(super) fn or_of_another_version(self, other: Option<WorkspaceRange>) -> WorkspaceRange {
+        let Some(other) = other else { return WorkspaceRange { evidence: Evidence::Guessed, ..self } };
+        WorkspaceRange { lower: self.lower.min(other.lower), upper: self.upper.max(other.upper), ..other }
+    }
+
     /// Anything from no workspace to `upper`.
     pub(super) fn up_to(expected: u64, upper: u64) -> WorkspaceRange {
         WorkspaceRange { expected, lower: 0, upper, evidence: Evidence::Guessed }

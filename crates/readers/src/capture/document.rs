@@ -20,7 +20,7 @@ pub(super) struct Document {
     pub(super) only: Option<usize>,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "format",
     "version",
     "model",
@@ -38,6 +38,7 @@ const KEYS: [&str; 17] = [
     "types",
     "tensors",
     "steps",
+    "producer",
 ];
 
 impl<'de> Read<'de> for Document {
@@ -69,16 +70,18 @@ impl<'de> Read<'de> for Document {
                     parts.need_only(object.state, |variant| variant.tensors);
                     object.once("tensors", &mut parts.tensors)?;
                 }
-                _ => {
+                16 => {
                     parts.need_only(object.state, |variant| variant.steps);
                     object.once("steps", &mut parts.steps)?;
                 }
+                _ => object.once("producer", &mut parts.producer)?,
             }
         }
         let Format = object.take("format", parts.format)?;
         let Version = object.take("version", parts.version)?;
         let model = Model {
             origin: Origin::Capture,
+            torch: parts.producer.and_then(|producer| producer.torch),
             class: object.take("model", parts.class)?,
             symbols: object.take("symbols", parts.symbols)?,
             expressions: Vec::new(),
@@ -120,6 +123,7 @@ struct Parts {
     types: Option<Sections<Type>>,
     tensors: Option<Sections<Tensor>>,
     steps: Option<Sections<Step>>,
+    producer: Option<Producer>,
     only: Option<usize>,
 }
 
@@ -138,6 +142,20 @@ impl Parts {
         }
         let chosen = self.only.zip(self.variants.as_ref()).and_then(|(only, variants)| variants.get(only));
         state.need_only(chosen.map(number));
+    }
+}
+
+/// What wrote the file.
+struct Producer {
+    torch: Option<String>,
+}
+
+impl<'de> Read<'de> for Producer {
+    const NEEDED: &'static str = "an object";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, {}, optional { "torch" => torch });
+        Ok(Producer { torch })
     }
 }
 

@@ -102,6 +102,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
     };
     let mut model = Model {
         origin: Origin::Capture,
+        torch: None,
         class: sketch.class,
         symbols,
         expressions: Vec::new(),

@@ -76,6 +76,7 @@ impl Packed for Model {
         let modules = table::read_modules(reader)?;
         let mut model = Model {
             origin: Origin::Capture,
+            torch: None,
             class,
             symbols,
             expressions,

@@ -116,6 +116,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     }
     Ok(Model {
         origin: Origin::Archive,
+        torch: None,
         class: modules[0].class.clone(),
         symbols,
         expressions: products.expressions,

@@ -1,6 +1,6 @@
 //! What to know about an answer: what the model's file does not record, what was guessed, what was not measured on the GPU.
 
-use vramfit_catalogue::{ContextBasis, ContextBytes};
+use vramfit_catalogue::{ContextBasis, ContextBytes, TorchRelease};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
@@ -19,6 +19,7 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     let mut notes = question.bound.model.notes.clone();
     notes.extend(answer.causes.iter().filter_map(|cause| match cause {
         Cause::ModelFile(words) => Some(words.clone()),
+        Cause::TorchNotMeasured { version, cudnn } => Some(torch_words(version, *cudnn)),
         _ => None,
     }));
     let guessed: Vec<CountedName> = answer.guessed().iter().map(CountedName::from).collect();
@@ -29,6 +30,22 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     notes.extend(gpu_notes(&question.device, question.bound, answer));
     notes.extend(display_note(&question.device, answer));
     notes
+}
+
+/// What another PyTorch than the measured one may change.
+fn torch_words(version: &str, cudnn: Option<&str>) -> String {
+    let measured = TorchRelease::MEASURED;
+    let libraries = match (cudnn, measured.cudnn()) {
+        (Some(own), Some(measured)) if own != measured => {
+            format!(
+                ", and its wheels bring cuDNN {own}, not {measured}, so that convolutions may have other workspaces"
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "memory rules are those of torch {measured}, where they were measured; torch {version} may differ{libraries}"
+    )
 }
 
 /// What the CUDA context rests on.
@@ -77,7 +94,7 @@ pub fn gpu_notes(device: &Device<'_>, bound: &Bound<'_>, answer: &Answer) -> Vec
             _ => None,
         })
         .collect();
-    notes.extend(cudnn_notes(device, answer));
+    notes.extend(cudnn_notes(device));
     if let Some(capacity) = answer.fit.as_ref().map(|fit| fit.capacity).filter(|room| room.low != room.high) {
         notes.push(format!(
             "what CUDA sees of the {name}'s memory is not recorded: from 91 % ({}) to all of it ({}); \"fits\" means in the \

@@ -1,5 +1,6 @@
 //! Why a number is not certain to the byte.
 
+use vramfit_catalogue::TorchRelease;
 use vramfit_eager::autograd::Guessed;
 use vramfit_eager::forward::Missing;
 
@@ -18,6 +19,13 @@ pub enum Cause {
     AddressOrder,
     /// What the model's file does not record, in the words of its reader.
     ModelFile(String),
+    /// The training runs with another PyTorch than the one that was measured.
+    TorchNotMeasured {
+        /// Its version, such as 2.8.
+        version: String,
+        /// The cuDNN of its wheels, if that is known.
+        cudnn: Option<&'static str>,
+    },
     /// The CUDA context and cuBLAS's workspaces were not measured on this GPU.
     GpuNotMeasured,
     /// cuDNN's workspaces were recorded on another GPU than this one.
@@ -45,6 +53,16 @@ impl Cause {
     pub(super) fn unmodelled(missing: &Missing) -> Option<Cause> {
         let operators = missing.iter().map(|(name, calls)| Counted { name: name.clone(), count: calls.len() });
         (!missing.is_empty()).then(|| Cause::UnmodelledOperators(operators.collect()))
+    }
+
+    /// That this PyTorch was not measured; `None` where it was, or where the version is not known.
+    pub(super) fn torch(version: Option<&str>) -> Option<Cause> {
+        let version = version?;
+        let release = version.parse::<TorchRelease>().ok();
+        (release != Some(TorchRelease::MEASURED)).then(|| Cause::TorchNotMeasured {
+            version: release.map_or_else(|| version.to_owned(), |release| release.to_string()),
+            cudnn: release.and_then(TorchRelease::cudnn),
+        })
     }
 
     /// That these workspaces are not certain; `None` where all are.

@@ -76,7 +76,8 @@ impl Scenarios {
                 Some(Alternatives { programs, causes })
             }
         };
-        let file_causes = bound.variant.causes.iter().cloned().map(Cause::ModelFile).collect();
+        let file_causes = bound.variant.causes.iter().cloned().map(Cause::ModelFile);
+        let file_causes = file_causes.chain(Cause::torch(bound.model.torch.as_deref())).collect();
         Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
     }
 

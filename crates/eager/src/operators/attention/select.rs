@@ -149,24 +149,26 @@ mod tests {
         backend(&inputs, ComputeCapability::new(major, minor))
     }
 
+    /// The table of `docs/by-architecture.md`.
     #[test]
-    fn half_precision_takes_what_the_gpu_has() {
-        for (gpu, expected) in [
-            ((6, 1), Backend::Efficient),
-            ((7, 5), Backend::Efficient),
-            ((8, 6), Backend::Flash),
-            ((9, 0), Backend::Cudnn),
-            ((10, 0), Backend::Cudnn),
-            ((12, 0), Backend::Flash),
+    fn every_compute_capability_takes_what_it_has() {
+        use Backend::{Cudnn, Efficient, Flash, Math};
+        for (gpu, half, bfloat) in [
+            ((6, 1), Efficient, Math),
+            ((7, 0), Efficient, Math),
+            ((7, 5), Efficient, Math),
+            ((8, 0), Flash, Flash),
+            ((8, 6), Flash, Flash),
+            ((8, 9), Flash, Flash),
+            ((9, 0), Cudnn, Cudnn),
+            ((10, 0), Cudnn, Cudnn),
+            ((10, 3), Cudnn, Cudnn),
+            ((12, 0), Flash, Flash),
         ] {
-            assert_eq!(chosen(Dtype::Float16, 64, 0.0, gpu), expected, "{gpu:?}");
+            assert_eq!(chosen(Dtype::Float16, 64, 0.0, gpu), half, "{gpu:?}");
+            assert_eq!(chosen(Dtype::Bfloat16, 64, 0.0, gpu), bfloat, "{gpu:?}");
+            assert_eq!(chosen(Dtype::Float32, 64, 0.0, gpu), Efficient, "{gpu:?}");
         }
-    }
-
-    #[test]
-    fn bfloat16_has_no_fused_kernel_before_ampere() {
-        assert_eq!(chosen(Dtype::Bfloat16, 64, 0.0, (7, 5)), Backend::Math);
-        assert_eq!(chosen(Dtype::Bfloat16, 64, 0.0, (8, 0)), Backend::Flash);
     }
 
     #[test]

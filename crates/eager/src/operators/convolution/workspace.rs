@@ -12,7 +12,8 @@ pub(super) fn take(context: &mut Context, problem: &ConvolutionProblem) {
         return;
     }
     let plans = context.plans();
-    let (gpu, live) = (context.gpu_identity(), context.live_cudnn());
+    // A benchmark takes the fastest plan, whatever the heuristic that a library is asked for says.
+    let (gpu, live) = (context.gpu_identity(), context.live_cudnn().filter(|_| !plans.are_benchmarked));
     let Planned { plan, workspace, is_first } =
         context.planned(problem, |problem| convolution::workspace(problem, gpu, live));
     context.note_cudnn_source(workspace.evidence);

@@ -1,0 +1,134 @@
+"""Holds estimates against what measure_models.py measured. No GPU: each case is captured and estimated anew.
+
+    python validation/sweep/compare.py --measured measured.jsonl --out compared.jsonl
+    python validation/sweep/compare.py --table compared.jsonl
+
+Cases that have a line in --out already are not made again. The table says how many truths lie inside their range, how many are equal to
+the byte, and names every truth that does not lie inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List
+
+FOLDER = Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "python")]
+
+KINDS = ("allocated", "reserved")
+
+
+def estimated(case: Dict[str, Any], folder: str) -> Dict[str, Any]:
+    """The estimate of one measured case."""
+    import vramfit
+    from examples import built
+    from measure_models import examples_of
+
+    example = next(example for index, example in enumerate(examples_of(case)) if index == case["example"])
+    model, _ = built(example.build)
+    path = os.path.join(folder, "model.vramfit")
+    precision = f"amp-{case['amp']}" if case["amp"] else "as-built"
+    vramfit.capture(model.train(), example.inputs(model), path, loss=example.loss, only={(precision, "train")})
+    binary = os.environ.get("VRAMFIT") or str(FOLDER.parents[1] / "target" / "release" / "vramfit")
+    command = [binary, "estimate", path, "--gpu", "H200", "--json", "--optimizer", case["optimizer"], "--accumulate", str(case["accumulate"])]
+    command += ["--amp", case["amp"]] if case["amp"] else []
+    command += ["--clip-grad"] if case["clip_grad"] else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        return {"problem": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0][:300]}
+    found = json.loads(done.stdout)
+    keys = ("peak_allocated", "peak_reserved", "exact", "range", "reserved_range", "unmodelled")
+    return {"estimate": {key: found[key] for key in keys}}
+
+
+def in_a_process(case: Dict[str, Any]) -> Dict[str, Any]:
+    """The same in a fork, which a model that ends the process does not take with it."""
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "line.json"
+        pid = os.fork()
+        if pid == 0:
+            torch.set_num_threads(1)
+            try:
+                line = estimated(case, folder)
+            except BaseException as problem:  # noqa: BLE001 - the line says what it was
+                line = {"problem": f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]}
+            path.write_text(json.dumps(line))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        return json.loads(path.read_text()) if path.exists() else {"problem": "the process ended"}
+
+
+def bounds(line: Dict[str, Any], kind: str) -> "tuple[int, int]":
+    """The range of a peak."""
+    found = line["estimate"]["range" if kind == "allocated" else "reserved_range"]
+    return found["low"], found["high"]
+
+
+def table(lines: List[Dict[str, Any]]) -> str:
+    """The summary and every truth outside its range."""
+    answered = [line for line in lines if "estimate" in line]
+    rows = [f"{len(lines)} cases were measured, {len(answered)} are answered.", "", "| | allocated | reserved |", "| --- | ---: | ---: |"]
+    columns: Dict[str, List[str]] = {}
+    outside = []
+    for kind in KINDS:
+        truths = [(line, line[f"peak_{kind}"], line["estimate"][f"peak_{kind}"], *bounds(line, kind)) for line in answered]
+        errors = [abs(said - truth) / truth for _, truth, said, _, _ in truths]
+        inside = [low <= truth <= high for _, truth, _, low, high in truths]
+        widths = [(high - low) / truth for line, truth, _, low, high in truths if not line["estimate"]["exact"]]
+        missed = [(line, truth, low, high) for (line, truth, _, low, high), is_inside in zip(truths, inside) if not is_inside]
+        outside += [(kind, *miss) for miss in missed]
+        for name, value in (
+            ("to the byte", f"{sum(error == 0 for error in errors)} of {len(errors)}"),
+            ("within 1 %", f"{sum(error <= 0.01 for error in errors)} of {len(errors)}"),
+            ("median error", f"{median(errors):.2%}"),
+            ("worst error", f"{max(errors):.2%}"),
+            ("inside the range", f"{sum(inside)} of {len(inside)}"),
+            ("median width of ranges that are not exact", f"{median(widths) if widths else 0:.2%}"),
+        ):
+            columns.setdefault(name, []).append(value)
+    rows += [f"| {name} | {' | '.join(values)} |" for name, values in columns.items()]
+    false = [line["name"] for line in answered if line["estimate"]["exact"] and line["peak_allocated"] != line["estimate"]["peak_allocated"]]
+    rows += ["", f"Called exact: {sum(line['estimate']['exact'] for line in answered)}; of these wrong: {len(false)}{' (' + ', '.join(false) + ')' if false else ''}."]
+    rows += ["", "| outside its range | peak | measured | low | high | |", "| --- | --- | ---: | ---: | ---: | --- |"]
+    for kind, line, truth, low, high in sorted(outside, key=lambda miss: -abs(miss[2] - miss[3]) / miss[2]):
+        away = (truth - high) / truth if truth > high else (truth - low) / truth
+        rows.append(f"| {line['name']}, {line['batch']}, {line['amp'] or 'fp32'}, {line['optimizer']} | {kind} | {truth:,} | {low:,} | {high:,} | {away:+.2%} |")
+    problems = [line for line in lines if "problem" in line]
+    rows += ["", *(f"- {line['name']}: {line['problem']}" for line in problems)]
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Estimates what has no line yet, or prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measured", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--part", default="0/1", help="every N-th case from the I-th on: I/N")
+    given = parser.parse_args()
+    if given.table:
+        print(table([json.loads(text) for text in given.table.read_text().splitlines()]), end="")
+        return
+    os.environ.setdefault("VRAMFIT_CUDNN", "off")
+    first, step = map(int, given.part.split("/"))
+    measured = [line for line in map(json.loads, given.measured.read_text().splitlines()) if "error" not in line][first::step]
+    done = {json.loads(text)["name"] for text in given.out.read_text().splitlines()} if given.out.exists() else set()
+    todo = [line for line in measured if line["name"] not in done]
+    for at, line in enumerate(todo):
+        line.update(in_a_process(line))
+        with given.out.open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+        print(f"{at + 1}/{len(todo)} {line['name']}: {line.get('problem', 'answered')}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
