@@ -210,6 +210,14 @@ pub fn run(context: &mut Context, call: &Call<'_>, operator: &'static Elementwis
     Ok(smallvec![result.with_edge(edge)])
 }
 
+/// An elementwise operator on tensors of the GPU, inside a rule that is made of several.
+pub fn apply(context: &mut Context, operator: &'static Elementwise, inputs: &[&Tensor]) -> Tensor {
+    let result = elementwise(context, inputs, promote(inputs));
+    let inputs: SmallVec<[Option<&Tensor>; 3]> = inputs.iter().copied().map(Some).collect();
+    let edge = record(context, &inputs, &inputs, &result, operator);
+    result.with_edge(edge)
+}
+
 /// An elementwise call that writes into its first argument. What it overwrites but needs later it copies first.
 pub fn run_in_place(context: &mut Context, call: &Call<'_>, operator: &'static Elementwise) -> Outcome {
     let inputs: SmallVec<[Option<&Tensor>; 3]> =

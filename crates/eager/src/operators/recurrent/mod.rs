@@ -105,15 +105,29 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
+    Operator::new(
+        &["aten.lstm_cell.default"],
+        Facts {
+            memory: Modelled(cell::lstm_cell),
+            library: Library::Own,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Lower,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_relu_cell.default", "aten.rnn_tanh_cell.default"],
+        Facts {
+            memory: Modelled(cell::simple_cell),
+            library: Library::Own,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Lower,
+            ..FAMILY
+        },
+    ),
     Operator::new(&["aten._cudnn_rnn.default"], Facts { keeps: Keeps::Nothing, ..FAMILY }),
     Operator::new(
-        &[
-            "aten._thnn_fused_gru_cell.default",
-            "aten._thnn_fused_lstm_cell.default",
-            "aten.lstm_cell.default",
-            "aten.rnn_relu_cell.default",
-            "aten.rnn_tanh_cell.default",
-        ],
+        &["aten._thnn_fused_gru_cell.default", "aten._thnn_fused_lstm_cell.default"],
         Facts { library: Library::Own, keeps: Keeps::Nothing, autocast: Autocast::Lower, ..FAMILY },
     ),
 ];
