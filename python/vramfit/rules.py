@@ -6,7 +6,7 @@ PyTorch's meta kernels for these are written in Python and take milliseconds per
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .tensors import Kind
 
@@ -153,3 +153,25 @@ def _cross_entropy(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[
     if target.dtype.is_floating_point or reduction == 0 or len(shape) < 2 or target.shape != shape[:1] + shape[2:]:
         return None
     return ()
+
+
+def packed_runs(qualified: str, values: Sequence[int]) -> Optional[Tuple[int, ...]]:
+    """How a packed batch is laid out: time steps and sequences of each run of steps that as many sequences reach.
+
+    These calls take the sequences' lengths (sorted), or the number of sequences at each step, as a tensor on the host. What they allocate
+    depends on the runs.
+    """
+    if qualified == "aten::_pack_padded_sequence":
+        lengths = sorted(values)
+        counts = [sum(length > step for length in lengths) for step in range(lengths[-1])] if lengths else []
+    elif qualified == "aten::_pad_packed_sequence":
+        counts = list(values)
+    else:
+        return None
+    runs: List[int] = []
+    for count in counts:
+        if runs and runs[-1] == count:
+            runs[-2] += 1
+        else:
+            runs += [1, count]
+    return tuple(runs)

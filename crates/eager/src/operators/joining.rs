@@ -115,7 +115,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(repeat_interleave), time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(
-        &["aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor", "aten.im2col.default"],
+        &["aten.repeat_interleave.self_Tensor", "aten.im2col.default"],
         Facts { time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(

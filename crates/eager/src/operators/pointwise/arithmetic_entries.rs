@@ -376,15 +376,6 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &["aten.where.default"],
-        Facts {
-            time: Time::moves("masked_fill", Extent::Larger),
-            keeps: Keeps::Inputs,
-            promotion: Promotion::Widest,
-            ..FAMILY
-        },
-    ),
-    Operator::new(
         &["aten.masked_fill.Scalar", "aten.masked_fill.Tensor"],
         Facts {
             memory: Modelled(binary::masked_fill),

@@ -313,7 +313,8 @@ pub fn choose(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// `masked_fill`: a contiguous copy, filled.
 pub fn masked_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, mask) = (call.tensor(0)?, call.tensor(1)?);
-    if call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
+    // The gradient of the value sums what the mask selects, and how much that is does not show.
+    if context.is_grad_on() && call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
         return Err(Unmodelled);
     }
     let layout = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype());
