@@ -92,6 +92,12 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         gradients.push(None);
     }
     let mut results = node.backward.apply(context, node, &mut gradients);
+    // What a function found for inputs that want no gradient goes with its own variables.
+    for (index, result) in results.iter_mut().enumerate() {
+        if !node.wants(index) {
+            result.take();
+        }
+    }
     if packed.is_some() {
         // The function's own variables hold what was unpacked, and C++ destroys them in reverse order.
         node.saved.borrow_mut().reverse();
@@ -133,9 +139,6 @@ fn release_saved(node: &Node) {
 fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
     for (index, result) in results.iter_mut().enumerate() {
         let Some(Some(input)) = node.inputs.get(index) else { continue };
-        if !node.wants(index) {
-            continue;
-        }
         if let Some(gradient) = result {
             if gradient.shape() != input.shape.as_slice() {
                 *gradient = sum_to(context, gradient, &input.shape);

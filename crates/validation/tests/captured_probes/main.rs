@@ -14,8 +14,15 @@ use recorded::{Probe, probes};
 
 /// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And one whose capture
 /// holds a result that Python lets go of, attention of a single query.
-const RANDOM: [&str; 6] =
-    ["index mask", "masked_select", "nonzero", "nonzero of booleans", "prod all", "sdpa default cross"];
+const RANDOM: [&str; 7] = [
+    "index mask",
+    "masked_select",
+    "nonzero",
+    "nonzero of booleans",
+    "one_hot permuted then where",
+    "prod all",
+    "sdpa default cross",
+];
 
 /// The parts of a recording, in their order.
 const PARTS: [&str; 6] = ["forward", "drop_inputs", "chain", "drop_outputs", "grad_outputs", "backward"];

@@ -30,6 +30,8 @@ pub enum Step {
     Truth(&'static [Operand]),
     /// A new tensor of one element and the gradient's type.
     Number,
+    /// A number that goes to the GPU in double precision.
+    WideNumber,
     /// These go, in this order.
     Drop(&'static [usize]),
 }
@@ -39,6 +41,8 @@ pub enum Step {
 pub enum Formula {
     /// The incoming gradient itself.
     Pass,
+    /// Zeros of the input's own shape.
+    Zeros,
     /// By steps; the last one makes the result.
     Steps(&'static [Step]),
 }
@@ -71,7 +75,10 @@ impl Backward for &'static Elementwise {
         let Some(gradient) = gradients[0].clone() else { return results };
         for (input, formula) in self.gradients {
             if node.wants(*input) {
-                results[*input] = Some(evaluate(context, node, &gradient, formula));
+                results[*input] = Some(match (formula, &node.inputs[*input]) {
+                    (Formula::Zeros, Some(layout)) => context.empty_contiguous(layout.dtype, &layout.shape),
+                    _ => evaluate(context, node, &gradient, formula),
+                });
             }
         }
         results
@@ -85,6 +92,7 @@ pub fn evaluate(context: &Context, node: &Node, gradient: &Tensor, formula: &For
     let mut made: SmallVec<[Option<Tensor>; 8]> = SmallVec::new();
     for step in *steps {
         match step {
+            Step::WideNumber => made.push(Some(context.empty_contiguous(Dtype::Float64, &[]))),
             Step::Number => made.push(Some(context.empty_contiguous(gradient.dtype(), &[]))),
             Step::Drop(places) => {
                 for &place in *places {
