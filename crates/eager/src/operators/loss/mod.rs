@@ -127,6 +127,15 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(&["aten.kl_div.default"], Facts { memory: Modelled(regression::kl_div), ..FAMILY }),
     Operator::new(
+        &["aten.multilabel_margin_loss_forward.default"],
+        Facts {
+            memory: Modelled(regression::multilabel_margin),
+            launch: Launch::LocalMemory,
+            autocast: Autocast::Unchanged,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
         &["aten.multi_margin_loss.default"],
         Facts { memory: Modelled(regression::multi_margin), launch: Launch::LocalMemory, ..FAMILY },
     ),

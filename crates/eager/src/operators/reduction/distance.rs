@@ -5,6 +5,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::kernels::reduce::Reduction;
 use crate::operators::call::{Call, Outcome, Unmodelled};
 use crate::operators::pointwise::elementwise;
 
@@ -91,6 +92,12 @@ pub(super) fn euclidean(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
+/// What each pair adds to a gradient, summed over `dim`.
+fn sum_of_pairs(context: &Context, dtype: Dtype, shape: &[i64], dim: usize) {
+    let pairs = context.empty_contiguous(dtype, shape);
+    context.reduction_buffers(pairs.layout(), &[dim as i64], Reduction::summing(dtype));
+}
+
 /// Pair by pair: each gradient is summed from a buffer with an entry for every pair.
 #[derive(Debug)]
 struct ByPair;
@@ -99,24 +106,24 @@ impl Backward for ByPair {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
         let (first, second, result) = (node.saved(0), node.saved(1), node.saved(2));
-        let width = first.shape().last().copied().unwrap_or(1);
-        let mut buffer: Dims = result.shape().into();
-        buffer.push(width);
-        let of = |context: &mut Context, own: &Tensor| {
+        let of = |context: &mut Context, own: &Tensor, other: &Tensor| {
             let answer = context.empty_contiguous(gradient.dtype(), own.shape());
-            drop(context.empty_contiguous(gradient.dtype(), &buffer));
+            let rank = own.shape().len();
+            let mut shape: Dims = own.shape()[..rank - 2].into();
+            shape.extend([other.shape()[rank - 2], own.shape()[rank - 2], own.shape()[rank - 1]]);
+            sum_of_pairs(context, gradient.dtype(), &shape, rank - 2);
             answer
         };
         let of_first = node.wants(0).then(|| {
             let read = context.contiguous(&gradient);
-            let answer = of(context, &first);
+            let answer = of(context, &first, &second);
             drop(read);
             answer
         });
         let of_second = node.wants(1).then(|| {
             let turned_result = context.empty_contiguous(result.dtype(), result.shape());
             let turned_gradient = context.empty_contiguous(gradient.dtype(), gradient.shape());
-            let answer = of(context, &second);
+            let answer = of(context, &second, &first);
             drop(turned_gradient);
             drop(turned_result);
             answer
@@ -150,7 +157,7 @@ pub(super) fn within(context: &mut Context, call: &Call<'_>) -> Outcome {
             let source = node.saved(0);
             let &[rows, width] = source.shape() else { return smallvec![None] };
             let answer = context.empty_contiguous(gradient.dtype(), source.shape());
-            drop(context.empty_contiguous(gradient.dtype(), &[rows - 1, rows, width]));
+            sum_of_pairs(context, gradient.dtype(), &[rows - 1, rows, width], 0);
             smallvec![Some(answer)]
         }
     }
