@@ -155,19 +155,21 @@ def _cross_entropy(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[
     return ()
 
 
-def packed_runs(qualified: str, values: Sequence[int]) -> Optional[Tuple[int, ...]]:
-    """How a packed batch is laid out: time steps and sequences of each run of steps that as many sequences reach.
+# Operators whose memory depends on lengths, which they read on the host: the index of that argument.
+LENGTHS: Dict[str, int] = {"aten::_pack_padded_sequence": 1, "aten::_pad_packed_sequence": 1, "aten::ctc_loss.Tensor": 3}
 
-    These calls take the sequences' lengths (sorted), or the number of sequences at each step, as a tensor on the host. What they allocate
-    depends on the runs.
+
+def lengths_as_numbers(qualified: str, values: Sequence[int]) -> Tuple[int, ...]:
+    """What a capture records instead of a tensor of lengths.
+
+    For packed sequences: time steps and sequences of each run of steps that as many sequences reach, from the lengths or from the number of
+    sequences at each step. For ``ctc_loss``: the longest target.
     """
+    if qualified == "aten::ctc_loss.Tensor":
+        return (max(values, default=0),)
+    counts = list(values)
     if qualified == "aten::_pack_padded_sequence":
-        lengths = sorted(values)
-        counts = [sum(length > step for length in lengths) for step in range(lengths[-1])] if lengths else []
-    elif qualified == "aten::_pad_packed_sequence":
-        counts = list(values)
-    else:
-        return None
+        counts = [sum(length > step for length in values) for step in range(max(values, default=0))]
     runs: List[int] = []
     for count in counts:
         if runs and runs[-1] == count:

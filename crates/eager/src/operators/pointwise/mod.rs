@@ -10,7 +10,7 @@ use super::call::{Call, Outcome};
 use super::facts::*;
 use crate::autograd::Context;
 
-pub(super) use binary::{MUL, XLOGY, add_into, subtract};
+pub(super) use binary::{DIV, MUL, WHERE, XLOGY, add_into, subtract};
 pub(super) use formula::{Elementwise, Save, apply, elementwise, promote, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 
