@@ -90,9 +90,13 @@ class Outcomes:
         recurrent_results = recurrent(operator.qualified, args, [info.kind for info in infos])
         if recurrent_results is not None:
             needs = torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos)
-            dtype = infos[0].kind.dtype
+            # Autocast runs them in float16, whatever its own type is.
+            is_cast = operator.qualified.endswith(".data") and torch.is_autocast_enabled("cuda")
+            dtype = torch.float16 if is_cast else infos[0].kind.dtype
             items: List[Item] = [(NEW, self.kinds.get(dtype, shape, stride, needs)) for shape, stride in recurrent_results]
-            outcome = self.table[key] = Outcome(TUPLE, items)
+            outcome = Outcome(TUPLE, items)
+            if not is_cast:
+                self.table[key] = outcome
             return outcome
         if operator.dynamic and deciding(operator, infos):
             return self._dense(operator, args, kwargs, infos, tensors, where)

@@ -25,6 +25,7 @@ from .dtypes import refuse
 from .errors import CaptureError
 from .operators import Operator, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
+from .rules import LENGTHS, lengths_as_numbers
 from .session import Session
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
 from .transforms import hand_on, in_a_transform
@@ -306,6 +307,9 @@ class Recorder(Casting):
             built, names = result, self._register(result, tensors, infos, host, known, random, given, operator.detaches)
             if random and operator.reads:
                 self.cause(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
+        lengths = LENGTHS.get(operator.qualified)
+        if lengths is not None and len(infos) > lengths and infos[lengths].known:
+            encoded[lengths] = lengths_as_numbers(operator.qualified, tensors[lengths].tolist())
         self.steps.append(("call", session.number(operator), encoded, names, source, flag))
         if operator.writes and infos:
             self._after_write(operator, args, kwargs, infos, known)

@@ -6,7 +6,7 @@ PyTorch's meta kernels for these are written in Python and take milliseconds per
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .tensors import Kind
 
@@ -153,3 +153,27 @@ def _cross_entropy(args: Sequence[Any], kwargs: Dict[str, Any], kinds: Sequence[
     if target.dtype.is_floating_point or reduction == 0 or len(shape) < 2 or target.shape != shape[:1] + shape[2:]:
         return None
     return ()
+
+
+# Operators whose memory depends on lengths, which they read on the host: the index of that argument.
+LENGTHS: Dict[str, int] = {"aten::_pack_padded_sequence": 1, "aten::_pad_packed_sequence": 1, "aten::ctc_loss.Tensor": 3}
+
+
+def lengths_as_numbers(qualified: str, values: Sequence[int]) -> Tuple[int, ...]:
+    """What a capture records instead of a tensor of lengths.
+
+    For packed sequences: time steps and sequences of each run of steps that as many sequences reach, from the lengths or from the number of
+    sequences at each step. For ``ctc_loss``: the longest target.
+    """
+    if qualified == "aten::ctc_loss.Tensor":
+        return (max(values, default=0),)
+    counts = list(values)
+    if qualified == "aten::_pack_padded_sequence":
+        counts = [sum(length > step for length in values) for step in range(max(values, default=0))]
+    runs: List[int] = []
+    for count in counts:
+        if runs and runs[-1] == count:
+            runs[-2] += 1
+        else:
+            runs += [1, count]
+    return tuple(runs)

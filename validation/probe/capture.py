@@ -38,8 +38,13 @@ class Probed(torch.nn.Module):
         super().__init__()
         self.probe = probe
         self.mode = "leaf"
+        if hasattr(probe.function, "module"):
+            self.module = probe.function.module("cpu", probe.base_dtype)
 
     def forward(self, *leaves):
+        # The probes ran their modules in training, without gradients too.
+        for module in self.children():
+            module.train()
         if self.mode != "chained":
             with autocast(self.probe.dtype, "cuda"):
                 return self.probe.function(*leaves)

@@ -175,12 +175,18 @@ def cells(family):
 PACKED = []
 
 
-@functools.cache
-def recurrent(kind, device, dtype, inputs, hidden, layers, bidirectional):
-    torch.manual_seed(0)
-    module = getattr(nn, kind)(inputs, hidden, layers, bidirectional=bidirectional, batch_first=True).to(device=device, dtype=dtype)
-    PACKED.append(module)
-    return module
+RECURRENT = {}
+
+
+def recurrent(device, dtype, *sizes):
+    """The module of these sizes, on the device that asked for it first: capture.py makes it before the forward pass."""
+    if (dtype, *sizes) not in RECURRENT:
+        kind, inputs, hidden, layers, bidirectional = sizes
+        torch.manual_seed(0)
+        module = getattr(nn, kind)(inputs, hidden, layers, bidirectional=bidirectional, batch_first=True).to(device=device, dtype=dtype)
+        PACKED.append(module)
+        RECURRENT[dtype, *sizes] = module
+    return RECURRENT[dtype, *sizes]
 
 
 def packed(family):
@@ -195,12 +201,13 @@ def packed(family):
                 if is_sorted:
                     lengths = lengths.sort(descending=True).values
                 given = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=is_sorted)
-                result, _ = recurrent(kind, x.device, x.dtype, inputs, hidden, layers, both)(given)
+                result, _ = recurrent(x.device, x.dtype, kind, inputs, hidden, layers, both)(given)
                 return nn.utils.rnn.pad_packed_sequence(result, batch_first=True)[0]
 
-            run.prepare = forget
             unsorted = functools.partial(run, is_sorted=False)
-            unsorted.prepare = forget
+            for probed in (run, unsorted):
+                probed.prepare = forget
+                probed.module = lambda device, dtype, sizes=(kind, inputs, hidden, layers, both): recurrent(device, dtype, *sizes)
             size = {f"{batch}x{length}x{inputs} to {hidden}, {layers} layers" + (", both ways" if both else ""): [X(batch, length, inputs)]}
             family.add(f"packed {kind}", run, size, ("fp32", "bf16", "fp16", "amp-bf16"))
             family.add(f"packed {kind} unsorted", unsorted, size, ("fp32",))

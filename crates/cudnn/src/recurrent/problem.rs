@@ -34,6 +34,8 @@ pub struct RecurrentProblem {
     pub length: i64,
     /// Batch size.
     pub batch: i64,
+    /// Rows of a packed batch; `None` where all sequences have the full length.
+    pub rows: Option<i64>,
     /// Features of an input.
     pub inputs: i64,
     /// Features of a hidden state.
@@ -79,6 +81,9 @@ impl RecurrentProblem {
     /// Bytes of the reserve space that training keeps for the backward pass: gates and states of every layer except the last one's result,
     /// and dropout's bit masks.
     pub fn reserve(&self) -> u64 {
+        if let Some(rows) = self.rows {
+            return self.packed_reserve(rows);
+        }
         let kept = match self.kind {
             Kind::Lstm => 6,
             Kind::Gru => 7,
@@ -113,6 +118,7 @@ mod tests {
         directions: 1,
         length: 35,
         batch: 20,
+        rows: None,
         inputs: 200,
         hidden: 300,
         projection: 0,

@@ -8,11 +8,11 @@ use vramfit_graph::dtype::Dtype;
 use super::problem::{Kind, RecurrentProblem, up};
 
 /// Bytes per layer and direction, whatever their size.
-const PER_LAYER: i64 = 8 << 20;
+pub(super) const PER_LAYER: i64 = 8 << 20;
 /// Bytes of every workspace, beside eight per sequence of the batch.
-const ALWAYS: i64 = 256;
+pub(super) const ALWAYS: i64 = 256;
 /// In one direction cuDNN computes the gates of so many steps at once.
-const STEPS_AT_ONCE: i64 = 256;
+pub(super) const STEPS_AT_ONCE: i64 = 256;
 
 /// Which pass requests the workspace. PyTorch chooses the algorithm again for the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl RecurrentProblem {
     }
 
     /// Steps that a layer runs before the layer below starts on them.
-    fn steps_together(&self) -> i64 {
+    pub(super) fn steps_together(&self) -> i64 {
         let by_batch = match self.batch {
             ..=1 => 32,
             2..=8 => 16,
@@ -133,6 +133,9 @@ impl RecurrentProblem {
 
     /// Bytes of the workspace.
     pub fn workspace(&self, pass: RecurrentPass) -> u64 {
+        if let Some(rows) = self.rows {
+            return self.packed_workspace(rows);
+        }
         let is_persistent = self.is_persistent(pass);
         let forward = self.of_forward(is_persistent);
         let steps = if self.is_training { forward.max(self.of_backward(is_persistent)) } else { forward };
@@ -174,6 +177,7 @@ mod tests {
                 directions: i64::from(entry[4]),
                 length: half(6),
                 batch: half(8),
+                rows: None,
                 inputs: half(10),
                 hidden: half(12),
                 projection: half(14),

@@ -92,6 +92,12 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
         gradients.push(None);
     }
     let mut results = node.backward.apply(context, node, &mut gradients);
+    // What a function found for inputs that want no gradient goes with its own variables.
+    for (index, result) in results.iter_mut().enumerate() {
+        if !node.wants(index) {
+            result.take();
+        }
+    }
     if packed.is_some() {
         // The function's own variables hold what was unpacked, and C++ destroys them in reverse order.
         node.saved.borrow_mut().reverse();
@@ -107,12 +113,15 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
     for (index, result) in results.iter_mut().enumerate() {
         let Some(Some(edge)) = node.next.get(index) else { continue };
         let next = &edge.node;
-        add(context, next, edge.output, result.take());
+        add(context, next, edge.output, result);
         let left = next.dependencies.get() - 1;
         next.dependencies.set(left);
         if left == 0 {
             ready.push(Ready::new(next));
         }
+    }
+    for result in &mut results {
+        result.take();
     }
 }
 
@@ -130,9 +139,6 @@ fn release_saved(node: &Node) {
 fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
     for (index, result) in results.iter_mut().enumerate() {
         let Some(Some(input)) = node.inputs.get(index) else { continue };
-        if !node.wants(index) {
-            continue;
-        }
         if let Some(gradient) = result {
             if gradient.shape() != input.shape.as_slice() {
                 *gradient = sum_to(context, gradient, &input.shape);
@@ -159,15 +165,16 @@ pub fn sum_to(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
     summed.view(Layout::contiguous(summed.dtype(), shape))
 }
 
-/// Puts a gradient into the input buffer of its node, adding it to one that is already there.
-fn add(context: &mut Context, node: &Rc<Node>, output: usize, gradient: Option<Tensor>) {
-    let Some(gradient) = gradient else { return };
+/// Puts a gradient into the input buffer of its node. Where one is already there it is added to that, and the function's
+/// outputs still hold it until all of them have been passed on.
+fn add(context: &mut Context, node: &Rc<Node>, output: usize, given: &mut Option<Tensor>) {
+    let Some(gradient) = given.as_ref() else { return };
     let mut buffer = node.buffer.borrow_mut();
     while buffer.len() <= output {
         buffer.push(None);
     }
     match buffer[output].take() {
-        None => buffer[output] = Some(gradient),
+        None => buffer[output] = given.take(),
         Some(old) if old.layout().is_dense() && old.handles() == 1 && old.storage_handles() == 1 => {
             buffer[output] = Some(old);
         }

@@ -55,7 +55,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// The most indices for which the scratch of counting by row has been recorded.
-const LONGEST_COUNTED: i64 = 4800;
+const LONGEST_COUNTED: i64 = 5000;
 
 /// Saved: the indices.
 #[derive(Debug)]
@@ -200,13 +200,20 @@ impl Backward for Bag {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
         let width = gradient.shape().last().copied().unwrap_or(1);
+        let of_weights = node.wants(1).then(|| {
+            let indices = node.saved(0);
+            context.empty_contiguous(gradient.dtype(), indices.shape())
+        });
+        if !node.wants(0) {
+            return smallvec![None, of_weights];
+        }
         let gradient = context.contiguous(&gradient);
         let result = if self.mode == BY_MAXIMUM {
             context.empty_contiguous(gradient.dtype(), &[self.rows, width])
         } else {
             sorted_gradient(context, &node.saved(0), &gradient, [self.rows, width], Kind::Bag)
         };
-        smallvec![Some(result)]
+        smallvec![Some(result), of_weights]
     }
 }
 
@@ -216,7 +223,9 @@ fn bag(context: &mut Context, call: &Call<'_>) -> Outcome {
     let mode = call.int(4)?;
     let &[rows, width] = table.shape() else { return Err(Unmodelled) };
     let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(5).unwrap_or(false));
-    if scales_by_frequency || is_sparse || call.optional_tensor(6).is_some() || indices.dtype() != Dtype::Int64 {
+    let weights = call.optional_tensor(6);
+    let is_recorded = context.is_grad_on() && (table.requires_grad() || weights.is_some_and(Tensor::requires_grad));
+    if scales_by_frequency || (is_sparse && is_recorded) || indices.dtype() != Dtype::Int64 {
         return Err(Unmodelled);
     }
     let bags = offsets.layout().elements() - i64::from(call.bool(7).unwrap_or(false));
@@ -230,9 +239,10 @@ fn bag(context: &mut Context, call: &Call<'_>) -> Outcome {
             Some(offsets.clone()),
             Some(bag_of_index.detach()),
             Some(lengths.detach()),
-            Some(largest.detach())
+            Some(largest.detach()),
+            weights.cloned()
         ]
     };
-    let edge = context.record(&[Some(table)], 4, saved, Bag { rows, mode });
+    let edge = context.record(&[Some(table), weights], 4, saved, Bag { rows, mode });
     Ok(smallvec![result.with_edge(edge), bag_of_index, lengths, largest])
 }

@@ -6,7 +6,7 @@ use vramfit_graph::layout::Layout;
 use super::call::{Call, Outcome};
 use super::facts::*;
 use super::pointwise::rebased;
-use crate::autograd::{Backward, Context, Gradients, Node};
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts {
@@ -219,6 +219,11 @@ impl Backward for CopiedInto {
         let zeros = node.wants(0).then(|| context.empty(gradient.like(gradient.dtype())));
         smallvec![zeros, node.wants(1).then_some(gradient)]
     }
+}
+
+/// Records a copy of `source` into `target`.
+pub(super) fn copied_into(context: &mut Context, target: &Tensor, source: &Tensor) -> Option<Edge> {
+    context.record(&[Some(target), Some(source)], 1, |_| smallvec![], CopiedInto)
 }
 
 fn copy_into(context: &mut Context, call: &Call<'_>) -> Outcome {

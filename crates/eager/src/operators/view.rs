@@ -361,6 +361,11 @@ pub(super) fn reshaped_by_view(context: &mut Context, source: &Tensor, shape: &[
     finish(context, source, result, Reshaped(source.shape().into()))
 }
 
+/// A part of the same memory, in the graph: its gradient goes into zeros.
+pub(super) fn part_of(context: &mut Context, source: &Tensor, part: Layout) -> Outcome {
+    finish(context, source, source.view(part), Part(source.shape().into()))
+}
+
 fn move_dims(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let rank = source.shape().len();

@@ -88,6 +88,12 @@ fn leaves(
             false => context.empty(layout(place)),
         });
     }
+    for parameter in &bound.model.parameters {
+        let place = parameter.tensor.0 as usize;
+        let tensor = context.empty(layout(place));
+        let edge = engine::sink(Rc::new(RefCell::new(None)), tensor.shared_layout(), 0);
+        tensors[place] = Some(tensor.with_edge(Some(edge)));
+    }
     for (position, (input, role)) in bound.model.inputs.iter().zip(&probe.roles).enumerate() {
         let place = input.tensor.0 as usize;
         let mut tensor = context.empty(layout(place));

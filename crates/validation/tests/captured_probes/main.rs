@@ -1,7 +1,7 @@
 //! Rules beside recorded probes: each probe's captured calls are simulated, and every event is compared.
 //!
-//! `PROBE=name cargo test -p vramfit-validation --test captured_probes -- --nocapture` shows the differences of the probes
-//! whose key contains the name, and which operators have no rule: those are named in an estimate, never wrong in silence.
+//! `PROBE=name cargo test -p vramfit-validation --test captured_probes -- --nocapture` runs only the probes whose key
+//! contains the name and shows their differences, and which operators have no rule: those are named in an estimate, never wrong in silence.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,12 +10,21 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use recorded::{Probe, captures, probes};
+use recorded::{Probe, probes};
 
-/// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And one whose capture
-/// holds a result that Python lets go of, attention of a single query.
-const RANDOM: [&str; 6] =
-    ["index mask", "masked_select", "nonzero", "nonzero of booleans", "prod all", "sdpa default cross"];
+/// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And two that Python
+/// decided: attention of a single query, whose capture holds a result that Python had freed, and `ctc_loss`, whose arguments
+/// the recording's Python freed in another order.
+const RANDOM: [&str; 8] = [
+    "ctc_loss",
+    "index mask",
+    "masked_select",
+    "nonzero",
+    "nonzero of booleans",
+    "one_hot permuted then where",
+    "prod all",
+    "sdpa default cross",
+];
 
 /// The parts of a recording, in their order.
 const PARTS: [&str; 6] = ["forward", "drop_inputs", "chain", "drop_outputs", "grad_outputs", "backward"];
@@ -41,14 +50,12 @@ fn without_order(mut events: Vec<String>) -> Vec<String> {
 #[test]
 fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     let wanted = std::env::var("PROBE").ok();
-    let recorded = probes();
     let (mut same, mut total) = (0, 0);
     let (mut wrong, mut unmodelled) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
-    for (key, model) in captures() {
-        let Some(probe) = recorded.get(&key) else { continue };
+    for (key, probe, model) in probes(wanted.as_deref().unwrap_or_default()) {
         for mode in probe.modes.keys() {
-            let Some(mut found) = bench::run(probe, &model, mode) else { continue };
-            let mut expected = expected(probe, mode);
+            let Some(mut found) = bench::run(&probe, &model, mode) else { continue };
+            let mut expected = expected(&probe, mode);
             if key.contains("|amp-") {
                 expected = without_order(expected);
                 found = found.map(without_order);
@@ -58,7 +65,7 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
                 same += 1;
                 continue;
             }
-            if wanted.as_ref().is_some_and(|wanted| key.contains(wanted.as_str())) {
+            if wanted.is_some() {
                 println!("{key} {mode}\n  recorded  {}", expected.join(" "));
                 match &found {
                     Ok(found) => println!("  simulated {}", found.join(" ")),
@@ -77,5 +84,5 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     }
     wrong.retain(|name, _| !RANDOM.contains(&name.as_str()));
     assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {wrong:?}");
-    assert!(same >= 10_500, "only {same} of {total} runs agree");
+    assert!(wanted.is_some() || same >= 10_500, "only {same} of {total} runs agree");
 }

@@ -27,27 +27,27 @@ fn text(name: &str) -> String {
     text
 }
 
-/// All probes, by key.
-pub fn probes() -> BTreeMap<String, Probe> {
-    let mut all = BTreeMap::new();
-    for file in ["probe.json.gz", "probe-uncommon.json.gz"] {
-        let json: Json = serde_json::from_str(&text(file)).unwrap();
-        let probes = json["probes"].as_object().unwrap();
-        all.extend(probes.iter().filter_map(|(key, json)| Some((key.clone(), probe(json)?))));
-    }
-    all
-}
+/// Recordings and their captures. A key names one probe within its file only.
+const FILES: [(&str, &str); 2] =
+    [("probe.json.gz", "probe-captures.jsonl.gz"), ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz")];
 
-/// All captures, by the key of their probe.
-pub fn captures() -> impl Iterator<Item = (String, Model)> {
-    let files = ["probe-captures.jsonl.gz", "probe-captures-uncommon.jsonl.gz"].map(text);
-    let lines: Vec<String> = files.iter().flat_map(|file| file.lines()).map(str::to_owned).collect();
-    lines.into_iter().map(|line| {
-        let mut json: Json = serde_json::from_str(&line).unwrap();
-        let capture = json["capture"].take().to_string();
-        let key = json["key"].as_str().unwrap().to_owned();
-        let model = read_bytes(capture.as_bytes()).unwrap_or_else(|error| panic!("{key}: {error}"));
-        (key, model)
+/// The probes that were recorded and captured and whose key contains `wanted`: key, recording, capture.
+pub fn probes(wanted: &str) -> impl Iterator<Item = (String, Probe, Model)> {
+    FILES.into_iter().flat_map(move |(recordings, captures)| {
+        let json: Json = serde_json::from_str(&text(recordings)).unwrap();
+        let lines: Vec<String> =
+            text(captures).lines().filter(|line| line.contains(wanted)).map(str::to_owned).collect();
+        lines.into_iter().filter_map(move |line| {
+            let mut line: Json = serde_json::from_str(&line).unwrap();
+            let key = line["key"].as_str().unwrap().to_owned();
+            if !key.contains(wanted) {
+                return None;
+            }
+            let probe = probe(json["probes"].get(&key)?)?;
+            let capture = line["capture"].take().to_string();
+            let model = read_bytes(capture.as_bytes()).unwrap_or_else(|error| panic!("{key}: {error}"));
+            Some((key, probe, model))
+        })
     })
 }
 

@@ -4,7 +4,9 @@ mod advanced;
 mod order;
 mod pieces;
 mod plain;
+mod reduced;
 mod selected;
+mod windows;
 
 use super::facts::*;
 
@@ -74,7 +76,19 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(plain::take), time: Time::moves("embedding", Extent::Result), ..FAMILY },
     ),
     Operator::new(&["aten.take_along_dim.default"], Facts { memory: Modelled(plain::take_along), ..FAMILY }),
-    Operator::new(&["aten.scatter_reduce.two"], Facts { memory: Modelled(plain::scatter_reduce), ..FAMILY }),
+    Operator::new(&["aten.put.default"], Facts { memory: Modelled(plain::put), ..FAMILY }),
+    Operator::new(&["aten.scatter_reduce.two"], Facts { memory: Modelled(reduced::scatter_reduce), ..FAMILY }),
+    Operator::new(&["aten.index_reduce.default"], Facts { memory: Modelled(reduced::index_reduce), ..FAMILY }),
+    Operator::new(&["aten.select_scatter.default"], Facts { memory: Modelled(windows::select_scatter), ..FAMILY }),
+    Operator::new(&["aten.slice_scatter.default"], Facts { memory: Modelled(windows::slice_scatter), ..FAMILY }),
+    Operator::new(&["aten.diagonal_scatter.default"], Facts { memory: Modelled(windows::diagonal_scatter), ..FAMILY }),
+    Operator::new(&["aten.masked_scatter.default"], Facts { memory: Modelled(selected::masked_scatter), ..FAMILY }),
+    Operator::new(&["aten.segment_reduce.default"], Facts { memory: Modelled(selected::segment_reduce), ..FAMILY }),
+    Operator::new(&["aten.repeat_interleave.Tensor"], Facts { memory: Modelled(selected::repeated_places), ..FAMILY }),
+    Operator::new(
+        &["aten.where.default"],
+        Facts { memory: Modelled(selected::where_true), time: Time::WAIT, ..FAMILY },
+    ),
     Operator::new(
         &["aten.index.Tensor"],
         Facts {

@@ -1,7 +1,6 @@
 //! Reading and writing along one dimension: gather, scatter, index_select and their like.
 
 use smallvec::smallvec;
-use vramfit_graph::bind::Value;
 use vramfit_graph::dims::Dims;
 
 use super::pieces::{Picked, copy_of, written};
@@ -162,19 +161,34 @@ pub(super) fn take(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// Sums; other reductions have gradients of many steps.
-pub(super) fn scatter_reduce(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let (source, index, added) = (call.tensor(0)?, call.tensor(2)?, call.tensor(3)?);
-    let is_sum = matches!(call.arguments.get(4), Some(Value::Text(name)) if name == "sum");
-    if !is_sum || !call.bool(5).unwrap_or(true) || index.shape() != added.shape() {
-        return Err(Unmodelled);
+/// Writes by place in the flat tensor, or adds there.
+pub(super) fn put(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Put {
+        is_added: bool,
     }
-    let result = copy_of(context, source);
-    let kept = result.detach();
-    let saved = |_: &dyn Fn(usize) -> bool| {
-        smallvec![Some(index.clone()), Some(source.clone()), Some(added.clone()), Some(kept)]
-    };
-    let edge = context.record(&[Some(source), Some(added)], 1, saved, ScatterAdded);
+    impl Backward for Put {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let shape = node.inputs[1].as_ref().map(|input| input.shape.clone()).unwrap_or_default();
+            let target = node.wants(0).then(|| {
+                if self.is_added {
+                    return gradient.clone();
+                }
+                let zeros = context.empty_contiguous(gradient.dtype(), &shape);
+                let copy = copy_of(context, &gradient);
+                drop(zeros);
+                copy
+            });
+            let written = node.wants(1).then(|| context.empty_contiguous(gradient.dtype(), &shape));
+            smallvec![target, written]
+        }
+    }
+    let (target, index, written) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let is_added = call.bool(3).unwrap_or(false);
+    let result = copy_of(context, target);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), Some(written.clone())];
+    let edge = context.record(&[Some(target), Some(written)], 1, saved, Put { is_added });
     Ok(smallvec![result.with_edge(edge)])
 }
 

@@ -8,7 +8,8 @@ use vramfit_graph::layout::Layout;
 use super::pieces::indices;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::cub;
-use crate::operators::call::{Call, Outcome};
+use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::operators::pointwise::elementwise;
 
 pub(super) fn nonzero_call(context: &mut Context, call: &Call<'_>) -> Outcome {
     let shape = call.result(0)?.shape;
@@ -54,4 +55,93 @@ pub(super) fn masked_select(context: &mut Context, call: &Call<'_>) -> Outcome {
     let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(mask.clone()), Some(source.clone())];
     let edge = context.record(&[Some(source)], 1, saved, Selected(shape));
     Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `torch.where(condition)`: the places, one tensor for each dimension.
+pub(super) fn where_true(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let count = call.result(0)?.elements();
+    let places = nonzero(context, call.tensor(0)?, count);
+    let layout = Layout::contiguous(Dtype::Int64, &[count]);
+    Ok((0..call.captured.len()).map(|_| places.view(layout.clone())).collect())
+}
+
+/// Values written in order where a mask is true, with the help of a running count. How many of them were written decides
+/// what their gradient takes.
+pub(super) fn masked_scatter(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Overwritten;
+    impl Backward for Overwritten {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let mask = node.saved(0);
+            let gradient = gradients[0].clone();
+            smallvec![gradient.map(|gradient| {
+                let layout = Layout::broadcast(&[gradient.layout(), mask.layout()], gradient.dtype());
+                context.empty_contiguous(gradient.dtype(), &layout.shape)
+            })]
+        }
+    }
+    let (source, mask, written) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    if context.is_grad_on() && written.requires_grad() {
+        return Err(Unmodelled);
+    }
+    let shape = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype()).shape;
+    let result = context.empty_contiguous(source.dtype(), &shape);
+    let counts = indices(context, &shape);
+    drop(context.scratch(cub::exclusive_sum(counts.layout().elements())));
+    drop(counts);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(mask.clone())];
+    let edge = context.record(&[Some(source)], 1, saved, Overwritten);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// The index that repeats each place so often (`repeat_interleave_common`): a running count, and a check that no number is
+/// negative where the length of the result is not given.
+pub(super) fn repeated_places(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let times = call.tensor(0)?;
+    let read = context.contiguous(times);
+    let counts = indices(context, times.shape());
+    drop(context.scratch(crate::kernels::scan::scratch_bytes(Dtype::Int64, times.layout().elements())));
+    if call.is_none(1) {
+        let is_valid = elementwise(context, &[times], Dtype::Bool);
+        drop(context.empty_contiguous(Dtype::Bool, &[]));
+        drop(is_valid);
+    }
+    let result = context.empty(call.result(0)?);
+    drop(counts);
+    drop(read);
+    Ok(smallvec![result])
+}
+
+/// Rows reduced in groups of given lengths.
+pub(super) fn segment_reduce(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Segmented;
+    impl Backward for Segmented {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+            let (source, lengths) = (node.saved(0), node.saved(1));
+            let result = context.empty_contiguous(gradient.dtype(), source.shape());
+            segment_offsets(context, &lengths);
+            smallvec![Some(result)]
+        }
+    }
+    let (source, lengths) = (call.tensor(0)?, call.tensor(2)?);
+    let is_checked = !call.bool(6).unwrap_or(false);
+    if lengths.shape().len() != 1 || source.shape().len() < 2 || call.int(5)? != 0 || is_checked {
+        return Err(Unmodelled);
+    }
+    let result = context.empty(call.result(0)?);
+    segment_offsets(context, lengths);
+    let kept = result.detach();
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(source.clone()), Some(lengths.clone()), Some(kept)];
+    let edge = context.record(&[Some(source)], 1, saved, Segmented);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Where groups begin: a zero before their lengths, summed up.
+fn segment_offsets(context: &Context, lengths: &Tensor) {
+    let zero = indices(context, &[1]);
+    let offsets = indices(context, &[lengths.layout().elements() + 1]);
+    drop(zero);
+    drop(context.scratch(crate::kernels::scan::scratch_bytes(Dtype::Int64, offsets.layout().elements())));
 }

@@ -4,10 +4,11 @@ use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 
 use super::nll::of_any;
-use super::pieces::{added, divided, masked_fill_in_place, reduced, scaled, sum_over, times};
+use super::pieces::{added, divided, masked_fill_in_place, reduced, scaled, sum_over};
 use super::reduction::Reduction;
 use crate::autograd::{Context, Tensor};
 use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::operators::pointwise::{MUL, apply};
 use crate::operators::softmax::{Kind, softmax};
 
 pub(super) fn rule(context: &mut Context, call: &Call<'_>) -> Outcome {
@@ -36,11 +37,11 @@ fn of_probabilities(
     smoothing: f64,
     class_dim: usize,
 ) -> Result<Tensor, Unmodelled> {
-    if weight.is_some() || smoothing > 0.0 || target.requires_grad() {
+    if weight.is_some() || smoothing > 0.0 {
         return Err(Unmodelled);
     }
     let logarithms = softmax(context, input, input.dtype(), Kind::Logarithm);
-    let product = times(context, &logarithms, target)?;
+    let product = apply(context, &MUL, &[&logarithms, target]);
     if reduction == Reduction::None {
         let sum = sum_over(context, &product, class_dim);
         let result = scaled(context, &sum);

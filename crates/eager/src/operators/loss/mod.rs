@@ -1,6 +1,7 @@
 //! Losses.
 
 mod cross_entropy;
+mod ctc;
 mod nll;
 mod pieces;
 mod reduction;
@@ -126,6 +127,19 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(regression::soft_margin), launch: Launch::LocalMemory, ..FAMILY },
     ),
     Operator::new(&["aten.kl_div.default"], Facts { memory: Modelled(regression::kl_div), ..FAMILY }),
+    Operator::new(
+        &["aten.ctc_loss.IntList", "aten.ctc_loss.Tensor"],
+        Facts { memory: Modelled(ctc::rule), autocast: Autocast::Unchanged, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.multilabel_margin_loss_forward.default"],
+        Facts {
+            memory: Modelled(regression::multilabel_margin),
+            launch: Launch::LocalMemory,
+            autocast: Autocast::Unchanged,
+            ..FAMILY
+        },
+    ),
     Operator::new(
         &["aten.multi_margin_loss.default"],
         Facts { memory: Modelled(regression::multi_margin), launch: Launch::LocalMemory, ..FAMILY },

@@ -103,12 +103,6 @@ pub(super) fn combined(context: &mut Context, first: &Tensor, second: &Tensor) -
     Ok(context.empty(layout))
 }
 
-/// `source * factor`, where the factor wants no gradient.
-pub(super) fn times(context: &mut Context, source: &Tensor, factor: &Tensor) -> Result<Tensor, Unmodelled> {
-    let result = combined(context, source, factor)?;
-    Ok(unary(context, source, result, Some(factor.clone()), with_saved))
-}
-
 /// `source / divisor`, where the divisor is an integer on the GPU.
 pub(super) fn divided(context: &mut Context, source: &Tensor, divisor: &Tensor) -> Tensor {
     let result = like(context, source);

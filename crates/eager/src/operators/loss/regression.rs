@@ -3,17 +3,19 @@
 use smallvec::smallvec;
 use vramfit_graph::layout::Layout;
 
-use super::pieces::{absolute, combined, difference, reduced, times};
+use super::pieces::{absolute, combined, difference, reduced};
 use super::reduction::Reduction;
 use crate::autograd::{Backward, Context, Gradients, Node, Saved, Tensor};
 use crate::operators::call::{Call, Outcome, Unmodelled};
-use crate::operators::pointwise::promote;
+use crate::operators::pointwise::{KERNEL_OF_RESULT, MUL, XLOGY, apply, promote, subtract};
 
 /// What a loss's own backward formula allocates beside the gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Formula {
     /// Nothing.
     Plain,
+    /// The same; the target's gradient is the negative input times the gradient.
+    Logits,
     /// The target times weights of the positive class, and the sigmoid.
     PositiveWeights,
     /// Three steps to the exponential.
@@ -35,7 +37,7 @@ impl Backward for Loss {
         let input = node.saved(self.input);
         let target = node.saved(self.input + 1);
         let first = node.wants(0).then(|| match self.formula {
-            Formula::Plain => context.empty_contiguous(input.dtype(), input.shape()),
+            Formula::Plain | Formula::Logits => context.empty_contiguous(input.dtype(), input.shape()),
             Formula::PositiveWeights => {
                 let weights = node.saved(0);
                 let layout = Layout::broadcast(&[weights.layout(), target.layout()], target.dtype());
@@ -56,7 +58,15 @@ impl Backward for Loss {
                 result
             }
         });
-        let second = node.wants(1).then(|| context.empty_contiguous(target.dtype(), target.shape()));
+        let second = node.wants(1).then(|| match self.formula {
+            Formula::Logits => {
+                let negated = context.empty(input.like(input.dtype()));
+                let result = context.empty(negated.like(negated.dtype()));
+                drop(negated);
+                result
+            }
+            _ => context.empty_contiguous(target.dtype(), target.shape()),
+        });
         smallvec![first, second]
     }
 }
@@ -195,10 +205,13 @@ pub(super) fn multi_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
 
 pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = (call.tensor(0)?, call.tensor(1)?);
-    if target.requires_grad() || input.shape() != target.shape() {
+    let positive = call.optional_tensor(3);
+    let is_target_recorded = context.is_grad_on() && target.requires_grad();
+    if input.shape() != target.shape()
+        || (is_target_recorded && (positive.is_some() || call.optional_tensor(2).is_some()))
+    {
         return Err(Unmodelled);
     }
-    let positive = call.optional_tensor(3);
     if positive.is_some_and(|weights| weights.dtype() != target.dtype()) {
         return Err(Unmodelled);
     }
@@ -218,30 +231,54 @@ pub(super) fn binary_with_logits(context: &mut Context, call: &Call<'_>) -> Outc
     };
     drop(losses);
     drop(logarithm);
-    let formula = if positive.is_some() { Formula::PositiveWeights } else { Formula::Plain };
+    let formula = if positive.is_some() { Formula::PositiveWeights } else { Formula::Logits };
     Ok(smallvec![record_weighted(context, [input, target], positive, call.optional_tensor(2), result, formula)])
 }
 
 pub(super) fn kl_div(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (input, target) = pair(call)?;
-    if target.requires_grad() {
-        return Err(Unmodelled);
-    }
     let is_logarithm = call.bool(3).unwrap_or(false);
+    // C++ evaluates the right operand first.
     let losses = if is_logarithm {
-        let apart = difference(context, target, input)?;
-        let exponential = context.empty(target.like(target.dtype()));
-        let losses = times(context, &apart, &exponential)?;
+        let apart = subtract(context, target, input);
+        let exponential = apply(context, &KERNEL_OF_RESULT, &[target]);
+        let losses = apply(context, &MUL, &[&exponential, &apart]);
         drop(exponential);
         drop(apart);
         losses
     } else {
-        let product = times(context, input, target)?;
-        let entropy = combined(context, target, target)?;
-        let losses = difference(context, &entropy, &product)?;
+        let product = apply(context, &MUL, &[target, input]);
+        let entropy = apply(context, &XLOGY, &[target, target]);
+        let losses = subtract(context, &entropy, &product);
         drop(entropy);
         drop(product);
         losses
     };
     Ok(smallvec![reduced(context, losses, Reduction::of(call, 2)?)])
+}
+
+/// A margin between every right class and every other.
+pub(super) fn multilabel_margin(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Margins;
+    impl Backward for Margins {
+        fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
+            let input = node.saved(0);
+            smallvec![Some(context.empty_contiguous(input.dtype(), input.shape()))]
+        }
+    }
+    let (input, target) = (call.tensor(0)?, call.tensor(1)?);
+    let is_reduced = Reduction::of(call, 2)? != Reduction::None;
+    let is_target = context.empty_contiguous(input.dtype(), target.shape());
+    let result = match input.shape() {
+        &[rows, _] if is_reduced => {
+            let losses = context.empty_contiguous(input.dtype(), &[rows]);
+            plain_sum(context, &losses)
+        }
+        _ => context.empty_contiguous(input.dtype(), &call.result(0)?.shape),
+    };
+    let saved =
+        |_: &dyn Fn(usize) -> bool| smallvec![Some(input.clone()), Some(target.clone()), Some(is_target.detach())];
+    let edge = context.record(&[Some(input)], 2, saved, Margins);
+    Ok(smallvec![result.with_edge(edge), is_target])
 }

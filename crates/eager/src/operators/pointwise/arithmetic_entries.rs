@@ -338,6 +338,15 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.lerp_.Tensor"],
         Facts { time: Time::moves("add", Extent::Larger), promotion: Promotion::Widest, ..IN_PLACE },
     ),
+    Operator::new(
+        &["aten.copysign.Tensor"],
+        Facts { memory: Modelled(new!(binary::COPYSIGN)), promotion: Promotion::Widest, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.heaviside.default"],
+        Facts { memory: Modelled(new!(formula::NO_GRADIENT)), promotion: Promotion::Widest, ..FAMILY },
+    ),
+    Operator::new(&["aten.logaddexp2.default"], Facts { memory: Modelled(new!(binary::LOGADDEXP2)), ..FAMILY }),
     Operator::new(&["aten.logaddexp.default"], Facts { memory: Modelled(new!(binary::LOGADDEXP)), ..FAMILY }),
     Operator::new(
         &["aten.addcmul.default"],
@@ -369,15 +378,6 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.where.Scalar", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.self"],
         Facts {
             memory: Modelled(binary::choose),
-            time: Time::moves("masked_fill", Extent::Larger),
-            keeps: Keeps::Inputs,
-            promotion: Promotion::Widest,
-            ..FAMILY
-        },
-    ),
-    Operator::new(
-        &["aten.where.default"],
-        Facts {
             time: Time::moves("masked_fill", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,

@@ -1,13 +1,14 @@
 //! Functions of two and three tensors.
 
 use smallvec::smallvec;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use super::formula::Formula::{Pass, Steps};
+use super::formula::Formula::{Pass, Steps, Zeros};
 use super::formula::Operand::Gradient as G;
 use super::formula::Operand::{Made, Saved};
-use super::formula::Step::{Drop, Like, Number, Truth};
-use super::formula::{Elementwise, Formula, Save, Step, elementwise, rebased, record};
+use super::formula::Step::{Drop, Like, Number, Truth, WideNumber};
+use super::formula::{Elementwise, Formula, Save, Step, elementwise, promote, rebased, record};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::operators::call::{Call, Outcome, Unmodelled};
 
@@ -100,6 +101,20 @@ pub static LERP_TENSOR: Elementwise = Elementwise {
 pub static LOGADDEXP: Elementwise =
     Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(APART)), (0, Steps(APART))] };
 const APART: &[Step] = &[Like(&[SELF, OTHER]), Like(&[Made(0)]), Like(&[Made(1)]), Like(&[G, Made(2)])];
+/// `logaddexp2`: the same with a power of two, whose base goes to the GPU.
+pub static LOGADDEXP2: Elementwise =
+    Elementwise { inputs: &[0, 1], saves: BOTH, gradients: &[(1, Steps(APART_BY_TWO)), (0, Steps(APART_BY_TWO))] };
+const APART_BY_TWO: &[Step] =
+    &[Like(&[SELF, OTHER]), Like(&[Made(0)]), WideNumber, Drop(&[2]), Like(&[Made(1)]), Like(&[G, Made(3)])];
+/// `copysign`: the gradient times the quotient of result and input, where that is not zero.
+pub static COPYSIGN: Elementwise = Elementwise {
+    inputs: &[0, 1],
+    saves: &[Save::InputFor(0, 0), Save::Result],
+    gradients: &[
+        (1, Zeros),
+        (0, Steps(&[Like(&[Saved(1), Saved(0)]), Truth(&[Saved(0)]), Drop(&[1]), Like(&[G, Made(0)])])),
+    ],
+};
 /// `xlogy`: `self * log(other)`.
 pub static XLOGY: Elementwise = Elementwise {
     inputs: &[0, 1],
@@ -313,7 +328,8 @@ pub fn choose(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// `masked_fill`: a contiguous copy, filled.
 pub fn masked_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, mask) = (call.tensor(0)?, call.tensor(1)?);
-    if call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
+    // The gradient of the value sums what the mask selects, and how much that is does not show.
+    if context.is_grad_on() && call.optional_tensor(2).is_some_and(Tensor::requires_grad) {
         return Err(Unmodelled);
     }
     let layout = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype());
@@ -323,27 +339,67 @@ pub fn masked_fill(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
+/// `clamp` between tensors. Saved: the bounds, the upper one first, and the input. The bounds' gradients are found first.
+#[derive(Debug)]
+struct Clamped;
+
+impl Backward for Clamped {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
+        let saved: smallvec::SmallVec<[Option<Tensor>; 4]> = node.saved.borrow().iter().cloned().collect();
+        let [Some(high), Some(low), Some(source)] = [saved.first(), saved.get(1), saved.get(2)] else {
+            return smallvec![None, None, None];
+        };
+        let Some(source) = source else { return smallvec![None, None, None] };
+        let truth = Dtype::Bool;
+        // Where the input is beyond one bound, and the bounds are in order.
+        let chosen = |context: &Context, pairs: &[[&Tensor; 2]], zero: &Tensor| {
+            let mut masks: smallvec::SmallVec<[Tensor; 2]> =
+                pairs.iter().map(|pair| elementwise(context, pair, truth)).collect();
+            let result = elementwise(context, &[&masks[0], &gradient, zero], gradient.dtype());
+            while masks.pop().is_some() {}
+            result
+        };
+        let zero = |context: &Context| context.empty_contiguous(gradient.dtype(), &[]);
+        let (mut of_low, mut of_high) = (None, None);
+        if node.wants(1) || node.wants(2) {
+            let zero = zero(context);
+            let order: Option<[&Tensor; 2]> = low.as_ref().zip(high.as_ref()).map(|(low, high)| [low, high]);
+            let of_bound = |context: &Context, bound: &Tensor| {
+                let pairs: smallvec::SmallVec<[[&Tensor; 2]; 2]> =
+                    [Some([source, bound]), order].into_iter().flatten().collect();
+                chosen(context, &pairs, &zero)
+            };
+            of_low = low.as_ref().filter(|_| node.wants(1)).map(|low| of_bound(context, low));
+            of_high = high.as_ref().filter(|_| node.wants(2)).map(|high| of_bound(context, high));
+        }
+        let of_source = node.wants(0).then(|| {
+            let zero = zero(context);
+            let pairs: smallvec::SmallVec<[[&Tensor; 2]; 2]> =
+                [low, high].into_iter().flatten().map(|bound| [source, bound]).collect();
+            chosen(context, &pairs, &zero)
+        });
+        smallvec![of_source, of_low, of_high]
+    }
+}
+
 /// `clamp` between tensors.
 pub fn clamp_tensors(context: &mut Context, call: &Call<'_>) -> Outcome {
-    static BETWEEN: Elementwise = Elementwise {
-        inputs: &[0, 1, 2],
-        saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
-        gradients: &[(
-            0,
-            Steps(&[Number, Truth(&[Saved(2), Saved(1)]), Truth(&[Saved(2), Saved(0)]), Like(&[Made(2), G, Made(0)])]),
-        )],
-    };
-    static ONE_SIDE: Elementwise = Elementwise {
-        inputs: &[0, 1, 2],
-        saves: &[Save::Input(2), Save::Input(1), Save::Input(0)],
-        gradients: &[(0, Steps(&[Number, Truth(&[Saved(2), Saved(1), Saved(0)]), Like(&[Made(1), G, Made(0)])]))],
-    };
-    let (low, high) = (call.optional_tensor(1), call.optional_tensor(2));
-    if [low, high].into_iter().flatten().any(Tensor::requires_grad) {
-        return Err(Unmodelled);
-    }
-    let operator = if low.is_some() && high.is_some() { &BETWEEN } else { &ONE_SIDE };
-    super::formula::run(context, call, operator)
+    let (source, low, high) = (call.tensor(0)?, call.optional_tensor(1), call.optional_tensor(2));
+    let operands: smallvec::SmallVec<[&Tensor; 3]> =
+        [Some(source), low, high].into_iter().flatten().filter(|tensor| !tensor.is_on_host()).collect();
+    let result = elementwise(context, &operands, call.result(0)?.dtype);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![high.cloned(), low.cloned(), Some(source.clone())];
+    let edge = context.record(&[Some(source), low, high], 1, saved, Clamped);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// `first - second`, in the graph.
+pub fn subtract(context: &mut Context, first: &Tensor, second: &Tensor) -> Tensor {
+    let result = elementwise(context, &[first, second], promote(&[first, second]));
+    let kind = Added { is_difference: true, is_scaled: false };
+    let edge = context.record(&[Some(first), Some(second)], 1, |_| smallvec![], kind);
+    result.with_edge(edge)
 }
 
 /// `target += other` on a temporary that nothing else knows.
@@ -382,7 +438,7 @@ pub fn atan2(context: &mut Context, call: &Call<'_>) -> Outcome {
             drop(two);
             drop(one);
             let inverse = elementwise(context, &[&squares], dtype);
-            drop(elementwise(context, &[&squares], vramfit_graph::dtype::Dtype::Bool));
+            drop(elementwise(context, &[&squares], Dtype::Bool));
             let mut first = None;
             let mut left = smallvec::SmallVec::<[Tensor; 4]>::new();
             if node.wants(0) {

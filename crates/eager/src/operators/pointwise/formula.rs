@@ -30,6 +30,8 @@ pub enum Step {
     Truth(&'static [Operand]),
     /// A new tensor of one element and the gradient's type.
     Number,
+    /// A number that goes to the GPU in double precision.
+    WideNumber,
     /// These go, in this order.
     Drop(&'static [usize]),
 }
@@ -39,6 +41,8 @@ pub enum Step {
 pub enum Formula {
     /// The incoming gradient itself.
     Pass,
+    /// Zeros of the input's own shape.
+    Zeros,
     /// By steps; the last one makes the result.
     Steps(&'static [Step]),
 }
@@ -71,7 +75,10 @@ impl Backward for &'static Elementwise {
         let Some(gradient) = gradients[0].clone() else { return results };
         for (input, formula) in self.gradients {
             if node.wants(*input) {
-                results[*input] = Some(evaluate(context, node, &gradient, formula));
+                results[*input] = Some(match (formula, &node.inputs[*input]) {
+                    (Formula::Zeros, Some(layout)) => context.empty_contiguous(layout.dtype, &layout.shape),
+                    _ => evaluate(context, node, &gradient, formula),
+                });
             }
         }
         results
@@ -85,6 +92,7 @@ pub fn evaluate(context: &Context, node: &Node, gradient: &Tensor, formula: &For
     let mut made: SmallVec<[Option<Tensor>; 8]> = SmallVec::new();
     for step in *steps {
         match step {
+            Step::WideNumber => made.push(Some(context.empty_contiguous(Dtype::Float64, &[]))),
             Step::Number => made.push(Some(context.empty_contiguous(gradient.dtype(), &[]))),
             Step::Drop(places) => {
                 for &place in *places {
@@ -208,6 +216,14 @@ pub fn run(context: &mut Context, call: &Call<'_>, operator: &'static Elementwis
     let result = elementwise(context, &operands, dtype);
     let edge = record(context, &inputs, &inputs, &result, operator);
     Ok(smallvec![result.with_edge(edge)])
+}
+
+/// An elementwise operator on tensors of the GPU, inside a rule that is made of several.
+pub fn apply(context: &mut Context, operator: &'static Elementwise, inputs: &[&Tensor]) -> Tensor {
+    let result = elementwise(context, inputs, promote(inputs));
+    let inputs: SmallVec<[Option<&Tensor>; 3]> = inputs.iter().copied().map(Some).collect();
+    let edge = record(context, &inputs, &inputs, &result, operator);
+    result.with_edge(edge)
 }
 
 /// An elementwise call that writes into its first argument. What it overwrites but needs later it copies first.

@@ -118,3 +118,12 @@ pub static SINC: Elementwise = of_input(&[(
         Like(&[Made(10), Made(9), Made(8)]),
     ]),
 )]);
+/// `special_i0e`: `(i1e(self) - self.sgn() * result) * grad`.
+pub static I0E: Elementwise = Elementwise {
+    inputs: &[0],
+    saves: &[Save::Input(0), Save::Result],
+    gradients: &[(
+        0,
+        Steps(&[Like(&[S]), Like(&[Made(0), Saved(1)]), Like(&[S]), Like(&[Made(2), Made(1)]), Like(&[Made(3), G])]),
+    )],
+};

@@ -89,7 +89,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(new!(unary::FUNCTION_OF_INPUT)), autocast: Autocast::Single, ..FAMILY },
     ),
     Operator::new(
-        &["aten.lgamma.default", "aten.digamma.default"],
+        &["aten.lgamma.default", "aten.digamma.default", "aten.i0.default"],
         Facts { memory: Modelled(new!(unary::FUNCTION_OF_INPUT)), ..FAMILY },
     ),
     Operator::new(
@@ -167,6 +167,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(&["aten.frac.default"], Facts { memory: Modelled(new!(unary::PASSED)), ..FAMILY }),
     Operator::new(&["aten.nan_to_num.default"], Facts { memory: Modelled(new!(unary::NAN_TO_NUM)), ..FAMILY }),
+    Operator::new(&["aten.special_i0e.default"], Facts { memory: Modelled(new!(unary::I0E)), ..FAMILY }),
     Operator::new(&["aten.sinc.default"], Facts { memory: Modelled(new!(unary::SINC)), ..FAMILY }),
     Operator::new(
         &["aten.clamp_min.Tensor", "aten.clamp_min.default", "aten.clamp_max.Tensor", "aten.clamp_max.default"],

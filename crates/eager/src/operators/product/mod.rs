@@ -5,7 +5,9 @@ mod flops;
 mod matrix;
 mod vector;
 
-use super::call::{Call, Outcome};
+use vramfit_graph::dtype::Dtype;
+
+use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
 use crate::autograd::Context;
 use matrix::added_product;
@@ -180,7 +182,17 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &["aten.bilinear.default", "aten.tensordot.default", "aten.vdot.default"],
+        &["aten.vdot.default"],
+        Facts {
+            memory: Modelled(vdot),
+            launch: Launch::LocalMemory,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Widest,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.bilinear.default", "aten.tensordot.default"],
         Facts { launch: Launch::LocalMemory, keeps: Keeps::Nothing, autocast: Autocast::Widest, ..FAMILY },
     ),
     Operator::new(
@@ -193,6 +205,15 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { launch: Launch::LocalMemory, keeps: Keeps::Nothing, ..FAMILY },
     ),
 ];
+
+/// Of real numbers; complex ones are turned round first.
+fn vdot(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (first, second) = (call.tensor(0)?, call.tensor(1)?);
+    if matches!(first.dtype(), Dtype::Complex64 | Dtype::Complex128) {
+        return Err(Unmodelled);
+    }
+    dot(context, first, second)
+}
 
 fn linear_layer(context: &mut Context, call: &Call<'_>) -> Outcome {
     linear(context, call.tensor(0)?, call.tensor(1)?, call.optional_tensor(2))

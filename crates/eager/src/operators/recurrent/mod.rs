@@ -1,6 +1,7 @@
 //! Recurrent layers through cuDNN: weights in one piece, a reserve that training keeps, a workspace a pass.
 
 mod cell;
+mod packed;
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_cudnn::recurrent::{Kind, RecurrentPass, RecurrentProblem};
@@ -47,6 +48,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.lstm.data"],
         Facts {
+            memory: Modelled(|context, call| recurrent_packed(context, call, Kind::Lstm)),
             time: Time { work: Work::Recurrent("recurrent_LSTM"), dispatch: "lstm" },
             evaluation: Evaluation::Unsets("train"),
             ..FAMILY
@@ -64,6 +66,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.gru.data"],
         Facts {
+            memory: Modelled(|context, call| recurrent_packed(context, call, Kind::Gru)),
             time: Time { work: Work::Recurrent("recurrent_GRU"), dispatch: "gru" },
             evaluation: Evaluation::Unsets("train"),
             ..FAMILY
@@ -79,8 +82,18 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &["aten.rnn_tanh.data", "aten.rnn_relu.data"],
+        &["aten.rnn_tanh.data"],
         Facts {
+            memory: Modelled(|context, call| recurrent_packed(context, call, Kind::Tanh)),
+            time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
+            evaluation: Evaluation::Unsets("train"),
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_relu.data"],
+        Facts {
+            memory: Modelled(|context, call| recurrent_packed(context, call, Kind::Relu)),
             time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
             evaluation: Evaluation::Unsets("train"),
             ..FAMILY
@@ -105,15 +118,37 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
+    Operator::new(
+        &["aten.lstm_cell.default"],
+        Facts {
+            memory: Modelled(cell::lstm_cell),
+            library: Library::Own,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Lower,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.rnn_relu_cell.default", "aten.rnn_tanh_cell.default"],
+        Facts {
+            memory: Modelled(cell::simple_cell),
+            library: Library::Own,
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Lower,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten._pack_padded_sequence.default"],
+        Facts { memory: Modelled(packed::pack), library: Library::Own, keeps: Keeps::Nothing, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._pad_packed_sequence.default"],
+        Facts { memory: Modelled(packed::pad), library: Library::Own, keeps: Keeps::Nothing, ..FAMILY },
+    ),
     Operator::new(&["aten._cudnn_rnn.default"], Facts { keeps: Keeps::Nothing, ..FAMILY }),
     Operator::new(
-        &[
-            "aten._thnn_fused_gru_cell.default",
-            "aten._thnn_fused_lstm_cell.default",
-            "aten.lstm_cell.default",
-            "aten.rnn_relu_cell.default",
-            "aten.rnn_tanh_cell.default",
-        ],
+        &["aten._thnn_fused_gru_cell.default", "aten._thnn_fused_lstm_cell.default"],
         Facts { library: Library::Own, keeps: Keeps::Nothing, autocast: Autocast::Lower, ..FAMILY },
     ),
 ];
@@ -212,19 +247,40 @@ impl Tensors {
     }
 }
 
+/// Where a call's arguments are, and what the two forms differ in.
+struct Form {
+    /// The position of the first states.
+    states: usize,
+    /// For a packed batch: its time steps.
+    steps: Option<i64>,
+    is_batch_first: bool,
+}
+
 fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
+    run_form(context, call, kind, &Form { states: 1, steps: None, is_batch_first: call.bool(8)? })
+}
+
+/// Rows of a packed batch, and how many of them each time step has, on the host.
+fn recurrent_packed(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
+    let steps = call.tensor(1)?.layout().elements();
+    run_form(context, call, kind, &Form { states: 2, steps: Some(steps), is_batch_first: false })
+}
+
+fn run_form(context: &mut Context, call: &Call<'_>, kind: Kind, form: &Form) -> Outcome {
+    let first = form.states;
     let states = match kind {
-        Kind::Lstm => call.tensor_list(1)?,
-        _ => vec![call.tensor(1)?],
+        Kind::Lstm => call.tensor_list(first)?,
+        _ => vec![call.tensor(first)?],
     };
-    let weights = call.tensor_list(2)?;
-    let (has_biases, layers, dropout) = (call.bool(3)?, call.int(4)?, call.float(5)?);
-    let (is_training, is_both_ways, is_batch_first) = (call.bool(6)?, call.bool(7)?, call.bool(8)?);
+    let weights = call.tensor_list(first + 1)?;
+    let (has_biases, layers, dropout) = (call.bool(first + 2)?, call.int(first + 3)?, call.float(first + 4)?);
+    let (is_training, is_both_ways) = (call.bool(first + 5)?, call.bool(first + 6)?);
     let directions = 1 + i64::from(is_both_ways);
     let of_a_layer = if has_biases { 4 } else { 2 };
     let is_projected = weights.len() as i64 == (of_a_layer + 1) * layers * directions;
     let is_plain = weights.len() as i64 == of_a_layer * layers * directions;
-    if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != 3 {
+    let rank = if form.steps.is_some() { 2 } else { 3 };
+    if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != rank {
         return Err(Unmodelled);
     }
     let has_dropout = dropout > 0.0 && is_training;
@@ -242,15 +298,20 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
         Some(_) => Tensors::cast(context, given, Dtype::Float16),
         None => given,
     };
-    let input = match is_batch_first {
+    let input = match form.is_batch_first {
         true => only(permuted_in_graph(context, &tensors.input, &[1, 0, 2]))?,
         false => tensors.input.clone(),
     };
-    let last_width = |state: Option<&Tensor>| state.and_then(|state| state.shape().last().copied());
-    let (Some(outputs), Some(hidden)) = (last_width(tensors.states.first()), last_width(tensors.states.last())) else {
+    let (Some(hidden), Some(cells)) = (tensors.states.first(), tensors.states.last()) else {
         return Err(Unmodelled);
     };
-    let &[length, batch, inputs] = input.shape() else { return Err(Unmodelled) };
+    let (&[_, sequences, outputs], &[_, _, hidden]) = (hidden.shape(), cells.shape()) else { return Err(Unmodelled) };
+    let (length, batch, rows) = match (form.steps, input.shape()) {
+        (None, &[length, batch, _]) => (length, batch, None),
+        (Some(steps), &[rows, _]) => (steps, sequences, Some(rows)),
+        _ => return Err(Unmodelled),
+    };
+    let inputs = input.shape().last().copied().unwrap_or(0);
     let projection = if is_projected { outputs } else { 0 };
     let dtype = input.dtype();
     let problem = RecurrentProblem {
@@ -262,6 +323,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
         directions,
         length,
         batch,
+        rows,
         inputs,
         hidden,
         projection,
@@ -269,7 +331,7 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
     let mut outcome = run(context, &problem, &input, &tensors)?;
     drop(input);
     drop(tensors);
-    if is_batch_first {
+    if form.is_batch_first {
         let result = only(permuted_in_graph(context, &outcome[0], &[1, 0, 2]))?;
         outcome[0] = result;
     }
@@ -280,7 +342,10 @@ fn recurrent(context: &mut Context, call: &Call<'_>, kind: Kind) -> Outcome {
 fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensors: &Tensors) -> Outcome {
     let (dtype, states) = (problem.dtype, tensors.states.len());
     let read = context.contiguous(input);
-    let shape: Dims = Dims::from([problem.length, problem.batch, problem.outputs() * problem.directions]);
+    let mut shape: Dims = input.shape().into();
+    if let Some(width) = shape.last_mut() {
+        *width = problem.outputs() * problem.directions;
+    }
     let result = context.empty_contiguous(dtype, &shape);
     let last: SmallVec<[Tensor; 2]> =
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();

@@ -8,7 +8,9 @@ use super::over::{Over, reduced};
 use crate::autograd::{Backward, Context, Gradients, Node};
 use crate::kernels::reduce::Reduction;
 use crate::operators::call::{Call, Outcome};
+use crate::operators::indexing::sorted;
 use crate::operators::pointwise::elementwise;
+use crate::operators::view::reshaped;
 
 /// Partial results are elements.
 pub(super) fn largest(dtype: Dtype) -> Reduction {
@@ -92,4 +94,25 @@ pub(super) fn places(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty_contiguous(Dtype::Int64, &over.shape(source.shape()));
     context.reduction_buffers(source.layout(), &over.dims, PLACED);
     Ok(smallvec![result])
+}
+
+/// The middle of all elements: they are sorted, and what is no number is looked for at the end.
+pub(super) fn median(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let flat = reshaped(context, source, &[source.layout().elements()]);
+    let (values, places) = sorted(context, &flat, 0)?;
+    drop(places);
+    let is_no_number = context.empty_contiguous(Dtype::Bool, &[]);
+    let result = context.empty_contiguous(source.dtype(), &[]);
+    drop(is_no_number);
+    drop(values);
+    drop(flat);
+    let kept = result.detach();
+    let edge = context.record(
+        &[Some(source)],
+        1,
+        |_| smallvec![Some(source.clone()), Some(kept)],
+        Shared { over: Over::all(call)?, is_whole: true },
+    );
+    Ok(smallvec![result.with_edge(edge)])
 }

@@ -1,5 +1,6 @@
 //! Reductions: a result, the buffers of a split kernel, and gradients that are spread out again.
 
+mod distance;
 mod extreme;
 mod moment;
 mod over;
@@ -268,14 +269,43 @@ pub(super) const OPERATORS: &[Operator] = &[
         &[
             "aten.cdist.default",
             "aten.cosine_similarity.default",
-            "aten.dist.default",
             "aten.frobenius_norm.dim",
             "aten.nuclear_norm.default",
             "aten.nuclear_norm.dim",
-            "aten.pdist.default",
-            "aten.renorm.default",
         ],
         Facts { launch: Launch::LocalMemory, autocast: Autocast::Single, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.dist.default"],
+        Facts { memory: Modelled(moment::dist), autocast: Autocast::Single, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.renorm.default"],
+        Facts { memory: Modelled(moment::renorm), autocast: Autocast::Single, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.pdist.default"],
+        Facts { memory: Modelled(distance::within), launch: Launch::LocalMemory, autocast: Autocast::Single, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._cdist_forward.default"],
+        Facts { memory: Modelled(distance::by_pair), launch: Launch::LocalMemory, ..FAMILY },
+    ),
+    Operator::new(&["aten._euclidean_dist.default"], Facts { memory: Modelled(distance::euclidean), ..FAMILY }),
+    Operator::new(
+        &["aten.nansum.default"],
+        Facts { memory: Modelled(sum::nansum), time: Time::moves("sum", Extent::Input), ..FAMILY },
+    ),
+    Operator::new(&["aten.trace.default"], Facts { memory: Modelled(sum::trace), ..FAMILY }),
+    Operator::new(&["aten.median.default"], Facts { memory: Modelled(extreme::median), ..FAMILY }),
+    Operator::new(
+        &["aten.logcumsumexp.default"],
+        Facts {
+            memory: Modelled(scan::logcumsumexp),
+            launch: Launch::LocalMemory,
+            time: Time::moves("cumsum", Extent::Larger),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.linalg_matrix_norm.default", "aten.linalg_matrix_norm.str_ord"],

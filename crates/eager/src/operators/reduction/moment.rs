@@ -6,6 +6,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::over::{Over, reduced};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::reduce::Reduction;
 use crate::operators::call::{Call, Outcome, Unmodelled};
 use crate::operators::pointwise::{elementwise, promote};
@@ -127,35 +128,39 @@ impl Backward for Norm {
         let dtype = promote(&[&source, &result]);
         let gradient = self.over.restored(&gradient, source.shape());
         let result = self.over.restored(&result, source.shape());
-        let answer = match self.order {
+        smallvec![Some(self.of(context, &source, &result, &gradient, dtype))]
+    }
+}
+
+impl Norm {
+    /// `norm_backward`, of results and gradients that have all dimensions.
+    fn of(&self, context: &mut Context, source: &Tensor, result: &Tensor, gradient: &Tensor, dtype: Dtype) -> Tensor {
+        match self.order {
             Order::First | Order::Second => {
-                let direction = elementwise(context, &[&source, &result], dtype);
-                let is_zero = (self.order == Order::Second).then(|| elementwise(context, &[&result], Dtype::Bool));
-                let answer = elementwise(context, &[&gradient, &direction], dtype);
+                let direction = elementwise(context, &[source, result], dtype);
+                let is_zero = (self.order == Order::Second).then(|| elementwise(context, &[result], Dtype::Bool));
+                let answer = elementwise(context, &[gradient, &direction], dtype);
                 drop(is_zero);
                 drop(direction);
                 answer
             }
             Order::Higher => {
-                let absolute = elementwise(context, &[&source], dtype);
-                let scaled = elementwise(context, &[&source, &absolute], dtype);
+                let absolute = elementwise(context, &[source], dtype);
+                let scaled = elementwise(context, &[source, &absolute], dtype);
                 drop(absolute);
-                let power = elementwise(context, &[&result], dtype);
-                let scale = elementwise(context, &[&gradient, &power], dtype);
+                let power = elementwise(context, &[result], dtype);
+                let scale = elementwise(context, &[gradient, &power], dtype);
                 drop(power);
-                drop(elementwise(context, &[&result], Dtype::Bool));
+                drop(elementwise(context, &[result], Dtype::Bool));
                 let answer = elementwise(context, &[&scaled, &scale], dtype);
                 drop(scale);
                 drop(scaled);
                 answer
             }
-            Order::Largest => self.of_largest(context, &source, &result, &gradient),
-        };
-        smallvec![Some(answer)]
+            Order::Largest => self.of_largest(context, source, result, gradient),
+        }
     }
-}
 
-impl Norm {
     /// The gradient in equal shares to all elements that are as large as the norm.
     fn of_largest(&self, context: &mut Context, source: &Tensor, result: &Tensor, gradient: &Tensor) -> Tensor {
         let dtype = source.dtype();
@@ -178,22 +183,118 @@ impl Norm {
     }
 }
 
-pub(super) fn norm(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let order = match call.arguments.get(1) {
+/// The norm that argument `index` names. Below one and between one and two the gradients take other steps.
+fn order_of(call: &Call<'_>, index: usize, is_recorded: bool) -> Result<Order, Unmodelled> {
+    let order = match call.arguments.get(index) {
         Some(Value::Float(order)) => *order,
         Some(Value::Int(order)) => *order as f64,
         _ => 2.0,
     };
+    match order {
+        1.0 => Ok(Order::First),
+        2.0 => Ok(Order::Second),
+        f64::INFINITY => Ok(Order::Largest),
+        order if order > 2.0 => Ok(Order::Higher),
+        _ if is_recorded => Err(Unmodelled),
+        _ => Ok(Order::First),
+    }
+}
+
+/// The norm of a difference. The second gradient is the first one's negative.
+pub(super) fn dist(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Distance(Norm);
+    impl Backward for Distance {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let (other, source, result) = (node.saved(0), node.saved(1), node.saved(2));
+            let dtype = promote(&[&source, &other]);
+            let of_source = |context: &mut Context, is_turned: bool| {
+                let apart = elementwise(context, &[&source, &other], dtype);
+                let answer = self.0.of(context, &apart, &result, &gradient, dtype);
+                let turned = is_turned.then(|| elementwise(context, &[&answer], dtype));
+                turned.unwrap_or(answer)
+            };
+            let second = node.wants(1).then(|| of_source(context, true));
+            let first = node.wants(0).then(|| of_source(context, false));
+            smallvec![first, second]
+        }
+    }
+    let (source, other) = (call.tensor(0)?, call.tensor(1)?);
+    let is_recorded = context.is_grad_on() && (source.requires_grad() || other.requires_grad());
+    let order = order_of(call, 2, is_recorded)?;
+    let dtype = call.result(0)?.dtype;
+    let apart = elementwise(context, &[source, other], dtype);
+    let over = Over { dims: (0..apart.shape().len() as i64).collect(), keeps_dims: false };
+    let result = reduced(context, &apart, &over, dtype, Reduction::summing(dtype));
+    drop(apart);
+    let kept = result.detach();
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(other.clone()), Some(source.clone()), Some(kept)];
+    let edge = context.record(&[Some(source), Some(other)], 1, saved, Distance(Norm { over, order }));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Slices that are too long are scaled. Norms are found in the type in which sums are kept.
+pub(super) fn renorm(context: &mut Context, call: &Call<'_>) -> Outcome {
+    #[derive(Debug)]
+    struct Renormed(Norm);
+    impl Backward for Renormed {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+            let source = node.saved(0);
+            let wide = accumulator_dtype(source.dtype());
+            let summing = Reduction::summing(wide);
+            let norm = reduced(context, &source, &self.0.over, wide, summing);
+            let product = elementwise(context, &[&source, &gradient], gradient.dtype());
+            let sums = reduced(context, &product, &self.0.over, wide, summing);
+            drop(product);
+            let of_norm = self.0.of(context, &source, &norm, &sums, wide);
+            drop(sums);
+            let shifted = elementwise(context, &[&norm], wide);
+            let inverse = elementwise(context, &[&shifted], wide);
+            drop(shifted);
+            // C++ evaluates the right operand first.
+            let scaled = elementwise(context, &[&inverse, &of_norm], wide);
+            let apart = elementwise(context, &[&gradient, &scaled], wide);
+            let factor = elementwise(context, &[&inverse], wide);
+            let of_long = elementwise(context, &[&factor, &apart], wide);
+            drop(factor);
+            drop(apart);
+            drop(scaled);
+            let cast = (wide != gradient.dtype()).then(|| context.empty(of_long.like(gradient.dtype())));
+            let is_long = elementwise(context, &[&norm], Dtype::Bool);
+            let chosen = [&is_long, cast.as_ref().unwrap_or(&of_long), &gradient];
+            let answer = elementwise(context, &chosen, gradient.dtype());
+            drop(is_long);
+            drop(cast);
+            drop(of_long);
+            drop(inverse);
+            drop(of_norm);
+            drop(norm);
+            smallvec![Some(answer)]
+        }
+    }
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let kept = call.dim(2, rank)?;
+    let over = Over { dims: (0..rank).filter(|&dim| dim != kept).map(|dim| dim as i64).collect(), keeps_dims: true };
+    let order = order_of(call, 1, context.is_grad_on() && source.requires_grad())?;
+    let wide = accumulator_dtype(source.dtype());
+    let result = context.empty(source.like(source.dtype()));
+    let norm = reduced(context, source, &over, wide, Reduction::summing(wide));
+    let factor = (wide != source.dtype()).then(|| context.empty_contiguous(source.dtype(), norm.shape()));
+    drop(factor);
+    drop(norm);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(source.clone())];
+    let edge = context.record(&[Some(source)], 1, saved, Renormed(Norm { over, order }));
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+pub(super) fn norm(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
     let over = Over::at(call, 2, 3)?;
-    let order = match order {
-        1.0 => Order::First,
-        2.0 => Order::Second,
-        f64::INFINITY => Order::Largest,
-        order if order > 2.0 => Order::Higher,
-        _ if context.is_grad_on() && source.requires_grad() => return Err(Unmodelled),
-        _ => Order::First,
-    };
+    let is_recorded = context.is_grad_on() && source.requires_grad();
+    let order = order_of(call, 1, is_recorded)?;
     let dtype = call.result(0)?.dtype;
     let result = reduced(context, source, &over, dtype, Reduction::summing(dtype));
     let kept = result.detach();
