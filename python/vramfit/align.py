@@ -38,13 +38,17 @@ class Alignment:
         self.session = session
         self.expressions = expressions
 
+    def check(self, one: Recording, other: Recording) -> None:
+        """Raises if the two recordings call different operators."""
+        if len(one.steps) != len(other.steps) or len(one.rows) != len(other.rows):
+            raise Misaligned(self._first_difference(one, other))
+
     def merge(self, recordings: Sequence[Recording]) -> Program:
         """Returns one program for all sizes."""
         program = Program()
         last = recordings[-1]
         for recording in recordings:
-            if len(recording.steps) != len(last.steps) or len(recording.rows) != len(last.rows):
-                raise Misaligned(self._first_difference(recording, last))
+            self.check(recording, last)
             if recording.outputs != last.outputs or recording.loss != last.loss or recording.held != last.held:
                 raise Misaligned("what the step returns or keeps differs between sizes")
         self._merge_rows(program, recordings)

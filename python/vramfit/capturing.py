@@ -130,6 +130,8 @@ def _record_all(recorded: Recorded, session: Session, wanted: _Wanted, tell: Cal
                 except CaptureError as problem:
                     if not symbols:
                         raise
+                    if not reasons:
+                        _check_example(recorded, wanted)
                     reasons.append(problem.message)
                     break
     raise CaptureError(f"the model cannot be captured: {reasons[-1]}", "please report this")
@@ -165,7 +167,7 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 elif mode == "eval-grad" and precision.name in evaluated:
                     program = with_flags_of(programs[precision.name], evaluated[precision.name], recordings[0])
                 if program is None:
-                    recordings += [recorded.run(precision, mode, point) for point in plan.points[1:]]
+                    recordings = _at_all_sizes(recorded, alignment, plan, precision, mode, recordings[0])
             except CaptureError as problem:
                 if wanted.must(precision.name, mode):
                     raise
@@ -183,6 +185,26 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
         session.note(text)
     document.head.update(_head(recorded, session, plan, reasons))
     return document
+
+
+def _at_all_sizes(recorded: Recorded, alignment: Alignment, plan: Plan, precision: Precision, mode: str, first: Recording) -> List[Recording]:
+    """Recordings at all points of the plan, in its order. The example is recorded second: it tells soonest whether the calls are the same."""
+    found: Dict[int, Recording] = {0: first}
+    count = len(plan.points)
+    for at in (count - 1, *range(1, count - 1)):
+        if at not in found:
+            found[at] = recorded.run(precision, mode, plan.points[at])
+            alignment.check(first, found[at])
+    return [found[at] for at in range(count)]
+
+
+def _check_example(recorded: Recorded, wanted: _Wanted) -> None:
+    """Raises if the model cannot be recorded at the example's own sizes either."""
+    for mode in MODES:
+        for precision in PRECISIONS:
+            if wanted.has(precision.name, mode) and wanted.must(precision.name, mode):
+                recorded.run(precision, mode, dict(recorded.inputs.examples))
+                return
 
 
 def _must_fail(recorded: Recorded, precision: Precision, mode: str) -> None:

@@ -37,6 +37,8 @@ _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
+# Computed from values that are known, such as attention masks.
+_REAL_RESULTS = 1 << 25
 _REAL_INTEGERS = 1 << 27
 
 
@@ -297,8 +299,7 @@ class Recorder(Casting):
             elif operator.reshapes:
                 result, known = self._reshape_in_place(operator, args, kwargs, tensors, infos), infos[0].known
             elif all(info.known for info in infos) and self._worth_running(key, operator, args, kwargs, tensors, infos):
-                with without_autograd():
-                    result = operator.overload(*args, **kwargs)
+                result = self._really(key, operator, args, kwargs, tensors, infos)
                 known = True
             else:
                 result = session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
@@ -315,6 +316,25 @@ class Recorder(Casting):
             self._after_write(operator, args, kwargs, infos, known)
         return built
 
+    def _really(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> Any:
+        """Runs a call on known values. Where the CPU has no kernel for a dtype that CUDA has one for, it runs in double precision."""
+        try:
+            with without_autograd():
+                return operator.overload(*args, **kwargs)
+        except NotImplementedError:
+            if operator.writes:
+                raise
+        outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
+        wide = [tensor if tensor.dtype is torch.bool else tensor.to(torch.float64) for tensor in tensors]
+        with without_autograd():
+            new_args, new_kwargs = substituted(args, kwargs, wide)
+            result = operator.overload(*new_args, **new_kwargs)
+        if outcome.form != SINGLE or outcome.items[0][0] != NEW:
+            raise NotImplementedError(f"{operator.name} runs on no dtype of this CPU")
+        return result.to(outcome.items[0][1].dtype)
+
     def _worth_running(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> bool:
@@ -327,7 +347,7 @@ class Recorder(Casting):
         outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
         for item in outcome.items:
             if item[0] == NEW:
-                limit = _REAL_FLOATS * 4 if item[1].dtype.is_floating_point else _REAL_INTEGERS
+                limit = _REAL_RESULTS if item[1].dtype.is_floating_point else _REAL_INTEGERS
                 if numel(item[1].shape) > limit:
                     return False
         return True
@@ -392,7 +412,9 @@ class Recorder(Casting):
         limit = _REAL_FLOATS if item[1].dtype.is_floating_point or item[1].dtype.is_complex else _REAL_INTEGERS
         if numel(item[1].shape) > limit:
             return outcome, False, host
-        real = [tensor if info.known else info.kind.zeros() for tensor, info in zip(tensors, infos)]
+        # Only the dtype of the tensor that `new_zeros` and the like are called on matters.
+        template = operator.like and not operator.qualified.split(".")[0].endswith("_like")
+        real = [tensor if info.known else torch.empty(0, dtype=info.kind.dtype) if template else info.kind.zeros() for tensor, info in zip(tensors, infos)]
         new_args, new_kwargs = substituted(args, kwargs, real)
         self._set_device(operator, new_args, new_kwargs, CPU)
         with without_autograd():

@@ -122,12 +122,16 @@ def _child(library: str, name: str, folder: str, path: Path, deadline: float) ->
 
     models = importlib.import_module(f"libraries.{library}_models")
     try:
-        for example in models.examples(name):
+        errors: Dict[str, int] = {}
+        for attempt, example in enumerate(models.examples(name)):
             line = answer(example, folder)
             if _rank(line) > _rank(best):
                 best = line
                 write(best)
             if line["answered"] or time.monotonic() > deadline - 2:
+                break
+            errors[line["error"]] = errors.get(line["error"], 0) + 1
+            if errors[line["error"]] > 3 or attempt > 14:
                 break
     except BaseException as problem:  # noqa: BLE001 - the line says what it was
         if best["error"] == "no example":

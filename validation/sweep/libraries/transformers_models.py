@@ -45,12 +45,27 @@ def _small(kind: Any, vocabulary: bool) -> Any:
     fields = kind().to_dict()
     for name in ("transformers_version", "model_type", "_name_or_path", "architectures"):
         fields.pop(name, None)
-    return kind(**shrunk(fields, vocabulary))
+    for name, value in _UNSET.items():
+        if name in fields and fields[name] is None:
+            fields[name] = value
+    return _padded(kind(**shrunk(fields, vocabulary)))
+
+
+# Fields that are None by default, and that the model cannot do without.
+_UNSET = {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1}
+
+
+def _padded(config: Any) -> Any:
+    """The configuration with a padding token, which classifiers of batches need."""
+    for part in _parts(config):
+        if hasattr(part, "vocab_size") and getattr(part, "pad_token_id", None) is None:
+            part.pad_token_id = 0
+    return config
 
 
 def _configs(kind: Any) -> Iterator[Any]:
     """Smaller configurations first, the default one last."""
-    for make in (lambda: _small(kind, True), lambda: _small(kind, False), _with_two_layers(kind), kind):
+    for make in (lambda: _small(kind, True), lambda: _small(kind, False), _with_two_layers(kind)):
         try:
             yield make()
         except Exception:  # noqa: BLE001, S112 - a check of the configuration class refused it
@@ -64,7 +79,7 @@ def _with_two_layers(kind: Any) -> Callable[[], Any]:
             for field in ("num_hidden_layers", "encoder_layers", "decoder_layers"):
                 if isinstance(getattr(part, field, None), int):
                     setattr(part, field, 2)
-        return config
+        return _padded(config)
     return make
 
 
