@@ -7,6 +7,7 @@ computed for real, so that masks, indices and counts fit together. ``share`` set
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Optional, Sequence
 
 import torch
@@ -19,14 +20,21 @@ LARGEST = 1 << 22
 _CHOOSES = frozenset(f"aten::{name}" for name in "topk argmax argmin max min sort argsort kthvalue median mode multinomial msort".split())
 
 
+@functools.lru_cache(maxsize=8)
+def _pattern(phase: int) -> torch.Tensor:
+    at = torch.arange(1 << 16) + phase
+    size = ((at * 40503 + 7919 * phase) % 65521 + 1).to(torch.float32) / 65522
+    return torch.where(at % 2 == 0, size, -size)
+
+
 def spread(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], phase: int) -> torch.Tensor:
-    """Numbers between -1 and 1, every second one positive, in an order that repeats at no small period. Integers are zeros."""
+    """Numbers between -1 and 1, every second one positive, in an order without a small period. Integers are zeros."""
     values = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
     if not dtype.is_floating_point:
         return values.zero_()
-    at = torch.arange(numel(tuple(shape)), dtype=torch.int64) + phase
-    size = ((at * 40503 + 7919 * phase) % 65521 + 1).to(torch.float64) / 65522
-    return values.copy_(torch.where(at % 2 == 0, size, -size).reshape(tuple(shape)))
+    pattern, count = _pattern(phase % 8), numel(tuple(shape))
+    pattern = pattern[:count] if count <= len(pattern) else pattern.repeat(-(-count // len(pattern)))[:count]
+    return values.copy_(pattern.reshape(tuple(shape)))
 
 
 def _chosen(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], dim: int, count: int, largest: bool) -> torch.Tensor:
@@ -39,14 +47,19 @@ def _chosen(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], di
     return values.copy_((scores.to(torch.float64) / (size + 1)).movedim(-1, dim))
 
 
-def stand_ins(operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    """The arguments of a call, those with unknown values replaced."""
+def stand_ins(
+    operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
+    deciding: Sequence[Info],
+) -> List[torch.Tensor]:
+    """The arguments of a call, those with unknown values replaced: by zeros where they do not decide on anything."""
     named = dict(zip(operator.arguments, args), **kwargs)
     found = []
     for at, (info, tensor) in enumerate(zip(infos, tensors)):
         kind = info.kind
         if info.known:
             found.append(tensor if not operator.writes else tensor.clone())
+        elif info not in deciding:
+            found.append(kind.zeros())
         elif at == 0 and base_name(operator.qualified) in _CHOOSES and kind.shape and kind.dtype.is_floating_point:
             dim = named.get("dim", -1)
             dim = dim if isinstance(dim, int) else -1

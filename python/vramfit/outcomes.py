@@ -184,7 +184,7 @@ class Outcomes:
                 "capture with a smaller example",
             )
         if operator.dynamic:
-            given = stand_ins(operator, args, kwargs, infos, tensors)
+            given = stand_ins(operator, args, kwargs, infos, tensors, deciding(operator, infos))
         else:
             given = [tensor if info.known and not operator.writes else info.kind.zeros() for info, tensor in zip(infos, tensors)]
         new_args, new_kwargs = substituted(args, kwargs, given)
@@ -209,7 +209,7 @@ class Outcomes:
             return None
         if self.share is not None and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
             return [mask(outcome.items[0][1].shape, self.share)]
-        new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors))
+        new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors, infos))
         try:
             with without_autograd():
                 result = operator.overload(*new_args, **new_kwargs)
