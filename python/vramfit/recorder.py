@@ -53,6 +53,8 @@ class Recorder(Casting):
         self.infos: Dict[int, Info] = {}
         self.replacements: Dict[int, torch.Tensor] = {}
         self.constants: List[int] = []
+        # What the backwards of custom autograd functions call.
+        self.backwards: List[Any] = []
         # Reasons why another run of the model may call other operators, each only once.
         self.causes: List[str] = []
         self.active = False
