@@ -122,7 +122,6 @@ def _child(library: str, name: str, folder: str, path: Path, deadline: float) ->
 
     models = importlib.import_module(f"libraries.{library}_models")
     try:
-        errors: Dict[str, int] = {}
         for attempt, example in enumerate(models.examples(name)):
             line = answer(example, folder)
             if _rank(line) > _rank(best):
@@ -130,8 +129,7 @@ def _child(library: str, name: str, folder: str, path: Path, deadline: float) ->
                 write(best)
             if line["answered"] or time.monotonic() > deadline - 2:
                 break
-            errors[line["error"]] = errors.get(line["error"], 0) + 1
-            if errors[line["error"]] > 3 or attempt > 14:
+            if attempt > 14:
                 break
     except BaseException as problem:  # noqa: BLE001 - the line says what it was
         if best["error"] == "no example":
@@ -161,19 +159,18 @@ def answer(example: Any, folder: str) -> Dict[str, Any]:
         model, line["built_on"] = built(example.build)
         inputs = example.inputs(model)
     except Exception as problem:  # noqa: BLE001
-        return dict(line, error=first_line(problem), trace=_where(problem))
+        return dict(line, error=first_line(problem), refused=True, trace=_where(problem))
     path = os.path.join(folder, "model.vramfit")
     line["stage"] = "capture"
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     try:
         capture = vramfit.capture(model, inputs, path, loss=example.loss, only={("as-built", "train")})
-    except VramfitError as problem:
-        plain = problem.__cause__
-        # An error of the model's own code, which may be the example's fault.
-        return dict(line, error=first_line(problem), own=plain is not None, capture_s=round(time.perf_counter() - started, 2))
     except Exception as problem:  # noqa: BLE001
-        return dict(line, error=first_line(problem), trace=_where(problem))
+        cause = problem.__cause__ if isinstance(problem, VramfitError) else problem
+        refused = cause is not None and refuses(model, inputs, example.loss, cause)
+        return dict(line, error=first_line(problem), refused=refused, capture_s=round(time.perf_counter() - started, 2))
     line["capture_s"] = round(time.perf_counter() - started, 2)
+    line["cpu_s"] = round(time.process_time() - cpu, 2)
     line["symbols"] = capture.symbols
     line["causes"] = [cause for variant in capture.contents["variants"] for cause in variant.get("causes", ())][:20]
     line["functions"] = sorted({step[1] for steps in capture.contents["steps"] for step in steps if step[0] == "function"})
@@ -191,6 +188,26 @@ def answer(example: Any, folder: str) -> Dict[str, Any]:
         unmodelled=sorted({entry if isinstance(entry, str) else entry.get("op", str(entry)) for entry in found["unmodelled"]}),
         low=found["range"]["low"], high=found["range"]["high"], parameters=found["parameters"],
     )
+
+
+def refuses(model: Any, inputs: Any, loss: Any, problem: BaseException) -> bool:
+    """Whether the model fails with the same error when it runs without being captured."""
+    import torch
+
+    def on_meta(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to("meta")
+        if isinstance(value, dict):
+            return {name: on_meta(item) for name, item in value.items()}
+        return type(value)(on_meta(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+    try:
+        model = model.to("meta")
+        given = on_meta(inputs)
+        loss(model(**given) if isinstance(given, dict) else model(*given), None)
+    except Exception as other:  # noqa: BLE001
+        return type(other) is type(problem) and first_line(other)[:60] == first_line(problem)[:60]
+    return False
 
 
 def _where(problem: BaseException) -> str:

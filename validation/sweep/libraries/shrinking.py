@@ -10,11 +10,15 @@ LAYERS = re.compile(
     r"|num_(single|double|refiner|dit|mmdit|transformer|attention|joint)_\w*layers|num_single_layers|num_\w*_hidden_layers|\w+_n_layer"
     r"|num_\w+_blocks|decoder_depth|encoder_depth|num_stacked_\w+|n_heads_layers|speech_\w+_layers|text_\w+_layers|num_\w+_layers)$"
 )
-_NOT_LAYERS = re.compile(r"conv|feat|adapter|upsample|downsample|mlp|fc|prenet|postnet|linear|dense|predictor|fusion|stage|per_|mask_")
+_NOT_LAYERS = re.compile(r"conv|feat|encoder_blocks|adapter|upsample|downsample|mlp|fc|prenet|postnet|linear|dense|predictor|fusion|stage|per_|mask_")
 EXPERTS = re.compile(r"^(num_(local_|routed_)?experts|n_routed_experts|moe_num_experts|num_experts)$")
 VOCABULARY = re.compile(r"(^|_)vocab(ulary)?_size$")
 KEPT_LAYERS = 2
+# Fields that a configuration derives from its number of layers.
+_FOLLOWS = ("out_features", "_out_features", "stage_names", "out_indices", "_out_indices")
 KEPT_VOCABULARY = 2048
+# Enough for the groups and the choices of every router.
+KEPT_EXPERTS = 32
 
 
 def shrunk(fields: Dict[str, Any], vocabulary: bool = True) -> Dict[str, Any]:
@@ -22,14 +26,16 @@ def shrunk(fields: Dict[str, Any], vocabulary: bool = True) -> Dict[str, Any]:
     small: Dict[str, Any] = {}
     chosen = _chosen_layers(fields)
     for name, value in fields.items():
+        if name in _FOLLOWS and chosen is not None:
+            continue
         if isinstance(value, dict) and (name.endswith("_config") or name in ("encoder", "decoder", "generator", "text_encoder", "audio_encoder")):
             small[name] = shrunk(value, vocabulary)
         elif type(value) is int and LAYERS.match(name) and not _NOT_LAYERS.search(name) and value > KEPT_LAYERS:
             small[name] = len(chosen) if chosen is not None and value == _count(fields) else KEPT_LAYERS
         elif chosen is not None and isinstance(value, (list, tuple)) and len(value) == _count(fields) and name != "rope_scaling":
             small[name] = type(value)(value[at] for at in chosen)
-        elif type(value) is int and EXPERTS.match(name) and value > 8:
-            small[name] = 8
+        elif type(value) is int and EXPERTS.match(name) and value > KEPT_EXPERTS:
+            small[name] = KEPT_EXPERTS
         elif vocabulary and type(value) is int and VOCABULARY.search(name) and value > KEPT_VOCABULARY:
             small[name] = KEPT_VOCABULARY
         else:

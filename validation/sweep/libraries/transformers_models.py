@@ -52,7 +52,8 @@ def _small(kind: Any, vocabulary: bool) -> Any:
 
 
 # Fields that are None by default, and that the model cannot do without.
-_UNSET = {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1}
+_UNSET = {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "n_routed_experts": 8, "head_dim": 128, "decoder_start_token_id": 0,
+          "n_shared_experts": 1, "vocab_size": 1000}
 
 
 def _padded(config: Any) -> Any:
@@ -60,12 +61,14 @@ def _padded(config: Any) -> Any:
     for part in _parts(config):
         if hasattr(part, "vocab_size") and getattr(part, "pad_token_id", None) is None:
             part.pad_token_id = 0
+        if getattr(part, "is_encoder_decoder", False) and getattr(part, "decoder_start_token_id", None) is None:
+            part.decoder_start_token_id = 0
     return config
 
 
 def _configs(kind: Any) -> Iterator[Any]:
     """Smaller configurations first, the default one last."""
-    for make in (lambda: _small(kind, True), lambda: _small(kind, False), _with_two_layers(kind)):
+    for make in (lambda: _small(kind, True), lambda: _small(kind, False), _with_two_layers(kind), lambda: _padded(kind())):
         try:
             yield make()
         except Exception:  # noqa: BLE001, S112 - a check of the configuration class refused it
@@ -107,13 +110,14 @@ def _choices(name: str, model_class: Any, config: Any) -> Iterator[Tuple[str, ..
     base = list(dict.fromkeys([field for field in required if field in _MAKERS] + ([main] if main in accepted else [])))
     if "input_ids" in accepted and main != "input_ids" and (main.startswith("pixel") or main.startswith("input_")) and not required:
         base = [main]
+    base += [field for field in ("grid_thw", "prompt_pixel_values", "prompt_masks", "qformer_input_ids") if field in accepted]
     labels = [field for field in ("labels", "start_positions", "end_positions") if field in accepted and _labels(name) is not None]
     labels = [field for field in labels if (field == "labels") != name.endswith("QuestionAnswering")]
     encoder_decoder = [field for field in ("decoder_input_ids",) if field in accepted]
     two_towers = [field for field in ("input_ids", "pixel_values", "input_features", "input_values", "bbox", "attention_mask") if field in accepted]
     tried = set()
     for more in (
-        labels, encoder_decoder, [], [*labels, *encoder_decoder], ["attention_mask"], ["attention_mask", *labels], two_towers[:2], two_towers,
+        labels, encoder_decoder, two_towers[:2], [*labels, *encoder_decoder], ["attention_mask"], ["attention_mask", *labels], two_towers, [],
         [field for field in accepted if field in _EXTRAS], [field for field in accepted if field in _MAKERS and field not in _RARE],
     ):
         chosen = tuple(dict.fromkeys([*base, *(field for field in more if field in accepted)]))
@@ -247,6 +251,13 @@ def _time_series(field: str, config: Any) -> torch.Tensor:
     return floats(BATCH, past if field == "past_time_features" else future, features)
 
 
+def _patches(config: Any) -> torch.Tensor:
+    """An image of 8 by 8 patches, flattened."""
+    side = _number(config, "patch_size", "spatial_patch_size", default=14)
+    width = _number(config, "in_channels", "in_chans", "num_channels", default=3) * _number(config, "temporal_patch_size", default=1) * side * side
+    return floats(64, width)
+
+
 def _hidden(config: Any) -> int:
     return _number(config, "hidden_size", "d_model", "n_embd", "dim", default=768)
 
@@ -267,7 +278,12 @@ _MAKERS: Dict[str, Callable[[str, Any], Any]] = {
     "start_positions": lambda name, config: integers(SEQUENCE, BATCH),
     "end_positions": lambda name, config: integers(SEQUENCE, BATCH),
     "inputs_embeds": lambda name, config: floats(BATCH, SEQUENCE, _hidden(config)),
-    "hidden_states": lambda name, config: floats(BATCH, SEQUENCE, _hidden(config)),
+    "hidden_states": lambda name, config: _patches(config) if "Vision" in name else floats(BATCH, SEQUENCE, _hidden(config)),
+    "prompt_pixel_values": _pixels,
+    "prompt_masks": _pixels,
+    "qformer_input_ids": lambda name, config: integers(1000, BATCH, 16),
+    "past_values_padding": lambda name, config: torch.zeros(BATCH, 512),
+    "freq": lambda name, config: torch.zeros(BATCH, 1, dtype=torch.int64),
     "visual_feats": lambda name, config: floats(BATCH, 10, _number(config, "visual_feat_dim", default=2048)),
     "visual_pos": lambda name, config: floats(BATCH, 10, 4),
     "visual_embeds": lambda name, config: floats(BATCH, 10, _number(config, "visual_embedding_dim", default=512)),
