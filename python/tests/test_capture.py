@@ -3,6 +3,7 @@
 import copy
 import gzip
 import json
+import re
 import threading
 
 import pytest
@@ -270,10 +271,54 @@ class Selecting(Deciding):
         return y[y > 0]
 
 
-@pytest.mark.parametrize("model, what", [(Deciding, "a decision is taken on values"), (Selecting, "the size of the result")])
-def test_decisions_on_values_made_from_weights_are_refused_with_their_line(model, what, tmp_path):
-    with pytest.raises(vramfit.CaptureError, match=rf"test_capture\.py:\d+ in forward: {what}"):
-        capture(model(), torch.randn(2, 4), tmp_path, **LOSS)
+@pytest.mark.parametrize("model, what", [
+    (Deciding, r"a decision is taken on values .* evenly spread values were assumed"),
+    (Selecting, r"the size of the result of aten\.index\.Tensor depends on values .* a share of 0\.5 was assumed"),
+])
+def test_what_values_made_from_weights_decide_is_assumed_and_named_as_a_cause(model, what, tmp_path):
+    for variant in capture(model(), torch.randn(2, 4), tmp_path, **LOSS)["variants"]:
+        assert len(variant["causes"]) == 1 and re.search(rf"test_capture\.py:\d+ in forward: {what}", variant["causes"][0])
+
+
+def test_the_share_of_a_mask_can_be_chosen(tmp_path):
+    for share, size in ((0, 0), (0.25, "batch"), (1, "4*batch")):
+        contents = capture(Selecting(), torch.randn(8, 4), tmp_path, loss=lambda outputs, _: outputs.sum(), share=share)
+        variant = contents["variants"][0]
+        kinds, rows = contents["types"][variant["types"]], contents["tensors"][variant["tensors"]]
+        assert kinds[rows[int(variant["outputs"][1:])][0]] == ["float32", [size]]
+    with pytest.raises(vramfit.CaptureError, match="share: found 2"):
+        capture(Selecting(), torch.randn(8, 4), tmp_path, share=2, **LOSS)
+
+
+class Experts(nn.Module):
+    """A hand-written mixture of experts: each token goes to two of eight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(16, 8)
+        self.experts = nn.ModuleList(nn.Linear(16, 16) for _ in range(8))
+
+    def forward(self, x):
+        x = x.reshape(-1, 16)
+        weights, chosen = self.router(x).softmax(-1).topk(2, -1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == number)
+            if token.numel():
+                out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
+        return out
+
+
+def test_experts_get_equal_shares_of_the_tokens_at_every_batch(tmp_path):
+    contents = capture(Experts(), torch.randn(4, 32, 16), tmp_path, loss=lambda outputs, _: outputs.sum())
+    assert [symbol["name"] for symbol in contents["symbols"]] == ["batch"]
+    variant = contents["variants"][0]
+    kinds, rows = contents["types"][variant["types"]], contents["tensors"][variant["tensors"]]
+    names = contents["operators"]
+    inputs = [kinds[rows[int(step[2][0][1:])][0]][1] for step in contents["steps"][variant["steps"]]
+              if step[0] == "call" and names[step[1]][0] == "aten.linear.default"]
+    assert inputs == [["32*batch", 16]] + [["8*batch", 16]] * 8
+    assert len(variant["causes"]) == 1 and "a share of 0.125 was assumed" in variant["causes"][0]
 
 
 class Finite(Deciding):

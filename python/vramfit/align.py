@@ -29,6 +29,7 @@ class Program:
         self.outputs: Any = None
         self.loss: Optional[str] = None
         self.held: List[int] = []
+        self.backwards: List[Dict[str, Any]] = []
 
 
 class Alignment:
@@ -38,20 +39,34 @@ class Alignment:
         self.session = session
         self.expressions = expressions
 
+    def check(self, one: Recording, other: Recording) -> None:
+        """Raises if the two recordings call different operators."""
+        if len(one.steps) != len(other.steps) or len(one.rows) != len(other.rows):
+            raise Misaligned(self._first_difference(one, other))
+
     def merge(self, recordings: Sequence[Recording]) -> Program:
         """Returns one program for all sizes."""
         program = Program()
         last = recordings[-1]
         for recording in recordings:
-            if len(recording.steps) != len(last.steps) or len(recording.rows) != len(last.rows):
-                raise Misaligned(self._first_difference(recording, last))
+            self.check(recording, last)
+            if len(recording.backwards) != len(last.backwards):
+                raise Misaligned("a custom autograd function runs its backward at one size and not at another")
             if recording.outputs != last.outputs or recording.loss != last.loss or recording.held != last.held:
                 raise Misaligned("what the step returns or keeps differs between sizes")
         self._merge_rows(program, recordings)
         for steps in zip(*(recording.steps for recording in recordings)):
             program.steps.append(self._merge_step(steps))
+        program.backwards = [self._merge_backward(backwards) for backwards in zip(*(recording.backwards for recording in recordings))]
         program.constants, program.outputs, program.loss, program.held = last.constants, last.outputs, last.loss, last.held
         return program
+
+    def _merge_backward(self, backwards: Tuple[Any, ...]) -> Dict[str, Any]:
+        first = backwards[0]
+        if any((one.end, one.gradients, one.results, len(one.steps)) != (first.end, first.gradients, first.results, len(first.steps)) for one in backwards):
+            raise Misaligned("the backward of a custom autograd function differs between sizes")
+        steps = [self._merge_step(steps) for steps in zip(*(one.steps for one in backwards))]
+        return {"end": first.end, "gradients": first.gradients, "results": first.results, "steps": steps}
 
     def _first_difference(self, one: Recording, other: Recording) -> str:
         for first, second in zip(one.steps, other.steps):
@@ -135,7 +150,7 @@ class Alignment:
 
 def with_flags_of(program: Program, own: Recording, other: Recording) -> Optional[Program]:
     """The program with the flags of another recording at the same size, if the two differ only in flags."""
-    if own.steps != other.steps or len(own.rows) != len(other.rows):
+    if own.steps != other.steps or own.backwards != other.backwards or len(own.rows) != len(other.rows):
         return None
     if (own.outputs, own.loss, own.held, own.constants) != (other.outputs, other.loss, other.held, other.constants):
         return None
@@ -146,6 +161,7 @@ def with_flags_of(program: Program, own: Recording, other: Recording) -> Optiona
     again = Program()
     again.types, again.steps = program.types, program.steps
     again.tensors = [row[:3] + [recorded[3]] for row, recorded in zip(program.tensors, other.rows)]
+    again.backwards = program.backwards
     again.constants, again.outputs, again.loss, again.held = program.constants, program.outputs, program.loss, program.held
     return again
 

@@ -52,7 +52,7 @@ class Capture:
 def capture(
     model: torch.nn.Module, inputs: Any, path: Any, *, targets: Any = None, loss: Optional[Callable[..., Any]] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, only: Optional[Collection[Tuple[str, str]]] = None,
-    progress: Optional[Callable[[str], None]] = None,
+    progress: Optional[Callable[[str], None]] = None, share: Optional[float] = None,
 ) -> Capture:
     """Records one training step of ``model`` without its weights and without a GPU, and writes it to ``path``.
 
@@ -60,11 +60,14 @@ def capture(
     return a loss itself. By default dimension 0 of every input and target is ``batch``, and dimension 1 of integer ones is
     ``seq``; ``sizes={"x": ("batch", 3, "h", "w")}`` names others. ``only`` gives the pairs of precision and mode to record, such
     as ``{("as-built", "train")}``; without it all of them are recorded, which takes longer. ``progress`` is called with a line
-    of text at the start of each stage.
+    of text at the start of each stage. ``share`` is the part of a mask, from 0 to 1, that is assumed to be true where the mask
+    is computed from the weights; without it the mask follows from evenly spread values.
     """
     refuse(model)
+    if share is not None and not 0 <= share <= 1:
+        raise CaptureError(f"share: found {share!r}, needed a number from 0 to 1", "share=0.25 assumes that a quarter of each mask is true")
     with _ONE_AT_A_TIME:
-        session = Session(step.__code__)
+        session = Session(step.__code__, share)
         recorded = Recorded(model, Inputs(model, inputs, targets, sizes), loss, session)
         with recorded:
             document = _record_all(recorded, session, _Wanted(only, _native(recorded)), progress or _tell_nobody)
@@ -127,6 +130,8 @@ def _record_all(recorded: Recorded, session: Session, wanted: _Wanted, tell: Cal
                 except CaptureError as problem:
                     if not symbols:
                         raise
+                    if not reasons:
+                        _check_example(recorded, wanted)
                     reasons.append(problem.message)
                     break
     raise CaptureError(f"the model cannot be captured: {reasons[-1]}", "please report this")
@@ -162,7 +167,7 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 elif mode == "eval-grad" and precision.name in evaluated:
                     program = with_flags_of(programs[precision.name], evaluated[precision.name], recordings[0])
                 if program is None:
-                    recordings += [recorded.run(precision, mode, point) for point in plan.points[1:]]
+                    recordings = _at_all_sizes(recorded, alignment, plan, precision, mode, recordings[0])
             except CaptureError as problem:
                 if wanted.must(precision.name, mode):
                     raise
@@ -171,7 +176,8 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 continue
             if program is None:
                 program = programs[precision.name] = alignment.merge(recordings)
-            causes = list(dict.fromkeys(cause for recording in recordings for cause in recording.causes))
+            # The share of a mask may differ a little between sizes; the example's, which is the last, is named.
+            causes = list({cause.partition("; a share of")[0]: cause for recording in recordings for cause in recording.causes}.values())
             variant = document.add(precision.name, mode, _autocast_name(precision), program, causes)
             if precision.name == wanted.native:
                 document.repeat("as-built", variant)
@@ -179,6 +185,26 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
         session.note(text)
     document.head.update(_head(recorded, session, plan, reasons))
     return document
+
+
+def _at_all_sizes(recorded: Recorded, alignment: Alignment, plan: Plan, precision: Precision, mode: str, first: Recording) -> List[Recording]:
+    """Recordings at all points of the plan, in its order. The example is recorded second: it tells soonest whether the calls are the same."""
+    found: Dict[int, Recording] = {0: first}
+    count = len(plan.points)
+    for at in (count - 1, *range(1, count - 1)):
+        if at not in found:
+            found[at] = recorded.run(precision, mode, plan.points[at])
+            alignment.check(first, found[at])
+    return [found[at] for at in range(count)]
+
+
+def _check_example(recorded: Recorded, wanted: _Wanted) -> None:
+    """Raises if the model cannot be recorded at the example's own sizes either."""
+    for mode in MODES:
+        for precision in PRECISIONS:
+            if wanted.has(precision.name, mode) and wanted.must(precision.name, mode):
+                recorded.run(precision, mode, dict(recorded.inputs.examples))
+                return
 
 
 def _must_fail(recorded: Recorded, precision: Precision, mode: str) -> None:

@@ -53,6 +53,8 @@ class Document:
         }
         if causes:
             variant["causes"] = causes
+        if program.backwards:
+            variant["functions"] = program.backwards
         self.variants.append(variant)
         return variant
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .errors import CaptureError
+from .assumptions import spread
 from .operators import encode_word
 from .recorder import Recorder
 from .tensors import CPU, META
@@ -206,16 +206,16 @@ def _number(mode: FunctionMode, item: Any) -> Any:
 def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     recorder = mode.recorder
     info = recorder.info_of(args[0])
-    if not info.known:
-        raise CaptureError(
-            f"{recorder.where()}: reads the values of a tensor that is computed from the weights",
-            "a capture has no weights; leave this out while capturing",
-        )
+    if not info.known or info.storage.assumed:
+        recorder.cause(f"{recorder.where()}: reads the values of a tensor that is computed from the weights; evenly spread values were assumed")
     number = recorder.session.pseudo("vramfit.read", ["self"])
     source = recorder.session.sources.here()
-    recorder.follows(source, info.storage.given)
+    recorder.follows(source, frozenset() if info.storage.assumed else info.storage.given)
     recorder.steps.append(("call", number, [info.name], [], source, 0))
     with recorder.paused():
+        if not info.known:
+            kind = info.kind
+            return func(spread(kind.shape, kind.dtype, kind.stride, 0), *args[1:], **kwargs)
         return func(*args, **kwargs)
 
 

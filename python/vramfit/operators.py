@@ -21,7 +21,7 @@ narrow.Tensor nonzero_numpy norm_except_dim outer pad_sequence pairwise_distance
 repeat_interleave.self_Tensor reshape_as row_stack std_mean std_mean.dim tensor_split.indices
 tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_loss vander var_mean var_mean.dim vsplit.array
 vsplit.int vstack atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence linalg_norm linalg_norm.ord_str linalg_vecdot
-linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular adaptive_max_pool1d _convolution_mode
+linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular adaptive_max_pool1d _convolution_mode where
 """.split())
 # Composites that are never opened, not even under autocast: CUDA runs them with a library or its own kernel.
 NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")
@@ -34,6 +34,7 @@ FINITE: Dict[str, bool] = {
     "aten::isinf": False, "aten::isnan": False, "aten::isposinf": False, "aten::isneginf": False, "aten::isfinite": True,
 }
 # The size of the result depends on values, though PyTorch has no tag for it.
+_DYNAMIC: FrozenSet[str] = frozenset({"torchvision::nms"})
 SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
 _CONVOLUTIONS: FrozenSet[str] = frozenset(f"aten::conv{rank}d{how}" for rank in (1, 2, 3) for how in ("", ".padding"))
 _COPIES = ("aten::to.", "aten::_to_copy")
@@ -75,7 +76,7 @@ class Operator:
         )
         tags = overload.tags
         self.reshapes = torch.Tag.inplace_view in tags
-        self.dynamic = torch.Tag.dynamic_output_shape in tags
+        self.dynamic = torch.Tag.dynamic_output_shape in tags or self.qualified in _DYNAMIC
         # Whether the size of its result depends on values.
         self.sizes = self.dynamic or base_name(self.qualified) in SIZED_BY_VALUES
         self.random = torch.Tag.nondeterministic_seeded in tags

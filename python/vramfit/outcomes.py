@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch._prims_common import suggest_memory_format
 
+from .assumptions import LARGEST, mask, stand_ins
 from .errors import CaptureError
 from .operators import Operator
 from .rules import contiguous_stride, recurrent, shape_of
@@ -29,11 +30,15 @@ Item = Tuple[Any, ...]
 class Outcome:
     """The results of a call: each is new, a view of an argument, or an argument itself."""
 
-    __slots__ = ("form", "items", "casts")
+    __slots__ = ("form", "items", "casts", "decides", "values")
 
     def __init__(self, form: int, items: List[Item]) -> None:
         self.form = form
         self.items = items
+        # Whether new results are integers or booleans, on whose values the model's way may depend.
+        self.decides = any(item[0] == NEW and not item[1].dtype.is_floating_point and not item[1].dtype.is_complex for item in items)
+        # Assumed values of new results, if the call was tried out.
+        self.values: Optional[List[Any]] = None
         self.casts: Optional[bool] = None
 
     def total(self) -> int:
@@ -69,8 +74,9 @@ def deciding(operator: Operator, infos: Sequence[Info]) -> Sequence[Info]:
 class Outcomes:
     """A cache of outcomes."""
 
-    def __init__(self, kinds: Kinds) -> None:
+    def __init__(self, kinds: Kinds, share: Optional[float] = None) -> None:
         self.kinds = kinds
+        self.share = share
         self.table: Dict[Any, Outcome] = {}
 
     def get(
@@ -175,30 +181,61 @@ class Outcomes:
         self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info],
         tensors: Sequence[torch.Tensor], where: Callable[[], str],
     ) -> Outcome:
-        """The outcome of a real run on the CPU, with zeros for unknown values."""
-        if operator.dynamic and not all(info.known for info in deciding(operator, infos)):
-            raise CaptureError(
-                f"{where()}: the size of the result of {operator.name} depends on values that are computed from the weights",
-                "a capture has no weights; compute this selection from the inputs, or leave it out while capturing",
-            )
+        """The outcome of a real run on the CPU, with assumed values for unknown ones."""
         if sum(numel(info.kind.shape) for info in infos) > LARGEST_DENSE:
             raise CaptureError(
                 f"{where()}: {operator.name} has no shape rule in this PyTorch and its arguments are too large to try it out",
                 "capture with a smaller example",
             )
-        stand_ins = [tensor if info.known and not operator.writes else info.kind.zeros() for info, tensor in zip(infos, tensors)]
-        new_args, new_kwargs = substituted(args, kwargs, stand_ins)
+        if operator.dynamic:
+            given = stand_ins(operator, args, kwargs, infos, tensors, deciding(operator, infos))
+        else:
+            given = [tensor if info.known and not operator.writes else info.kind.zeros() for info, tensor in zip(infos, tensors)]
+        new_args, new_kwargs = substituted(args, kwargs, given)
         with without_autograd():
             result = operator.overload(*new_args, **new_kwargs)
-        outcome = self.describe(operator, result, stand_ins)
+        outcome = self.describe(operator, result, given)
+        if operator.dynamic:
+            outcome.values = _integers(result, outcome)
         if operator.qualified in _LENGTHS_ON_HOST:
             outcome.items[1] = (REAL, result[1])
         if torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos):
             outcome.items = [self._with_grad(item) for item in outcome.items]
         return outcome
 
+    def assumed(
+        self, outcome: Outcome, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
+    ) -> Optional[List[Any]]:
+        """Assumed values of the integers and booleans that a call on unknown floats returns."""
+        if outcome.values is not None or not outcome.decides or operator.writes or not infos:
+            return outcome.values
+        if outcome.total() + sum(numel(info.kind.shape) for info in infos) > LARGEST:
+            return None
+        if self.share is not None and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
+            return [mask(outcome.items[0][1].shape, self.share)]
+        new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors, infos))
+        try:
+            with without_autograd():
+                result = operator.overload(*new_args, **new_kwargs)
+        except Exception:  # noqa: BLE001 - the values are not of a kind that the operator takes: they stay unknown
+            return None
+        values = _integers(result, outcome)
+        for item, value in zip(outcome.items, values):
+            if value is not None and (tuple(value.shape) != item[1].shape or value.dtype is not item[1].dtype):
+                return None
+        return values
+
     def _with_grad(self, item: Item) -> Item:
         if item[0] in (ALIAS, NEW) and item[1].dtype.is_floating_point:
             kind = item[1]
             return (item[0], self.kinds.get(kind.dtype, kind.shape, kind.stride, True)) + item[2:]
         return item
+
+
+def _integers(result: Any, outcome: Outcome) -> List[Any]:
+    """The new results of a real run that are integers or booleans; None for the others."""
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    return [
+        value if item[0] == NEW and not item[1].dtype.is_floating_point and not item[1].dtype.is_complex else None
+        for item, value in zip(outcome.items, results)
+    ]

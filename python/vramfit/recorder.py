@@ -19,6 +19,7 @@ import torch
 from torch._ops import OpOverload
 from torch.nn import functional
 
+from .assumptions import share_of
 from .autocast import POLICIES
 from .casting import Casting
 from .dtypes import refuse
@@ -37,6 +38,8 @@ _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
+# Computed from values that are known, such as attention masks.
+_REAL_RESULTS = 1 << 25
 _REAL_INTEGERS = 1 << 27
 
 
@@ -51,6 +54,8 @@ class Recorder(Casting):
         self.infos: Dict[int, Info] = {}
         self.replacements: Dict[int, torch.Tensor] = {}
         self.constants: List[int] = []
+        # What the backwards of custom autograd functions call.
+        self.backwards: List[Any] = []
         # Reasons why another run of the model may call other operators, each only once.
         self.causes: List[str] = []
         self.active = False
@@ -275,7 +280,10 @@ class Recorder(Casting):
         if operator.check is not None:
             refuse(operator.check, operator.name, infos, self.where)
         given = _given(operator, infos)
-        if given:
+        assumed = any(info.storage.assumed for info in infos)
+        if operator.sizes or operator.reads:
+            self._note_assumption(operator, source, infos, tensors)
+        if given and not assumed:
             if operator.reads and not _asks_for_bad_values():
                 self.follows(source, given)
             elif operator.sizes:
@@ -294,17 +302,16 @@ class Recorder(Casting):
             elif operator.reshapes:
                 result, known = self._reshape_in_place(operator, args, kwargs, tensors, infos), infos[0].known
             elif all(info.known for info in infos) and self._worth_running(key, operator, args, kwargs, tensors, infos):
-                with without_autograd():
-                    result = operator.overload(*args, **kwargs)
+                result = self._really(key, operator, args, kwargs, tensors, infos)
                 known = True
             else:
                 result = session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
                 known = False
         if isinstance(result, Outcome):
-            built, names = self._build(result, operator, tensors, infos, host, given)
+            built, names = self._build(result, operator, tensors, infos, host, given, session.outcomes.assumed(result, operator, args, kwargs, infos, tensors))
         else:
             random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
-            built, names = result, self._register(result, tensors, infos, host, known, random, given, operator.detaches)
+            built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator.detaches)
             if random and operator.reads:
                 self.cause(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
         lengths = LENGTHS.get(operator.qualified)
@@ -314,6 +321,25 @@ class Recorder(Casting):
         if operator.writes and infos:
             self._after_write(operator, args, kwargs, infos, known)
         return built
+
+    def _really(
+        self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
+    ) -> Any:
+        """Runs a call on known values. Where the CPU has no kernel for a dtype that CUDA has one for, it runs in double precision."""
+        try:
+            with without_autograd():
+                return operator.overload(*args, **kwargs)
+        except NotImplementedError:
+            if operator.writes:
+                raise
+        outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
+        wide = [tensor if tensor.dtype is torch.bool else tensor.to(torch.float64) for tensor in tensors]
+        with without_autograd():
+            new_args, new_kwargs = substituted(args, kwargs, wide)
+            result = operator.overload(*new_args, **new_kwargs)
+        if outcome.form != SINGLE or outcome.items[0][0] != NEW:
+            raise NotImplementedError(f"{operator.name} runs on no dtype of this CPU")
+        return result.to(outcome.items[0][1].dtype)
 
     def _worth_running(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
@@ -327,7 +353,7 @@ class Recorder(Casting):
         outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
         for item in outcome.items:
             if item[0] == NEW:
-                limit = _REAL_FLOATS * 4 if item[1].dtype.is_floating_point else _REAL_INTEGERS
+                limit = _REAL_RESULTS if item[1].dtype.is_floating_point else _REAL_INTEGERS
                 if numel(item[1].shape) > limit:
                     return False
         return True
@@ -392,7 +418,9 @@ class Recorder(Casting):
         limit = _REAL_FLOATS if item[1].dtype.is_floating_point or item[1].dtype.is_complex else _REAL_INTEGERS
         if numel(item[1].shape) > limit:
             return outcome, False, host
-        real = [tensor if info.known else info.kind.zeros() for tensor, info in zip(tensors, infos)]
+        # Only the dtype of the tensor that `new_zeros` and the like are called on matters.
+        template = operator.like and not operator.qualified.split(".")[0].endswith("_like")
+        real = [tensor if info.known else torch.empty(0, dtype=info.kind.dtype) if template else info.kind.zeros() for tensor, info in zip(tensors, infos)]
         new_args, new_kwargs = substituted(args, kwargs, real)
         self._set_device(operator, new_args, new_kwargs, CPU)
         with without_autograd():
@@ -410,10 +438,22 @@ class Recorder(Casting):
             where = self.where()
             self.cause(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
             return 1.0
-        raise CaptureError(
-            f"{self.where()}: a decision is taken on values that are computed from the weights ({operator.name})",
-            "a capture has no weights; make the decision depend on the inputs or on configuration, or leave it out while capturing",
-        )
+        return operator.qualified == "aten::is_nonzero"
+
+    def _note_assumption(self, operator: Operator, source: int, infos: List[Info], tensors: List[torch.Tensor]) -> None:
+        """Records that a size or a decision follows from assumed values."""
+        some = deciding(operator, infos)
+        if not any(info.storage.assumed or not info.known for info in some) or self.session.sources.asserts(source):
+            return
+        where = self.session.sources.text(source)
+        if operator.reads:
+            if operator.qualified not in ("aten::item", "aten::_local_scalar_dense") or infos[0].known:
+                if not _asks_for_bad_values():
+                    self.cause(f"{where}: a decision is taken on values that are computed from the weights ({operator.name}); evenly spread values were assumed")
+            return
+        share = share_of([tensor for tensor, info in zip(tensors, infos) if info in some and info.known])
+        what = "evenly spread values were assumed" if share is None else f"a share of {share:.3g} was assumed"
+        self.cause(f"{where}: the size of the result of {operator.name} depends on values that are computed from the weights; {what}")
 
     def _reshape_in_place(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info]) -> Any:
         """``t_``, ``squeeze_`` and the like change the tensor object itself, which gets a new number."""
@@ -429,13 +469,19 @@ class Recorder(Casting):
 
     def _build(
         self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool, given: FrozenSet[str],
+        assumed: Optional[List[Any]],
     ) -> Tuple[Any, List[Optional[str]]]:
         """Creates the result tensors that an outcome describes."""
         results: List[Any] = []
         names: List[Optional[str]] = []
-        for item in outcome.items:
+        for at, item in enumerate(outcome.items):
             what = item[0]
-            if what == NEW:
+            if what == NEW and assumed is not None and assumed[at] is not None:
+                result = assumed[at]
+                info = self.adopt(result, self.session.kinds.of(result), None, 0, host, real=True, known=True)
+                info.storage.assumed = True
+                names.append(info.name)
+            elif what == NEW:
                 result = item[1].result()
                 names.append(self.adopt(result, item[1], None, 0, host).name)
             elif what == ALIAS:
@@ -464,8 +510,8 @@ class Recorder(Casting):
         return (tuple(results) if outcome.form == TUPLE else results), names
 
     def _register(
-        self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, given: FrozenSet[str],
-        detaches: bool,
+        self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, assumed: bool,
+        given: FrozenSet[str], detaches: bool,
     ) -> List[Optional[str]]:
         """Gives numbers to the results of a call that really ran."""
         names: List[Optional[str]] = []
@@ -477,6 +523,7 @@ class Recorder(Casting):
                 if info is None:
                     info = self._register_one(item, tensors, infos, host, known)
                 info.storage.random |= random
+                info.storage.assumed |= assumed
                 info.storage.given |= given
                 info.detached |= detaches
                 names.append(info.name)

@@ -12,6 +12,7 @@ import torch.utils.checkpoint
 from torch._functorch.autograd_function import custom_function_call
 from torch._ops import OpOverload
 
+from .custom_functions import SavedTensors, record_backward, watching_saves
 from .patches import Patches
 from .transforms import in_a_transform
 
@@ -35,6 +36,12 @@ def tensors_in(value: Any, found: List[torch.Tensor], depth: int = 4) -> List[to
 def _drop(_: Any) -> Any:
     """A saved-tensors hook that saves nothing, because there is no backward pass."""
     return None
+
+
+def _context_of(result: Any) -> Any:
+    """The context of the custom function that made these results."""
+    with torch._C.DisableTorchFunction():
+        return next((one.grad_fn for one in tensors_in(result, []) if one.grad_fn is not None), None)
 
 
 class Regions:
@@ -150,7 +157,7 @@ class Regions:
         self.patches.set(torch.cuda, "is_bf16_supported", lambda *_, **__: True)
 
     def _functions(self) -> None:
-        """Custom autograd functions: their forward is recorded, their backward is not."""
+        """Custom autograd functions: their forward is recorded where it is called, their backward beside it."""
         # A classmethod written in Python, or from torch 2.15 on in C.
         bound = vars(torch.autograd.Function)["apply"]
         regions = self
@@ -183,15 +190,35 @@ class Regions:
                 return None
 
             with torch.autograd.graph.saved_tensors_hooks(pack, _drop):
-                result = original(cls, *args, **kwargs)
+                result, kept = watching_saves(recorder, lambda: original(cls, *args, **kwargs))
             regions._mark(result, args)
+            context = _context_of(result)
+            saved.extend(one for one in regions._names(list(getattr(context, "__dict__", {}).values())) if one not in saved)
             recorder.steps.append(("end", "function", regions._names(result), saved))
-            recorder.session.note(f"custom autograd function {name}: its backward is its own and is not recorded")
+            regions._record_backward(cls, name, context, kept, result, () if kwargs else args)
+            del context
+            regions._cut(result)
             return result
 
         self.patches.set(torch.autograd.Function, "apply", classmethod(apply))
         # Inside transforms, a custom function is an operator of its own, which has no rule for the key at which calls are recorded.
         self.patches.set(custom_function_call, "non_fallthrough_keys", custom_function_call.non_fallthrough_keys.remove(_PRE))
+
+    def _record_backward(self, function: Any, name: str, context: Any, kept: SavedTensors, result: Any, args: Tuple[Any, ...]) -> None:
+        recorder = self.recorder
+        backward = record_backward(recorder, function, context, kept, result, args) if context is not None and args else None
+        kept.drop()
+        if backward is None:
+            recorder.session.note(f"custom autograd function {name}: its backward is its own and is not recorded")
+        else:
+            recorder.backwards.append(backward._replace(end=backward.end - 1))
+
+    def _cut(self, result: Any) -> None:
+        """Removes PyTorch's own graph from the results: it would hold the function's arguments."""
+        with torch._C.DisableTorchFunction(), self.recorder.paused():
+            for tensor in tensors_in(result, []):
+                if tensor.grad_fn is not None and not tensor._is_view():
+                    tensor.detach_().requires_grad_()
 
     def _saved_name(self, tensor: torch.Tensor) -> List[str]:
         info = self.recorder.infos.get(id(tensor))

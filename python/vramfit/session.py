@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import CodeType
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from torch._ops import OpOverload
 
@@ -16,9 +16,9 @@ from .tensors import Kinds
 class Session:
     """Tables that grow over the recordings of one capture."""
 
-    def __init__(self, boundary: CodeType) -> None:
+    def __init__(self, boundary: CodeType, share: Optional[float] = None) -> None:
         self.kinds = Kinds()
-        self.outcomes = Outcomes(self.kinds)
+        self.outcomes = Outcomes(self.kinds, share)
         self.sources = Sources(boundary)
         self.operators: Dict[OpOverload, Operator] = {}
         self.rows: List[Tuple[str, List[str]]] = []

@@ -82,14 +82,16 @@ class Storage:
 
     ``known``: its values are real, on this machine's CPU. ``random``: they are random, so another run has others.
     ``given``: they depend on the inputs and targets with these names, so another batch has others.
+    ``assumed``: they follow from assumptions about values that are computed from the weights.
     """
 
-    __slots__ = ("index", "known", "random", "given")
+    __slots__ = ("index", "known", "random", "given", "assumed")
 
     def __init__(self, index: int, known: bool) -> None:
         self.index = index
         self.known = known
         self.random = False
+        self.assumed = False
         self.given: FrozenSet[str] = frozenset()
 
 

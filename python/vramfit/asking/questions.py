@@ -20,42 +20,44 @@ _LOSSES = ("cross-entropy", "mean", "none")
 
 def estimate(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
-    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> Estimate:
     """Predicts the memory that a training run of ``model`` will allocate and reserve, without a GPU.
 
     ``model`` is a module on any device, including meta. It needs example ``inputs``: a dict of keyword arguments, a tuple, or
     one tensor. If it returns no loss itself, give ``targets`` and ``loss(outputs, targets)``. ``model`` may also be a file, or a
     name that ``vramfit models`` lists, without inputs. ``batch`` may differ from the example's. ``optimizer`` is a name or a
-    live ``torch.optim`` optimizer. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
+    live ``torch.optim`` optimizer. ``share`` is the part of a mask that is true where the mask is computed from the weights, as for
+    ``capture``. ``settings`` are the flags of ``vramfit estimate``: ``gpu="RTX 3060"``, ``vram="11GiB"``,
     ``amp="bf16"``, ``checkpoint="blocks"`` and so on; ``inputs_are="fresh"`` is ``--inputs fresh``. ``cudnn`` is the cuDNN to ask
     for the workspaces of convolutions: a path, or ``"off"``; by default that of this interpreter's torch.
     """
-    question, causes = _question("estimate", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
+    question, causes = _question("estimate", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))
     return Estimate.of(json.loads(question.ask("--json")), question, causes, question.model)
 
 
 def plan(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
-    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> Plans:
     """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``."""
-    question, causes = _question("plan", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer, batch=batch))
+    question, causes = _question("plan", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))
     return Plans.of(json.loads(question.ask("--json")), question, causes, question.model, loss if callable(loss) else None)
 
 
 def max_batch(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw",
-    sizes: Optional[Mapping[str, Sequence[Any]]] = None, **settings: Any,
+    sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> int:
     """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``."""
-    question, _ = _question("max-batch", model, inputs, targets, loss, sizes, dict(settings, optimizer=optimizer))
+    question, _ = _question("max-batch", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer))
     found: int = json.loads(question.ask("--json"))["max_batch"]
     return found
 
 
 def _question(
-    command: str, model: Any, inputs: Any, targets: Any, loss: Loss, sizes: Optional[Mapping[str, Sequence[Any]]], settings: Dict[str, Any],
+    command: str, model: Any, inputs: Any, targets: Any, loss: Loss, sizes: Optional[Mapping[str, Sequence[Any]]], share: Optional[float],
+    settings: Dict[str, Any],
 ) -> Tuple[Question, Tuple[str, ...]]:
     if isinstance(loss, str):
         if loss not in _LOSSES:
@@ -66,11 +68,11 @@ def _question(
         settings["cudnn"] = own_library()
     given = flags(settings)
     if isinstance(model, (str, os.PathLike)):
-        _without_module(inputs, targets, loss, sizes)
+        _without_module(inputs, targets, loss, sizes, share)
         return Question(command, tuple(given), os.fspath(model)), causes
     if inputs is None:
         raise SettingError("inputs: found None, needed example inputs of the model", "pass what you would pass to the model: a dict, a tuple, or one tensor")
-    packed = _captured(model, inputs, targets, loss if callable(loss) else None, sizes, _variants(command, settings))
+    packed = _captured(model, inputs, targets, loss if callable(loss) else None, sizes, share, _variants(command, settings))
     return Question(command, tuple(given), type(model).__name__, packed), causes
 
 
@@ -90,7 +92,7 @@ def _named_optimizer(settings: Dict[str, Any], model: Any) -> Tuple[str, ...]:
 
 
 def _without_module(*given: Any) -> None:
-    for name, value in zip(("inputs", "targets", "loss", "sizes"), given):
+    for name, value in zip(("inputs", "targets", "loss", "sizes", "share"), given):
         if value is not None and not isinstance(value, str):
             raise SettingError(
                 f"{name}: found {type(value).__name__} together with the name of a model, which has its own", f"leave {name} out, or pass the module itself",
@@ -109,13 +111,14 @@ def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[
 
 
 def _captured(
-    model: Any, inputs: Any, targets: Any, loss: Optional[Callable[..., Any]], sizes: Any, only: Optional[Collection[Tuple[str, str]]],
+    model: Any, inputs: Any, targets: Any, loss: Optional[Callable[..., Any]], sizes: Any, share: Optional[float],
+    only: Optional[Collection[Tuple[str, str]]],
 ) -> bytes:
     """Captures the model and returns the file's bytes; no file remains."""
     from ..capturing import capture
 
     with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:
         path = os.path.join(folder, "model.vramfit")
-        capture(model, inputs, path, targets=targets, loss=loss, sizes=sizes, only=only)
+        capture(model, inputs, path, targets=targets, loss=loss, sizes=sizes, share=share, only=only)
         with open(path, "rb") as stream:
             return stream.read()

@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", dest="target_shape", metavar="SHAPE[:DTYPE[:BOUND]]", help="the targets of the loss; int64 by default")
     parser.add_argument("--loss", metavar="WHAT", help="cross-entropy (the default with --target), mse, mean, or package.module:function of outputs and targets")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=A,B,…", help="names of sizes that can be chosen later, such as x=batch,3,h,w")
+    parser.add_argument(
+        "--share", type=float, metavar="PART", help="part of a mask, 0 to 1, that is true where the mask is computed from the weights",
+    )
     parser.add_argument("--out", metavar="FILE", help="the file to write; by default, the target's name with .vramfit")
     return parser
 
@@ -78,7 +81,7 @@ def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[
     loss = _loss(given.loss, targets is not None and built.loss is None) or built.loss
     _refuse_float_indices(built.model)
     try:
-        return built.model, capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size), progress=progress.at)
+        return built.model, capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size), progress=progress.at, share=given.share)
     except OSError as problem:
         raise VramfitError(f"{path}: {problem.strerror or problem}") from problem
 

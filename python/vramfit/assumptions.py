@@ -1,0 +1,84 @@
+"""Values that are assumed where a model's way depends on numbers computed from its weights, which a capture does not have.
+
+Unknown floats are replaced by evenly spread numbers, half of them positive, and choices along a dimension (``topk``, ``argmax``)
+by choices that use every index equally often, as a router with balanced experts makes them. What follows from these values is
+computed for real, so that masks, indices and counts fit together. ``share`` sets how many elements of a mask are true instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from .operators import Operator, base_name
+from .tensors import Info, numel
+
+# Larger masks and indices stay unknown.
+LARGEST = 1 << 22
+_CHOOSES = frozenset(f"aten::{name}" for name in "topk argmax argmin max min sort argsort kthvalue median mode multinomial msort".split())
+
+
+@functools.lru_cache(maxsize=8)
+def _pattern(phase: int) -> torch.Tensor:
+    at = torch.arange(1 << 16) + phase
+    size = ((at * 40503 + 7919 * phase) % 65521 + 1).to(torch.float32) / 65522
+    return torch.where(at % 2 == 0, size, -size)
+
+
+def spread(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], phase: int) -> torch.Tensor:
+    """Numbers between -1 and 1, every second one positive, in an order without a small period. Integers are zeros."""
+    values = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
+    if not dtype.is_floating_point:
+        return values.zero_()
+    pattern, count = _pattern(phase % 8), numel(tuple(shape))
+    pattern = pattern[:count] if count <= len(pattern) else pattern.repeat(-(-count // len(pattern)))[:count]
+    return values.copy_(pattern.reshape(tuple(shape)))
+
+
+def _chosen(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], dim: int, count: int, largest: bool) -> torch.Tensor:
+    """Scores from which row after row chooses the next ``count`` indices along ``dim``."""
+    size = shape[dim]
+    rows = torch.arange(numel(tuple(shape)) // max(size, 1)).reshape([side for at, side in enumerate(shape) if at != dim])
+    order = (torch.arange(size) - rows.unsqueeze(-1) * count) % max(size, 1)
+    scores = (size - order) if largest else order + 1
+    values = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
+    return values.copy_((scores.to(torch.float64) / (size + 1)).movedim(-1, dim))
+
+
+def stand_ins(
+    operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
+    deciding: Sequence[Info],
+) -> List[torch.Tensor]:
+    """The arguments of a call, those with unknown values replaced: by zeros where they do not decide on anything."""
+    named = dict(zip(operator.arguments, args), **kwargs)
+    found = []
+    for at, (info, tensor) in enumerate(zip(infos, tensors)):
+        kind = info.kind
+        if info.known:
+            found.append(tensor if not operator.writes else tensor.clone())
+        elif info not in deciding:
+            found.append(kind.zeros())
+        elif at == 0 and base_name(operator.qualified) in _CHOOSES and kind.shape and kind.dtype.is_floating_point:
+            dim = named.get("dim", -1)
+            dim = dim if isinstance(dim, int) else -1
+            count = named.get("k", named.get("num_samples", 1))
+            found.append(_chosen(kind.shape, kind.dtype, kind.stride, dim % len(kind.shape), count, operator.qualified != "aten::argmin" and named.get("largest", True)))
+        else:
+            found.append(spread(kind.shape, kind.dtype, kind.stride, at))
+    return found
+
+
+def mask(shape: Sequence[int], share: float) -> torch.Tensor:
+    """A mask of which this share is true, evenly spread."""
+    at = torch.arange(numel(tuple(shape)), dtype=torch.float64)
+    return ((at + 1) * share).floor().gt((at * share).floor()).reshape(tuple(shape))
+
+
+def share_of(values: Sequence[torch.Tensor]) -> Optional[float]:
+    """The share of true elements in the first mask of these."""
+    for value in values:
+        if value.dtype in (torch.bool, torch.uint8) and value.numel():
+            return float(value.count_nonzero()) / value.numel()
+    return None
