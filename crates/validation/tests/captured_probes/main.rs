@@ -10,7 +10,7 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use recorded::{Probe, captures, probes};
+use recorded::{Probe, RECORDINGS, captures, probes};
 
 /// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And one whose capture
 /// holds a result that Python lets go of, attention of a single query.
@@ -41,15 +41,17 @@ fn without_order(mut events: Vec<String>) -> Vec<String> {
 #[test]
 fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     let wanted = std::env::var("PROBE").ok();
-    let recorded = probes();
+    let pairs = RECORDINGS.into_iter().flat_map(|(recording, file)| {
+        let recorded = probes(recording);
+        captures(file).filter_map(move |(key, model)| Some((recorded.get(&key)?.clone(), key, model)))
+    });
     let (mut same, mut ranges, mut total) = (0, 0, 0);
     let (mut wrong, mut unmodelled) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
-    for (key, model) in captures() {
-        let Some(probe) = recorded.get(&key) else { continue };
+    for (probe, key, model) in pairs {
         for mode in probe.modes.keys() {
-            let Some(found) = bench::run(probe, &model, mode) else { continue };
+            let Some(found) = bench::run(&probe, &model, mode) else { continue };
             let ordered = if key.contains("|amp-") { without_order } else { |events| events };
-            let expected = ordered(expected(probe, mode));
+            let expected = ordered(expected(&probe, mode));
             total += 1;
             if let Ok(found) = &found
                 && found.allows(&expected, ordered)

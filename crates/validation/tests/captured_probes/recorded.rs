@@ -27,21 +27,22 @@ fn text(name: &str) -> String {
     text
 }
 
-/// All probes, by key.
-pub fn probes() -> BTreeMap<String, Probe> {
-    let mut all = BTreeMap::new();
-    for file in ["probe.json.gz", "probe-uncommon.json.gz"] {
-        let json: Json = serde_json::from_str(&text(file)).unwrap();
-        let probes = json["probes"].as_object().unwrap();
-        all.extend(probes.iter().filter_map(|(key, json)| Some((key.clone(), probe(json)?))));
-    }
-    all
+/// A recording and its captures. Probes of different recordings may have the same key.
+pub const RECORDINGS: [(&str, &str); 2] = [
+    ("probe.json.gz", "probe-captures.jsonl.gz"),
+    ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz"),
+];
+
+/// All probes of a recording, by key.
+pub fn probes(file: &str) -> BTreeMap<String, Probe> {
+    let json: Json = serde_json::from_str(&text(file)).unwrap();
+    let probes = json["probes"].as_object().unwrap();
+    probes.iter().filter_map(|(key, json)| Some((key.clone(), probe(json)?))).collect()
 }
 
-/// All captures, by the key of their probe.
-pub fn captures() -> impl Iterator<Item = (String, Model)> {
-    let files = ["probe-captures.jsonl.gz", "probe-captures-uncommon.jsonl.gz"].map(text);
-    let lines: Vec<String> = files.iter().flat_map(|file| file.lines()).map(str::to_owned).collect();
+/// All captures in a file, by the key of their probe.
+pub fn captures(file: &str) -> impl Iterator<Item = (String, Model)> {
+    let lines: Vec<String> = text(file).lines().map(str::to_owned).collect();
     lines.into_iter().map(|line| {
         let mut json: Json = serde_json::from_str(&line).unwrap();
         let capture = json["capture"].take().to_string();
