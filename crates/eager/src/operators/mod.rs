@@ -20,6 +20,7 @@ mod dropout;
 mod embedding;
 mod factory;
 mod facts;
+mod function;
 mod group_norm;
 mod indexing;
 mod joining;

@@ -28,10 +28,8 @@ fn text(name: &str) -> String {
 }
 
 /// A recording and its captures. Probes of different recordings may have the same key.
-pub const RECORDINGS: [(&str, &str); 2] = [
-    ("probe.json.gz", "probe-captures.jsonl.gz"),
-    ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz"),
-];
+pub const RECORDINGS: [(&str, &str); 2] =
+    [("probe.json.gz", "probe-captures.jsonl.gz"), ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz")];
 
 /// All probes of a recording, by key.
 pub fn probes(file: &str) -> BTreeMap<String, Probe> {
