@@ -115,7 +115,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(repeat_interleave), time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(
-        &["aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor", "aten.im2col.default"],
+        &["aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor"],
         Facts { time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(
@@ -270,11 +270,14 @@ impl Backward for Moved {
 }
 
 fn pad(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let shape = call.result(0)?.shape;
-    let result = context.empty_contiguous(source.dtype(), &shape);
+    Ok(smallvec![padded(context, call.tensor(0)?, &call.result(0)?.shape)])
+}
+
+/// A tensor with something around it, in the graph.
+pub(super) fn padded(context: &mut Context, source: &Tensor, shape: &[i64]) -> Tensor {
+    let result = context.empty_contiguous(source.dtype(), shape);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
-    Ok(smallvec![result.with_edge(edge)])
+    result.with_edge(edge)
 }
 
 /// Copies side by side: the gradient is summed over them.
@@ -381,6 +384,11 @@ fn rolled(context: &mut Context, source: &Tensor, dims: usize) -> Tensor {
 }
 
 fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
+    rolled_in_graph(context, call.tensor(0)?, call.ints(1)?.len())
+}
+
+/// A tensor rolled along so many dimensions, in the graph.
+pub(super) fn rolled_in_graph(context: &mut Context, source: &Tensor, dims: usize) -> Outcome {
     #[derive(Debug)]
     struct Rolled(usize);
     impl Backward for Rolled {
@@ -389,8 +397,6 @@ fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
             smallvec![gradient.map(|gradient| rolled(context, &gradient, self.0))]
         }
     }
-    let source = call.tensor(0)?;
-    let dims = call.ints(1)?.len();
     if dims == 0 {
         return Err(Unmodelled);
     }

@@ -33,12 +33,15 @@ mod product;
 mod recurrent;
 mod reduction;
 mod resize;
+mod sampling;
 mod slices;
 mod softmax;
+mod spectral;
 mod table;
 mod unknown;
 mod view;
 mod weight_norm;
+mod windows;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};

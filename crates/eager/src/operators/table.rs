@@ -9,8 +9,8 @@ use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
     activation, attention, batch_norm, convolution, copy, dropout, embedding, factory, group_norm, indexing, joining,
-    loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize, softmax, view,
-    weight_norm,
+    loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize, sampling, softmax,
+    spectral, view, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -38,9 +38,12 @@ const FAMILIES: &[&[Operator]] = &[
     recurrent::OPERATORS,
     reduction::OPERATORS,
     resize::OPERATORS,
+    sampling::OPERATORS,
     softmax::OPERATORS,
+    spectral::OPERATORS,
     view::OPERATORS,
     weight_norm::OPERATORS,
+    windows::OPERATORS,
 ];
 
 const COUNT: usize = {

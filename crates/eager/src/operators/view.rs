@@ -469,6 +469,14 @@ fn select(context: &mut Context, call: &Call<'_>) -> Outcome {
     finish(context, source, result, Part(source.shape().into()))
 }
 
+/// The first elements along a dimension, in the graph.
+pub(super) fn narrowed(context: &mut Context, source: &Tensor, dim: usize, length: i64) -> Tensor {
+    let mut layout = source.layout().clone();
+    layout.shape[dim] = length;
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Part(source.shape().into()));
+    source.view(layout).with_edge(edge)
+}
+
 fn narrow(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let shape = call.result(0)?.shape;
@@ -562,6 +570,18 @@ fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// Pairs of numbers seen as complex ones, or the other way round: so is the gradient, once it is contiguous.
 fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
+    seen_as(context, call.tensor(0)?, call.result(0)?)
+}
+
+/// Complex numbers seen as pairs, in the graph.
+pub(super) fn viewed_as_real(context: &mut Context, source: &Tensor) -> Outcome {
+    let mut shape: Dims = source.shape().into();
+    shape.push(2);
+    let dtype = if source.dtype() == Dtype::Complex128 { Dtype::Float64 } else { Dtype::Float32 };
+    seen_as(context, source, Layout::contiguous(dtype, &shape))
+}
+
+fn seen_as(context: &mut Context, source: &Tensor, mut layout: Layout) -> Outcome {
     #[derive(Debug)]
     struct Seen(Rc<Layout>);
     impl Backward for Seen {
@@ -573,8 +593,6 @@ fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
             })]
         }
     }
-    let source = call.tensor(0)?;
-    let mut layout = call.result(0)?;
     let strides = &source.layout().strides;
     layout.strides = if layout.shape.len() < strides.len() {
         strides[..strides.len() - 1].iter().map(|stride| stride / 2).collect()

@@ -10,7 +10,7 @@ use super::call::{Call, Outcome};
 use super::facts::*;
 use crate::autograd::Context;
 
-pub(super) use binary::add_into;
+pub(super) use binary::{MUL, add_into};
 pub(super) use formula::{Elementwise, Save, elementwise, promote, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 
