@@ -7,6 +7,7 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled, wrap};
 use super::facts::*;
+use super::function::Function;
 use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
@@ -126,6 +127,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.roll.default"],
         Facts { memory: Modelled(roll), time: Time::moves("roll", Extent::Larger), ..FAMILY },
     ),
+    Operator::new(&["aten.block_diag.default"], Facts { memory: Modelled(block_diag), ..FAMILY }),
     Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
     Operator::new(
         &[
@@ -432,5 +434,24 @@ fn rot90(context: &mut Context, call: &Call<'_>) -> Outcome {
     let dims = if is_quarter { Some((wrap(one, rank)?, wrap(other, rank)?)) } else { None };
     let result = turned(context, source, dims);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Turned { dims });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Matrices along a diagonal: their gradients are parts of the gradient.
+fn block_diag(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let matrices = call.tensor_list(0)?;
+    if matrices.iter().any(|matrix| matrix.shape().len() != 2) {
+        return Err(Unmodelled);
+    }
+    let result = context.empty(call.result(0)?);
+    let backward = Function((), |&(), _, node, gradient| {
+        let part = |input: &Option<std::rc::Rc<Layout>>| {
+            let shape = input.as_ref()?.shape.clone();
+            Some(gradient.view(Layout { dtype: gradient.dtype(), shape, strides: gradient.layout().strides.clone() }))
+        };
+        node.inputs.iter().map(part).collect()
+    });
+    let inputs: Vec<Option<&Tensor>> = matrices.into_iter().map(Some).collect();
+    let edge = context.record(&inputs, 1, |_| smallvec![], backward);
     Ok(smallvec![result.with_edge(edge)])
 }

@@ -16,6 +16,7 @@ mod batch_norm;
 mod call;
 mod convolution;
 mod copy;
+mod counting;
 mod dropout;
 mod embedding;
 mod factory;
@@ -40,6 +41,7 @@ mod spectral;
 mod table;
 mod unknown;
 mod view;
+mod vision;
 mod weight_norm;
 mod windows;
 

@@ -11,7 +11,7 @@ use crate::operators::call::{Call, Outcome};
 use crate::operators::pointwise::elementwise;
 
 /// Partial results are elements.
-pub(super) fn largest(dtype: Dtype) -> Reduction {
+pub(in crate::operators) fn largest(dtype: Dtype) -> Reduction {
     Reduction { partial_bytes: dtype.bytes() as i64, input_vector: 4, max_threads: 512 }
 }
 

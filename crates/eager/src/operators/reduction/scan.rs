@@ -8,7 +8,9 @@ use vramfit_graph::layout::Layout;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::scan;
 use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::operators::function::Function;
 use crate::operators::pointwise::elementwise;
+use crate::operators::view::narrowed;
 
 /// A running sum's gradient is a running sum from the other end.
 #[derive(Debug)]
@@ -70,8 +72,11 @@ pub(super) fn diff(context: &mut Context, call: &Call<'_>) -> Outcome {
     let others = [call.optional_tensor(3), call.optional_tensor(4)];
     let is_recorded =
         context.is_grad_on() && (source.requires_grad() || others.iter().flatten().any(|t| t.requires_grad()));
-    if call.int(1)? != 1 || is_recorded {
+    if call.int(1)? != 1 {
         return Err(Unmodelled);
+    }
+    if is_recorded {
+        return if others.iter().all(Option::is_none) { differences(context, source, dim) } else { Err(Unmodelled) };
     }
     let added: i64 = others.iter().flatten().map(|tensor| tensor.shape()[dim]).sum();
     let joined = (added > 0).then(|| {
@@ -85,4 +90,18 @@ pub(super) fn diff(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty(Layout::broadcast(&[&layout, &layout], wanted));
     drop(joined);
     Ok(smallvec![result])
+}
+
+/// `self[1:] - self[:-1]`, in the graph. C++ makes the second view first.
+fn differences(context: &mut Context, source: &Tensor, dim: usize) -> Outcome {
+    let length = source.shape()[dim] - 1;
+    let before = narrowed(context, source, dim, length);
+    let after = narrowed(context, source, dim, length);
+    let result = elementwise(context, &[&after, &before], source.dtype());
+    let backward = Function((), |&(), context, _, gradient| {
+        let turned = context.empty(gradient.like(gradient.dtype()));
+        smallvec![Some(gradient), Some(turned)]
+    });
+    let edge = context.record(&[Some(&after), Some(&before)], 1, |_| smallvec![], backward);
+    Ok(smallvec![result.with_edge(edge)])
 }
