@@ -31,7 +31,7 @@ ON_A_GPU = {
     "workspaces.jsonl.gz": "grid.py --out FOLDER on an H200 (109,816 shapes at 230 per second: 8 GPU minutes), then gather.py FOLDER",
     "plans.jsonl.xz": "heuristic.py --out FOLDER --draw SEED on an H200 (826,595 questions at 800 to 1,500 per second: 9 to 17 GPU minutes), then "
     "gather_plans.py FOLDER:SEED",
-    "plans-volumes.jsonl.xz": "heuristic.py --out FOLDER --draw 32 --volumes --without-device (56,571 shapes at 280 per second; no GPU), then "
+    "plans-volumes.jsonl.xz": "heuristic.py --out FOLDER --draw 31 --volumes on an H200 (the first 200,000 of 448,928 answers in 75 s), then "
     "gather_plans.py FOLDER --target FILE",
     "plans-blind.jsonl.xz": "the same, with gather_plans.py --blind FILE",
     "plans-series.jsonl.xz": "sample_series.py FILE dense-*.jsonl.gz, from the answers of dense.py",
@@ -79,7 +79,7 @@ TABLES = {
     "trees": Made("cudnn-plans.bin", "decision trees that predict the workspaces of other layers", tables.TREES, "2026-11-16", "pack.py",
                   ["workspaces.jsonl.gz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
     "volumes": Made("cudnn-volumes.bin", "decision trees for three-dimensional layers", tables.TREES, "2026-11-17", "pack_volumes.py",
-                    ["plans-volumes.jsonl.xz"], ("numpy", "rustc"), source=tables.DESCRIBED),
+                    ["plans-volumes.jsonl.xz"], ("numpy", "rustc")),
     "recurrent": Made("cudnn-recurrent.bin", "recorded recurrent layers, for a test of the formulas", tables.RECURRENT, "2026-11-15", "pack_recurrent.py",
                       ["recurrent.jsonl.gz", "recurrent-sweeps.jsonl.gz"]),
     "sample": Made("cudnn-sample.txt", "held-back shapes, for a test of the trees", None, "2026-11-15", "sample.py", ["plans-blind.jsonl.xz"]),

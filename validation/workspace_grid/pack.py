@@ -57,7 +57,7 @@ def nodes_of(tree, numbers):
     return bytes(body)
 
 
-def write(forests, keys, path, source=tables.H200):
+def write(forests, keys, path):
     """The table of these trees by pass."""
     heads, forms, bodies, place = b"", b"", b"", 0
     counts = []
@@ -75,7 +75,7 @@ def write(forests, keys, path, source=tables.H200):
         print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} forms")
     head = struct.pack("<II3I", len(keys), sum(map(len, forests)), *counts)
     payload = head + heads + b"".join(bytes(key) for key in sorted(keys)) + forms + bodies
-    path.write_bytes(tables.with_header(tables.TREES, payload, source))
+    path.write_bytes(tables.with_header(tables.TREES, payload))
     print(path.stat().st_size, "bytes")
 
 
@@ -84,10 +84,10 @@ def trees_of(index):
     return list(forest(features(Columns([row[0] for row in rows])), forms_of(rows, index))), {key(row[0]) for row in rows}
 
 
-def main(target=TARGET, source=tables.H200):
+def main(target=TARGET):
     with multiprocessing.Pool(3) as pool:
         found = pool.map(trees_of, range(3))
-    write([trees for trees, _ in found], found[0][1], target, source)
+    write([trees for trees, _ in found], found[0][1], target)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     python3 pack_volumes.py validation/measured/plans-volumes.jsonl.xz
 
-The answers are for an H200 that was only described to cuDNN (`heuristic.py --volumes --without-device`). Needs numpy and rustc.
+Needs numpy and rustc.
 """
 
 import pack
 import table as tables
 
 if __name__ == "__main__":
-    pack.main(tables.DATA / "cudnn-volumes.bin", tables.DESCRIBED)
+    pack.main(tables.DATA / "cudnn-volumes.bin")
