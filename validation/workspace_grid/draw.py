@@ -2,6 +2,7 @@
 
 Half are layers of common models (`layers.json.gz`) with any batch from 1 to 1024, a fifth are such layers at a run of neighbouring
 batches, and the rest are layers of no model: channels that are sums or multiples of usual ones, usual and odd sides.
+`volumes` draws three-dimensional layers alone, of which common models have few.
 """
 
 import gzip
@@ -20,6 +21,27 @@ CHANNELS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 9
             192, 224, 256, 256, 256, 288, 320, 384, 448, 512, 512, 640, 768, 1024, 1280, 1536, 2048)  # fmt: skip
 SIDES = (4, 7, 8, 12, 14, 16, 20, 24, 28, 28, 32, 32, 36, 40, 48, 56, 56, 64, 64, 72, 80, 96, 112, 112, 128, 128, 144, 160,
          192, 224, 224, 256, 320, 384, 512)  # fmt: skip
+DEPTHS = (2, 3, 4, 4, 5, 6, 8, 8, 8, 10, 12, 16, 16, 16, 20, 24, 28, 30, 32, 32, 40, 48, 60, 64, 64, 80, 96, 112, 128, 160)
+VOLUME_SIDES = (4, 6, 7, 8, 9, 10, 12, 14, 16, 16, 20, 24, 28, 32, 32, 36, 40, 48, 48, 56, 64, 64, 72, 80, 96, 96, 112, 128, 128, 144, 160, 192, 224)
+VOLUME_CHANNELS = (1, 2, 3, 4, 6, 8, 12, 16, 16, 20, 24, 30, 32, 32, 32, 40, 48, 64, 64, 64, 80, 96, 128, 128, 144, 160, 192, 256, 256, 320, 384, 512, 768, 1024)
+# Kernel and the strides it is used with; paddings follow.
+VOLUME_KERNELS = (
+    *([((3, 3, 3), ((1, 1, 1), (1, 1, 1), (1, 1, 1), (2, 2, 2), (2, 2, 2), (1, 2, 2)))] * 8),
+    *([((1, 1, 1), ((1, 1, 1), (1, 1, 1), (2, 2, 2), (1, 2, 2)))] * 3),
+    *([((2, 2, 2), ((2, 2, 2), (2, 2, 2), (1, 1, 1)))] * 3),
+    *([((1, 3, 3), ((1, 1, 1), (1, 1, 1), (1, 2, 2)))] * 2),
+    *([((3, 1, 1), ((1, 1, 1), (1, 1, 1), (2, 1, 1)))] * 2),
+    ((1, 2, 2), ((1, 2, 2),)),
+    ((1, 7, 7), ((1, 2, 2), (1, 1, 1))),
+    ((3, 7, 7), ((1, 2, 2), (2, 2, 2))),
+    ((5, 7, 7), ((1, 2, 2), (2, 2, 2))),
+    ((5, 1, 1), ((1, 1, 1), (4, 1, 1))),
+    ((5, 5, 5), ((1, 1, 1), (2, 2, 2))),
+    ((7, 7, 7), ((1, 1, 1), (2, 2, 2))),
+    ((4, 4, 4), ((2, 2, 2), (4, 4, 4))),
+    ((2, 4, 4), ((2, 4, 4),)),
+    ((2, 16, 16), ((2, 16, 16),)),
+)
 MOST_NUMBERS = 1 << 30  # of a tensor; PyTorch cuts larger ones into several
 
 
@@ -111,3 +133,32 @@ def shapes(seed):
         if kind < 0.02:  # ten neighbours each: a fifth of all
             run = [[*row[:2], row[2] + more, *row[3:]] for more in range(10)]
         yield from (row for row in run if is_asked(row))
+
+
+def volume(draw):
+    """A three-dimensional layer. The gradients of a transposed one are those of the layer that goes the other way."""
+    inputs = draw.choice(VOLUME_CHANNELS)
+    outputs = draw.choice((inputs, inputs, 2 * inputs, max(1, inputs // 2), draw.choice(VOLUME_CHANNELS)))
+    inputs = draw.choice((inputs,) * 5 + (inputs + outputs, draw.randint(1, 512)))
+    kernel, strides = draw.choice(VOLUME_KERNELS)
+    stride = draw.choice(strides)
+    dilation = draw.choice((1,) * 14 + (2,)) if kernel == (3, 3, 3) and stride == (1, 1, 1) else 1
+    is_patch = stride == kernel and max(kernel) > 1
+    padding = [0 if is_patch or draw.random() < 0.05 else dilation * ((side - 1) // 2) for side in kernel]
+    groups = draw.choice((1,) * 12 + (2, 4, 8, inputs)) if max(kernel) > 1 else 1
+    if inputs % groups or outputs % groups:
+        groups = 1
+    side = draw.choice(VOLUME_SIDES) if draw.random() < 0.8 else draw.randint(2, 160)
+    depth = draw.choice((side, draw.choice(DEPTHS)))
+    other = side if draw.random() < 0.85 else draw.choice(VOLUME_SIDES)
+    dtype, layout = draw.choices(KINDS, (32, 28, 20, 6, 8, 6))[0]
+    batch = draw.choice((1, 1, 1, 2, 2, 2, 3, 4, 4, 5, 6, 8, 8, 10, 12, 16, 16, 20, 24, 32, 48, 64))
+    return [dtype, layout, batch, [depth, side, other], inputs, outputs, list(kernel), list(stride), padding, [dilation] * 3, groups]
+
+
+def volumes(seed):
+    draw = random.Random(seed)
+    while True:
+        row = volume(draw)
+        if is_asked(row):
+            yield row

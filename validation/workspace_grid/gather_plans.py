@@ -1,9 +1,9 @@
 """Joins what heuristic.py was answered into validation/measured/plans.jsonl.xz, which is kept:
 
-    python3 gather_plans.py FOLDER[:SEED]… [--blind FILE] [--more]
+    python3 gather_plans.py FOLDER[:SEED]… [--target FILE] [--blind FILE] [--more]
 
 FOLDER has a run's plans-N.jsonl.gz (or .xz); SEED is its `--draw` where it was `--bare`. `--blind`: process 15 of the first folder goes to
-this file instead, to be asked about. `--more`: what is in the file stays there. A row is [shape without its batch, [[batch, forward, input gradient, weight gradient], …]].
+this file instead, to be asked about. `--target`: another file, such as plans-volumes.jsonl.xz. `--more`: what is in the file stays there. A row is [shape without its batch, [[batch, forward, input gradient, weight gradient], …]].
 """
 
 import argparse
@@ -49,6 +49,7 @@ def write(rows, path, before=None):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folders", nargs="+")
+    parser.add_argument("--target", type=Path, default=TARGET)
     parser.add_argument("--blind", type=Path)
     parser.add_argument("--more", action="store_true")
     arguments = parser.parse_args()
@@ -58,7 +59,7 @@ def main():
         for path in sorted(Path(folder).glob("**/plans-*")):
             number, rows = rows_of(path, int(seed) if seed else None)
             (blind if arguments.blind and place == 0 and number == BLIND else found).extend(rows)
-    write(found, TARGET, kept(TARGET) if arguments.more else None)
+    write(found, arguments.target, kept(arguments.target) if arguments.more else None)
     if arguments.blind:
         write(blind, arguments.blind)
 

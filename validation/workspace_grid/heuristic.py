@@ -1,6 +1,7 @@
 """Asks cuDNN's own heuristic which plans it would take for a convolution, and what workspaces they need: no kernel is run.
 
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 [--jobs 16] [--plans 1]    shapes of draw.py
+    python3 heuristic.py --out FOLDER --draw SEED --volumes --seconds 60                  its three-dimensional ones
     python3 heuristic.py --out FOLDER --draw SEED --seconds 60 --thresholds 48            batches at which its layers choose otherwise
     python3 heuristic.py --out FOLDER --shapes ROWS.jsonl.gz [--every 20]                 the shapes of a recording, and whether it agrees
 
@@ -293,7 +294,8 @@ def work(number, arguments, device, until):
     if arguments.draw is None:
         rows = rows_of(arguments.shapes)[:: arguments.every][number :: arguments.jobs]
     else:
-        rows = ([row] for row in draw.shapes(arguments.draw * 1000 + number))
+        drawn = draw.volumes if arguments.volumes else draw.shapes
+        rows = ([row] for row in drawn(arguments.draw * 1000 + number))
     right, wrong, count = collections.Counter(), [], 0
     with gzip.open(Path(arguments.out) / f"plans-{number}.jsonl.gz", "wt", compresslevel=4) as out:
         for row in rows:
@@ -316,6 +318,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--shapes")
     parser.add_argument("--draw", type=int)
+    parser.add_argument("--volumes", action="store_true", help="draw three-dimensional layers")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--plans", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)

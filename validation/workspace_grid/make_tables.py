@@ -1,7 +1,7 @@
 """Makes the tables of crates/cudnn/data again from the recorded answers in this repository, and updates their manifest:
 
     python3 make_tables.py                    all tables
-    python3 make_tables.py trees sample       some of them: series, capabilities, trees, recurrent, sample
+    python3 make_tables.py trees sample       some of them: series, capabilities, trees, volumes, recurrent, sample
     python3 make_tables.py --check            writes nothing; fails if a table would differ
     python3 make_tables.py series --answers dense-*.jsonl.gz
     python3 make_tables.py capabilities --answers capabilities-*.jsonl.gz
@@ -31,6 +31,8 @@ ON_A_GPU = {
     "workspaces.jsonl.gz": "grid.py --out FOLDER on an H200 (109,816 shapes at 230 per second: 8 GPU minutes), then gather.py FOLDER",
     "plans.jsonl.xz": "heuristic.py --out FOLDER --draw SEED on an H200 (826,595 questions at 800 to 1,500 per second: 9 to 17 GPU minutes), then "
     "gather_plans.py FOLDER:SEED",
+    "plans-volumes.jsonl.xz": "heuristic.py --out FOLDER --draw 31 --volumes on an H200 (the first 200,000 of 448,928 answers in 75 s), then "
+    "gather_plans.py FOLDER --target FILE",
     "plans-blind.jsonl.xz": "the same, with gather_plans.py --blind FILE",
     "plans-series.jsonl.xz": "sample_series.py FILE dense-*.jsonl.gz, from the answers of dense.py",
     "recurrent.jsonl.gz": "grid.py --out FOLDER --seed 1 --only recurrent on an H200",
@@ -76,6 +78,8 @@ TABLES = {
                          "2026-11-17", "pack_capabilities.py", ["capabilities-*.jsonl.gz"], source=tables.DESCRIBED),
     "trees": Made("cudnn-plans.bin", "decision trees that predict the workspaces of other layers", tables.TREES, "2026-11-16", "pack.py",
                   ["workspaces.jsonl.gz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
+    "volumes": Made("cudnn-volumes.bin", "decision trees for three-dimensional layers", tables.TREES, "2026-11-17", "pack_volumes.py",
+                    ["plans-volumes.jsonl.xz"], ("numpy", "rustc")),
     "recurrent": Made("cudnn-recurrent.bin", "recorded recurrent layers, for a test of the formulas", tables.RECURRENT, "2026-11-15", "pack_recurrent.py",
                       ["recurrent.jsonl.gz", "recurrent-sweeps.jsonl.gz"]),
     "sample": Made("cudnn-sample.txt", "held-back shapes, for a test of the trees", None, "2026-11-15", "sample.py", ["plans-blind.jsonl.xz"]),
@@ -115,7 +119,7 @@ def from_raw(name, made, answers, is_check):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", help="series, capabilities, trees, recurrent, sample; all without any")
+    parser.add_argument("tables", nargs="*", help="series, capabilities, trees, volumes, recurrent, sample; all without any")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--answers", nargs="+", default=[], help="the raw answers of the one table that is made")
     parser.add_argument("--manifest", action="store_true", help="write the manifest for the files as they are, nothing else")

@@ -84,10 +84,10 @@ def trees_of(index):
     return list(forest(features(Columns([row[0] for row in rows])), forms_of(rows, index))), {key(row[0]) for row in rows}
 
 
-def main():
+def main(target=TARGET):
     with multiprocessing.Pool(3) as pool:
         found = pool.map(trees_of, range(3))
-    write([trees for trees, _ in found], found[0][1], TARGET)
+    write([trees for trees, _ in found], found[0][1], target)
 
 
 if __name__ == "__main__":

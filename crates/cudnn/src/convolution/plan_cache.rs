@@ -1,5 +1,6 @@
 //! PyTorch's cache of cuDNN's plans: each thread has its own, and equal convolutions share a plan.
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ const CAPACITY: usize = 128;
 #[derive(Debug, Default)]
 pub struct PlanCache {
     plans: ProblemMap<CachedPlan>,
+    /// Workspaces of other libraries, by their bounds and their expected size.
+    others: HashMap<[u64; 3], u32>,
     workspaces: Vec<Workspaces>,
 }
 
@@ -30,8 +33,8 @@ pub struct PlanCache {
 #[derive(Clone, Copy, Debug)]
 struct Workspaces {
     own: WorkspaceRange,
-    /// Bytes, 0 for none.
-    fallbacks: [u64; FALLBACKS],
+    /// Bytes, 0 for none; `None` where nothing runs without the workspace.
+    fallbacks: Option<[u64; FALLBACKS]>,
 }
 
 /// The workspaces of all requested plans.
@@ -51,9 +54,14 @@ impl PlanTable {
         })
     }
 
+    /// Whether a program fails where there is no room for the workspace. cuDNN always has a plan that needs none.
+    pub fn is_required(&self, plan: PlanId) -> bool {
+        self.of(plan).is_some_and(|workspaces| workspaces.fallbacks.is_none())
+    }
+
     /// Bytes of the workspaces to try when there is no room for a plan's own of `bytes`; 0 for none.
     pub fn fallbacks(&self, plan: PlanId, bytes: u64) -> [u64; FALLBACKS] {
-        let fallbacks = self.of(plan).map_or([0; FALLBACKS], |workspaces| workspaces.fallbacks);
+        let fallbacks = self.of(plan).and_then(|workspaces| workspaces.fallbacks).unwrap_or([0; FALLBACKS]);
         fallbacks.map(|fallback| if fallback + WORTHWHILE <= bytes { fallback } else { 0 })
     }
 }
@@ -118,7 +126,7 @@ impl PlanCache {
         if let Some(plan) = self.plans.get_mut(problem) {
             return plan.used_on(thread);
         }
-        let number = self.plans.len() as u32;
+        let number = self.workspaces.len() as u32;
         if number == 0 {
             self.plans.reserve(CAPACITY);
         }
@@ -126,7 +134,17 @@ impl PlanCache {
         let mut plan = CachedPlan { workspace: own, number, is_used: [false; THREADS as usize] };
         let planned = plan.used_on(thread);
         self.plans.insert(problem.clone(), plan);
-        self.workspaces.push(Workspaces { own, fallbacks: fallback::workspaces(problem) });
+        self.workspaces.push(Workspaces { own, fallbacks: Some(fallback::workspaces(problem)) });
         planned
+    }
+
+    /// The number of a workspace of another library, without which nothing runs.
+    pub fn other(&mut self, workspace: WorkspaceRange) -> PlanId {
+        let WorkspaceRange { expected, lower, upper, .. } = workspace;
+        let number = *self.others.entry([lower, expected, upper]).or_insert_with(|| {
+            self.workspaces.push(Workspaces { own: workspace, fallbacks: None });
+            self.workspaces.len() as u32 - 1
+        });
+        PlanId::MIN.saturating_add(number * THREADS)
     }
 }

@@ -15,6 +15,8 @@ pub(super) static SERIES: &[u8] = include_bytes!("../../data/cudnn-series.bin");
 #[cfg(feature = "tables")]
 pub(super) static TREES: &[u8] = include_bytes!("../../data/cudnn-plans.bin");
 #[cfg(feature = "tables")]
+static VOLUMES: &[u8] = include_bytes!("../../data/cudnn-volumes.bin");
+#[cfg(feature = "tables")]
 static BY_CAPABILITY: &[u8] = include_bytes!("../../data/cudnn-capabilities.bin");
 #[cfg(not(feature = "tables"))]
 static BY_CAPABILITY: &[u8] = &[];
@@ -30,7 +32,8 @@ pub fn shipped_version() -> Option<CudnnVersion> {
 type Shipped = Result<Option<ConvolutionTable<'static>>, TableError>;
 
 #[cfg(feature = "tables")]
-static TABLE: LazyLock<Shipped> = LazyLock::new(|| ConvolutionTable::read(SERIES, TREES).map(Some));
+static TABLE: LazyLock<Shipped> =
+    LazyLock::new(|| ConvolutionTable::read(SERIES, TREES)?.with_volumes(VOLUMES).map(Some));
 #[cfg(not(feature = "tables"))]
 static TABLE: LazyLock<Shipped> = LazyLock::new(|| Ok(None));
 
@@ -120,6 +123,21 @@ mod tests {
         let range = shipped().workspace(&unseen);
         assert!(range.lower <= range.expected && range.expected <= range.upper);
         assert!(range.expected >= unseen.plain_copies().unsigned_abs(), "{range:?}");
+    }
+
+    #[test]
+    fn a_volume_that_was_not_recorded_has_a_range_with_what_a_gpu_took() {
+        use crate::convolution::problem::tests::described;
+        // Of probes on an H200: fp32, bf16 and a weight's gradient with many partial sums.
+        let probed = [
+            ("fp32 first 2 16 32 1 16x32x32 3x3x3 1x1x1 1x1x1 1x1x1", ConvolutionPass::Forward, 6_346_768),
+            ("bf16 first 2 16 32 1 16x32x32 3x3x3 2x2x2 1x1x1 1x1x1", ConvolutionPass::InputGradient, 1_338_384),
+            ("fp32 first 2 4 8 1 5x9x11 3x3x3 1x1x1 1x1x1 1x1x1", ConvolutionPass::WeightGradient, 194_819),
+        ];
+        for (text, pass, bytes) in probed {
+            let range = shipped().workspace(&ConvolutionProblem { pass, ..described(text) });
+            assert!(range.lower <= bytes && bytes <= range.upper && !range.is_certain(), "{text}: {range:?}");
+        }
     }
 
     fn numbers(text: &str) -> impl Iterator<Item = i64> {

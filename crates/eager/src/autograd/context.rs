@@ -193,6 +193,18 @@ impl Context {
         self.plan_cache.get(problem, self.thread as usize, find)
     }
 
+    /// Takes the workspace of a library that does not say how much it needs, for as long as its kernels are launched. `what`
+    /// names it in the answer.
+    pub(crate) fn uncertain_workspace(&mut self, what: &str, (lower, expected, upper): (u64, u64, u64)) {
+        if self.memory.borrow().is_muted() {
+            return;
+        }
+        self.note_guess(what);
+        let range = WorkspaceRange { expected, lower, upper, evidence: Evidence::Guessed };
+        let plan = self.plan_cache.other(range);
+        self.memory.borrow_mut().pass_through(range.assuming(self.plans.assumption), plan);
+    }
+
     /// Counts a workspace that was estimated from similar recordings.
     pub(crate) fn note_guess(&mut self, what: &str) {
         match self.guessed.get_mut(what) {

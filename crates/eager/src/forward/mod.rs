@@ -250,7 +250,8 @@ impl<'a> Forward<'a> {
         let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
         let facts = self.passes.facts(call);
         let is_in_place = facts.effect.is_in_place();
-        if !is_in_place && call.results.iter().flatten().all(is_same) {
+        let only_reads = call.results.is_empty() && matches!(facts.memory, MemoryRule::Modelled(_));
+        if !is_in_place && !only_reads && call.results.iter().flatten().all(is_same) {
             return;
         }
         let launch = if !is_in_place && is_only_view(&view) { Launch::Nothing } else { facts.launch };

@@ -10,6 +10,7 @@ use vramfit_graph::model::MemoryFormat;
 use super::call::{Call, Outcome};
 use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts {
@@ -97,6 +98,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten._local_scalar_dense.default", "aten.is_nonzero.default", "aten.item.default"],
         Facts { time: Time::WAIT, ..FAMILY },
     ),
+    Operator::new(&["aten.equal.default"], Facts { memory: Modelled(equal), time: Time::WAIT, ..FAMILY }),
     Operator::new(&["aten.lift_fresh_copy.default"], Facts { greatest: Greatest::Same, ..FAMILY }),
 ];
 
@@ -210,4 +212,17 @@ fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
 fn made_on_host(context: &mut Context, call: &Call<'_>) -> Outcome {
     let layout = call.result(0)?;
     Ok(smallvec![context.empty(layout)])
+}
+
+/// `eq(first, second).all().item()`.
+fn equal(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (first, second) = (call.tensor(0)?, call.tensor(1)?);
+    if first.is_on_host() || second.is_on_host() || first.shape() != second.shape() {
+        return Ok(smallvec![]);
+    }
+    let elements = context.empty(first.like(Dtype::Bool));
+    let all = context.reduce(&elements, &[], false, Dtype::Bool, Reduction::summing(Dtype::Bool));
+    drop(all);
+    drop(elements);
+    Ok(smallvec![])
 }

@@ -91,15 +91,25 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.empty_permuted.default",
             "aten.tril_indices.default",
             "aten.triu_indices.default",
-            "aten.hann_window.default",
-            "aten.hann_window.periodic",
             "aten.searchsorted.Scalar",
             "aten.searchsorted.Tensor",
             "aten.bucketize.Scalar",
             "aten.bucketize.Tensor",
-            "aten.polar.default",
         ],
         Facts { memory: Modelled(made), time: Time::ASSUMED, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.hann_window.default", "aten.hamming_window.default"],
+        Facts { memory: Modelled(|context, call| window(context, call, true)), time: Time::ASSUMED, ..FAMILY },
+    ),
+    Operator::new(
+        &[
+            "aten.hann_window.periodic",
+            "aten.hamming_window.periodic",
+            "aten.hamming_window.periodic_alpha",
+            "aten.hamming_window.periodic_alpha_beta",
+        ],
+        Facts { memory: Modelled(|context, call| window(context, call, call.bool(1)?)), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
         &["aten.new_empty.default"],
@@ -166,6 +176,15 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn made(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![context.empty(call.result(0)?)])
+}
+
+/// A periodic window is made with one more element, which is cut off.
+fn window(context: &mut Context, call: &Call<'_>, is_periodic: bool) -> Outcome {
+    let Layout { dtype, shape, .. } = call.result(0)?;
+    let length: i64 = shape.iter().product();
+    let more = i64::from(is_periodic && length > 1);
+    let whole = context.empty_contiguous(dtype, &[length + more]);
+    Ok(smallvec![whole.unsafe_view(Layout::contiguous(dtype, &[length]))])
 }
 
 fn like(context: &mut Context, call: &Call<'_>) -> Outcome {

@@ -7,6 +7,7 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled, wrap};
 use super::facts::*;
+use super::function::Function;
 use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
@@ -116,7 +117,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(repeat_interleave), time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(
-        &["aten.repeat_interleave.self_Tensor", "aten.im2col.default"],
+        &["aten.repeat_interleave.self_Tensor"],
         Facts { time: Time::moves("contiguous", Extent::Result), ..FAMILY },
     ),
     Operator::new(
@@ -127,6 +128,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.roll.default"],
         Facts { memory: Modelled(roll), time: Time::moves("roll", Extent::Larger), ..FAMILY },
     ),
+    Operator::new(&["aten.block_diag.default"], Facts { memory: Modelled(block_diag), ..FAMILY }),
     Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
     Operator::new(
         &[
@@ -296,11 +298,14 @@ impl Backward for Moved {
 }
 
 fn pad(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let shape = call.result(0)?.shape;
-    let result = context.empty_contiguous(source.dtype(), &shape);
+    Ok(smallvec![padded(context, call.tensor(0)?, &call.result(0)?.shape)])
+}
+
+/// A tensor with something around it, in the graph.
+pub(super) fn padded(context: &mut Context, source: &Tensor, shape: &[i64]) -> Tensor {
+    let result = context.empty_contiguous(source.dtype(), shape);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
-    Ok(smallvec![result.with_edge(edge)])
+    result.with_edge(edge)
 }
 
 /// Copies side by side: the gradient is summed over them.
@@ -407,6 +412,11 @@ fn rolled(context: &mut Context, source: &Tensor, dims: usize) -> Tensor {
 }
 
 fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
+    rolled_in_graph(context, call.tensor(0)?, call.ints(1)?.len())
+}
+
+/// A tensor rolled along so many dimensions, in the graph.
+pub(super) fn rolled_in_graph(context: &mut Context, source: &Tensor, dims: usize) -> Outcome {
     #[derive(Debug)]
     struct Rolled(usize);
     impl Backward for Rolled {
@@ -415,8 +425,6 @@ fn roll(context: &mut Context, call: &Call<'_>) -> Outcome {
             smallvec![gradient.map(|gradient| rolled(context, &gradient, self.0))]
         }
     }
-    let source = call.tensor(0)?;
-    let dims = call.ints(1)?.len();
     if dims == 0 {
         return Err(Unmodelled);
     }
@@ -452,5 +460,24 @@ fn rot90(context: &mut Context, call: &Call<'_>) -> Outcome {
     let dims = if is_quarter { Some((wrap(one, rank)?, wrap(other, rank)?)) } else { None };
     let result = turned(context, source, dims);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Turned { dims });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Matrices along a diagonal: their gradients are parts of the gradient.
+fn block_diag(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let matrices = call.tensor_list(0)?;
+    if matrices.iter().any(|matrix| matrix.shape().len() != 2) {
+        return Err(Unmodelled);
+    }
+    let result = context.empty(call.result(0)?);
+    let backward = Function((), |&(), _, node, gradient| {
+        let part = |input: &Option<std::rc::Rc<Layout>>| {
+            let shape = input.as_ref()?.shape.clone();
+            Some(gradient.view(Layout { dtype: gradient.dtype(), shape, strides: gradient.layout().strides.clone() }))
+        };
+        node.inputs.iter().map(part).collect()
+    });
+    let inputs: Vec<Option<&Tensor>> = matrices.into_iter().map(Some).collect();
+    let edge = context.record(&inputs, 1, |_| smallvec![], backward);
     Ok(smallvec![result.with_edge(edge)])
 }

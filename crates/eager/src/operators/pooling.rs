@@ -8,6 +8,7 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled, only};
 use super::facts::*;
+use super::function::Function;
 use super::view::reshaped_by_view;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
@@ -43,6 +44,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.max_pool2d_with_indices.default", "aten.max_pool3d_with_indices.default"],
         Facts { memory: Modelled(|context, call| max(context, call, true)), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.max_unpool2d.default", "aten.max_unpool3d.default"],
+        Facts { memory: Modelled(max_unpool), ..FAMILY },
     ),
     Operator::new(
         &["aten.max_pool1d.default"],
@@ -259,4 +264,21 @@ fn adaptive_max(context: &mut Context, call: &Call<'_>) -> Outcome {
     let kept = indices.detach();
     let edge = context.record(&[Some(source)], 2, |_| smallvec![Some(source.clone()), Some(kept)], AdaptiveMax);
     Ok(smallvec![result.with_edge(edge), indices])
+}
+
+/// Values at the places they came from, in zeros. The gradient is gathered there.
+fn max_unpool(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (source, places) = (call.tensor(0)?, call.tensor(1)?);
+    let result = context.empty_contiguous(source.dtype(), &call.result(0)?.shape);
+    let read = (context.contiguous(source), context.contiguous(places));
+    drop(read);
+    let backward = Function((), |&(), context, node, gradient| {
+        let read = context.contiguous(&gradient);
+        let result = context.empty_contiguous(gradient.dtype(), node.saved(0).shape());
+        drop(read);
+        smallvec![Some(result)]
+    });
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(places.clone())];
+    let edge = context.record(&[Some(source)], 1, saved, backward);
+    Ok(smallvec![result.with_edge(edge)])
 }

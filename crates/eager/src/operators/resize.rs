@@ -99,7 +99,6 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.pixel_unshuffle.default", "aten.channel_shuffle.default", "aten.native_channel_shuffle.default"],
         Facts { memory: Modelled(moved), autocast: Autocast::Unchanged, ..FAMILY },
     ),
-    Operator::new(&["aten.grid_sampler.default"], Facts { autocast: Autocast::Widest, ..FAMILY }),
 ];
 
 /// What a kernel for the gradient reads and writes.

@@ -8,9 +8,9 @@ use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
-    activation, attention, batch_norm, convolution, copy, dropout, embedding, factory, group_norm, indexing, joining,
-    loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize, softmax, view,
-    weight_norm,
+    activation, attention, batch_norm, convolution, copy, counting, dropout, embedding, factory, group_norm, indexing,
+    joining, loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize, sampling,
+    softmax, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -21,6 +21,7 @@ const FAMILIES: &[&[Operator]] = &[
     batch_norm::OPERATORS,
     convolution::OPERATORS,
     copy::OPERATORS,
+    counting::OPERATORS,
     dropout::OPERATORS,
     embedding::OPERATORS,
     factory::OPERATORS,
@@ -38,9 +39,13 @@ const FAMILIES: &[&[Operator]] = &[
     recurrent::OPERATORS,
     reduction::OPERATORS,
     resize::OPERATORS,
+    sampling::OPERATORS,
     softmax::OPERATORS,
+    spectral::OPERATORS,
     view::OPERATORS,
+    vision::OPERATORS,
     weight_norm::OPERATORS,
+    windows::OPERATORS,
 ];
 
 const COUNT: usize = {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled, wrap};
@@ -209,9 +210,6 @@ impl Backward for Part {
 
 /// The same memory in another shape, or a contiguous copy where strides do not allow that.
 pub(super) fn reshaped(context: &mut Context, tensor: &Tensor, shape: &[i64]) -> Tensor {
-    if tensor.shape() == shape {
-        return tensor.clone();
-    }
     match view_strides(tensor.layout(), shape) {
         Some(strides) => tensor.view(Layout { dtype: tensor.dtype(), shape: shape.into(), strides }),
         None => {
@@ -476,6 +474,14 @@ fn select(context: &mut Context, call: &Call<'_>) -> Outcome {
     finish(context, source, result, Part(source.shape().into()))
 }
 
+/// The first elements along a dimension, in the graph.
+pub(super) fn narrowed(context: &mut Context, source: &Tensor, dim: usize, length: i64) -> Tensor {
+    let mut layout = source.layout().clone();
+    layout.shape[dim] = length;
+    let edge = context.record(&[Some(source)], 1, |_| smallvec![], Part(source.shape().into()));
+    source.view(layout).with_edge(edge)
+}
+
 fn narrow(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let shape = call.result(0)?.shape;
@@ -522,28 +528,35 @@ fn diag_embed(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// Windows along a dimension: the gradient is added up with the help of a row of indices.
 fn unfold(context: &mut Context, call: &Call<'_>) -> Outcome {
     #[derive(Debug)]
-    struct Unfolded(Dims, usize);
+    struct Unfolded {
+        whole: Dims,
+        /// How far the windows reach along their dimension.
+        reach: i64,
+    }
     impl Backward for Unfolded {
         fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
             let gradient = gradients[0].take();
             smallvec![gradient.map(|gradient| {
-                let result = context.empty_contiguous(gradient.dtype(), &self.0);
-                let length = self.0.get(self.1).copied().unwrap_or(1);
-                drop(context.empty_contiguous(vramfit_graph::dtype::Dtype::Int64, &[length]));
+                let result = context.empty_contiguous(gradient.dtype(), &self.whole);
+                drop(context.empty_contiguous(Dtype::Int64, &[self.reach]));
                 result
             })]
         }
     }
     let source = call.tensor(0)?;
     let dim = call.dim(1, source.shape().len())?;
-    let step = call.int(3)?;
+    let (size, step) = (call.int(2)?, call.int(3)?);
     let shape = call.result(0)?.shape;
+    if source.shape().is_empty() {
+        return Err(Unmodelled);
+    }
+    let reach = source.shape()[dim].min((shape[dim] - 1) * step + size);
     let mut strides = source.layout().strides.clone();
     let stride = strides[dim];
     strides[dim] *= step;
     strides.push(stride);
     let result = source.view(Layout { dtype: source.dtype(), shape, strides });
-    finish(context, source, result, Unfolded(source.shape().into(), dim))
+    finish(context, source, result, Unfolded { whole: source.shape().into(), reach })
 }
 
 /// Another tensor on the same memory, in the graph.
@@ -562,6 +575,18 @@ fn detach(_context: &mut Context, call: &Call<'_>) -> Outcome {
 
 /// Pairs of numbers seen as complex ones, or the other way round: so is the gradient, once it is contiguous.
 fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
+    seen_as(context, call.tensor(0)?, call.result(0)?)
+}
+
+/// Complex numbers seen as pairs, in the graph.
+pub(super) fn viewed_as_real(context: &mut Context, source: &Tensor) -> Outcome {
+    let mut shape: Dims = source.shape().into();
+    shape.push(2);
+    let dtype = if source.dtype() == Dtype::Complex128 { Dtype::Float64 } else { Dtype::Float32 };
+    seen_as(context, source, Layout::contiguous(dtype, &shape))
+}
+
+fn seen_as(context: &mut Context, source: &Tensor, mut layout: Layout) -> Outcome {
     #[derive(Debug)]
     struct Seen(Rc<Layout>);
     impl Backward for Seen {
@@ -573,8 +598,6 @@ fn other_numbers(context: &mut Context, call: &Call<'_>) -> Outcome {
             })]
         }
     }
-    let source = call.tensor(0)?;
-    let mut layout = call.result(0)?;
     let strides = &source.layout().strides;
     layout.strides = if layout.shape.len() < strides.len() {
         strides[..strides.len() - 1].iter().map(|stride| stride / 2).collect()

@@ -176,8 +176,9 @@ impl<'p> Answering<'p> {
             Entry::Allocate { id, bytes, origin, category, plan } => {
                 self.origin = origin;
                 let block = match plan {
-                    Some(plan) => self.allocate_workspace(bytes, plan),
-                    None => match self.allocator.allocate(bytes, 0, MempoolId::DEFAULT) {
+                    Some(plan) if !self.plans.is_required(plan) => self.allocate_workspace(bytes, plan),
+                    Some(_) if self.wanted(bytes, plan) == 0 => None,
+                    _ => match self.allocator.allocate(self.wanted(bytes, plan), 0, MempoolId::DEFAULT) {
                         Ok(block) => Some(block),
                         Err(error) => {
                             self.failure = Some(Failure { error, origin });

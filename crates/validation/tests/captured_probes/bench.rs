@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_cudnn::Scenario;
+use vramfit_cudnn::convolution::{Assumption, PlanTable};
 use vramfit_eager::autograd::engine;
 use vramfit_eager::autograd::{Backward, Context, Gradients, Node, Tensor, Thread};
 use vramfit_eager::forward::{Forward, Passes};
@@ -19,11 +20,94 @@ use vramfit_graph::select::Sizes;
 
 use crate::recorded::Probe;
 
+/// What a probe's simulated calls request.
+#[derive(Clone, Debug)]
+pub struct Simulated(Vec<Event>);
+
+#[derive(Clone, Debug)]
+enum Event {
+    Allocate {
+        id: u32,
+        bytes: u64,
+        /// For a workspace that is not certain.
+        range: Option<(u64, u64)>,
+    },
+    Free {
+        id: u32,
+        /// For memory that was there before.
+        name: Option<String>,
+    },
+}
+
+impl Simulated {
+    /// How many allocations are workspaces that are not certain.
+    fn ranges(&self) -> usize {
+        self.0.iter().filter(|event| matches!(event, Event::Allocate { range: Some(_), .. })).count()
+    }
+
+    /// Whether only one size was possible for every request.
+    pub fn is_certain(&self) -> bool {
+        self.ranges() == 0
+    }
+
+    /// The events as recordings have them. Of workspaces that are not certain, those are left out whose bit in `absent` is set.
+    fn texts(&self, absent: u32, bytes: impl Fn(u64, Option<(u64, u64)>, usize) -> u64) -> Vec<String> {
+        let (mut numbers, mut left_out) = (HashMap::new(), Vec::new());
+        let (mut texts, mut range_index) = (Vec::new(), 0);
+        for event in &self.0 {
+            match event {
+                Event::Allocate { id, bytes: expected, range } => {
+                    if range.is_some() {
+                        range_index += 1;
+                        if absent >> (range_index - 1) & 1 == 1 {
+                            left_out.push(*id);
+                            continue;
+                        }
+                    }
+                    numbers.insert(*id, numbers.len());
+                    texts.push(format!("+{}", bytes(*expected, *range, texts.len())));
+                }
+                Event::Free { id, .. } if left_out.contains(id) => {}
+                Event::Free { id, name } => texts.push(match (numbers.get(id), name) {
+                    (Some(number), _) => format!("-#{number}"),
+                    (None, name) => format!("-{}", name.as_deref().unwrap_or("?")),
+                }),
+            }
+        }
+        texts
+    }
+
+    /// The events with the expected sizes.
+    pub fn expected(&self) -> Vec<String> {
+        self.texts(0, |expected, _, _| expected)
+    }
+
+    /// Whether the recorded events are possible: each request as it is, or a workspace within its range. A workspace of no
+    /// bytes is not recorded.
+    pub fn allows(&self, recorded: &[String], ordered: impl Fn(Vec<String>) -> Vec<String>) -> bool {
+        let at = |index: usize| recorded.get(index)?.strip_prefix('+')?.parse::<u64>().ok();
+        let taken = |expected: u64, range: Option<(u64, u64)>, index: usize| match (range, at(index)) {
+            (Some((lower, upper)), Some(bytes)) if (lower..=upper).contains(&bytes) => bytes,
+            _ => expected,
+        };
+        let can_be_absent = |absent: u32| {
+            let ranges = self.0.iter().filter_map(|event| match event {
+                Event::Allocate { range, .. } => *range,
+                Event::Free { .. } => None,
+            });
+            ranges.enumerate().all(|(index, (lower, _))| absent >> index & 1 == 0 || lower == 0)
+        };
+        (0..1_u32 << self.ranges())
+            .filter(|&absent| can_be_absent(absent))
+            .any(|absent| ordered(self.texts(absent, taken)) == recorded)
+    }
+}
+
 /// Memory that has a name of its own in the recording.
 type Names = HashMap<u32, String>;
 
 /// Runs a probe in a mode: the events of all its parts, in order. `None` where this mode was not captured.
-pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String>, String>> {
+pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Simulated, String>> {
     let wanted = match mode {
         "leaf" => Mode::Train,
         "chained" => Mode::EvalGrad,
@@ -34,7 +118,7 @@ pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Vec<String
     Some(simulated(probe, &bound, mode == "chained"))
 }
 
-fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<String>, String> {
+fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Simulated, String> {
     let memory: SharedMemory = Rc::new(RefCell::new(Memory::new()));
     let mut context = Context::new(Rc::clone(&memory), H200);
     for thread in [Thread::Backward, Thread::Main] {
@@ -63,7 +147,7 @@ fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Vec<S
         }
     }
     let held = if bound.variant.has_grad { backward(&mut context, bound, &mut forward) } else { Vec::new() };
-    let events = events(&memory, &names, start);
+    let events = events(&memory, &context.plan_table(), &names, start);
     drop((held, forward, tensors));
     Ok(events)
 }
@@ -139,19 +223,16 @@ impl Backward for Roots {
     }
 }
 
-fn events(memory: &SharedMemory, names: &Names, start: usize) -> Vec<String> {
-    let mut numbers: HashMap<u32, usize> = HashMap::new();
-    memory.borrow().journal()[start..]
-        .iter()
-        .map(|entry| match entry {
-            Entry::Allocate { id, bytes, .. } => {
-                numbers.insert(*id, numbers.len());
-                format!("+{bytes}")
-            }
-            Entry::Free { id } => match numbers.get(id) {
-                Some(number) => format!("-#{number}"),
-                None => format!("-{}", names.get(id).map_or("?", String::as_str)),
-            },
-        })
-        .collect()
+fn events(memory: &SharedMemory, plans: &PlanTable, names: &Names, start: usize) -> Simulated {
+    let event = |entry: &Entry| match *entry {
+        Entry::Allocate { id, bytes, plan, .. } => {
+            let range = plan.map(|plan| {
+                let assuming = |scenario| plans.own(plan, Assumption::All(scenario));
+                (assuming(Scenario::Lower), assuming(Scenario::Upper))
+            });
+            Event::Allocate { id, bytes, range: range.filter(|(lower, upper)| lower < upper) }
+        }
+        Entry::Free { id } => Event::Free { id, name: names.get(&id).cloned() },
+    };
+    Simulated(memory.borrow().journal()[start..].iter().map(event).collect())
 }

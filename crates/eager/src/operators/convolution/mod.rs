@@ -169,6 +169,7 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
         Backend::Depthwise => {
             let read = context.contiguous_in(&image, Format::Contiguous);
             let result = context.empty_contiguous(image.dtype(), &like.shape);
+            drop(context.contiguous_in(&kernel, Format::Contiguous));
             drop(read);
             result
         }
@@ -209,6 +210,7 @@ impl Backward for Convolution {
         let gradient = as_image(&gradient);
         let (image, kernel) = (input_image(context, &input), as_image(&weight));
         let (input_gradient, weight_gradient) = match self.backend {
+            Backend::Depthwise if rank == 5 => depthwise_volume(context, node, &gradient, &image, &kernel),
             Backend::Depthwise => depthwise(context, node, &gradient, &image, &kernel),
             Backend::Cudnn => cudnn::gradients(context, node, &gradient, &image, &kernel, &self.geometry),
         };
@@ -246,5 +248,22 @@ fn depthwise(
         result
     });
     drop(image);
+    (of_input, of_weight)
+}
+
+/// The same for volumes (`DepthwiseConv3d.cu`), which makes room for both gradients first.
+fn depthwise_volume(
+    context: &mut Context,
+    node: &Node,
+    gradient: &Tensor,
+    image: &Tensor,
+    kernel: &Tensor,
+) -> (Option<Tensor>, Option<Tensor>) {
+    let image = context.contiguous_in(image, Format::Contiguous);
+    let of_input = node.wants(0).then(|| context.empty_contiguous(gradient.dtype(), image.shape()));
+    let of_weight = node.wants(1).then(|| context.empty_contiguous(gradient.dtype(), kernel.shape()));
+    let read = context.contiguous_in(gradient, Format::Contiguous);
+    let weight = context.contiguous_in(kernel, Format::Contiguous);
+    drop((weight, read, image));
     (of_input, of_weight)
 }

@@ -7,6 +7,10 @@ use super::{FAMILY, IN_PLACE, binary, clamp, formula, unary};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
+        &["aten.linalg_cross.default"],
+        Facts { memory: Modelled(new!(binary::CROSS)), keeps: Keeps::Inputs, autocast: Autocast::Unchanged, ..FAMILY },
+    ),
+    Operator::new(
         &["aten.add.Scalar"],
         Facts {
             memory: Modelled(binary::add),

@@ -23,6 +23,8 @@ pub static MUL: Elementwise = Elementwise {
     saves: FOR_EACH_OTHER,
     gradients: &[(1, Steps(&[Like(&[G, SELF])])), (0, Steps(&[Like(&[G, OTHER])]))],
 };
+/// `linalg_cross`: each gradient is a cross product too.
+pub static CROSS: Elementwise = MUL;
 /// `self / other`.
 pub static DIV: Elementwise = Elementwise {
     inputs: &[0, 1],

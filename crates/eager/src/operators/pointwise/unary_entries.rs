@@ -1,7 +1,8 @@
 //! Entries of operators with one tensor.
 
 use super::super::facts::*;
-use super::{FAMILY, IN_PLACE, unary};
+use super::super::spectral::{is_complex, magnitude};
+use super::{FAMILY, IN_PLACE, formula, unary};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -69,7 +70,10 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.abs.default"],
         Facts {
-            memory: Modelled(new!(unary::FUNCTION_OF_INPUT)),
+            memory: Modelled(|context, call| match is_complex(call.tensor(0)?.dtype()) {
+                true => magnitude(context, call),
+                false => formula::run(context, call, &unary::FUNCTION_OF_INPUT),
+            }),
             time: Time::moves("neg", Extent::Larger),
             keeps: Keeps::Inputs,
             ..FAMILY

@@ -2,12 +2,13 @@
 
 mod any_rank;
 mod flops;
+mod grouped;
 mod matrix;
 mod vector;
 
 use vramfit_graph::dtype::Dtype;
 
-use super::call::{Call, Outcome, Unmodelled};
+use super::call::{Call, Outcome, Unmodelled, only};
 use super::facts::*;
 use crate::autograd::Context;
 use matrix::added_product;
@@ -163,6 +164,20 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(sum_of_products), launch: Launch::LocalMemory, keeps: Keeps::Nothing, ..FAMILY },
     ),
     Operator::new(
+        &["aten.linalg_matrix_power.default", "aten.matrix_power.default"],
+        Facts { memory: Modelled(power), launch: Launch::LocalMemory, autocast: Autocast::Unchanged, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._grouped_mm.default"],
+        Facts {
+            memory: Modelled(grouped::grouped),
+            flops: FlopFormula::Zero,
+            launch: Launch::LocalMemory,
+            autocast: Autocast::Unchanged,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
         &["aten.mv.default"],
         Facts {
             memory: Modelled(|context, call| mv(context, call.tensor(0)?, call.tensor(1)?)),
@@ -213,6 +228,19 @@ fn vdot(context: &mut Context, call: &Call<'_>) -> Outcome {
         return Err(Unmodelled);
     }
     dot(context, first, second)
+}
+
+/// `linalg_matrix_power`: the products of small exponents. Others are squared again and again, which is not modelled.
+fn power(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let matrix = call.tensor(0)?;
+    match call.int(1)? {
+        2 => matmul(context, matrix, matrix),
+        3 => {
+            let square = only(matmul(context, matrix, matrix))?;
+            matmul(context, &square, matrix)
+        }
+        _ => Err(Unmodelled),
+    }
 }
 
 fn linear_layer(context: &mut Context, call: &Call<'_>) -> Outcome {

@@ -13,7 +13,7 @@ use crate::operators::pointwise::elementwise;
 use crate::operators::view::reshaped;
 
 /// Partial results are elements.
-pub(super) fn largest(dtype: Dtype) -> Reduction {
+pub(in crate::operators) fn largest(dtype: Dtype) -> Reduction {
     Reduction { partial_bytes: dtype.bytes() as i64, input_vector: 4, max_threads: 512 }
 }
 

@@ -11,6 +11,7 @@ mod sum;
 use super::facts::*;
 use over::Over;
 
+pub(super) use extreme::largest;
 pub(super) use sum::mean;
 
 /// What the family's operators have in common.
