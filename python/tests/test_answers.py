@@ -42,6 +42,17 @@ def test_fields_are_typed_and_sum_up(estimate):
     assert max(phase.peak for phase in estimate.phases[1:]) == estimate.peak_allocated
 
 
+def test_what_does_not_fit_says_what_it_needs_and_where_it_dies(estimate):
+    model, inputs, targets = blocks()
+    small = vramfit.estimate(model, inputs, targets=targets, loss=loss_function, batch=64, optimizer="adam", vram="2MiB")
+    assert small.fits is False and small.peak_reserved == estimate.peak_reserved and small.phases == estimate.phases
+    assert small.fit.needed == estimate.peak_reserved and small.fit.short == small.fit.needed - 2 * 2**20
+    assert small.fit.dies_in is not None and small.fit.dies_in.phase in ("build", "forward", "backward", "step")
+    assert re.search(r"does not fit in 2.00 MiB: needs .* short, dies ", small.verdict)
+    assert "try `vramfit plan " in small.text() and "/tmp" not in small.text()
+    assert estimate.fit.short is None and estimate.fit.dies_in is None
+
+
 def test_an_estimate_reads_well(estimate):
     text = repr(estimate)
     assert text.startswith("Estimate of Blocks: fits in 1.00 GiB: ") and "exact" in text

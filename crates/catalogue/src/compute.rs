@@ -21,6 +21,13 @@ pub struct Workspaces {
     pub blas_lt: u64,
 }
 
+impl Workspaces {
+    /// The smallest that any version of PyTorch gives any GPU: one workspace for both libraries.
+    pub const SMALLEST: Workspaces = Workspaces { blas: (2 * 4096 + 8 * 16) << 10, blas_lt: 0 };
+    /// The largest.
+    pub const LARGEST: Workspaces = Workspaces { blas: 32 << 20, blas_lt: 1 << 20 };
+}
+
 impl ComputeCapability {
     /// `new(8, 6)` is 8.6.
     pub const fn new(major: u8, minor: u8) -> ComputeCapability {
@@ -40,8 +47,9 @@ impl ComputeCapability {
     /// 16 KiB. cuBLASLt always gets 1 MiB. Later versions also give Blackwell 32 MiB, and share one workspace between
     /// the two libraries.
     pub fn workspaces(self) -> Workspaces {
-        let blas = if self == ComputeCapability::new(9, 0) { 32 << 20 } else { (2 * 4096 + 8 * 16) << 10 };
-        Workspaces { blas, blas_lt: 1 << 20 }
+        let is_large = self == ComputeCapability::new(9, 0);
+        let blas = if is_large { Workspaces::LARGEST.blas } else { Workspaces::SMALLEST.blas };
+        Workspaces { blas, ..Workspaces::LARGEST }
     }
 
     /// Whether the hardware computes in bfloat16. PyTorch emulates it on older GPUs.

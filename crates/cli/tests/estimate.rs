@@ -118,11 +118,38 @@ fn what_fits_exits_with_0_and_what_does_not_with_1_and_pytorchs_words() {
     assert_eq!(report["fit"]["capacity"], 1 << 30);
     let (code, report) = estimate(&model, &["--vram", "60MiB"]);
     assert_eq!((code, &report["fit"]["verdict"]), (1, &Value::from("does-not-fit")));
+    assert_eq!(report["fit"]["dies_in"]["phase"], "backward");
     let message = report["fit"]["message"].as_str().unwrap();
     assert!(message.starts_with("CUDA out of memory. Tried to allocate "), "{message}");
     let (code, out, err) = vramfit(&["estimate", &model, "--vram", "1MiB"]);
     assert_eq!(code, 1, "{err}");
     assert!(out.contains("while the model and its inputs are moved"), "{out}");
+}
+
+#[test]
+fn what_does_not_fit_says_what_it_needs_how_much_is_short_and_where_it_dies() {
+    let (_, unlimited) = estimate("resnet50", &[]);
+    for (vram, phase) in [("50MiB", "build"), ("1GiB", "forward")] {
+        let (code, report) = estimate("resnet50", &["--vram", vram]);
+        assert_eq!(code, 1);
+        for key in
+            ["peak_allocated", "peak_reserved", "peak", "breakdown", "phases", "range", "reserved_range", "holders"]
+        {
+            assert_eq!(report[key], unlimited[key], "{key} is what the training would need");
+        }
+        let fit = &report["fit"];
+        assert_eq!((&fit["needed"], &fit["dies_in"]["phase"]), (&unlimited["peak_reserved"], &Value::from(phase)));
+        let number = |key: &str| fit[key].as_u64().unwrap();
+        assert_eq!(number("short"), number("needed") - number("capacity"));
+    }
+    let (_, out, _) = vramfit(&["estimate", "resnet50", "--gpu", "RTX 3060", "--batch", "256", "--json", "--no-color"]);
+    let fit = &serde_json::from_str::<Value>(&out).unwrap()["fit"];
+    assert!(fit["dies_in"]["op"].is_string() && fit["dies_in"]["module"].is_string(), "{fit}");
+    let (_, out, _) = vramfit(&["estimate", "resnet50", "--gpu", "RTX 3060", "--batch", "256", "--no-color"]);
+    assert!(out.contains("does not fit on the RTX 3060: needs "), "{out}");
+    assert!(out.contains("try `vramfit plan resnet50 --gpu 'RTX 3060' --batch 256`"), "{out}");
+    let (_, fitting) = estimate("resnet50", &["--vram", "10GiB"]);
+    assert_eq!((&fitting["fit"]["short"], &fitting["fit"]["dies_in"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

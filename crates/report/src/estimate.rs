@@ -40,6 +40,8 @@ pub struct Question<'a> {
     pub alloc_conf: &'a str,
     /// What else to say, such as which settings change nothing.
     pub notes: Vec<String>,
+    /// The command that searches for what makes it fit.
+    pub plan_command: String,
 }
 
 /// The answer of `vramfit estimate --json`. Sizes are bytes.
@@ -52,13 +54,14 @@ pub struct EstimateReport {
     settings: SettingsReport,
     /// How many parameters the model has.
     parameters: u64,
-    /// The highest `torch.cuda.memory_allocated()`, building the model not .
+    /// The highest `torch.cuda.memory_allocated()` after the model is built. If the run dies on this GPU, this and all
+    /// numbers below except `fit` describe the same run without a memory limit: what it would need.
     peak_allocated: u64,
-    /// The highest `torch.cuda.memory_reserved()`, building the model not .
+    /// The highest `torch.cuda.memory_reserved()` after the model is built.
     peak_reserved: u64,
     /// What `nvidia-smi` shows for the process: `peak_reserved` and the expected CUDA context.
     device_used: u64,
-    /// When the peak is reached; null where the run fails while the model is moved to the GPU.
+    /// When the peak is reached; null where it needs more than 64-bit addresses reach.
     peak: Option<PeakReport>,
     /// What is allocated at the peak; the parts sum to `peak_allocated`.
     breakdown: Breakdown,
@@ -100,13 +103,16 @@ pub struct EstimateReport {
     /// What to know about the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// The command that searches for what makes it fit.
+    #[serde(skip)]
+    plan_command: String,
 }
 
 /// Where the program is at the peak.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PeakReport {
-    /// The step,  from 0.
+    /// The step, from 0.
     step: Option<u32>,
     /// The phase.
     phase: PhaseName,
@@ -122,7 +128,7 @@ struct PeakReport {
 struct SecondPeak {
     /// Its allocated bytes.
     allocated: u64,
-    /// The step,  from 0.
+    /// The step, from 0.
     step: Option<u32>,
     /// The phase.
     phase: PhaseName,
@@ -159,7 +165,7 @@ pub(crate) struct Breakdown {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseRow {
-    /// The step,  from 0; null while the model is built.
+    /// The step, from 0; null while the model is built.
     step: Option<u32>,
     /// The phase.
     phase: PhaseName,
@@ -169,7 +175,7 @@ struct PhaseRow {
     peak: u64,
     /// Reserved bytes at its end.
     reserved: u64,
-    /// The micro-batch,  from 0, for a forward or backward pass.
+    /// The micro-batch, from 0, for a forward or backward pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     micro: Option<u32>,
 }
@@ -231,7 +237,7 @@ impl EstimateReport {
             unmodelled_in: unmodelled_in(run, &locations),
             range: RangeReport::from(&answer.allocated),
             reserved_range: RangeReport::from(&answer.reserved),
-            fit: answer.fit.as_ref().map(|fit| FitReport::new(device, fit)),
+            fit: answer.fit.as_ref().map(|fit| FitReport::new(device, fit, &locations)),
             context: answer.context.expected,
             context_low: answer.context.low,
             context_high: answer.context.high,
@@ -240,6 +246,7 @@ impl EstimateReport {
             holders,
             second_peak: answer.peaks.and_then(SecondPeak::of),
             notes: notes::notes(question, answer),
+            plan_command: question.plan_command.clone(),
         }
     }
 

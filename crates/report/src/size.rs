@@ -16,6 +16,15 @@ pub fn human(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// A size as [`human`] writes it, without its unit where the text that follows ends with the same one: the first of
+/// `19.2 of 11.8 GiB`.
+pub fn number<'a>(size: &'a str, followed_by: &str) -> &'a str {
+    match size.split_once(' ') {
+        Some((number, unit)) if followed_by.ends_with(unit) => number,
+        _ => size,
+    }
+}
+
 /// Reads a size: `11GiB`, `11GB`, `11264MiB`, `11g` (GiB), `11811160064B` or a bare number of bytes.
 ///
 /// # Errors

@@ -84,7 +84,10 @@ class Cudnn:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """What a training run will allocate and reserve. Sizes are bytes."""
+    """What a training run will allocate and reserve. Sizes are bytes.
+
+    If it runs out of memory, the sizes are what it would need; ``fit`` says how much is missing and where it dies.
+    """
 
     model: str
     settings: Mapping[str, Any]
@@ -139,7 +142,8 @@ class Estimate:
         peak = f"{human(self.peak_allocated)} allocated, {human(self.peak_reserved)} reserved, {human(self.device_used)} on the device"
         if self.fit is None or self.fit.capacity is None:
             return peak
-        return f"{VERDICTS[self.fit.verdict]} in {self.fit.room}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {peak}"
+        misfit = f"{self.fit.misfit}; " if self.fit.misfit else ""
+        return f"{VERDICTS[self.fit.verdict]} in {self.fit.room}{f' of {self.fit.gpu}' if self.fit.gpu else ''}: {misfit}{peak}"
 
     def text(self) -> str:
         """The text that ``vramfit estimate`` prints."""

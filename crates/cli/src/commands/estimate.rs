@@ -6,6 +6,7 @@ use vramfit_allocator::Settings;
 use vramfit_cudnn::Scenario;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_report::estimate::{EstimateReport, Question, page};
+use vramfit_report::page::command;
 use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
 use vramfit_training::optimizer::{Kind, Recipe};
@@ -38,7 +39,9 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
         .map_err(|error| beyond_addresses(options, &bound, error))?;
     let mut notes = conflicts::without_effect(options, &bound);
     notes.extend(cudnn.not_asked_about(gpu));
-    let question = Question { model: &options.at.model, bound: &bound, training: &training, device, alloc_conf, notes };
+    let model = &options.at.model;
+    let plan_command = plan_command(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    let question = Question { model, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
     let report = EstimateReport::new(&question, &answer);
     if let Some(path) = &given.html {
         let visits = visit(&bound, &training, device.machine())?;
@@ -52,6 +55,28 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
     Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
+}
+
+/// `vramfit plan` with the words of an `estimate` command, except those about its output.
+fn plan_command(words: impl Iterator<Item = String>) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "estimate" if kept.is_empty() => kept.push("plan".to_owned()),
+            "--html" => {
+                words.next();
+            }
+            "--json" | "--no-color" => {}
+            _ if word.starts_with("--color") || word.starts_with("--html=") => {}
+            "--" => {
+                kept.push(word);
+                kept.extend(words.by_ref());
+            }
+            _ => kept.push(word),
+        }
+    }
+    command(&kept)
 }
 
 /// The failure for a run beyond any GPU's address space.

@@ -1,11 +1,14 @@
 //! Whether an estimate fits on its GPU, in PyTorch's words where it does not.
 
 use serde::Serialize;
+use vramfit_eager::memory::ADDED_LOSS;
+use vramfit_training::Phase;
 use vramfit_training::answer::{CapacityKind, Device, Fit, Shortage};
 
-use crate::names::VerdictName;
+use super::locations::Locations;
+use crate::names::{PhaseName, VerdictName};
 use crate::out_of_memory::{DeviceMemory, message};
-use crate::size::human;
+use crate::size::{human, number};
 
 /// Whether it fits, and in what.
 #[derive(Clone, Debug, Serialize)]
@@ -22,17 +25,77 @@ pub(crate) struct FitReport {
     /// PyTorch's error message where a simulation runs out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the expected run takes of the capacity.
-    #[serde(skip)]
+    /// What the expected run takes of the capacity; what it would take where it runs out of memory.
     pub needed: u64,
+    /// How much is missing; absent where the expected run does not run out of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short: Option<u64>,
+    /// Where the first simulation that runs out of memory does so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dies_in: Option<DeathReport>,
     /// What the capacity is the capacity of.
     #[serde(skip)]
     pub kind: CapacityKind,
 }
 
+/// Where an allocation fails.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DeathReport {
+    /// The step, from 0; null while the model is built.
+    step: Option<u32>,
+    /// The phase.
+    phase: PhaseName,
+    /// The micro-batch, from 0, for a forward or backward pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    micro: Option<u32>,
+    /// The dotted path of the module that runs.
+    module: Option<String>,
+    /// The ATen operator that runs.
+    op: Option<String>,
+    /// The line of the model's code, as `file:line in function`.
+    source: Option<String>,
+}
+
+impl DeathReport {
+    fn new(shortage: &Shortage, locations: &Locations<'_>) -> DeathReport {
+        let Shortage { origin, phase, step, micro, .. } = *shortage;
+        // Requests of other phases have no step of the captured pass, or that of what they were made for.
+        let runs_model = !matches!(phase, Phase::Build | Phase::Step);
+        let op = locations.operator(origin).filter(|_| runs_model);
+        let has_module = op.is_some() || origin == ADDED_LOSS && runs_model;
+        let source = locations.source(origin).filter(|_| runs_model);
+        DeathReport {
+            step,
+            phase: phase.into(),
+            micro,
+            module: locations.module(origin).filter(|_| has_module).map(str::to_owned),
+            op: op.map(str::to_owned),
+            source: source.map(|source| format!("{}:{} in {}", source.file, source.line, source.function)),
+        }
+    }
+
+    /// `dies in cross_entropy_loss of lm_head (step 1, forward)`.
+    fn words(&self) -> String {
+        let Some(step) = self.step else {
+            return "dies while the model and its inputs are moved to the GPU".to_owned();
+        };
+        let step = format!("step {}", step + 1);
+        let phase = self.phase.name();
+        let op = self.op.as_deref().map(|op| op.split('.').nth(1).unwrap_or(op));
+        match (op, self.module.as_deref()) {
+            (None, None) if self.phase == PhaseName::Step => format!("dies in the optimizer's {step}"),
+            (None, None) => format!("dies in {step}, {phase}"),
+            (None, Some(module)) => format!("dies in {module} ({step}, {phase})"),
+            (Some(op), None) => format!("dies in {op} ({step}, {phase})"),
+            (Some(op), Some(module)) => format!("dies in {op} of {module} ({step}, {phase})"),
+        }
+    }
+}
+
 impl FitReport {
     /// Of the engine's verdict on a GPU.
-    pub fn new(device: &Device<'_>, fit: &Fit) -> FitReport {
+    pub fn new(device: &Device<'_>, fit: &Fit, locations: &Locations<'_>) -> FitReport {
         FitReport {
             gpu: device.is_asked.then(|| device.gpu.name.clone()),
             capacity: fit.capacity.low,
@@ -40,7 +103,31 @@ impl FitReport {
             verdict: fit.verdict.into(),
             message: fit.shortage.as_ref().map(out_of_memory),
             needed: fit.needed,
+            short: fit.short,
+            dies_in: fit.shortage.as_ref().map(|shortage| DeathReport::new(shortage, locations)),
             kind: fit.kind,
+        }
+    }
+
+    /// How much is missing and where it dies: `needs 19.2 of 11.8 GiB, 7.44 short, dies in cross_entropy_loss (step 1,
+    /// forward)`; `None` where the expected run does not run out of memory.
+    pub fn misfit(&self) -> Option<String> {
+        let short = self.short?;
+        let dies = self.dies_in.as_ref().map_or_else(String::new, |death| format!(", {}", death.words()));
+        let (needed, room) = (human(self.needed), room(self.capacity, self.capacity_high));
+        let need = match self.needed > self.capacity_high {
+            true => format!("needs {} of {room}, {} short", number(&needed, &room), number(&human(short), &room)),
+            // `per_process_memory_fraction` allows less than there is.
+            false => format!("needs {needed}, {} more than the allocator may reserve", human(short)),
+        };
+        Some(need + &dies)
+    }
+
+    /// The GPU that it is to fit on: ` on the RTX 3060`; empty under a cap.
+    pub fn on_gpu(&self) -> String {
+        match &self.gpu {
+            Some(gpu) if self.kind == CapacityKind::Gpu => format!(" on the {gpu}"),
+            _ => String::new(),
         }
     }
 

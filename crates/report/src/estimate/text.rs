@@ -37,7 +37,8 @@ impl EstimateReport {
                 text += &wrapped(&format!("{operator}{place}"), 2);
             }
             let bound = format!(
-                "the ranges take them to need from their results alone up to {SCRATCH} times all that they read and write"
+                "the ranges take them to need from their results alone up to {SCRATCH} bytes for each element that they read \
+                 or write (docs/ranges.md)"
             );
             text += &wrapped(&bound, 2);
         }
@@ -54,7 +55,13 @@ impl EstimateReport {
             VerdictName::TooClose => (AnsiColor::Red.on_default().bold(), "too close"),
             VerdictName::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
-        let mut text = led(style, verdict, &fit.target());
+        let mut text = match fit.misfit() {
+            None => led(style, verdict, &format!(" {}", fit.target())),
+            Some(misfit) => {
+                let text = led(style, verdict, &format!("{}: {misfit}", fit.on_gpu()));
+                text + &format!("  try `{}`\n", self.plan_command)
+            }
+        };
         if let Some(message) = &fit.message {
             text += &wrapped(message, 2);
         }
@@ -71,7 +78,7 @@ impl EstimateReport {
             self.context_words()
         );
         let Some(peak) = &self.peak else {
-            return text + "it runs out of memory while the model and its inputs are moved to the GPU\n";
+            return text;
         };
         let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
         let place = match (peak.module.as_deref(), peak.op.as_deref()) {
@@ -184,9 +191,9 @@ fn cut(text: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
-/// A paragraph that begins with a few words in a style.
+/// A paragraph that begins with a few words in a style; `rest` begins with what separates it from them.
 pub fn led(style: Style, words: &str, rest: &str) -> String {
-    let text = wrapped(&format!("{words} {rest}"), 0);
+    let text = wrapped(&format!("{words}{rest}"), 0);
     let rest = text.strip_prefix(words).unwrap_or(&text);
     format!("{style}{words}{style:#}{rest}")
 }

@@ -10,7 +10,7 @@ mod reproduce;
 pub(crate) mod treemap;
 
 pub(crate) use escape::escape;
-pub use reproduce::Origin;
+pub use reproduce::{Origin, command};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

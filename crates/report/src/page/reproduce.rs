@@ -24,8 +24,7 @@ impl Origin {
             }
             _ => word.clone(),
         };
-        let words: Vec<String> = words.iter().map(|word| quoted(&portable(word))).collect();
-        Origin { command: format!("vramfit {}", words.join(" ")), version }
+        Origin { command: command(&words.iter().map(portable).collect::<Vec<_>>()), version }
     }
 
     /// The last section of every page.
@@ -47,6 +46,12 @@ impl Origin {
         );
         Section::new("reproduce", "To reproduce", body)
     }
+}
+
+/// A command of `vramfit` to paste into a shell.
+pub fn command(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("vramfit {}", words.join(" "))
 }
 
 /// A word as a shell takes it.

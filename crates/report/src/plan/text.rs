@@ -46,7 +46,7 @@ impl PlanReport<'_, '_> {
             Verdict::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
         let line = format!("{}; it would take {}", self.target(), human(outcome.needed));
-        let mut text = format!("{bold}{}{bold:#}\n{}", self.model, led(style, verdict, &line));
+        let mut text = format!("{bold}{}{bold:#}\n{}", self.model, led(style, verdict, &format!(" {line}")));
         if let Some(found) = outcome.max_batch {
             let more = if found.is_final { "" } else { " or more" };
             text += &format!("largest batch with these settings: {}{more}\n", found.batch);

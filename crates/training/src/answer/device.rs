@@ -1,6 +1,7 @@
 //! The GPU that an answer is for: what the process takes on it beside PyTorch's memory, and what is left for PyTorch.
 
 use vramfit_allocator::Settings;
+use vramfit_catalogue::compute::Workspaces;
 use vramfit_catalogue::gpu::Capacity;
 use vramfit_catalogue::{ContextBytes, Gpu};
 use vramfit_cudnn::convolution::{self, LiveAnswers};
@@ -22,6 +23,18 @@ pub struct Device<'a> {
     /// An installed cuDNN that answers for it.
     pub cudnn: Option<&'static dyn LiveAnswers>,
 }
+
+/// By how many bytes a number may be smaller or larger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slack {
+    pub below: u64,
+    pub above: u64,
+}
+
+/// What PyTorch takes from CUDA for a request of up to 10 MiB.
+const SEGMENT: u64 = 20 << 20;
+/// What it takes for one of up to 1 MiB.
+const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// What a capacity is the capacity of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +97,30 @@ impl Device<'_> {
     /// What reserving so much takes of the capacity at most.
     pub fn taken_with(&self, reserved: u64, libraries: Libraries) -> u64 {
         match self.capacity_kind() {
-            CapacityKind::Reserved => reserved,
-            CapacityKind::Gpu => reserved + self.context_bytes(libraries).high,
+            CapacityKind::Reserved => reserved + self.reserved_slack(libraries).above,
+            CapacityKind::Gpu => reserved + self.reserved_slack(libraries).above + self.context_bytes(libraries).high,
         }
+    }
+
+    /// What cuBLAS's workspaces may take less or more than assumed, of allocated memory, where they were not measured: PyTorch's
+    /// versions differ in which GPUs get the large one, and in whether cuBLASLt has its own.
+    pub(super) fn allocated_slack(&self, libraries: Libraries) -> Slack {
+        let Workspaces { blas, blas_lt } = self.gpu.workspaces();
+        let below = (blas - Workspaces::SMALLEST.blas.min(blas)) + blas_lt - Workspaces::SMALLEST.blas_lt;
+        self.slack(libraries, Slack { below, above: Workspaces::LARGEST.blas.saturating_sub(blas) })
+    }
+
+    /// The same of reserved memory, where a workspace may have taken a segment of its own, or may find one.
+    pub(super) fn reserved_slack(&self, libraries: Libraries) -> Slack {
+        let blas = self.gpu.workspaces().blas;
+        let own = if blas > Workspaces::SMALLEST.blas { blas.max(SEGMENT) } else { 0 };
+        let above = if blas < Workspaces::LARGEST.blas { Workspaces::LARGEST.blas } else { 0 };
+        self.slack(libraries, Slack { below: own + SMALL_SEGMENT, above })
+    }
+
+    fn slack(&self, libraries: Libraries, of_one: Slack) -> Slack {
+        let threads = if self.gpu.is_measured() { 0 } else { u64::from(libraries.blas) };
+        Slack { below: threads * of_one.below, above: threads * of_one.above }
     }
 
     /// The allocator's settings on this GPU.

@@ -5,7 +5,7 @@ use vramfit_catalogue::gpu::Capacity;
 
 use super::device::{CapacityKind, Device};
 use super::runs::Runs;
-use crate::report::Run;
+use crate::report::{Failure, Phase, Run};
 
 /// Whether a training fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,11 @@ impl Verdict {
 pub struct Fit {
     /// The verdict over all simulations.
     pub verdict: Verdict,
-    /// What the expected run takes of the capacity, with the expected context.
+    /// What the expected run takes of the capacity, with the expected context: without a cap where it runs out of
+    /// memory under it.
     pub needed: u64,
+    /// How much more than there is the expected run would have to reserve; `None` where it does not run out of memory.
+    pub short: Option<u64>,
     /// What there is, as far as it is known.
     pub capacity: Capacity,
     /// Whether that is the GPU's memory or what PyTorch may reserve.
@@ -50,6 +53,14 @@ pub struct Fit {
 pub struct Shortage {
     /// The allocator's own numbers.
     pub error: OutOfMemory,
+    /// The captured step that asked for it, as in [`vramfit_eager::memory::Entry::Allocate`].
+    pub origin: u32,
+    /// The phase in which it failed.
+    pub phase: Phase,
+    /// The step; `None` while building.
+    pub step: Option<u32>,
+    /// The micro-batch, where the phase belongs to one.
+    pub micro: Option<u32>,
     /// The GPU's; `None` under a cap that has nothing to do with the GPU.
     pub gpu: Option<GpuMemory>,
 }
@@ -65,26 +76,48 @@ pub struct GpuMemory {
     pub process: u64,
 }
 
+/// Whether a run fits under its cap where cuBLAS's workspaces are smaller than assumed.
+fn may_fit(device: &Device<'_>, unlimited: &Runs) -> bool {
+    unlimited.iter().any(|run| {
+        let least = run.peak_reserved.saturating_sub(device.reserved_slack(run.libraries).below);
+        run.failure.is_none() && device.cap(run.libraries).is_some_and(|cap| least <= cap)
+    })
+}
+
 impl Fit {
-    /// Of runs that are all under the cap; `None` where no capacity is known.
-    pub(super) fn of(device: &Device<'_>, runs: &Runs) -> Option<Fit> {
+    /// Of runs that are all under the cap, and of the same without one where some run out of memory; `None` where no
+    /// capacity is known.
+    pub(super) fn of(device: &Device<'_>, runs: &Runs, unlimited: Option<&Runs>) -> Option<Fit> {
         let capacity = device.capacity()?;
         let fits = |run: &Run| run.failure.is_none() && device.taken(run) <= capacity.low;
         let verdict = if runs.iter().all(fits) {
             Verdict::Fits
-        } else if runs.iter().all(|run| run.failure.is_some()) {
+        } else if runs.iter().all(|run| run.failure.is_some()) && !unlimited.is_some_and(|runs| may_fit(device, runs)) {
             Verdict::DoesNotFit
         } else {
             Verdict::TooClose
         };
         let kind = device.capacity_kind();
         let shortage = runs.iter().find_map(|run| {
-            let error = run.failure?.error;
+            let Failure { error, origin } = run.failure?;
+            let (phase, step, micro) =
+                run.phases.last().map_or((Phase::Build, None, None), |last| (last.phase, last.step, last.micro));
             // The cap it fails under leaves room for the smallest context.
             let process = error.reserved + device.context_bytes(run.libraries).low;
             let (total, free) = (capacity.high, capacity.high.saturating_sub(process));
-            Some(Shortage { error, gpu: (kind == CapacityKind::Gpu).then_some(GpuMemory { total, free, process }) })
+            let gpu = (kind == CapacityKind::Gpu).then_some(GpuMemory { total, free, process });
+            Some(Shortage { error, origin, phase, step, micro, gpu })
         });
-        Some(Fit { verdict, needed: device.needed(&runs.expected), capacity, kind, shortage })
+        let expected = &runs.expected;
+        let (needed, short) = match (expected.failure, unlimited.map(|unlimited| &unlimited.expected)) {
+            (Some(failure), Some(unlimited)) => {
+                let needed = device.needed(unlimited);
+                // `per_process_memory_fraction` may be a lower cap than the capacity.
+                let over_cap = failure.error.cap.map_or(0, |cap| unlimited.peak_reserved.saturating_sub(cap));
+                (needed, Some(needed.saturating_sub(capacity.high).max(over_cap)))
+            }
+            _ => (device.needed(expected), None),
+        };
+        Some(Fit { verdict, needed, short, capacity, kind, shortage })
     }
 }

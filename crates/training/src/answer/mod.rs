@@ -29,7 +29,7 @@ use crate::report::{Account, Run};
 /// The answer for one training on one GPU.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The run with everything as expected, under the cap.
+    /// The run with everything as expected: under the cap, or without one where it runs out of memory under the cap.
     pub expected: Run,
     /// The bounds of the peak allocated bytes.
     pub allocated: Range,
@@ -37,7 +37,7 @@ pub struct Answer {
     pub reserved: Range,
     /// Everything that keeps the answer from being exact, each once.
     pub causes: Vec<Cause>,
-    /// The highest peaks of the expected run; `None` where it fails while it is built.
+    /// The highest peaks of the expected run; `None` where 64-bit addresses do not reach even for its build.
     pub peaks: Option<TopPeaks>,
     /// The CUDA context.
     pub context: ContextBytes,
@@ -48,7 +48,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn new(runs: Runs, file_causes: &[Cause], is_cudnn_benchmarked: bool, device: &Device<'_>) -> Answer {
+    /// `unlimited` are the same simulations without a cap, needed where one of `capped` runs out of memory.
+    fn new(
+        capped: Runs,
+        unlimited: Option<Runs>,
+        file_causes: &[Cause],
+        is_cudnn_benchmarked: bool,
+        device: &Device<'_>,
+    ) -> Answer {
+        let fit = Fit::of(device, &capped, unlimited.as_ref());
+        let runs = match unlimited {
+            Some(unlimited) => capped.completed_by(unlimited),
+            None => capped,
+        };
         let mut allocated = Range::of(&runs, |run| run.peak().map_or(0, |phase| phase.peak.allocated));
         let mut reserved = Range::of(&runs, |run| run.peak_reserved);
         if is_cudnn_benchmarked {
@@ -56,7 +68,9 @@ impl Answer {
             let limit = device.gpu.capacity().high;
             (allocated, reserved) = (allocated.at_most(limit), reserved.at_most(limit));
         }
-        let fit = Fit::of(device, &runs);
+        let libraries = runs.expected.libraries;
+        allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
+        reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
         let expected = runs.expected;
         let requested =
             [Cause::unmodelled(&expected.missing), Cause::workspaces(&expected.guessed, is_cudnn_benchmarked)];

@@ -1,6 +1,7 @@
 //! Between which bounds a number is.
 
 use super::cause::{Cause, Causes};
+use super::device::Slack;
 use super::runs::Runs;
 use crate::report::Run;
 
@@ -49,6 +50,19 @@ impl Range {
             Range::Spread { low, high, .. } if high > limit && limit <= low => Range::Single(low),
             Range::Spread { low, high, causes } => Range::Spread { low, high: high.min(limit), causes },
             single => single,
+        }
+    }
+
+    /// The same with bounds that are further away, for a cause that no simulation covers.
+    pub(super) fn widened(self, slack: Slack, cause: &Cause) -> Range {
+        if slack == Slack::default() {
+            return self;
+        }
+        let (low, high) = (self.low().saturating_sub(slack.below), self.high() + slack.above);
+        let others: Vec<Cause> = self.causes().filter(|known| *known != cause).cloned().collect();
+        match Causes::of(others.into_iter().chain([cause.clone()])) {
+            Some(causes) => Range::Spread { low, high, causes },
+            None => self,
         }
     }
 

@@ -24,6 +24,30 @@ pub struct AlternativeRuns {
 }
 
 impl Runs {
+    /// The same, with each run that ran out of memory replaced by the one of `unlimited` that did not.
+    pub(super) fn completed_by(self, unlimited: Runs) -> Runs {
+        let choose = |capped: Run, unlimited: Run| match (&capped.failure, &unlimited.failure) {
+            (Some(_), None) => unlimited,
+            _ => capped,
+        };
+        let choose_all = |capped: Vec<Run>, unlimited: Vec<Run>| {
+            capped.into_iter().zip(unlimited).map(|(capped, unlimited)| choose(capped, unlimited)).collect()
+        };
+        Runs {
+            expected: choose(self.expected, unlimited.expected),
+            other_orders: choose_all(self.other_orders, unlimited.other_orders),
+            alternatives: self.alternatives.zip(unlimited.alternatives).map(|(capped, unlimited)| AlternativeRuns {
+                runs: choose_all(capped.runs, unlimited.runs),
+                causes: capped.causes,
+            }),
+        }
+    }
+
+    /// Whether a simulation runs out of memory.
+    pub(super) fn has_failure(&self) -> bool {
+        self.iter().any(|run| run.failure.is_some())
+    }
+
     /// All of them, the expected one first.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         let alternatives = self.alternatives.iter().flat_map(|alternatives| &alternatives.runs);

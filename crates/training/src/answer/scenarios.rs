@@ -97,17 +97,30 @@ impl Scenarios {
         settings: &Settings,
         keeps_journal: bool,
     ) -> Result<Answer, BeyondAddresses> {
-        let runs = self.runs(device, settings, keeps_journal);
-        match runs.expected.failure {
-            Some(failure) if settings.cap.is_none() && device.cap(runs.expected.libraries).is_none() => {
-                Err(BeyondAddresses { failure })
-            }
-            _ => Ok(Answer::new(runs, &self.file_causes, self.is_cudnn_benchmarked, device)),
+        let (capped, unlimited) = self.capped_and_unlimited(device, settings, keeps_journal);
+        if let Some(failure) = capped.expected.failure
+            && settings.cap.is_none()
+            && device.cap(capped.expected.libraries).is_none()
+        {
+            return Err(BeyondAddresses { failure });
         }
+        let without_cap = || self.simulate(&Settings { cap: None, ..settings.clone() }, keeps_journal);
+        let unlimited = capped.has_failure().then(|| unlimited.unwrap_or_else(without_cap));
+        Ok(Answer::new(capped, unlimited, &self.file_causes, self.is_cudnn_benchmarked, device))
     }
 
-    /// Every simulation that [`Scenarios::answer`] is made of.
+    /// Every simulation under the cap: up to where it runs out of memory, if it does.
     pub fn runs(&self, device: &Device<'_>, settings: &Settings, keeps_journal: bool) -> Runs {
+        self.capped_and_unlimited(device, settings, keeps_journal).0
+    }
+
+    /// Every simulation under the cap, and without one where that was simulated on the way.
+    fn capped_and_unlimited(
+        &self,
+        device: &Device<'_>,
+        settings: &Settings,
+        keeps_journal: bool,
+    ) -> (Runs, Option<Runs>) {
         let runs = self.simulate(settings, keeps_journal);
         // What the GPU leaves beside the context is known once it is known which libraries are loaded; a cap that nothing
         // reaches changes nothing.
@@ -116,9 +129,9 @@ impl Scenarios {
                 if settings.cap.is_none()
                     && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
             {
-                self.simulate(&Settings { cap: Some(cap), ..settings.clone() }, keeps_journal)
+                (self.simulate(&Settings { cap: Some(cap), ..settings.clone() }, keeps_journal), Some(runs))
             }
-            _ => runs,
+            _ => (runs, None),
         }
     }
 

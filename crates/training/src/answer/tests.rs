@@ -54,7 +54,7 @@ fn gpu() -> Gpu {
 
 fn answer(runs: Runs, gpu: &Gpu, vram: u64) -> Answer {
     let device = Device { gpu, is_asked: false, vram: Some(vram), cudnn: None };
-    Answer::new(runs, &[], false, &device)
+    Answer::new(runs, None, &[], false, &device)
 }
 
 #[test]
@@ -111,17 +111,49 @@ fn it_fits_where_every_simulation_fits_and_does_not_where_none_does() {
 }
 
 #[test]
+fn what_runs_out_of_memory_is_answered_by_what_it_would_need() {
+    let gpu = gpu();
+    let device = Device { gpu: &gpu, is_asked: false, vram: Some(10), cudnn: None };
+    let capped = || runs(failing(7), vec![failing(9)], vec![run(8)]);
+    let unlimited = || runs(run(30), vec![run(40)], vec![run(50)]);
+    let answer = Answer::new(capped(), Some(unlimited()), &[], false, &device);
+    let fit = answer.fit.clone().unwrap();
+    assert_eq!((fit.verdict, fit.needed, fit.short), (Verdict::TooClose, 30, Some(20)));
+    assert_eq!(fit.shortage.unwrap().error.reserved, 7);
+    assert_eq!(answer.expected.peak_reserved, 30);
+    assert_eq!((answer.reserved.low(), answer.reserved.high()), (8, 40), "what runs under the cap stays as it is");
+    let fitting = Answer::new(runs(run(8), vec![], vec![]), None, &[], false, &device).fit.unwrap();
+    assert_eq!((fitting.needed, fitting.short), (8, None));
+}
+
+#[test]
 fn it_fits_where_it_fits_beside_the_largest_context_and_fails_beside_the_smallest() {
     let catalogue = Catalogue::built_in().unwrap();
     let gpu = catalogue.find("RTX 3060").unwrap();
     let device = Device { gpu, is_asked: true, vram: None, cudnn: None };
     let (capacity, context) = (gpu.capacity().low, device.context_bytes(Libraries::default()));
-    let answer = |reserved: u64| Answer::new(runs(run(reserved), vec![], vec![]), &[], false, &device);
+    let answer = |reserved: u64| Answer::new(runs(run(reserved), vec![], vec![]), None, &[], false, &device);
     let verdict = |reserved: u64| answer(reserved).fit.unwrap().verdict;
     assert_eq!(verdict(capacity - context.high), Verdict::Fits);
     assert_eq!(verdict(capacity - context.high + 1), Verdict::TooClose);
     assert_eq!(device.cap(Libraries::default()), Some(capacity - context.low));
     assert_eq!(answer(5).device_used, 5 + context.expected);
+}
+
+#[test]
+fn a_gpu_that_was_not_measured_has_bounds_for_the_workspaces_of_cublas() {
+    let catalogue = Catalogue::built_in().unwrap();
+    let libraries = Libraries { blas: 2, dnn: 0 };
+    let ranges = |name: &str| {
+        let device = Device { gpu: catalogue.find(name).unwrap(), is_asked: true, vram: None, cudnn: None };
+        let run = Run { libraries, ..run(1 << 30) };
+        let answer = Answer::new(runs(run, vec![], vec![]), None, &[], false, &device);
+        let bounds = |range: &Range| ((1 << 30) - range.low(), range.high() - (1 << 30));
+        (bounds(&answer.reserved), answer.is_exact())
+    };
+    assert_eq!(ranges("H200"), ((0, 0), true), "a single number is exact");
+    assert_eq!(ranges("RTX 3060"), ((2 * (2 << 20), 2 * (32 << 20)), false), "PyTorch may give it 32 MiB a thread");
+    assert_eq!(ranges("H100 PCIe"), ((2 * (34 << 20), 0), false), "or 8 MiB, in segments that others share");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
         Some(causes) => format!("{} to {}, by {causes}", human(reserved.low), human(reserved.high)),
     };
     let place = match &report.peak {
-        None => "it runs out of memory while the model is moved to the GPU".to_owned(),
+        None => "beyond 64-bit addresses".to_owned(),
         Some(peak) => {
             let step = peak.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
             format!("{step}{} {}", peak.phase.beside_step(), peak.module.as_deref().unwrap_or(""))
@@ -90,15 +90,24 @@ fn verdict(report: &EstimateReport) -> Verdict {
             let target = fit.target();
             let title = match fit.verdict {
                 VerdictName::Fits => format!("Fits {target}"),
-                VerdictName::TooClose => format!("Too close to tell {target}"),
-                VerdictName::DoesNotFit => format!("Does not fit {target}"),
+                VerdictName::TooClose => match fit.misfit() {
+                    Some(misfit) => format!("Too close to tell{}: {misfit}", fit.on_gpu()),
+                    None => format!("Too close to tell {target}"),
+                },
+                VerdictName::DoesNotFit => match fit.misfit() {
+                    Some(misfit) => format!("Does not fit{}: {misfit}", fit.on_gpu()),
+                    None => format!("Does not fit {target}"),
+                },
             };
             (Some(fit.verdict == VerdictName::Fits), title)
         }
     };
     if let Some(fit) = &report.fit {
         match &fit.message {
-            Some(message) => details += &format!("<p class=\"place\">{}</p>", escape(message)),
+            Some(message) => {
+                details += "<p><code>vramfit plan</code> with the same arguments finds what makes it fit.</p>";
+                details += &format!("<p class=\"place\">{}</p>", escape(message));
+            }
             None => {
                 let share = |capacity: u64| format!("{:.0} %", 100.0 * fit.needed as f64 / capacity.max(1) as f64);
                 let (least, most) = (share(fit.capacity_high), share(fit.capacity));
