@@ -171,3 +171,24 @@ def test_what_is_made_like_an_input_is_where_the_input_is(tmp_path) -> None:
     capture = load(path)
     for tensors in capture["tensors"]:
         assert not any(flags & 4 for _, _, _, flags in tensors)
+
+
+class Drops(Base):
+    """Drops its layer at random, in the two ways that libraries have."""
+
+    def forward(self, x):
+        for _ in range(20):
+            if torch.rand([]) < 0.9 or torch.empty(1).uniform_(0, 1).item() < 0.9:
+                continue
+            x = self.linear(x)
+        return x.sum()
+
+
+def test_a_layer_that_is_dropped_at_random_is_kept_and_said(tmp_path) -> None:
+    path = tmp_path / "drops.vramfit"
+    vramfit.capture(Drops(), Drops.inputs(), path, only={("as-built", "train")})
+    capture = load(path)
+    names = [name for name, _ in capture["operators"]]
+    called = [names[step[1]] for step in capture["steps"][0] if step[0] == "call"]
+    assert sum("linear" in name for name in called) == 20
+    assert "a random number decides; the largest was assumed" in capture["variants"][0]["causes"][0]

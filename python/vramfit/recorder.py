@@ -24,7 +24,7 @@ from .autocast import POLICIES
 from .casting import Casting
 from .dtypes import refuse
 from .errors import CaptureError
-from .operators import Operator, encode_word, opens_here
+from .operators import Operator, base_name, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .rules import LENGTHS, lengths_as_numbers
 from .session import Session
@@ -41,6 +41,8 @@ _REAL_FLOATS = 1 << 20
 # Computed from values that are known, such as attention masks.
 _REAL_RESULTS = 1 << 25
 _REAL_INTEGERS = 1 << 27
+# Random numbers between 0 and 1, unless a script asks for others.
+_UNIFORM = ("aten::rand", "aten::uniform_")
 
 
 class Recorder(Casting):
@@ -311,9 +313,11 @@ class Recorder(Casting):
             built, names = self._build(result, operator, tensors, infos, host, given, session.outcomes.assumed(result, operator, args, kwargs, infos, tensors))
         else:
             random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
+            if operator.random:
+                _take_largest(operator, result)
             built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator.detaches)
             if random and operator.reads:
-                self.cause(f"{session.sources.text(source)}: a random number decides; one outcome was recorded")
+                self.cause(f"{session.sources.text(source)}: a random number decides; the largest was assumed")
         lengths = LENGTHS.get(operator.qualified)
         if lengths is not None and len(infos) > lengths and infos[lengths].known:
             encoded[lengths] = lengths_as_numbers(operator.qualified, tensors[lengths].tolist())
@@ -582,6 +586,13 @@ def _certain(operator: Operator, args: Sequence[Any]) -> bool:
     if operator.name.split(".")[1] not in ("lt", "le", "gt", "ge") or len(args) != 2 or not isinstance(args[1], (int, float)):
         return False
     return args[1] <= 0 or args[1] >= 1
+
+
+def _take_largest(operator: Operator, result: Any) -> None:
+    """Gives a single uniform random number its largest value: a layer that is dropped at random is then kept, which takes most memory."""
+    if base_name(operator.qualified) in _UNIFORM and isinstance(result, torch.Tensor) and result.numel() == 1 and not result.is_meta:
+        if result.is_floating_point():
+            result.fill_(1 - torch.finfo(result.dtype).eps)
 
 
 def _asks_for_bad_values() -> bool:

@@ -128,7 +128,6 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.roll.default"],
         Facts { memory: Modelled(roll), time: Time::moves("roll", Extent::Larger), ..FAMILY },
     ),
-    Operator::new(&["aten.block_diag.default"], Facts { memory: Modelled(block_diag), ..FAMILY }),
     Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
     Operator::new(
         &[
@@ -260,31 +259,6 @@ fn unbind(context: &mut Context, call: &Call<'_>) -> Outcome {
     let layout = without(source.layout(), dim);
     let count = source.shape()[dim];
     cut(context, source, (0..count).map(|_| layout.clone()).collect())
-}
-
-/// Matrices along the diagonal of zeros: each one's gradient is a part of the gradient.
-fn block_diag(context: &mut Context, call: &Call<'_>) -> Outcome {
-    #[derive(Debug)]
-    struct Blocks(Vec<Dims>);
-    impl Backward for Blocks {
-        fn apply(&self, _context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-            let Some(gradient) = gradients[0].as_ref() else { return smallvec![None; self.0.len()] };
-            let block = |shape: &Dims| {
-                let strides = gradient.layout().strides.clone();
-                gradient.view(Layout { dtype: gradient.dtype(), shape: shape.clone(), strides })
-            };
-            self.0.iter().enumerate().map(|(index, shape)| node.wants(index).then(|| block(shape))).collect()
-        }
-    }
-    let tensors = call.tensor_list(0)?;
-    if tensors.iter().any(|tensor| tensor.shape().len() != 2) {
-        return Err(Unmodelled);
-    }
-    let result = context.empty(call.result(0)?);
-    let inputs: SmallVec<[Option<&Tensor>; 4]> = tensors.iter().copied().map(Some).collect();
-    let shapes = tensors.iter().map(|tensor| tensor.shape().into()).collect();
-    let edge = context.record(&inputs, 1, |_| smallvec![], Blocks(shapes));
-    Ok(smallvec![result.with_edge(edge)])
 }
 
 /// Its gradient is a new tensor of the input's shape.

@@ -4,7 +4,6 @@ use super::super::facts::*;
 use super::{FAMILY, IN_PLACE, formula, isfinite, isinf};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
-    Operator::new(&["aten.heaviside.default"], Facts { memory: Modelled(new!(formula::NO_GRADIENT)), ..FAMILY }),
     Operator::new(
         &["aten.logical_not.default", "aten.bitwise_not.default"],
         Facts { memory: Modelled(new!(formula::NO_GRADIENT)), time: Time::moves("neg", Extent::Larger), ..FAMILY },
