@@ -31,6 +31,14 @@ def load(path: Any) -> Dict[str, Any]:
         return json.load(stream)
 
 
+def lengths_of(name: str, runs: List[int]) -> torch.Tensor:
+    """The tensor on the host in whose place a capture has the runs of a packed batch."""
+    counts = [count for steps, count in zip(runs[::2], runs[1::2]) for _ in range(steps)]
+    if "_pad_packed" in name:
+        return torch.tensor(counts)
+    return torch.tensor([sum(count > row for count in counts) for row in range(max(counts))])
+
+
 class Data(TorchFunctionMode):
     """Collects the tensors made from Python data inside the context."""
 
@@ -156,6 +164,8 @@ class Replay:
         elif name.startswith("vramfit.") or name in SILENT:
             return
         else:
+            if name in ("aten._pack_padded_sequence.default", "aten._pad_packed_sequence.default"):
+                values[1] = lengths_of(name, values[1])
             packet, overload = name.rsplit(".", 1)
             space, packet = packet.split(".", 1)
             operator = getattr(getattr(getattr(torch.ops, space), packet), overload)

@@ -84,5 +84,5 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     }
     wrong.retain(|name, _| !RANDOM.contains(&name.as_str()));
     assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {wrong:?}");
-    assert!(wanted.is_some() || same >= 10_500, "only {same} of {total} runs agree");
+    assert!(wanted.is_some() || same >= 14_600, "only {same} of {total} runs agree");
 }
