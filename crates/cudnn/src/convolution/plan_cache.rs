@@ -148,3 +148,25 @@ impl PlanCache {
         PlanId::MIN.saturating_add(number * THREADS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convolution::problem::tests::square;
+
+    #[test]
+    fn a_workspace_of_another_library_is_found_again_and_nothing_runs_without_it() {
+        let mut cache = PlanCache::default();
+        let problem = square([64, 64], 56, 3, 1, 1);
+        let convolution = cache.get(&problem, 0, |_| WorkspaceRange::recorded(7)).plan;
+        let (one, other) = (cache.other(WorkspaceRange::up_to(5, 9)), cache.other(WorkspaceRange::up_to(6, 9)));
+        assert_eq!(cache.other(WorkspaceRange::up_to(5, 9)), one);
+        assert!(one != other && one != convolution);
+        let table = cache.table();
+        let sizes =
+            [Scenario::Expected, Scenario::Lower, Scenario::Upper].map(|it| table.own(one, Assumption::All(it)));
+        assert_eq!(sizes, [5, 0, 9]);
+        assert!(table.is_required(one) && !table.is_required(convolution));
+        assert_eq!(cache.get(&problem, 1, |_| WorkspaceRange::recorded(8)).workspace.expected, 7);
+    }
+}

@@ -220,8 +220,9 @@ fn equal(context: &mut Context, call: &Call<'_>) -> Outcome {
     if first.is_on_host() || second.is_on_host() || first.shape() != second.shape() {
         return Ok(smallvec![]);
     }
+    let truth = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
     let elements = context.empty(first.like(Dtype::Bool));
-    let all = context.reduce(&elements, &[], false, Dtype::Bool, Reduction::summing(Dtype::Bool));
+    let all = context.reduce(&elements, &[], false, Dtype::Bool, truth);
     drop(all);
     drop(elements);
     Ok(smallvec![])

@@ -25,6 +25,7 @@ mod function;
 mod group_norm;
 mod indexing;
 mod joining;
+mod linear_algebra;
 mod loss;
 mod normalization;
 mod padding;

@@ -9,8 +9,8 @@ use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
     activation, attention, batch_norm, convolution, copy, counting, dropout, embedding, factory, group_norm, indexing,
-    joining, loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize, sampling,
-    softmax, spectral, view, vision, weight_norm, windows,
+    joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize,
+    sampling, softmax, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -28,6 +28,7 @@ const FAMILIES: &[&[Operator]] = &[
     group_norm::OPERATORS,
     indexing::OPERATORS,
     joining::OPERATORS,
+    linear_algebra::OPERATORS,
     loss::OPERATORS,
     normalization::OPERATORS,
     padding::OPERATORS,
