@@ -56,14 +56,6 @@ class Data(TorchFunctionMode):
         return result
 
 
-def packed_lengths(name: str, runs: List[int]) -> torch.Tensor:
-    """The lengths, or the sequences at each step, that a capture has as runs of steps."""
-    counts = [count for steps, count in zip(runs[::2], runs[1::2]) for _ in range(steps)]
-    if name == "aten._pad_packed_sequence.default":
-        return torch.tensor(counts)
-    return torch.tensor([sum(count > sequence for count in counts) for sequence in range(max(counts, default=0))])
-
-
 class Replay:
     """One variant of a capture, run at given sizes."""
 
@@ -150,8 +142,6 @@ class Replay:
     def _call(self, step: List[Any]) -> None:
         name, arguments = self.contents["operators"][step[1]]
         values = [self.value(value) for value in step[2]]
-        if name in ("aten._pack_padded_sequence.default", "aten._pad_packed_sequence.default"):
-            values[1] = packed_lengths(name, values[1])
         where = self.contents["sources"][step[4]] if step[4] >= 0 else None
         if name == "vramfit.tensor":
             row = self.rows[int(step[3][0][1:])]

@@ -68,7 +68,7 @@ def make(names, folder, jobs):
     """The rows of `names` and their packed models."""
     with ProcessPoolExecutor(jobs) as pool:
         rows = list(pool.map(capture, names, [folder] * len(names)))
-    packer = ["cargo", "run", "--quiet", "--package", "vramfit-graph", "--example", "pack", "--", folder]
+    packer = ["cargo", "run", "--quiet", "--package", "vramfit-readers", "--example", "pack", "--", folder]
     packer += [f"{row['name']}:" + ",".join(f"{size}={value}" for size, value in row["sizes"].items()) for row in rows]
     subprocess.run(packer, check=True, cwd=ROOT)
     return {row["name"]: (row, (Path(folder) / f"{row['name']}.packed").read_bytes()) for row in rows}

@@ -13,6 +13,7 @@ use vramfit_readers::{read_file, read_file_for};
 use vramfit_report::models::Row;
 
 use crate::failure::Failure;
+use crate::hub_cache;
 
 const INDEX: &str = include_str!("../built_in/models.json");
 const DATA: &[u8] = include_bytes!("../built_in/models.bin");
@@ -54,18 +55,22 @@ pub fn load_for(name: &str, flags: VariantFlags) -> Result<Model, Failure> {
 
 fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failure> {
     let path = Path::new(name);
-    if path.exists() && !path.is_dir() {
-        let model = wanted.map_or_else(|| read_file(name), |flags| read_file_for(name, flags));
-        return model.map_err(|error| {
+    let read = |file: &Path| {
+        let model = wanted.map_or_else(|| read_file(file), |flags| read_file_for(file, flags));
+        model.map_err(|error| {
             let hint = error.hint();
-            Failure::at(name, error).with_hint(hint)
-        });
+            Failure::at(file.display(), error).with_hint(hint)
+        })
+    };
+    if path.exists() && !path.is_dir() {
+        return read(path);
     }
     let models = built_in()?;
     match models.iter().find(|model| model.row.name == name) {
         // A folder may have a built-in model's name, such as a download from Hugging Face.
         Some(model) => model.model(),
         None if path.is_dir() => Err(folder(path)),
+        None if hub_cache::is_hub_id(name) => read(&hub_cache::config(name)?),
         None => Err(unknown(name, &models)),
     }
 }

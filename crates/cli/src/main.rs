@@ -16,6 +16,8 @@ mod failure;
 mod feed;
 mod help;
 #[cfg(feature = "simulate")]
+mod hub_cache;
+#[cfg(feature = "simulate")]
 mod installed_cudnn;
 mod interrupt;
 mod known_gpus;

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{good_json, vramfit};
 
 /// The numbers of parameters that torchvision's documentation and the published checkpoints have.
@@ -137,4 +139,32 @@ fn a_name_that_is_none_is_refused_with_those_near_it() {
     let (code, _, err) = vramfit(&["estimate", "folder/model.vramfit"]);
     assert_eq!(code, 2);
     assert!(err.contains("found no such file"), "{err}");
+}
+
+#[test]
+fn a_model_of_the_hub_is_read_from_the_local_cache_and_from_nowhere_else() {
+    let cache = tempfile::tempdir().unwrap();
+    let run = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vramfit"));
+        command.args(["estimate", name, "--json"]).env("HF_HUB_CACHE", cache.path()).env("VRAMFIT_CUDNN", "off");
+        command.output().unwrap()
+    };
+    let missing = run("some-org/Some-Model.1");
+    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(error.contains("some-org/Some-Model.1: found no such file, and no such model in the local"), "{error}");
+    assert!(error.contains("hf download some-org/Some-Model.1 config.json"), "{error}");
+    let folder = cache.path().join("models--some-org--Some-Model.1");
+    let snapshot = folder.join("snapshots/0123abc");
+    std::fs::create_dir_all(&snapshot).unwrap();
+    std::fs::create_dir_all(folder.join("refs")).unwrap();
+    std::fs::write(folder.join("refs/main"), "0123abc").unwrap();
+    std::fs::write(snapshot.join("config.json"), r#"{"model_type": "gpt2", "torch_dtype": "bfloat16"}"#).unwrap();
+    let found = run("some-org/Some-Model.1");
+    assert_eq!(found.status.code(), Some(0), "{}", String::from_utf8_lossy(&found.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(report["parameters"], 124_439_808);
+    assert_eq!(report["breakdown"]["parameters"], 2 * 124_439_808_u64, "built in the type that the file names");
+    std::fs::write(folder.join("refs/main"), "../../../etc").unwrap();
+    assert_eq!(run("some-org/Some-Model.1").status.code(), Some(2), "a revision is a name, not a path");
 }

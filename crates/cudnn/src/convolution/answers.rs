@@ -20,7 +20,7 @@ pub enum Answers<'t> {
     Recorded(&'t ConvolutionTable<'t>),
     /// A table of another GPU: its expected sizes, in ranges that allow for any plan.
     OtherGpu(&'t ConvolutionTable<'t>),
-    /// Nothing was recorded: ranges from no workspace to copies of all tensors.
+    /// Nothing was recorded: ranges from no workspace to the largest of any form.
     NotRecorded,
 }
 
@@ -126,22 +126,22 @@ mod tests {
     const A100: GpuIdentity = GpuIdentity { compute_capability: (8, 0), multiprocessors: 108, ..H200 };
 
     #[test]
-    fn an_unrecorded_type_is_between_no_workspace_and_copies_of_everything() {
+    fn an_unrecorded_type_is_between_no_workspace_and_the_largest_form() {
         let problem = ConvolutionProblem { dtype: Dtype::Float64, ..square([64, 64], 56, 3, 1, 1) };
         let range = workspace(&problem, H200, None);
-        assert!(range.lower == 0 && range.upper == problem.all_copies().unsigned_abs() && !range.is_certain());
+        assert!(range.lower == 0 && range.upper == problem.largest_form().unsigned_abs() && !range.is_certain());
         assert_eq!((range.expected, range.evidence), (0, Evidence::Guessed));
     }
 
     #[cfg(not(feature = "tables"))]
     #[test]
-    fn without_tables_every_convolution_is_between_no_workspace_and_copies_of_everything() {
+    fn without_tables_every_convolution_is_between_no_workspace_and_the_largest_form() {
         let problem = square([64, 64], 56, 3, 1, 1);
         for gpu in [H200, A100] {
             assert!(matches!(Answers::shipped(gpu), Ok(Answers::NotRecorded)));
             let range = workspace(&problem, gpu, None);
             assert_eq!((range.expected, range.lower, range.evidence), (0, 0, Evidence::Guessed));
-            assert_eq!(range.upper, problem.all_copies().unsigned_abs());
+            assert_eq!(range.upper, problem.largest_form().unsigned_abs());
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let (own, other) = (workspace(&problem, H200, None), workspace(&problem, A100, None));
         assert!(own.evidence == Evidence::Recorded && own.is_certain() && own.expected > 0);
         assert_eq!((other.expected, other.lower, other.evidence), (own.expected, 0, Evidence::Guessed));
-        assert_eq!(other.upper, own.upper.max(problem.all_copies().unsigned_abs()));
+        assert_eq!(other.upper, own.upper.max(problem.largest_form().unsigned_abs()));
         assert_eq!(workspace(&problem, H200, None), own);
     }
 

@@ -173,6 +173,21 @@ impl ConvolutionProblem {
             + self.result_copy(Copied::Plain)
     }
 
+    /// Bytes of the largest workspace that any form has for this layer, where the form follows from its sizes alone: copies of all
+    /// tensors, in single precision or with padded groups, Winograd's tiles, and the partial sums of a weight's gradient.
+    pub(super) fn largest_form(&self) -> i64 {
+        let size = self.dtype.bytes().cast_signed().max(1);
+        let copies = self.all_copies().max(self.all_copies() / size * 4).max(self.grouped_copies());
+        let tiles = if self.is_pointwise() { 0 } else { self.winograd_tiles() };
+        let sums = match self.pass {
+            ConvolutionPass::WeightGradient => {
+                (4 * self.image[0] * self.weight_elements(Copied::Padded)).max(self.depthwise_sums())
+            }
+            _ => 0,
+        };
+        copies.max(tiles).max(sums)
+    }
+
     /// Bytes of padded copies of all three tensors.
     pub fn all_copies(&self) -> i64 {
         self.image_copy(Copied::Padded)

@@ -75,14 +75,14 @@ impl WorkspaceRange {
         WorkspaceRange { expected, lower: 0, upper, evidence: Evidence::Guessed }
     }
 
-    /// A convolution about which nothing is known: no workspace, or copies of all tensors.
+    /// A convolution about which nothing is known: no workspace, or the largest of any form.
     pub(super) fn not_recorded(problem: &ConvolutionProblem) -> WorkspaceRange {
-        WorkspaceRange::up_to(0, problem.all_copies().unsigned_abs())
+        WorkspaceRange::up_to(0, problem.largest_form().unsigned_abs())
     }
 
     /// The same convolution on another GPU than the one that answered. There cuDNN may choose any plan.
     pub(super) fn on_another_gpu(self, problem: &ConvolutionProblem) -> WorkspaceRange {
-        WorkspaceRange::up_to(self.expected, self.upper.max(problem.all_copies().unsigned_abs()))
+        WorkspaceRange::up_to(self.expected, self.upper.max(problem.largest_form().unsigned_abs()))
     }
 
     /// Whether only one size is possible.

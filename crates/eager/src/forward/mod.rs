@@ -264,7 +264,7 @@ impl<'a> Forward<'a> {
             Err(Unmodelled) => {
                 let name = self.bound.operator_name(call);
                 self.missing.entry(name.to_owned()).or_default().push(index as u32);
-                unknown::unmodelled(context, &view, self.passes.scenario)
+                unknown::unmodelled(context, name, &view, is_in_place, self.passes.scenario)
             }
         };
         drop(view);

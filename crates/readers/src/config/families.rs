@@ -1,6 +1,7 @@
 //! What is known of each family's configuration: which fields give sizes, which choose a template, which change nothing.
 
 use serde_json::{Map, Value};
+use vramfit_graph::dtype::Dtype;
 
 use super::ConfigError;
 use super::fields::Config;
@@ -12,8 +13,20 @@ pub(super) struct Request {
     /// Values of the template's symbols.
     pub(super) sizes: Vec<(&'static str, i64)>,
     pub(super) stacks: Vec<Stack>,
+    /// The type that the model is built in; `None` where the template is built in it.
+    pub(super) dtype: Option<Dtype>,
+    /// Classes of the template begin with the first name, those of the family with the second.
+    pub(super) renamed: Option<(&'static str, &'static str)>,
+    /// Why an estimate cannot be called exact.
+    pub(super) causes: Vec<String>,
     /// What the reader of an answer should know.
     pub(super) notes: Vec<String>,
+}
+
+impl Request {
+    fn new(template: &'static str, sizes: Vec<(&'static str, i64)>, stacks: Vec<Stack>) -> Self {
+        Self { template, sizes, stacks, dtype: None, renamed: None, causes: Vec::new(), notes: Vec::new() }
+    }
 }
 
 /// Modules that the layers are in.
@@ -34,29 +47,50 @@ impl Stack {
 }
 
 macro_rules! templates {
-    ($($name:literal),+ $(,)?) => {
-        /// The template of that name.
-        pub(super) fn packed(name: &str) -> Option<&'static [u8]> {
-            match name {
-                $($name => Some(include_bytes!(concat!("templates/", $name, ".packed"))),)+
+    ($($name:literal $(+ $bf16:literal + $fp16:literal)?),+ $(,)?) => {
+        /// The template of that name, where it has forms for half precision the one of `half`.
+        pub(super) fn packed(name: &str, half: Option<Dtype>) -> Option<&'static [u8]> {
+            match (name, half) {
+                $($(($name, Some(Dtype::Bfloat16)) => Some(include_bytes!(concat!("templates/", $name, "-", $bf16, ".packed"))),
+                ($name, Some(Dtype::Float16)) => Some(include_bytes!(concat!("templates/", $name, "-", $fp16, ".packed"))),)?
+                ($name, _) => Some(include_bytes!(concat!("templates/", $name, ".packed"))),)+
                 _ => None,
+            }
+        }
+
+        /// Whether a template has forms that are built in half precision.
+        pub(super) fn has_half_forms(name: &str) -> bool {
+            match name {
+                $($($name => [$bf16, $fp16].len() == 2,)?)+
+                _ => false,
             }
         }
     };
 }
 templates!(
-    "llama",
-    "llama-grouped",
-    "llama-tied",
-    "llama-tied-grouped",
-    "mistral-grouped",
-    "qwen2",
-    "qwen2-grouped",
-    "qwen2-tied-grouped",
+    "llama" + "bf16" + "fp16",
+    "llama-grouped" + "bf16" + "fp16",
+    "llama-tied" + "bf16" + "fp16",
+    "llama-tied-grouped" + "bf16" + "fp16",
+    "mistral-grouped" + "bf16" + "fp16",
+    "mixtral-grouped" + "bf16" + "fp16",
+    "qwen2" + "bf16" + "fp16",
+    "qwen2-grouped" + "bf16" + "fp16",
+    "qwen2-tied-grouped" + "bf16" + "fp16",
+    "vit" + "bf16" + "fp16",
     "bert-sequence",
     "bert-masked",
+    "bert-tokens",
+    "bert-spans",
+    "roberta-sequence",
+    "roberta-masked",
+    "roberta-tokens",
+    "roberta-spans",
+    "xlm-roberta-sequence",
+    "xlm-roberta-masked",
+    "xlm-roberta-tokens",
+    "xlm-roberta-spans",
     "gpt2",
-    "vit",
     "t5",
     "t5-unscaled",
     "t5-gated",
@@ -67,24 +101,43 @@ templates!(
     "t5-gated-unscaled-no-dropout",
 );
 
+/// The architectures of an encoder, the one that is used where a file names none first.
+macro_rules! heads {
+    ($prefix:literal) => {
+        [
+            concat!($prefix, "ForMaskedLM"),
+            concat!($prefix, "ForSequenceClassification"),
+            concat!($prefix, "ForTokenClassification"),
+            concat!($prefix, "ForQuestionAnswering"),
+        ]
+    };
+}
+
 /// What a configuration asks for.
 pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigError> {
     let found = fields.get("model_type").unwrap_or(&Value::Null);
     let family = found.as_str().unwrap_or_default();
     let config = Config::new(fields, family);
     let mut request = match family {
-        "llama" | "mistral" | "qwen2" => llama(&config)?,
-        "bert" => bert(&config)?,
+        "llama" | "mistral" | "mixtral" | "qwen2" => llama(&config)?,
+        "bert" | "roberta" | "xlm-roberta" | "camembert" => bert(&config)?,
         "gpt2" => gpt2(&config)?,
         "vit" => vit(&config)?,
         "t5" => t5(&config)?,
         _ => {
-            let known = "llama, mistral, qwen2, bert, gpt2, vit, t5".to_owned();
+            let known =
+                "llama, mistral, mixtral, qwen2, bert, roberta, xlm-roberta, camembert, gpt2, vit, t5".to_owned();
             let found = found.as_str().map_or_else(|| found.to_string(), |name| format!("`{name}`"));
             return Err(ConfigError::Family { found, known });
         }
     };
+    let dtype = config.half()?;
+    if family == "t5" && dtype == Some(Dtype::Float16) {
+        let cause = "built as from_config does; from_pretrained in float16 keeps the weights named wo in float32";
+        request.causes.push(cause.to_owned());
+    }
     config.no_others()?;
+    request.dtype = dtype;
     request.notes = config.notes();
     Ok(request)
 }
@@ -93,6 +146,7 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     let (architecture, sizes): (_, [i64; 5]) = match config.family {
         "llama" => ("LlamaForCausalLM", [32000, 4096, 11008, 32, 32]),
         "mistral" => ("MistralForCausalLM", [32000, 4096, 14336, 32, 8]),
+        "mixtral" => ("MixtralForCausalLM", [32000, 4096, 14336, 32, 8]),
         _ => ("Qwen2ForCausalLM", [151936, 4096, 22016, 32, 32]),
     };
     config.architecture(&[architecture])?;
@@ -102,12 +156,10 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.only("mlp_bias", &[false.into()])?;
     config.only("use_sliding_window", &[false.into()])?;
     config.dropout("attention_dropout", 0.0)?;
-    if config.family == "mistral" {
-        config.only("sliding_window", &[])?;
-    } else {
-        // Qwen2 has the number, and uses it only with use_sliding_window.
-        config.find("sliding_window");
-    }
+    config.no_window()?;
+    config.only("output_router_logits", &[false.into()])?;
+    config.dropout("router_jitter_noise", 0.0)?;
+    config.find("router_aux_loss_coef");
     config.find("layer_types");
     for field in ["rope_scaling", "rope_parameters"] {
         let kind = config.find(field).and_then(|scaling| scaling.get("rope_type").or(scaling.get("type")));
@@ -136,6 +188,7 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
         ("llama", true, false) => "llama-tied",
         ("llama", true, true) => "llama-tied-grouped",
         ("mistral", false, true) => "mistral-grouped",
+        ("mixtral", false, true) => "mixtral-grouped",
         ("qwen2", false, false) => "qwen2",
         ("qwen2", false, true) => "qwen2-grouped",
         ("qwen2", true, true) => "qwen2-tied-grouped",
@@ -143,7 +196,7 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
             return Err(ConfigError::NotModelled {
                 field: "tie_word_embeddings".to_owned(),
                 found: "true".to_owned(),
-                known: if family == "mistral" {
+                known: if family.starts_with('m') {
                     "false".to_owned()
                 } else {
                     "true with fewer num_key_value_heads".to_owned()
@@ -167,12 +220,15 @@ fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     let mut values = fixed(config, sizes[0])?;
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", sizes[2])?)]);
     values.extend([("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)]);
-    Ok(Request {
-        notes: Vec::new(),
-        template,
-        sizes: values,
-        stacks: Stack::of("model.layers", config.layers("num_hidden_layers", 32)?),
-    })
+    if config.family == "mixtral" {
+        let (experts, chosen) = (config.count("num_local_experts", 8)?, config.count("num_experts_per_tok", 2)?);
+        if chosen < 2 || chosen > experts {
+            return Err(config.wrong("num_experts_per_tok", &format!("2 to num_local_experts, {experts}")));
+        }
+        values.extend([("experts", experts), ("chosen", chosen)]);
+    }
+    let stacks = Stack::of("model.layers", config.layers("num_hidden_layers", 32)?);
+    Ok(Request::new(template, values, stacks))
 }
 
 /// Sizes that several families have; a template that has no such symbol does not miss it.
@@ -190,7 +246,13 @@ fn fixed(config: &Config<'_>, vocabulary: i64) -> Result<Vec<(&'static str, i64)
 }
 
 fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
-    let architecture = config.architecture(&["BertForMaskedLM", "BertForSequenceClassification"])?;
+    let (prefix, vocabulary, architectures) = match config.family {
+        "bert" => ("Bert", 30522, heads!("Bert")),
+        "roberta" => ("Roberta", 50265, heads!("Roberta")),
+        "xlm-roberta" => ("XLMRoberta", 30522, heads!("XLMRoberta")),
+        _ => ("Camembert", 30522, heads!("Camembert")),
+    };
+    let head = config.architecture(&architectures)?.trim_start_matches(prefix);
     config.only("hidden_act", &["gelu".into()])?;
     config.only("position_embedding_type", &["absolute".into()])?;
     config.only("is_decoder", &[false.into()])?;
@@ -203,20 +265,36 @@ fn bert(config: &Config<'_>) -> Result<Request, ConfigError> {
     let hidden = config.count("hidden_size", 768)?;
     let heads = config.heads("num_attention_heads", 12)?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
-    let mut values = fixed(config, 30522)?;
+    let mut values = fixed(config, vocabulary)?;
     let inner = config.count("intermediate_size", 3072)?;
     values.extend([("hidden", hidden), ("inner", inner), ("heads", heads), ("head_dim", hidden / heads)]);
-    let is_masked = architecture == "BertForMaskedLM";
-    if !is_masked && values.contains(&("labels", 1)) {
-        return Err(config.wrong("num_labels", "2 or more; regression is not modelled"));
+    let labels = values.iter().find(|(name, _)| *name == "labels").map_or(2, |(_, labels)| *labels);
+    match head {
+        "ForMaskedLM" => {}
+        "ForQuestionAnswering" if labels != 2 => {
+            return Err(config.wrong("num_labels", "2: where an answer begins and where it ends"));
+        }
+        _ if labels == 1 => return Err(config.wrong("num_labels", "2 or more; regression is not modelled")),
+        _ => {}
     }
-    let template = if is_masked { "bert-masked" } else { "bert-sequence" };
-    Ok(Request {
-        notes: Vec::new(),
-        template,
-        sizes: values,
-        stacks: Stack::of("bert.encoder.layer", config.layers("num_hidden_layers", 12)?),
-    })
+    let template = match (config.family, head) {
+        ("bert", "ForMaskedLM") => "bert-masked",
+        ("bert", "ForSequenceClassification") => "bert-sequence",
+        ("bert", "ForTokenClassification") => "bert-tokens",
+        ("bert", _) => "bert-spans",
+        ("roberta", "ForMaskedLM") => "roberta-masked",
+        ("roberta", "ForSequenceClassification") => "roberta-sequence",
+        ("roberta", "ForTokenClassification") => "roberta-tokens",
+        ("roberta", _) => "roberta-spans",
+        (_, "ForMaskedLM") => "xlm-roberta-masked",
+        (_, "ForSequenceClassification") => "xlm-roberta-sequence",
+        (_, "ForTokenClassification") => "xlm-roberta-tokens",
+        (_, _) => "xlm-roberta-spans",
+    };
+    let path = if config.family == "bert" { "bert.encoder.layer" } else { "roberta.encoder.layer" };
+    let stacks = Stack::of(path, config.layers("num_hidden_layers", 12)?);
+    let renamed = (config.family == "camembert").then_some(("XLMRoberta", prefix));
+    Ok(Request { renamed, ..Request::new(template, values, stacks) })
 }
 
 fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -239,12 +317,7 @@ fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.retain(|(name, _)| *name != "positions");
     values.extend([("positions", config.count("n_positions", 1024)?), ("hidden", hidden), ("inner", inner)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads)]);
-    Ok(Request {
-        notes: Vec::new(),
-        template: "gpt2",
-        sizes: values,
-        stacks: Stack::of("transformer.h", config.layers("n_layer", 12)?),
-    })
+    Ok(Request::new("gpt2", values, Stack::of("transformer.h", config.layers("n_layer", 12)?)))
 }
 
 fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -272,12 +345,7 @@ fn vit(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", 3072)?)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads), ("image", image), ("patch", patch)]);
     values.push(("tokens", (image / patch) * (image / patch) + 1));
-    Ok(Request {
-        notes: Vec::new(),
-        template: "vit",
-        sizes: values,
-        stacks: Stack::of("vit.layers", config.layers("num_hidden_layers", 12)?),
-    })
+    Ok(Request::new("vit", values, Stack::of("vit.layers", config.layers("num_hidden_layers", 12)?)))
 }
 
 fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
@@ -331,10 +399,5 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
     let encoder = config.layers_from(3, "num_layers", 6)?;
     let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
     let stack = |path, layers| Stack { path, kept: 1, layers };
-    Ok(Request {
-        notes: Vec::new(),
-        template,
-        sizes,
-        stacks: vec![stack("encoder.block", encoder), stack("decoder.block", decoder)],
-    })
+    Ok(Request::new(template, sizes, vec![stack("encoder.block", encoder), stack("decoder.block", decoder)]))
 }

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 
 use serde_json::{Map, Value};
+use vramfit_graph::dtype::Dtype;
 
 use super::ConfigError;
 
 /// Fields of any family that do not change which calls a training step makes, nor their sizes; those that say how text is generated
 /// among them.
-const HARMLESS: [&str; 61] = [
+const HARMLESS: [&str; 59] = [
     "_name_or_path",
     "architectures",
     "bos_token_id",
@@ -16,7 +17,6 @@ const HARMLESS: [&str; 61] = [
     "classifier_dropout",
     "diversity_penalty",
     "do_sample",
-    "dtype",
     "early_stopping",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
@@ -64,7 +64,6 @@ const HARMLESS: [&str; 61] = [
     "tokenizer_class",
     "top_k",
     "top_p",
-    "torch_dtype",
     "transformers_version",
     "type_vocab_size",
     "typical_p",
@@ -178,13 +177,49 @@ impl Config<'_> {
                 defaults.join(", ")
             ));
         }
-        for field in ["torch_dtype", "dtype"] {
-            let found = self.fields.get(field).and_then(Value::as_str);
-            if let Some(found) = found.filter(|name| *name != "float32") {
-                notes.push(format!("{field} {found} is not followed: without --dtype the model is in float32"));
-            }
+        if let Some((field, found)) = self.dtype_field().filter(|(_, found)| *found != "float32") {
+            notes.push(format!(
+                "{field}: built in {found}, as from_config and from_pretrained do; --dtype fp32 --amp bf16 is autocast with \
+                 float32 weights"
+            ));
         }
         notes
+    }
+
+    /// The type that the file names, and in which field: `dtype` counts before `torch_dtype`.
+    fn dtype_field(&self) -> Option<(&'static str, &Value)> {
+        let [dtype, torch_dtype] = ["dtype", "torch_dtype"].map(|field| Some((field, self.find(field)?)));
+        dtype.or(torch_dtype)
+    }
+
+    /// The half-precision type that transformers builds the model in; `None` is float32, also where the file names none.
+    pub(super) fn half(&self) -> Result<Option<Dtype>, ConfigError> {
+        let Some((field, found)) = self.dtype_field() else { return Ok(None) };
+        match found.as_str() {
+            Some("float32") => Ok(None),
+            Some("bfloat16") => Ok(Some(Dtype::Bfloat16)),
+            Some("float16") => Ok(Some(Dtype::Float16)),
+            _ => Err(ConfigError::NotModelled {
+                field: field.to_owned(),
+                found: found.to_string(),
+                known: "\"float32\", \"bfloat16\", \"float16\"".to_owned(),
+            }),
+        }
+    }
+
+    /// Refuses a sliding window. With one, the cache of each layer has a counter on the GPU, and longer sequences have a mask.
+    pub(super) fn no_window(&self) -> Result<(), ConfigError> {
+        match self.family {
+            "mistral" if !self.fields.contains_key("sliding_window") => {
+                Err(self.wrong("sliding_window", "null; without the field, transformers has a window of 4096"))
+            }
+            "mistral" | "mixtral" => self.only("sliding_window", &[]),
+            _ => {
+                // Qwen2 has the number, and uses it only with use_sliding_window.
+                self.find("sliding_window");
+                Ok(())
+            }
+        }
     }
 
     /// Refuses fields that were not used.

@@ -15,32 +15,43 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[4]
+ROOT = HERE.parents[3]
 sys.path.insert(0, str(ROOT / "python"))
 
 HIDDEN, INNER, VOCABULARY, KEYS, REPEATS, HALF, POSITIONS, KINDS, LABELS = 109, 113, 131, 101, 103, 107, 137, 139, 149
+EXPERTS, CHOSEN = 157, 17
 NUMBERS = {VOCABULARY: "vocabulary", INNER: "inner", POSITIONS: "positions", KINDS: "kinds", LABELS: "labels"}
 GROUPED = {KEYS * REPEATS: "heads", KEYS: "kv_heads", REPEATS: "(heads//kv_heads)", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
 EQUAL = {KEYS: "heads", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
 
 
-def llama(family, tied, grouped, **more):
+def llama(family, tied, grouped, other_numbers={}, **more):
     heads = KEYS * REPEATS if grouped else KEYS
     hidden = heads * HIDDEN  # it must be a multiple
-    numbers = {**NUMBERS, **(GROUPED if grouped else EQUAL), hidden: "hidden"}
+    numbers = {**NUMBERS, **(GROUPED if grouped else EQUAL), hidden: "hidden", **other_numbers}
     config = {"vocab_size": VOCABULARY, "hidden_size": hidden, "intermediate_size": INNER, "num_hidden_layers": 3,
               "num_attention_heads": heads, "num_key_value_heads": KEYS, "head_dim": 2 * HALF,
               "tie_word_embeddings": tied, **more}
     return f"{family}ForCausalLM", f"{family}Config", config, numbers, "tokens"
 
 
+def in_half(template, dtype):
+    """The same model, built in half precision: rotary frequencies and images stay in float32, which a cast would not leave so."""
+    architecture, config, arguments, numbers, kind = template
+    return architecture, config, {**arguments, "dtype": dtype}, numbers, kind
+
+
 def bert(architecture, family="Bert", **more):
     # The width of a head follows from the hidden size here.
     config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * HALF, "intermediate_size": INNER, "num_hidden_layers": 3,
               "num_attention_heads": KEYS, "max_position_embeddings": POSITIONS, "type_vocab_size": KINDS,
-              "num_labels": LABELS, **more}
-    kind = "labels" if "Sequence" in architecture else "masked"
-    return architecture, f"{family}Config", config, {**NUMBERS, KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}, kind
+              **({} if "Question" in architecture else {"num_labels": LABELS}), **more}
+    return architecture, f"{family}Config", config, {**NUMBERS, KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}, head_kind(architecture)
+
+
+def head_kind(architecture):
+    """What an encoder with this head gets."""
+    return "labels" if "Sequence" in architecture else "spans" if "Question" in architecture else "masked"
 
 
 def gpt2():
@@ -83,8 +94,21 @@ TEMPLATES = {
     "qwen2": llama("Qwen2", False, False),
     "qwen2-grouped": llama("Qwen2", False, True),
     "qwen2-tied-grouped": llama("Qwen2", True, True),
+    "mixtral-grouped": llama("Mixtral", False, True, {EXPERTS: "experts", EXPERTS - 1: "(experts-1)", CHOSEN: "chosen"}, num_local_experts=EXPERTS,
+                             num_experts_per_tok=CHOSEN),
     "bert-sequence": bert("BertForSequenceClassification"),
     "bert-masked": bert("BertForMaskedLM"),
+    "bert-tokens": bert("BertForTokenClassification"),
+    "bert-spans": bert("BertForQuestionAnswering"),
+    "roberta-sequence": bert("RobertaForSequenceClassification", "Roberta"),
+    "roberta-masked": bert("RobertaForMaskedLM", "Roberta"),
+    "roberta-tokens": bert("RobertaForTokenClassification", "Roberta"),
+    "roberta-spans": bert("RobertaForQuestionAnswering", "Roberta"),
+    # Here, as in CamemBERT, the head comes before the body.
+    "xlm-roberta-sequence": bert("XLMRobertaForSequenceClassification", "XLMRoberta"),
+    "xlm-roberta-masked": bert("XLMRobertaForMaskedLM", "XLMRoberta"),
+    "xlm-roberta-tokens": bert("XLMRobertaForTokenClassification", "XLMRoberta"),
+    "xlm-roberta-spans": bert("XLMRobertaForQuestionAnswering", "XLMRoberta"),
     "gpt2": gpt2(),
     "vit": vit(),
     "t5": t5(False, True, True),
@@ -96,6 +120,11 @@ TEMPLATES = {
     "t5-gated-no-dropout": t5(True, True, False),
     "t5-gated-unscaled-no-dropout": t5(True, False, False),
 }
+
+# Families with rotary positions or images, which stay in float32; all others are the same built in half precision or cast.
+TEMPLATES |= {f"{name}-{short}": in_half(TEMPLATES[name], dtype)
+              for name in list(TEMPLATES) if name.startswith(("llama", "mistral", "mixtral", "qwen2", "vit"))
+              for short, dtype in (("bf16", "bfloat16"), ("fp16", "float16"))}
 
 
 def expression(number, numbers):
@@ -133,6 +162,9 @@ def example(kind, side):
     tokens = torch.zeros(2, 12, dtype=torch.int64)
     if kind == "pairs":
         return {"input_ids": tokens, "labels": torch.zeros(2, 10, dtype=torch.int64)}
+    if kind == "spans":
+        spans = {name: torch.zeros(2, dtype=torch.int64) for name in ("start_positions", "end_positions")}
+        return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **spans}
     if kind == "labels":
         return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": torch.zeros(2, dtype=torch.int64)}
     if kind == "masked":
@@ -148,7 +180,7 @@ def captured(architecture, config, arguments, kind, path):
 
     torch.manual_seed(0)
     with torch.device("meta"):
-        model = getattr(transformers, architecture)(getattr(transformers, config)(**arguments))
+        model = getattr(transformers, architecture)._from_config(getattr(transformers, config)(**arguments))
     vramfit.capture(model, example(kind, arguments.get("image_size")), path)
 
 
@@ -181,7 +213,7 @@ def generalise(path, numbers):
 
 
 def pack(folder, names):
-    packer = ["cargo", "run", "--quiet", "--package", "vramfit-graph", "--example", "pack", "--", str(folder), *names]
+    packer = ["cargo", "run", "--quiet", "--package", "vramfit-readers", "--example", "pack", "--", str(folder), *names]
     subprocess.run(packer, check=True, cwd=ROOT)
 
 

@@ -26,9 +26,18 @@ pub(super) fn found(text: &str) -> Option<Map<String, Value>> {
 pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let request = families::request(config)?;
     let unusable = |source| ConfigError::Template { name: request.template.to_owned(), source };
-    let packed = families::packed(request.template).ok_or_else(|| unusable(None))?;
+    let packed = families::packed(request.template, request.dtype).ok_or_else(|| unusable(None))?;
     let template = crate::packed::unpack(packed).map_err(|error| unusable(Some(error.into())))?;
     let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
-    model.notes.extend(request.notes);
+    if let Some(dtype) = request.dtype.filter(|_| !families::has_half_forms(request.template)) {
+        template::build_in(&mut model, dtype);
+    }
+    if let Some((from, to)) = request.renamed {
+        template::rename_classes(&mut model, from, to);
+    }
+    for variant in &mut model.variants {
+        variant.causes.extend_from_slice(&request.causes);
+    }
+    model.notes.extend_from_slice(&request.notes);
     request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(|| unusable(None)))
 }

@@ -1,7 +1,8 @@
 //! Puts a configuration's sizes into a template.
 
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
-use vramfit_graph::model::{Argument, ExpressionId, Model, Size, Step};
+use vramfit_graph::model::{Argument, ExpressionId, Model, Precision, Size, Step, Variant};
 
 /// `template` with these values for some of its symbols, which it then no longer has. `None` where a size has no value.
 pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model> {
@@ -70,6 +71,32 @@ pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model
             .collect::<Option<_>>()?;
     }
     Some(template)
+}
+
+/// The model as it is built in `dtype`: what its variants that are cast to it do. Right for models whose floating-point
+/// buffers and inputs all follow the weights.
+pub(super) fn build_in(model: &mut Model, dtype: Dtype) {
+    let cast = |variant: &Variant| (variant.precision == Precision::Cast(dtype)).then(|| variant.clone());
+    let built: Vec<Variant> = model.variants.iter().filter_map(cast).collect();
+    let Some(first) = built.first() else { return };
+    let (types, rows) = (&model.types[first.types], &model.tensors[first.tensors]);
+    for weight in model.parameters.iter_mut().chain(&mut model.buffers) {
+        weight.dtype = types[rows[weight.tensor.0 as usize].r#type as usize].dtype;
+    }
+    let others = model.variants.iter().filter(|variant| variant.precision != Precision::AsBuilt).cloned();
+    let built = built.into_iter().map(|variant| Variant { precision: Precision::AsBuilt, ..variant });
+    model.variants = built.chain(others).collect();
+}
+
+/// Classes that begin with `from` begin with `to` instead.
+pub(super) fn rename_classes(model: &mut Model, from: &str, to: &str) {
+    let rename = |class: &mut String| {
+        if let Some(rest) = class.strip_prefix(from) {
+            *class = format!("{to}{rest}");
+        }
+    };
+    rename(&mut model.class);
+    model.modules.iter_mut().for_each(|module| rename(&mut module.class));
 }
 
 fn put_argument(argument: &mut Argument, put: &impl Fn(&mut Size)) {

@@ -6,6 +6,7 @@ mod describe;
 use std::path::Path;
 
 use describe::{Described, assert_same};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_readers::packed::unpack;
 use vramfit_readers::{read_bytes, read_file};
@@ -52,7 +53,44 @@ fn gpt2_is_the_program_that_transformers_runs() {
 
 #[test]
 fn bert_is_the_program_that_transformers_runs() {
-    ["bert-labels", "bert-masked"].into_iter().for_each(is_as_captured);
+    ["bert-labels", "bert-masked", "bert-tokens", "bert-spans"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
+fn roberta_and_its_relatives_are_the_programs_that_transformers_runs() {
+    ["roberta-labels", "roberta-masked", "xlm-roberta-tokens", "camembert-spans"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
+fn mixtral_is_the_program_that_transformers_runs() {
+    is_as_captured("mixtral-odd");
+}
+
+#[test]
+fn a_model_is_built_in_the_type_that_the_file_names() {
+    ["llama-bf16", "qwen2-fp16", "bert-bf16", "vit-bf16"].into_iter().for_each(is_as_captured);
+    let built = |more: &str| {
+        let text = format!("{{\"model_type\": \"gpt2\", \"n_layer\": 3{more}}}");
+        let model = read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+        model.parameters[0].dtype
+    };
+    assert_eq!(built(""), Dtype::Float32);
+    assert_eq!(built(", \"dtype\": null, \"torch_dtype\": \"float16\""), Dtype::Float16);
+    assert_eq!(built(", \"dtype\": \"bfloat16\", \"torch_dtype\": \"float16\""), Dtype::Bfloat16);
+    assert_eq!(
+        refusal(", \"torch_dtype\": \"auto\""),
+        "torch_dtype = \"auto\" is not modelled; what is: \"float32\", \"bfloat16\", \"float16\""
+    );
+}
+
+#[test]
+fn a_sliding_window_is_refused_also_where_transformers_has_it_by_default() {
+    let refusal = |more: &str| {
+        let text = format!("{{\"model_type\": \"mistral\"{more}}}");
+        read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string()
+    };
+    assert_eq!(refusal(", \"sliding_window\": 4096"), "sliding_window = 4096 is not modelled; what is: null");
+    assert!(refusal("").starts_with("sliding_window: found nothing, needed null"));
 }
 
 #[test]
@@ -78,11 +116,13 @@ fn what_no_template_has_is_refused_by_name_and_value() {
     let read = |text: &str| read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string();
     assert_eq!(
         read("{\"model_type\": \"mamba\"}"),
-        "model_type: found `mamba`, needed one of llama, mistral, qwen2, bert, gpt2, vit, t5"
+        "model_type: found `mamba`, needed one of llama, mistral, mixtral, qwen2, bert, roberta, xlm-roberta, camembert, gpt2, \
+         vit, t5"
     );
     assert_eq!(
-        read("{\"model_type\": \"bert\", \"architectures\": [\"BertForQuestionAnswering\"]}"),
-        "architectures: found \"BertForQuestionAnswering\", needed one of BertForMaskedLM, BertForSequenceClassification"
+        read("{\"model_type\": \"bert\", \"architectures\": [\"BertForMultipleChoice\"]}"),
+        "architectures: found \"BertForMultipleChoice\", needed one of BertForMaskedLM, BertForSequenceClassification, \
+         BertForTokenClassification, BertForQuestionAnswering"
     );
     assert_eq!(refusal(", \"hidden_act\": \"gelu\""), "hidden_act = \"gelu\" is not modelled; what is: \"silu\"");
     assert_eq!(refusal(", \"attention_dropout\": 0.1"), "attention_dropout = 0.1 is not modelled; what is: 0");

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "src" / "read" / "config"))
+sys.path.insert(0, str(HERE.parents[1] / "src" / "config"))
 
 import make as templates  # noqa: E402
 
@@ -37,6 +37,31 @@ CASES = {
     "bert-masked": ("Bert", "ForMaskedLM", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 7,
                                              "num_attention_heads": 4, "intermediate_size": 11,
                                              "max_position_embeddings": 33, "type_vocab_size": 3}),
+    "bert-tokens": ("Bert", "ForTokenClassification", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 4,
+                                             "intermediate_size": 11, "max_position_embeddings": 33, "num_labels": 7}),
+    "bert-spans": ("Bert", "ForQuestionAnswering", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 4, "num_attention_heads": 2,
+                                             "intermediate_size": 11, "max_position_embeddings": 33}),
+    "bert-bf16": ("Bert", "ForMaskedLM", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+                                             "intermediate_size": 11, "max_position_embeddings": 33, "dtype": "bfloat16"}),
+    "roberta-labels": ("Roberta", "ForSequenceClassification", {"vocab_size": 80, "hidden_size": 36, "num_hidden_layers": 4,
+                                             "num_attention_heads": 3, "intermediate_size": 50, "max_position_embeddings": 30,
+                                             "type_vocab_size": 1, "num_labels": 5}),
+    "roberta-masked": ("Roberta", "ForMaskedLM", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 4,
+                                             "intermediate_size": 11, "max_position_embeddings": 33}),
+    "xlm-roberta-tokens": ("XLMRoberta", "ForTokenClassification", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3,
+                                             "num_attention_heads": 4, "intermediate_size": 11, "max_position_embeddings": 33,
+                                             "num_labels": 9}),
+    "camembert-spans": ("Camembert", "ForQuestionAnswering", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 2,
+                                             "num_attention_heads": 5, "intermediate_size": 11, "max_position_embeddings": 33}),
+    "llama-bf16": ("Llama", "ForCausalLM", {"vocab_size": 100, "hidden_size": 48, "intermediate_size": 77, "num_hidden_layers": 4,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "dtype": "bfloat16"}),
+    "qwen2-fp16": ("Qwen2", "ForCausalLM", {"vocab_size": 100, "hidden_size": 48, "intermediate_size": 77, "num_hidden_layers": 3,
+                                            "num_attention_heads": 6, "num_key_value_heads": 6, "dtype": "float16"}),
+    "mixtral-odd": ("Mixtral", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50, "num_hidden_layers": 4,
+                                               "num_attention_heads": 8, "num_key_value_heads": 4, "num_local_experts": 6,
+                                               "num_experts_per_tok": 3}),
+    "vit-bf16": ("ViT", "ForImageClassification", {"hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2,
+                                                   "intermediate_size": 90, "image_size": 33, "patch_size": 10, "dtype": "bfloat16"}),
     "vit-odd": ("ViT", "ForImageClassification", {"hidden_size": 36, "num_hidden_layers": 4, "num_attention_heads": 3,
                                                    "intermediate_size": 50, "image_size": 40, "patch_size": 8,
                                                    "num_labels": 7}),
@@ -73,9 +98,9 @@ def main():
     for name in sys.argv[1:] or CASES:
         family, ending, arguments = CASES[name]
         architecture = family + ending
-        config = {"model_type": family.lower(), "architectures": [architecture], **arguments}
+        config = {"model_type": "xlm-roberta" if family == "XLMRoberta" else family.lower(), "architectures": [architecture], **arguments}
         (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
-        kind = "pairs" if family == "T5" else "images" if "Image" in ending else "labels" if "Sequence" in ending else "masked" if "Masked" in ending else "tokens"
+        kind = "pairs" if family == "T5" else "images" if "Image" in ending else templates.head_kind(ending) if "bert" in family.lower() else "tokens"
         templates.captured(architecture, f"{family}Config", arguments, kind, HERE / f"{name}.vramfit")
         if family == "T5":
             templates.pack(HERE, [name])

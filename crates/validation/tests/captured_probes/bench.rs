@@ -118,6 +118,47 @@ pub fn run(probe: &Probe, model: &Model, mode: &str) -> Option<Result<Simulated,
     Some(simulated(probe, &bound, mode == "chained"))
 }
 
+/// Peaks of live bytes beyond what was there before: of the forward pass, and of all that follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peaks {
+    pub forward: u64,
+    pub backward: u64,
+}
+
+/// The peaks of a probe on leaves or without gradients, in a scenario. `None` where this mode was not captured.
+pub fn peaks(probe: &Probe, model: &Model, mode: &str, scenario: Scenario) -> Option<Peaks> {
+    let wanted = if mode == "leaf" { Mode::Train } else { Mode::Eval };
+    let variant = model.variants.iter().position(|variant| variant.mode == wanted)?;
+    let bound = bind(model, variant, &Sizes::example(model).unwrap()).unwrap();
+    let memory: SharedMemory = Rc::new(RefCell::new(Memory::new()));
+    let mut context = Context::new(Rc::clone(&memory), H200);
+    let tensors = leaves(probe, &bound, &context, &mut Names::new(), false);
+    let start = memory.borrow().journal().len();
+    context.set_grad(bound.variant.has_grad);
+    let passes = Passes::new(&bound, Vec::new(), scenario);
+    let mut forward = Forward::new(&passes, &tensors);
+    forward.run(&mut context, |_, _, _| {});
+    let end = memory.borrow().journal().len();
+    let held = if bound.variant.has_grad { backward(&mut context, &bound, &mut forward) } else { Vec::new() };
+    let journal = memory.borrow().journal()[start..].to_vec();
+    drop((held, forward, tensors));
+    let mut sizes: HashMap<u32, u64> = HashMap::new();
+    let (mut live, mut peaks) = (0, Peaks { forward: 0, backward: 0 });
+    for (index, entry) in journal.iter().enumerate() {
+        match entry {
+            Entry::Allocate { id, bytes, .. } => {
+                sizes.insert(*id, *bytes);
+                live += bytes;
+            }
+            // What was there before is not counted.
+            Entry::Free { id } => live -= sizes.remove(id).unwrap_or(0),
+        }
+        let peak = if start + index < end { &mut peaks.forward } else { &mut peaks.backward };
+        *peak = (*peak).max(live);
+    }
+    Some(peaks)
+}
+
 fn simulated(probe: &Probe, bound: &Bound<'_>, is_chained: bool) -> Result<Simulated, String> {
     let memory: SharedMemory = Rc::new(RefCell::new(Memory::new()));
     let mut context = Context::new(Rc::clone(&memory), H200);

@@ -10,7 +10,9 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use recorded::{Probe, probes};
+use bench::Peaks;
+use recorded::{Probe, probes, without_rules};
+use vramfit_cudnn::Scenario;
 
 /// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And two that Python
 /// decided: attention of a single query, whose capture holds a result that Python had freed, and `ctc_loss`, whose arguments
@@ -85,4 +87,51 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     wrong.retain(|name, _| !RANDOM.contains(&name.as_str()));
     assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {wrong:?}");
     assert!(wanted.is_some() || same >= 14_600, "only {same} of {total} runs agree");
+}
+
+/// The recorded peaks: of the forward pass, and of all that follows. Inputs that are freed are not counted.
+fn recorded_peaks(parts: &BTreeMap<String, Vec<String>>) -> Peaks {
+    let (mut live, mut peaks) = (0_u64, Peaks { forward: 0, backward: 0 });
+    let mut sizes: Vec<u64> = Vec::new();
+    for part in PARTS {
+        let peak = if part == "forward" { &mut peaks.forward } else { &mut peaks.backward };
+        for event in parts.get(part).into_iter().flatten() {
+            if let Some(bytes) = event.strip_prefix('+') {
+                let bytes: u64 = bytes.parse().unwrap();
+                sizes.push(bytes);
+                live += bytes;
+            } else if let Some(number) = event.strip_prefix("-#") {
+                live -= sizes[number.parse::<usize>().unwrap()];
+            }
+            *peak = (*peak).max(live);
+        }
+    }
+    peaks
+}
+
+/// Runs that took less than the lower bound: results that turn out to be views, which a capture without a GPU cannot know, and
+/// gradients that are parts of the incoming one. A new rule for the lower bound may only make them fewer.
+const BELOW: usize = 598;
+
+#[test]
+fn what_an_operator_took_is_within_the_bounds_of_one_without_a_rule() {
+    let (mut total, mut below) = (0, 0);
+    let mut above = BTreeMap::<String, String>::new();
+    for (key, probe, model) in without_rules() {
+        for mode in ["leaf", "no_grad"] {
+            let Some(parts) = probe.modes.get(mode) else { continue };
+            let peaks = |scenario| bench::peaks(&probe, &model, mode, scenario);
+            let (Some(lower), Some(upper)) = (peaks(Scenario::Lower), peaks(Scenario::Upper)) else { continue };
+            let found = recorded_peaks(parts);
+            total += 1;
+            below += usize::from(found.forward < lower.forward || found.backward < lower.backward);
+            if found.forward > upper.forward || found.backward > upper.backward {
+                above.insert(probe.operator.clone(), format!("{key} {mode}: {found:?}, at most {upper:?}"));
+            }
+        }
+    }
+    println!("of {total} runs {below} took less than the lower bound");
+    assert!(total > 10_000, "only {total} runs");
+    assert!(above.is_empty(), "more than the upper bound: {above:#?}");
+    assert!(below <= BELOW, "{below} of {total} runs took less than the lower bound");
 }
