@@ -37,8 +37,9 @@ _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
-# Computed from values that are known, such as attention masks.
-_REAL_RESULTS = 1 << 25
+# Computed from known values: floats, and those made from booleans, such as attention masks.
+_REAL_RESULTS = 1 << 22
+_REAL_MASKS = 1 << 25
 _REAL_INTEGERS = 1 << 27
 
 
@@ -349,7 +350,8 @@ class Recorder(Casting):
         outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
         for item in outcome.items:
             if item[0] == NEW:
-                limit = _REAL_RESULTS if item[1].dtype.is_floating_point else _REAL_INTEGERS
+                masks = any(info.kind.dtype is torch.bool for info in infos)
+                limit = (_REAL_MASKS if masks else _REAL_RESULTS) if item[1].dtype.is_floating_point else _REAL_INTEGERS
                 if numel(item[1].shape) > limit:
                     return False
         return True
