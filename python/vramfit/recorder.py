@@ -23,7 +23,6 @@ from .assumptions import share_of
 from .autocast import POLICIES
 from .casting import Casting
 from .dtypes import refuse
-from .errors import CaptureError
 from .operators import Operator, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .session import Session
@@ -447,7 +446,8 @@ class Recorder(Casting):
         if operator.reads:
             if operator.qualified not in ("aten::item", "aten::_local_scalar_dense") or infos[0].known:
                 if not _asks_for_bad_values():
-                    self.cause(f"{where}: a decision is taken on values that are computed from the weights ({operator.name}); evenly spread values were assumed")
+                    what = f"a decision is taken on values that are computed from the weights ({operator.name})"
+                    self.cause(f"{where}: {what}; evenly spread values were assumed")
             return
         share = share_of([tensor for tensor, info in zip(tensors, infos) if info in some and info.known])
         what = "evenly spread values were assumed" if share is None else f"a share of {share:.3g} was assumed"
