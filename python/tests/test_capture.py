@@ -507,3 +507,15 @@ def test_auxiliary_outputs_and_nested_targets(tmp_path):
 
 def test_no_loss_is_said_to_be_none(tmp_path):
     assert capture(mlp(), torch.randn(2, 8), tmp_path)["variants"][0]["loss"] is None
+
+
+class Expanded(Deciding):
+    def forward(self, x):
+        y = self.linear(x)
+        wide = y[:, None].expand(-1, 3, -1)
+        return y.sum() + wide[wide > 0].sum() + wide[torch.ones(x.shape[0], 3, 4, dtype=torch.bool)].sum()
+
+
+def test_a_selection_from_an_expanded_tensor_is_captured(tmp_path):
+    variant = capture(Expanded(), torch.randn(2, 4), tmp_path)["variants"][0]
+    assert "a share of 0.5 was assumed" in variant["causes"][0]

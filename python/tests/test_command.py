@@ -10,6 +10,7 @@ import time
 import pytest
 import torch
 import vramfit
+from replay import load
 from vramfit.__main__ import main
 from vramfit.command import target
 from vramfit.command.progress import Progress
@@ -126,7 +127,7 @@ def test_weights_take_no_memory_and_stay_tied(here):
     (("my_models.py:build", "--input", "ids=4x7:int64", "--loss", "hinge"), "--loss: found 'hinge'"),
     (("my_models.py:build", "--input", "ids=4x7:int64", "--size", "ids"), "--size: found 'ids'"),
     (("my_models.py:build", "--input", "ids=4x7"), "my_models.py:12 in forward: the model's forward failed with TypeError: an embedding"),
-    (("my_models.py:Decides", "--input", "x=4x7:float32"), "my_models.py:49 in forward"),
+    (("my_models.py:Decides", "--input", "x=4x7:float32", "--share", "7"), "share: found 7.0"),
     (("my_models.py:build", "--input", "ids=4x7:int64", "--out", "no/such/folder/x"), "no/such/folder/x: "),
 ], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
 def test_what_is_wrong_is_said(here, capsys, arguments, said):
@@ -134,6 +135,19 @@ def test_what_is_wrong_is_said(here, capsys, arguments, said):
     error = capsys.readouterr().err
     assert error.startswith("error: ") and said in error, error
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["my_models.py"]
+
+
+def test_what_is_assumed_of_weights_is_noted_with_its_line(here, capsys):
+    command = ("my_models.py:Decides", "--input", "x=4x7:float32", "--loss", "mean", "--precision", "fp32", "--mode", "train")
+    assert capture(*command, "--out", "one.vramfit", "--share", "0.25") == 0
+    assert "my_models.py:49 in forward: the size of the result of aten.index.Tensor" in capsys.readouterr().err
+
+
+def test_only_the_asked_precision_and_mode_are_recorded(here):
+    command = ("my_models.py:instance", "--input", "input=4x4", "--loss", "mean", "--out", "one.vramfit", "--precision", "amp-bf16", "--mode", "train")
+    assert capture(*command) == 0
+    contents = load("one.vramfit")
+    assert [(variant["precision"], variant["mode"]) for variant in contents["variants"]] == [("amp-bf16", "train")]
 
 
 def test_everything_else_goes_to_the_binary():

@@ -27,24 +27,22 @@ def _pattern(phase: int) -> torch.Tensor:
     return torch.where(at % 2 == 0, size, -size)
 
 
-def spread(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], phase: int) -> torch.Tensor:
+def spread(shape: Sequence[int], dtype: torch.dtype, phase: int) -> torch.Tensor:
     """Numbers between -1 and 1, every second one positive, in an order without a small period. Integers are zeros."""
-    values = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
     if not dtype.is_floating_point:
-        return values.zero_()
+        return torch.zeros(tuple(shape), dtype=dtype)
     pattern, count = _pattern(phase % 8), numel(tuple(shape))
     pattern = pattern[:count] if count <= len(pattern) else pattern.repeat(-(-count // len(pattern)))[:count]
-    return values.copy_(pattern.reshape(tuple(shape)))
+    return pattern.reshape(tuple(shape)).to(dtype)
 
 
-def _chosen(shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int], dim: int, count: int, largest: bool) -> torch.Tensor:
+def _chosen(shape: Sequence[int], dtype: torch.dtype, dim: int, count: int, largest: bool) -> torch.Tensor:
     """Scores from which row after row chooses the next ``count`` indices along ``dim``."""
     size = shape[dim]
     rows = torch.arange(numel(tuple(shape)) // max(size, 1)).reshape([side for at, side in enumerate(shape) if at != dim])
     order = (torch.arange(size) - rows.unsqueeze(-1) * count) % max(size, 1)
     scores = (size - order) if largest else order + 1
-    values = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
-    return values.copy_((scores.to(torch.float64) / (size + 1)).movedim(-1, dim))
+    return (scores.to(torch.float64) / (size + 1)).movedim(-1, dim).to(dtype).contiguous()
 
 
 def stand_ins(
@@ -64,9 +62,9 @@ def stand_ins(
             dim = named.get("dim", -1)
             dim = dim if isinstance(dim, int) else -1
             count = named.get("k", named.get("num_samples", 1))
-            found.append(_chosen(kind.shape, kind.dtype, kind.stride, dim % len(kind.shape), count, operator.qualified != "aten::argmin" and named.get("largest", True)))
+            found.append(_chosen(kind.shape, kind.dtype, dim % len(kind.shape), count, operator.qualified != "aten::argmin" and named.get("largest", True)))
         else:
-            found.append(spread(kind.shape, kind.dtype, kind.stride, at))
+            found.append(spread(kind.shape, kind.dtype, at))
     return found
 
 

@@ -19,6 +19,8 @@ from .symbols import Expressions, Plan
 
 MODES = ("train", "eval", "eval-grad")
 _ONE_AT_A_TIME = threading.RLock()
+# Steps of tries that failed, for each variant, after which only the batch is tried as a symbol: a few seconds' work.
+_ENOUGH = 25_000
 
 
 class Capture:
@@ -115,21 +117,30 @@ def _record_all(recorded: Recorded, session: Session, wanted: _Wanted, tell: Cal
     def tell_try(stage: str) -> None:
         tell(f"{stage}, try {len(reasons) + 1}" if reasons else stage)
 
+    failed, enough = 0, _ENOUGH * len(wanted)
     for symbols in _subsets(list(recorded.inputs.examples)):
+        if failed > enough and symbols not in ([], ["batch"]):
+            continue
         # Tries cropped and thinned-out examples, small sizes and sizes near the example's, until one takes the example's branches.
         for near, spread in ((False, False), (False, True), (True, False), (True, True)) if symbols else ((False, False),):
+            if failed > enough and (near or spread):
+                break
             recorded.inputs.spread = spread
             for extra in (0, 3):
+                before = recorded.effort
                 try:
                     return _record(recorded, session, Plan(recorded.inputs.examples, symbols, extra, near), reasons, wanted, tell_try)
                 except Unexpressed as reason:
                     reasons.append(str(reason))
+                    failed += recorded.effort - before
                 except Misaligned as reason:
                     reasons.append(str(reason))
+                    failed += recorded.effort - before
                     break
                 except CaptureError as problem:
                     if not symbols:
                         raise
+                    failed += recorded.effort - before
                     if not reasons:
                         _check_example(recorded, wanted)
                     reasons.append(problem.message)

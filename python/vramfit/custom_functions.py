@@ -80,7 +80,7 @@ def record_backward(
         return None
     finally:
         recorder.steps = []
-        gradients = returned = ()  # what they free is not part of the forward
+        gradients, returned = [], ()  # what they free is not part of the forward
         saved.drop()
         recorder.steps = forward_steps
         _set_modes(was_on, was_cast)
@@ -113,8 +113,8 @@ def watching_saves(recorder: Recorder, run: Callable[[], Any]) -> Tuple[Any, Sav
         saved.append(SavedTensors(recorder, tensors))
         return original(context, *tensors)
 
-    kind.save_for_backward = save_for_backward  # type: ignore[method-assign]
+    setattr(kind, "save_for_backward", save_for_backward)
     try:
         return run(), saved[-1]
     finally:
-        kind.save_for_backward = original  # type: ignore[method-assign]
+        setattr(kind, "save_for_backward", original)

@@ -215,7 +215,7 @@ def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
     with recorder.paused():
         if not info.known:
             kind = info.kind
-            return func(spread(kind.shape, kind.dtype, kind.stride, 0), *args[1:], **kwargs)
+            return func(spread(kind.shape, kind.dtype, 0), *args[1:], **kwargs)
         return func(*args, **kwargs)
 
 

@@ -33,7 +33,7 @@ READERS: FrozenSet[str] = frozenset({
 FINITE: Dict[str, bool] = {
     "aten::isinf": False, "aten::isnan": False, "aten::isposinf": False, "aten::isneginf": False, "aten::isfinite": True,
 }
-# The size of the result depends on values, though PyTorch has no tag for it.
+# The size of the result depends on values, though PyTorch has no tag for it. The first has no shape rule at all.
 _DYNAMIC: FrozenSet[str] = frozenset({"torchvision::nms"})
 SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
 _CONVOLUTIONS: FrozenSet[str] = frozenset(f"aten::conv{rank}d{how}" for rank in (1, 2, 3) for how in ("", ".padding"))

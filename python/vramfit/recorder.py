@@ -23,7 +23,6 @@ from .assumptions import share_of
 from .autocast import POLICIES
 from .casting import Casting
 from .dtypes import refuse
-from .errors import CaptureError
 from .operators import Operator, base_name, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .rules import LENGTHS, lengths_as_numbers
@@ -38,8 +37,9 @@ _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
-# Computed from values that are known, such as attention masks.
-_REAL_RESULTS = 1 << 25
+# Computed from known values: floats, and those made from booleans, such as attention masks.
+_REAL_RESULTS = 1 << 22
+_REAL_MASKS = 1 << 25
 _REAL_INTEGERS = 1 << 27
 # Random numbers between 0 and 1, unless a script asks for others.
 _UNIFORM = ("aten::rand", "aten::uniform_")
@@ -357,7 +357,8 @@ class Recorder(Casting):
         outcome = self.session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
         for item in outcome.items:
             if item[0] == NEW:
-                limit = _REAL_RESULTS if item[1].dtype.is_floating_point else _REAL_INTEGERS
+                masks = any(info.kind.dtype is torch.bool for info in infos)
+                limit = (_REAL_MASKS if masks else _REAL_RESULTS) if item[1].dtype.is_floating_point else _REAL_INTEGERS
                 if numel(item[1].shape) > limit:
                     return False
         return True
@@ -453,7 +454,8 @@ class Recorder(Casting):
         if operator.reads:
             if operator.qualified not in ("aten::item", "aten::_local_scalar_dense") or infos[0].known:
                 if not _asks_for_bad_values():
-                    self.cause(f"{where}: a decision is taken on values that are computed from the weights ({operator.name}); evenly spread values were assumed")
+                    what = f"a decision is taken on values that are computed from the weights ({operator.name})"
+                    self.cause(f"{where}: {what}; evenly spread values were assumed")
             return
         share = share_of([tensor for tensor, info in zip(tensors, infos) if info in some and info.known])
         what = "evenly spread values were assumed" if share is None else f"a share of {share:.3g} was assumed"

@@ -94,11 +94,17 @@ class Recorded:
         self._patches = Patches()
         self.regions = Regions(self.modules, self._patches)
         self._makes_cycles = False
+        # Steps recorded so far, of passes that ended early too.
+        self.effort = 0
 
     def __enter__(self) -> "Recorded":
         # The cyclic garbage collector would run at random moments of a pass and free tensors then.
         self._collecting = gc.isenabled()
         gc.disable()
+        # Objects that exist already need not be looked through each time garbage is collected below.
+        self._freezing = gc.get_freeze_count() == 0
+        if self._freezing:
+            gc.freeze()
         try:
             self.regions.install()
         except BaseException:
@@ -108,6 +114,8 @@ class Recorded:
 
     def __exit__(self, *_: Any) -> None:
         self._patches.undo()
+        if self._freezing:
+            gc.unfreeze()
         if self._collecting:
             gc.enable()
 
@@ -141,6 +149,7 @@ class Recorded:
             return self._pass(recorder, precision, mode, args, kwargs, targets)
         finally:
             recorder.active = False
+            self.effort += len(recorder.steps)
             self.regions.recorder = None
             self.state.restore()
             torch.set_grad_enabled(grad)

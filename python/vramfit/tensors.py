@@ -51,7 +51,10 @@ class Kind:
 
     def zeros(self) -> torch.Tensor:
         """A real tensor of this kind, full of zeros."""
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU).zero_()
+        tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=CPU)
+        # The storage, since elements of an expanded tensor share memory and cannot be written to.
+        torch.empty(0, dtype=self.dtype, device=CPU).set_(tensor.untyped_storage()).zero_()
+        return tensor
 
     def result(self) -> torch.Tensor:
         """A meta tensor to return to the model as the result of a call. It shares its (empty) storage with others."""

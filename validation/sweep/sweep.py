@@ -23,7 +23,7 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict
 
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "python")]
@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of --sample and of the order")
     parser.add_argument("--again", choices=("failed", "all"), help="make these lines again")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each model")
+    parser.add_argument("--attempts", type=int, default=10, help="examples to try for each model")
     parser.add_argument("--list", action="store_true", help="print the names and end")
     arguments = parser.parse_args()
     for library in arguments.library or LIBRARIES:
@@ -66,7 +67,7 @@ def sweep(library: str, arguments: Any) -> None:
         print("\n".join(f"{library} {name}" for name in names))
         return
     for at, name in enumerate(todo):
-        line = in_a_process(library, name, arguments.timeout)
+        line = in_a_process(library, name, arguments.timeout, arguments.attempts)
         with arguments.out.open("a") as stream:
             stream.write(json.dumps(line) + "\n")
         said = f"{line['capture_s']:.1f} s" if line["answered"] else line["error"]
@@ -83,13 +84,13 @@ def read_lines(path: Path) -> Dict[Any, Dict[str, Any]]:
     return found
 
 
-def in_a_process(library: str, name: str, timeout: float) -> Dict[str, Any]:
+def in_a_process(library: str, name: str, timeout: float, attempts: int) -> Dict[str, Any]:
     """The line of one model, made in a child process that is stopped after ``timeout`` seconds."""
     started = time.monotonic()
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
         path = Path(folder) / "line.json"
-        child = context.Process(target=_child, args=(library, name, folder, path, started + timeout))
+        child = context.Process(target=_child, args=(library, name, folder, path, started + timeout, attempts))
         child.start()
         child.join(timeout)
         if child.is_alive():
@@ -105,7 +106,7 @@ def in_a_process(library: str, name: str, timeout: float) -> Dict[str, Any]:
     return line
 
 
-def _child(library: str, name: str, folder: str, path: Path, deadline: float) -> None:
+def _child(library: str, name: str, folder: str, path: Path, deadline: float, attempts: int) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -129,7 +130,7 @@ def _child(library: str, name: str, folder: str, path: Path, deadline: float) ->
                 write(best)
             if line["answered"] or time.monotonic() > deadline - 2:
                 break
-            if attempt > 14:
+            if attempt + 1 >= attempts:
                 break
     except BaseException as problem:  # noqa: BLE001 - the line says what it was
         if best["error"] == "no example":

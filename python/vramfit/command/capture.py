@@ -10,6 +10,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ..errors import VramfitError
 from .progress import Progress
 
+_PRECISIONS = ("as-built", "fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
+_MODES = ("train", "eval", "eval-grad")
 _LOSSES = ("cross-entropy", "mse", "mean")
 
 _EXAMPLES = """examples:
@@ -38,6 +40,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--share", type=float, metavar="PART", help="part of a mask, 0 to 1, that is true where the mask is computed from the weights",
     )
+    parser.add_argument(
+        "--precision", action="append", choices=_PRECISIONS, help="record only this precision; may be repeated. By default all, which takes longer",
+    )
+    parser.add_argument("--mode", action="append", choices=_MODES, help="record only this mode; may be repeated. By default all")
     parser.add_argument("--out", metavar="FILE", help="the file to write; by default, the target's name with .vramfit")
     return parser
 
@@ -81,9 +87,18 @@ def _capture(given: argparse.Namespace, path: str, progress: Progress) -> Tuple[
     loss = _loss(given.loss, targets is not None and built.loss is None) or built.loss
     _refuse_float_indices(built.model)
     try:
-        return built.model, capture(built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size), progress=progress.at, share=given.share)
+        return built.model, capture(
+            built.model, made, path, targets=targets, loss=loss, sizes=_sizes(given.size), progress=progress.at, share=given.share, only=_only(given),
+        )
     except OSError as problem:
         raise VramfitError(f"{path}: {problem.strerror or problem}") from problem
+
+
+def _only(given: argparse.Namespace) -> Any:
+    """The pairs of precision and mode to record; None for all."""
+    if not given.precision and not given.mode:
+        return None
+    return {(precision, mode) for precision in given.precision or _PRECISIONS for mode in given.mode or _MODES}
 
 
 def _refuse_float_indices(model: Any) -> None:
