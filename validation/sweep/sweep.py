@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="only this library; may be repeated")
     parser.add_argument("--only", default="*", help="only names that match this pattern; several separated by commas")
     parser.add_argument("--sample", type=int, help="only so many of each library, drawn at random")
+    parser.add_argument("--part", default="0/1", help="every N-th model from the I-th on, for several processes: I/N")
     parser.add_argument("--seed", type=int, default=0, help="seed of --sample and of the order")
     parser.add_argument("--again", choices=("failed", "all"), help="make these lines again")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each model")
@@ -57,6 +58,8 @@ def sweep(library: str, arguments: Any) -> None:
     if arguments.sample is not None and arguments.sample < len(names):
         names = random.Random(arguments.seed).sample(names, arguments.sample)
     random.Random(arguments.seed).shuffle(names)  # so that an interrupted sweep is a sample
+    first, step = map(int, arguments.part.split("/"))
+    names = names[first::step]
     lines = read_lines(arguments.out)
     todo = []
     for name in names:
