@@ -167,7 +167,7 @@ fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
         };
         let cause = format!("by {causes}");
         let has_room = line.chars().count() + 1 + cause.chars().count() <= WIDTH;
-        line += &if has_room { format!(" {cause}") } else { format!("\n{:29}{cause}", "") };
+        line += &if has_room { format!(" {cause}") } else { format!("\n{}", wrapped(&cause, 29).trim_end()) };
     }
     line + "\n"
 }
