@@ -150,7 +150,7 @@ def test_what_the_first_call_of_all_leaves_behind_is_not_taken_for_the_models(tm
 
 def test_cycles_that_every_forward_pass_makes_hold_their_tensors(tmp_path):
     contents = capture(Importing(times=1000), torch.randn(2, 4), tmp_path, **LOSS)
-    assert contents["symbols"] and any("beyond the step" in note for note in contents["notes"])
+    assert contents["symbols"] and any("beyond the step" in cause for variant in contents["variants"] for cause in variant["causes"])
 
 
 class Collecting(nn.Module):

@@ -217,7 +217,7 @@ class Recorded:
         return Recording(recorder, described, loss, held)
 
     def _note_kept(self, recorder: Recorder, returned: List[torch.Tensor], described: Any, held: List[int]) -> None:
-        """Adds a note if the model itself keeps tensors from one step to the next."""
+        """Adds a cause if the model itself keeps tensors from one step to the next."""
         given = len(self.state.parameters) + len(self.state.buffers) + len(self.inputs.leaves)
         names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in returned}
         kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
@@ -227,7 +227,7 @@ class Recorded:
             if not still.issuperset(kept):
                 raise _ReleasedLate
         if kept:
-            self.session.note(
+            recorder.cause(
                 f"the model keeps {len(kept)} tensor{'s' if len(kept) > 1 else ''} beyond the step (a cache); later steps, "
                 "which find them there, may differ from the recorded first one"
             )

@@ -99,7 +99,7 @@ pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&d
         }
         let shipped = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded).workspace(problem);
         let mut is_other_version =
-            || *memory.is_other_version.get_or_insert_with(|| live.is_some_and(|live| is_other_version(live)));
+            || *memory.is_other_version.get_or_insert_with(|| live.is_some_and(is_other_version));
         let range = match shipped {
             recorded if recorded.evidence == Evidence::Recorded && is_other_version() => {
                 recorded.or_of_another_version(described(problem, gpu, live))

@@ -69,8 +69,8 @@ fn factor_gradient(
 ) -> Option<Tensor> {
     let factor = node.inputs[input].as_ref().filter(|_| node.wants(input))?;
     let dtype = gradient.dtype();
+    let saved = node.saved(other);
     let &[rows, columns] = factor.shape.as_slice() else {
-        let saved = node.saved(other);
         let factors = if input == 0 { (gradient, &saved) } else { (&saved, gradient) };
         return Some(multiplied(context, dtype, &factor.shape, factors, Context::use_blas));
     };
@@ -81,7 +81,10 @@ fn factor_gradient(
     } else {
         context.empty_contiguous(dtype, &factor.shape)
     };
+    // The gradient of a sum is one number, expanded, which cuBLAS cannot read.
+    let copies = (readable_copy(context, &saved), readable_copy(context, gradient));
     context.use_blas();
+    drop(copies);
     Some(result)
 }
 
