@@ -158,7 +158,12 @@ pub(in crate::operators) fn linear(
     bias: Option<&Tensor>,
 ) -> Outcome {
     let Some((&inner, outer)) = input.shape().split_last() else { return Err(Unmodelled) };
-    let columns = *weight.shape().first().ok_or(Unmodelled)?;
+    let columns = match (weight.shape(), bias) {
+        (&[columns, _], _) => columns,
+        // A vector is multiplied as it is.
+        (&[_], None) => return matmul(context, input, weight),
+        _ => return Err(Unmodelled),
+    };
     let Some(bias) = bias else {
         let turned = only(transposed(context, weight))?;
         return times_weight(context, input, &turned, weight.requires_grad());
