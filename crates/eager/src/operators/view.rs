@@ -10,7 +10,7 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled, wrap};
 use super::facts::*;
-use crate::autograd::engine::sum_to;
+use crate::autograd::engine::{sink, sum_to};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
@@ -35,6 +35,10 @@ const FAMILY: Facts = Facts {
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.view.default"], Facts { memory: Modelled(view), greatest: Greatest::Same, ..FAMILY }),
     Operator::new(&["aten.view.dtype"], Facts { greatest: Greatest::Same, ..FAMILY }),
+    Operator::new(
+        &["aten.requires_grad_.default"],
+        Facts { memory: Modelled(require_gradient), launch: Launch::Nothing, effect: Effect::ReshapesFirst, ..FAMILY },
+    ),
     Operator::new(
         &["aten._unsafe_view.default"],
         Facts { memory: Modelled(view), time: Time::ASSUMED, greatest: Greatest::Same, ..FAMILY },
@@ -341,6 +345,18 @@ fn swap_last(context: &mut Context, call: &Call<'_>) -> Outcome {
         return Err(Unmodelled);
     }
     finish(context, source, result, Permuted(order))
+}
+
+/// `requires_grad_`: the tensor becomes a leaf. Its gradient is kept as long as the graph, which holds the leaf.
+fn require_gradient(_context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let is_wanted = call.bool(1)?;
+    if source.requires_grad() == is_wanted {
+        return Ok(smallvec![source.clone()]);
+    }
+    let leaf = source.detach();
+    let edge = is_wanted.then(|| sink(Rc::default(), leaf.shared_layout(), 0));
+    Ok(smallvec![leaf.with_edge(edge)])
 }
 
 /// Dimensions in another order, in the graph.
