@@ -54,7 +54,8 @@ def sweep(library: str, arguments: Any) -> None:
 
     models = importlib.import_module(f"libraries.{library}_models")
     patterns = arguments.only.split(",")
-    names = [name for name in models.names() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    every = models.names()
+    names = [name for name in every if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     if arguments.sample is not None and arguments.sample < len(names):
         names = random.Random(arguments.seed).sample(names, arguments.sample)
     random.Random(arguments.seed).shuffle(names)  # so that an interrupted sweep is a sample
@@ -70,7 +71,7 @@ def sweep(library: str, arguments: Any) -> None:
         print("\n".join(f"{library} {name}" for name in names))
         return
     for at, name in enumerate(todo):
-        line = in_a_process(library, name, arguments.timeout, arguments.attempts)
+        line = dict(in_a_process(library, name, arguments.timeout, arguments.attempts), of=len(every))
         with arguments.out.open("a") as stream:
             stream.write(json.dumps(line) + "\n")
         said = f"{line['capture_s']:.1f} s" if line["answered"] else line["error"]

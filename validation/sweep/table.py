@@ -1,12 +1,13 @@
 """Makes docs/coverage.md from the lines of sweep.py.
 
-    python3 validation/sweep/table.py lines.jsonl
+    python3 validation/sweep/table.py validation/sweep/lines.jsonl.gz
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import gzip
 import json
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Sequence
@@ -22,7 +23,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "coverage.md")
     arguments = parser.parse_args()
     found: Dict[Any, Dict[str, Any]] = {}
-    for text in arguments.lines.read_text().splitlines():
+    opened = gzip.open if arguments.lines.suffix == ".gz" else open
+    with opened(arguments.lines, "rt") as stream:
+        texts = stream.read().splitlines()
+    for text in texts:
         line = json.loads(text)
         found[line["library"], line["model"]] = line
     arguments.out.write_text(page(sorted(found.values(), key=lambda line: (ORDER.index(line["library"]), line["model"]))))
@@ -41,9 +45,10 @@ def page(lines: List[Dict[str, Any]]) -> str:
         f"{len(lines) - len(runs)} more refuse the example: they raise the same error without vramfit, need another package, or cannot be built",
         "from their default configuration.", "",
         *_by_library(lines), "",
-        "*answered*: an estimate was made. *exact*: it is called exact: all operators have rules and nothing was assumed. *assumed*: a value",
-        "of the example, a random number or a value computed from the weights decides on a size or a branch. *capture*: CPU seconds, median",
-        "and longest.", "",
+        "*swept*: the order is random, so a part is a sample. *run*: the model runs with the example. *answered*: an estimate was made.",
+        "*exact*: it is called exact: all operators have rules and nothing was assumed. *assumed*: a value of the example, a random number",
+        "or a value computed from the weights decides on a size or a branch. *capture*: seconds at one precision, median and longest:",
+        "CPU time, or for lines without `cpu_s` the wall time of a busy machine.", "",
         "## Operators without a rule", "",
         *_operators(answered), "",
         "## Custom autograd functions", "",
@@ -77,12 +82,17 @@ def _by_library(lines: List[Dict[str, Any]]) -> List[str]:
         answered = [line for line in runs if line["answered"]]
         seconds = sorted(_seconds(line) for line in answered) or [0.0]
         rows.append((
-            library or "all", len(own), len(runs), len(answered), _percent(len(answered), len(runs)), sum(line["exact"] for line in answered),
+            library or "all", _of(own), len(own), len(runs), len(answered), _percent(len(answered), len(runs)), sum(line["exact"] for line in answered),
             sum(bool(line["unmodelled"]) for line in answered), sum(bool(line["causes"]) for line in answered),
             f"{seconds[len(seconds) // 2]:.1f} / {seconds[-1]:.0f}",
         ))
-    names = ("library", "models", "run", "answered", "", "exact", "with operators without a rule", "assumed", "capture, s")
+    names = ("library", "models", "swept", "run", "answered", "", "exact", "with operators without a rule", "assumed", "capture, s")
     return _rows(names, rows)
+
+
+def _of(lines: List[Dict[str, Any]]) -> int:
+    """How many models the libraries of these lines have."""
+    return sum({line["library"]: line["of"] for line in lines}.values())
 
 
 def _seconds(line: Dict[str, Any]) -> float:
@@ -111,7 +121,7 @@ def _functions(lines: List[Dict[str, Any]]) -> List[str]:
 
 def _slowest(lines: List[Dict[str, Any]]) -> List[str]:
     slow = sorted(lines, key=_seconds, reverse=True)[:15]
-    return _rows(("library", "model", "CPU seconds", "steps"), ((line["library"], line["model"], f"{_seconds(line):.1f}", line["steps"]) for line in slow))
+    return _rows(("library", "model", "seconds", "steps"), ((line["library"], line["model"], f"{_seconds(line):.1f}", line["steps"]) for line in slow))
 
 
 def _reason(line: Dict[str, Any]) -> str:
