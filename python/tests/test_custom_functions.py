@@ -118,3 +118,59 @@ def test_a_backward_that_cannot_run_is_named(tmp_path):
     contents = captured(Wrapped(Reading), tmp_path)
     assert contents["notes"] == [f"custom autograd function {__name__}.Reading: its backward is its own and is not recorded"]
     assert all("functions" not in variant for variant in contents["variants"])
+
+
+def test_a_backward_that_runs_another_backward_is_named(tmp_path):
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x.relu()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            with torch.enable_grad():
+                x = ctx.x.detach().requires_grad_()
+                y = x.relu()
+            return torch.autograd.grad(y, x, gradient)[0]
+
+    contents = captured(Wrapped(type("One", (), {"apply": staticmethod(lambda x, *_: Again.apply(x))})), tmp_path)
+    assert all("functions" not in variant for variant in contents["variants"])
+    assert len(contents["notes"]) == 1
+
+
+def test_what_the_context_holds_and_what_is_in_lists_is_recorded_as_such(tmp_path):
+    class Listed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, tensors, x, y):
+            ctx.save_for_backward(x)
+            ctx.y = y
+            return tensors[0] * y, None
+
+        @staticmethod
+        def backward(ctx, gradient, _):
+            (x,) = ctx.saved_tensors
+            return None, gradient * ctx.y, (gradient * x).sum()
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, x):
+            x = self.linear(x)
+            return Listed.apply([x], x, self.scale)[0]
+
+    contents = captured(Model(), tmp_path)
+    (function,) = variant_of(contents, "fp32", "train")["functions"]
+    steps = contents["steps"][variant_of(contents, "fp32", "train")["steps"]]
+    x, again, scale = next(step for step in steps if step[0] == "function")[2]
+    assert x == again
+    assert function["arguments"] == [x, scale] and function["kept"] == [scale]
+    assert len(function["gradients"]) == 1 and len(function["results"]) == 2
+
+
+def test_an_estimate_of_a_custom_function_is_exact(tmp_path):
+    estimate = vramfit.estimate(Wrapped(), torch.randn(4, 16), loss=lambda outputs, _: outputs.sum(), gpu="H200", cudnn="off")
+    assert not estimate.unmodelled and estimate.exact

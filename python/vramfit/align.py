@@ -63,10 +63,10 @@ class Alignment:
 
     def _merge_backward(self, backwards: Tuple[Any, ...]) -> Dict[str, Any]:
         first = backwards[0]
-        if any((one.end, one.gradients, one.results, len(one.steps)) != (first.end, first.gradients, first.results, len(first.steps)) for one in backwards):
+        if any(one._replace(steps=[]) != first._replace(steps=[]) or len(one.steps) != len(first.steps) for one in backwards):
             raise Misaligned("the backward of a custom autograd function differs between sizes")
         steps = [self._merge_step(steps) for steps in zip(*(one.steps for one in backwards))]
-        return {"end": first.end, "gradients": first.gradients, "results": first.results, "steps": steps}
+        return {**first._asdict(), "steps": steps}
 
     def _first_difference(self, one: Recording, other: Recording) -> str:
         for first, second in zip(one.steps, other.steps):

@@ -11,9 +11,14 @@ from .tensors import Info
 
 
 class RecordedBackward(NamedTuple):
-    """The calls of one custom backward. ``end`` is the index of the step at which the function's forward ends."""
+    """The calls of one custom backward. ``end`` is the index of the step at which the function's forward ends.
+
+    ``arguments`` are the function's tensor arguments without those in lists, ``kept`` the tensors that its context holds as attributes.
+    """
 
     end: int
+    arguments: List[str]
+    kept: List[str]
     gradients: List[Optional[str]]
     results: List[Optional[str]]
     steps: List[Tuple[Any, ...]]
@@ -58,24 +63,31 @@ class SavedTensors:
 
 
 def record_backward(
-    recorder: Recorder, function: Any, context: Any, saved: SavedTensors, results: Any, arguments: Sequence[Any],
+    recorder: Recorder, function: Any, context: Any, saved: SavedTensors, kept: List[str], results: Any, arguments: Sequence[Any],
 ) -> Optional[RecordedBackward]:
-    """The calls of the function's backward, or None if it cannot run without values."""
+    """The calls of the function's backward, or None if it cannot run without values or runs a backward pass of its own."""
     forward_steps, recorder.steps = recorder.steps, []
     end = len(forward_steps)
     was_on, was_cast = torch.is_grad_enabled(), torch.is_autocast_enabled("cuda")
     try:
         # As the engine calls it: outside of the forward's autocast region.
         _set_modes(False, False)
-        gradients = [_gradient(recorder, result) for result in (results if isinstance(results, tuple) else (results,))]
-        names = [None if gradient is None else recorder.info_of(gradient).name for gradient in gradients]
+        results = results if isinstance(results, tuple) else (results,)
+        gradients = [_gradient(recorder, result) for result in results]
+        names = [
+            None if gradient is None else recorder.info_of(gradient).name
+            for gradient, result in zip(gradients, results) if isinstance(result, torch.Tensor)
+        ]
         returned = function.backward(_Context(context, saved.tensors), *gradients)
         returned = returned if isinstance(returned, tuple) else (returned,)
         found = [
             recorder.info_of(returned[at]).name if at < len(returned) and isinstance(returned[at], torch.Tensor) else None
             for at, argument in enumerate(arguments) if isinstance(argument, torch.Tensor)
         ]
-        return RecordedBackward(end, names, found, recorder.steps)
+        if ("grad", True) in recorder.steps:
+            return None
+        direct = [recorder.info_of(argument).name for argument in arguments if isinstance(argument, torch.Tensor)]
+        return RecordedBackward(end, direct, kept, names, found, recorder.steps)
     except Exception:  # noqa: BLE001 - whatever it raises, the function is named as one whose backward is not known
         return None
     finally:

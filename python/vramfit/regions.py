@@ -193,9 +193,10 @@ class Regions:
                 result, kept = watching_saves(recorder, lambda: original(cls, *args, **kwargs))
             regions._mark(result, args)
             context = _context_of(result)
-            saved.extend(one for one in regions._names(list(getattr(context, "__dict__", {}).values())) if one not in saved)
+            attributes = regions._names(list(getattr(context, "__dict__", {}).values()))
+            saved.extend(one for one in attributes if one not in saved)
             recorder.steps.append(("end", "function", regions._names(result), saved))
-            regions._record_backward(cls, name, context, kept, result, () if kwargs else args)
+            regions._record_backward(cls, name, context, kept, attributes, result, () if kwargs else args)
             del context
             regions._cut(result)
             return result
@@ -204,9 +205,11 @@ class Regions:
         # Inside transforms, a custom function is an operator of its own, which has no rule for the key at which calls are recorded.
         self.patches.set(custom_function_call, "non_fallthrough_keys", custom_function_call.non_fallthrough_keys.remove(_PRE))
 
-    def _record_backward(self, function: Any, name: str, context: Any, kept: SavedTensors, result: Any, args: Tuple[Any, ...]) -> None:
+    def _record_backward(
+        self, function: Any, name: str, context: Any, kept: SavedTensors, attributes: List[str], result: Any, args: Tuple[Any, ...],
+    ) -> None:
         recorder = self.recorder
-        backward = record_backward(recorder, function, context, kept, result, args) if context is not None and args else None
+        backward = record_backward(recorder, function, context, kept, attributes, result, args) if context is not None and args else None
         kept.drop()
         if backward is None:
             recorder.session.note(f"custom autograd function {name}: its backward is its own and is not recorded")

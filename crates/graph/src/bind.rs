@@ -6,6 +6,7 @@
 mod bound;
 mod error;
 mod evaluate;
+mod function;
 mod naming;
 mod tensor;
 
@@ -13,7 +14,7 @@ use crate::model::{Model, Step};
 use crate::select::{SIZE_LIMIT, Sizes};
 use evaluate::Binder;
 
-pub use bound::{Bound, BoundCall, BoundStep, BoundTensor, Value};
+pub use bound::{Bound, BoundBackward, BoundCall, BoundStep, BoundTensor, Value};
 pub use error::BindError;
 
 /// Puts numbers in place of the symbols of one variant.
@@ -31,7 +32,8 @@ pub fn bind<'model>(model: &'model Model, variant: usize, sizes: &Sizes) -> Resu
     for (at, step) in section.iter().enumerate() {
         steps.push(bind_step(&binder, step, (variant.steps, at))?);
     }
-    Ok(Bound { model, variant_index: index, variant, sizes: sizes.clone(), tensors, steps })
+    let functions = function::bind_functions(&binder, variant, index, &tensors)?;
+    Ok(Bound { model, variant_index: index, variant, sizes: sizes.clone(), tensors, steps, functions })
 }
 
 fn check_sizes(model: &Model, sizes: &Sizes) -> Result<(), BindError> {
@@ -52,7 +54,7 @@ fn bind_step<'model>(
     at: (usize, usize),
 ) -> Result<BoundStep<'model>, BindError> {
     Ok(match step {
-        Step::Call(call) => BoundStep::Call(binder.call(call, at)?),
+        Step::Call(call) => BoundStep::Call(binder.call(call, &|| format!("steps[{}][{}]", at.0, at.1))?),
         Step::Free(tensors) => BoundStep::Free(tensors),
         Step::Enter(module, tensors) => BoundStep::Enter(*module, tensors),
         Step::Exit(module, tensors) => BoundStep::Exit(*module, tensors),

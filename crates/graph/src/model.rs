@@ -1,5 +1,6 @@
 //! A model, with sizes still as expressions of its symbols.
 
+mod function;
 mod step;
 mod symbol;
 mod tensor;
@@ -8,6 +9,7 @@ mod variant;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, Linear};
 
+pub use function::RecordedBackward;
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};

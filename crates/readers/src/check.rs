@@ -1,6 +1,7 @@
 //! Checks that a model is consistent: indices in range, regions nested, tensors made before they are used.
 
 pub(crate) mod error;
+mod function;
 mod lifetime;
 mod reference;
 mod region;
@@ -52,7 +53,8 @@ pub(super) fn check(model: &Model, expressions: &Expressions<'_>, only: Option<u
         checker.references(section)?;
         checker.regions(section)?;
     }
-    checker.lifetimes()
+    checker.lifetimes()?;
+    checker.functions()
 }
 
 impl Checker<'_> {

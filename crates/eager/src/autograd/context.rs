@@ -45,6 +45,9 @@ struct Workspaces {
 /// Workspaces that were estimated from similar recordings: which, and how often.
 pub type Guessed = BTreeMap<String, u32>;
 
+/// Operators without a rule, with the steps of the pass that call them.
+pub type Missing = BTreeMap<String, Vec<u32>>;
+
 /// Where the workspaces of cuDNN came from, recorded ones aside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CudnnSources {
@@ -84,6 +87,7 @@ pub struct Context {
     plans: Plans,
     plan_cache: PlanCache,
     guessed: Guessed,
+    unmodelled: Missing,
     cudnn_sources: CudnnSources,
     /// The state of checkpointed regions.
     pub checkpointing: Checkpointing,
@@ -106,6 +110,7 @@ impl Context {
             plans: Plans::default(),
             plan_cache: PlanCache::default(),
             guessed: Guessed::new(),
+            unmodelled: Missing::new(),
             cudnn_sources: CudnnSources::default(),
             checkpointing: Checkpointing::default(),
         }
@@ -216,6 +221,17 @@ impl Context {
     /// The workspaces that were estimated from similar recordings.
     pub fn guessed(&self) -> &Guessed {
         &self.guessed
+    }
+
+    /// Notes that the backward pass calls an operator without a rule.
+    pub(crate) fn note_unmodelled(&mut self, name: &str) {
+        let origin = self.memory.borrow().origin();
+        self.unmodelled.entry(name.to_owned()).or_default().push(origin);
+    }
+
+    /// The operators without a rule that the backward pass has called; forgets them.
+    pub fn take_unmodelled(&mut self) -> Missing {
+        std::mem::take(&mut self.unmodelled)
     }
 
     /// Notes where the workspace of a convolution comes from.
@@ -434,7 +450,8 @@ impl Context {
         }
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
-        let (saved, packed) = self.checkpointing.pack(inputs, saved, &self.memory);
+        let early = if backward.saves_afterwards() { &[] } else { inputs };
+        let (saved, packed) = self.checkpointing.pack(early, saved, &self.memory);
         if let Some(visits) = &mut self.visits {
             visits.note_saved(self.memory.borrow().origin(), saved.iter().flatten());
         }

@@ -12,7 +12,7 @@ mod tensor;
 mod visits;
 
 pub use checkpoint::{Checkpointing, Frame, Packed};
-pub use context::{Context, CudnnSources, Guessed, Libraries, Thread};
+pub use context::{Context, CudnnSources, Guessed, Libraries, Missing, Thread};
 pub use node::{Backward, Edge, Gradients, Node, Saved};
 pub use plans::Plans;
 pub use tensor::{Tensor, TensorBody};

@@ -19,6 +19,12 @@ pub trait Backward: std::fmt::Debug {
     /// Computes the gradients of the node's inputs from those of its outputs, with the allocations and frees of the real
     /// function in their order.
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients;
+
+    /// Whether its tensors are saved only when its forward has run, even if they are its inputs. That is so for functions
+    /// written in Python.
+    fn saves_afterwards(&self) -> bool {
+        false
+    }
 }
 
 /// A function of the backward graph.

@@ -1,7 +1,10 @@
 //! The forward pass: runs the steps of a captured pass.
 
+mod function;
 mod passes;
 mod region;
+mod replay;
+mod run_call;
 mod unknown;
 mod written;
 
@@ -9,30 +12,28 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
-use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
+use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
-use crate::autograd::{Context, Edge, Frame, Tensor, Thread};
-use crate::launch::Launch;
+use crate::autograd::{Context, Edge, Frame, Tensor};
 use crate::memory::Category;
-use crate::operators::{Call, Library, MemoryRule, Unmodelled};
+use crate::operators::Call;
 
+pub use crate::autograd::Missing;
+use function::OpenFunction;
 pub use passes::Passes;
 pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};
+use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use unknown::SCRATCH;
 use written::is_same_edge;
-
-/// Operators without a rule, with the steps of the pass that call them.
-pub type Missing = BTreeMap<String, Vec<u32>>;
 
 /// A running forward pass.
 pub struct Forward<'a> {
     passes: &'a Passes<'a>,
     bound: &'a Bound<'a>,
-    /// Of each open custom function: whether gradients were on before it.
-    functions: Vec<bool>,
+    /// The open custom functions and checkpoints; `None` for a checkpoint that is not reentrant.
+    functions: Vec<Option<OpenFunction<'a>>>,
     /// Of each open autocast region: what autocast cast to before it.
     autocasts: Vec<Option<Dtype>>,
     /// The tensors that Python holds, by id.
@@ -137,6 +138,12 @@ impl<'a> Forward<'a> {
                         }
                     }
                 }
+                BoundStep::EndFunction { results, .. } => {
+                    self.step(context, index, step);
+                    if context.checkpointing.is_complete() {
+                        results.iter().for_each(|id| self.tensors[id.0 as usize] = None);
+                    }
+                }
                 _ => self.step(context, index, step),
             }
         }
@@ -194,7 +201,7 @@ impl<'a> Forward<'a> {
         last.map_or(steps.len(), |last| last + 1)
     }
 
-    fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'_>) {
+    fn step(&mut self, context: &mut Context, index: usize, step: &BoundStep<'a>) {
         match step {
             BoundStep::Call(call) => {
                 context.memory().borrow_mut().set_origin(index as u32);
@@ -209,7 +216,9 @@ impl<'a> Forward<'a> {
             }
             BoundStep::Free(tensors) => {
                 for tensor in tensors.iter().filter(|tensor| !self.passes.is_late.contains(*tensor)) {
-                    self.tensors[tensor.0 as usize] = None;
+                    if !self.is_saved_later(*tensor) {
+                        self.tensors[tensor.0 as usize] = None;
+                    }
                 }
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
@@ -224,14 +233,13 @@ impl<'a> Forward<'a> {
                     context.set_autocast(before);
                 }
             }
-            BoundStep::Function { name, .. } => self.begin_function(context, index, name),
+            BoundStep::Function { name, arguments } => self.begin_function(context, index, (*name, *arguments)),
             BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
-            BoundStep::Checkpoint { is_reentrant: true, .. } => {
-                self.begin_function(context, index, "torch.utils.checkpoint (reentrant)");
+            BoundStep::Checkpoint { is_reentrant: true, arguments, .. } => {
+                self.begin_function(context, index, ("torch.utils.checkpoint (reentrant)", *arguments));
             }
-            BoundStep::EndCheckpoint(results) if !results.is_empty() => {
-                self.end_function(context, index, results, &[]);
-            }
+            BoundStep::Checkpoint { is_reentrant: false, .. } => self.functions.push(None),
+            BoundStep::EndCheckpoint(results) => self.end_function(context, index, results, &[]),
             _ => {}
         }
     }
@@ -242,39 +250,22 @@ impl<'a> Forward<'a> {
             self.keep_host_results(call);
             return;
         }
+        let facts = self.passes.facts(call);
+        if returns_arguments(call, facts) {
+            return;
+        }
+        let is_in_place = facts.effect.is_in_place();
         let view = Call {
             arguments: &call.arguments,
             tensors: &self.tensors,
             captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
         };
-        let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
-        let facts = self.passes.facts(call);
-        let is_in_place = facts.effect.is_in_place();
-        let only_reads = call.results.is_empty() && matches!(facts.memory, MemoryRule::Modelled(_));
-        if !is_in_place && !only_reads && call.results.iter().flatten().all(is_same) {
-            return;
+        let name = self.bound.operator_name(call);
+        let Outcome { results, is_modelled } = run_call(context, (name, facts), &view, self.passes.scenario);
+        if !is_modelled {
+            self.missing.entry(name.to_owned()).or_default().push(index as u32);
         }
-        let launch = if !is_in_place && is_only_view(&view) { Launch::Nothing } else { facts.launch };
-        let outcome = match facts.memory {
-            MemoryRule::Modelled(rule) => rule(context, &view),
-            MemoryRule::NotModelled => Err(Unmodelled),
-        };
-        let results = match outcome {
-            Ok(results) => results,
-            Err(Unmodelled) => {
-                let name = self.bound.operator_name(call);
-                self.missing.entry(name.to_owned()).or_default().push(index as u32);
-                unknown::unmodelled(context, name, &view, is_in_place, self.passes.scenario)
-            }
-        };
         drop(view);
-        if facts.library == Library::Cudnn {
-            context.use_dnn();
-            if results.iter().any(Tensor::requires_grad) {
-                context.use_dnn_on(Thread::Backward);
-            }
-        }
-        context.launched(launch);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
@@ -293,16 +284,7 @@ impl<'a> Forward<'a> {
 
     fn keep_host_results(&mut self, call: &BoundCall<'_>) {
         for id in call.results.iter().flatten() {
-            let captured = self.bound.tensor(*id);
-            let layout =
-                Layout { dtype: captured.dtype, shape: captured.shape.clone(), strides: captured.strides.clone() };
-            self.tensors[id.0 as usize] = Some(Tensor::on_host(layout));
+            self.tensors[id.0 as usize] = Some(on_host(self.bound.tensor(*id)));
         }
     }
-}
-
-/// Whether all results of a call are views.
-fn is_only_view(call: &Call<'_>) -> bool {
-    let mut results = call.captured.iter().flatten().peekable();
-    results.peek().is_some() && results.all(|result| result.is_view)
 }

@@ -1,11 +1,13 @@
 //! What every pass through a model shares: its operators, its regions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
 use super::region::Region;
+use super::replay::Replay;
 use crate::operators::{Facts, facts};
 use vramfit_cudnn::Scenario;
 
@@ -21,6 +23,8 @@ pub struct Passes<'a> {
     pub scenario: Scenario,
     /// The casts of weights that autocast keeps, each with the step that makes it.
     pub(super) casts: BTreeMap<TensorId, usize>,
+    /// The recorded backwards of custom functions, by the step that ends the function.
+    pub(super) replays: BTreeMap<usize, Rc<Replay>>,
     /// The tensors that Python may hold for longer than the steps say, by their ends; only for the upper bound.
     pub(super) late: &'a [Late],
     pub(super) is_late: BTreeSet<TensorId>,
@@ -40,7 +44,8 @@ impl<'a> Passes<'a> {
         let late: &[Late] = if scenario == Scenario::Upper { &bound.variant.late } else { &[] };
         let operators = bound.model.operators.iter().map(|operator| facts(operator.id)).collect();
         let is_late = late.iter().map(|late| late.tensor).collect();
-        Passes { bound, operators, regions, scenario, casts, late, is_late }
+        let replays = bound.functions.iter().map(|it| (it.end, Rc::new(Replay::new(bound, it, scenario)))).collect();
+        Passes { bound, operators, regions, scenario, casts, replays, late, is_late }
     }
 
     /// What is known of a call's operator.

@@ -1,13 +1,13 @@
-//! Operators without a rule, and functions whose backward is not in the capture.
+//! What operators without a rule take, and functions whose backward is not in the capture.
 
 use smallvec::SmallVec;
 use vramfit_cudnn::Scenario;
-use vramfit_graph::bind::{BoundStep, Value};
+use vramfit_graph::bind::Value;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
-use super::{Forward, is_only_view};
+use super::run_call::is_only_view;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Saved, Tensor};
 use crate::operators::Call;
 
@@ -114,63 +114,19 @@ fn greatest_number(arguments: &[Value]) -> i64 {
 /// Numbers from here on are no numbers of heads.
 const MOST_HEADS: i64 = 257;
 
-impl<'a> Forward<'a> {
-    /// A custom function begins; its backward is not in the capture.
-    pub(super) fn begin_function(&mut self, context: &Context, index: usize, name: &str) {
-        self.missing.entry(name.to_owned()).or_default().push(index as u32);
-        self.functions.push(context.is_grad_on());
-    }
-
-    /// Records a function whose backward is not known in the graph.
-    pub(super) fn end_function(
-        &mut self,
-        context: &mut Context,
-        index: usize,
-        results: &[TensorId],
-        saved: &[TensorId],
-    ) {
-        let (Some(true), Some(arguments)) = (self.functions.pop(), self.function_arguments(index)) else { return };
-        let was_grad_on = context.is_grad_on();
-        context.set_grad(true);
-        let inputs: Vec<Tensor> = arguments.iter().filter_map(|id| self.tensors[id.0 as usize].clone()).collect();
-        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
-        let saved: Saved = saved.iter().map(|id| self.tensors[id.0 as usize].clone()).collect();
-        let touched: Vec<&Tensor> = inputs.iter().flatten().copied().chain(saved.iter().flatten()).collect();
-        let most = Most::of("", &touched, &[], 1);
-        let unknown = Unknown { scenario: self.passes.scenario, scratch: most.scratch };
-        let edge = context.record(&inputs, results.len(), |_| saved, unknown);
-        context.set_grad(was_grad_on);
-        for (output, id) in results.iter().enumerate() {
-            let slot = &mut self.tensors[id.0 as usize];
-            if let (Some(tensor), Some(edge)) = (slot.take(), &edge) {
-                let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
-                *slot = Some(tensor.with_edge(edge));
-            }
-        }
-    }
-
-    /// The arguments of the function or region that ends at this step.
-    fn function_arguments(&self, end: usize) -> Option<&'a [TensorId]> {
-        let mut depth = 0;
-        for step in self.bound.steps[..end].iter().rev() {
-            match step {
-                BoundStep::EndFunction { .. } | BoundStep::EndCheckpoint(_) => depth += 1,
-                BoundStep::Function { arguments, .. } | BoundStep::Checkpoint { arguments, .. } if depth == 0 => {
-                    return Some(arguments);
-                }
-                BoundStep::Function { .. } | BoundStep::Checkpoint { .. } => depth -= 1,
-                _ => {}
-            }
-        }
-        None
-    }
-}
-
 /// A function whose backward is not known: it returns a gradient for each input.
 #[derive(Debug)]
-struct Unknown {
+pub(super) struct Unknown {
     scenario: Scenario,
     scratch: u64,
+}
+
+impl Unknown {
+    /// Of a function that has these inputs and saves these tensors.
+    pub(super) fn function(scenario: Scenario, inputs: &[Option<Tensor>], saved: &Saved) -> Unknown {
+        let touched: Vec<&Tensor> = inputs.iter().chain(saved).flatten().collect();
+        Unknown { scenario, scratch: Most::of("", &touched, &[], 1).scratch }
+    }
 }
 
 impl Backward for Unknown {

@@ -1,5 +1,8 @@
 //! The types of a bound model.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::dims::Dims;
 use crate::dtype::Dtype;
 use crate::model::{Argument, Call, Model, OperatorId, Step, TensorId, Variant};
@@ -43,6 +46,26 @@ pub type BoundCall<'model> = Call<i64, &'model [Option<TensorId>]>;
 /// One event of a step, with numbers for sizes; its lists are the model's.
 pub type BoundStep<'model> = Step<BoundCall<'model>, &'model [TensorId], &'model str>;
 
+/// The recorded backward of a custom autograd function, with numbers for sizes. It owns what it needs: a node of the graph
+/// holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundBackward {
+    /// The index of the step at which the function's forward ends.
+    pub end: usize,
+    /// As in [`RecordedBackward::arguments`](crate::model::RecordedBackward::arguments).
+    pub arguments: Option<Vec<TensorId>>,
+    /// Tensors that live as long as the graph.
+    pub kept: Vec<TensorId>,
+    /// The incoming gradient of each result.
+    pub gradients: Vec<Option<TensorId>>,
+    /// The returned gradient of each argument.
+    pub results: Vec<Option<TensorId>>,
+    /// The steps.
+    pub steps: Vec<Step<Call<i64>>>,
+    /// The results of its calls, as captured.
+    pub tensors: BTreeMap<TensorId, BoundTensor>,
+}
+
 /// One variant of a model with numbers in place of its symbols.
 #[derive(Clone, Debug)]
 pub struct Bound<'model> {
@@ -58,6 +81,8 @@ pub struct Bound<'model> {
     pub tensors: Vec<BoundTensor>,
     /// The events, in order.
     pub steps: Vec<BoundStep<'model>>,
+    /// The recorded backwards of custom autograd functions.
+    pub functions: Vec<Arc<BoundBackward>>,
 }
 
 impl Bound<'_> {

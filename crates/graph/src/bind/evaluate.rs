@@ -55,11 +55,15 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         })
     }
 
-    /// A call with numbers for its sizes; `at` are its list of steps and its index in it.
-    pub(super) fn call(&self, call: &'model Call, at: (usize, usize)) -> Result<BoundCall<'model>, BindError> {
+    /// A call with numbers for its sizes; `location` says where it is, for errors.
+    pub(super) fn call(
+        &self,
+        call: &'model Call,
+        location: &dyn Fn() -> String,
+    ) -> Result<BoundCall<'model>, BindError> {
         let mut arguments = Vec::with_capacity(call.arguments.len());
         for (index, argument) in call.arguments.iter().enumerate() {
-            arguments.push(self.argument(argument, &|| self.argument_location(call, at, index))?);
+            arguments.push(self.argument(argument, &|| self.argument_location(call, &location(), index))?);
         }
         let Call { operator, ref results, source, cast, .. } = *call;
         Ok(BoundCall { operator, arguments, results, source, cast })
@@ -87,9 +91,9 @@ impl<'model, 'sizes> Binder<'model, 'sizes> {
         })
     }
 
-    fn argument_location(&self, call: &Call, (section, step): (usize, usize), argument: usize) -> String {
+    fn argument_location(&self, call: &Call, location: &str, argument: usize) -> String {
         let operator = &self.model.operators[call.operator as usize];
-        format!("steps[{section}][{step}]: operator `{}`: argument `{}`", operator.name, operator.arguments[argument])
+        format!("{location}: operator `{}`: argument `{}`", operator.name, operator.arguments[argument])
     }
 
     /// A size's value in the example, if it has one.

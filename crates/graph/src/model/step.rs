@@ -159,3 +159,23 @@ pub enum Step<Called = Call, Tensors = Vec<TensorId>, Name = String> {
     /// The loss function ends.
     EndLoss,
 }
+
+impl Step {
+    /// Visits every tensor that it names.
+    pub fn each_tensor_mut(&mut self, visit: &mut impl FnMut(&mut TensorId)) {
+        match self {
+            Step::Call(call) => {
+                call.arguments.iter_mut().for_each(|argument| argument.each_tensor_mut(visit));
+                call.results.iter_mut().flatten().for_each(visit);
+            }
+            Step::Free(tensors)
+            | Step::Enter(_, tensors)
+            | Step::Exit(_, tensors)
+            | Step::Checkpoint { arguments: tensors, .. }
+            | Step::EndCheckpoint(tensors)
+            | Step::Function { arguments: tensors, .. } => tensors.iter_mut().for_each(visit),
+            Step::EndFunction { results, saved } => results.iter_mut().chain(saved).for_each(visit),
+            Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => {}
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::function::RecordedBackward;
 use super::tensor::TensorId;
 use crate::dtype::Dtype;
 
@@ -57,6 +58,8 @@ pub struct Variant {
     pub held: Vec<TensorId>,
     /// Tensors that Python may hold longer than the steps say, sorted by [`Late::until`]. Empty where frees were recorded.
     pub late: Vec<Late>,
+    /// The backwards of custom autograd functions, as far as they were recorded.
+    pub functions: Vec<RecordedBackward>,
     /// Why an estimate from it cannot be called exact; empty where it can.
     pub causes: Vec<String>,
 }

@@ -5,6 +5,7 @@
 
 mod argument;
 mod document;
+mod function;
 mod step;
 mod table;
 mod variant;

@@ -5,7 +5,7 @@ use serde::de::{self, MapAccess, SeqAccess};
 use super::argument::unknown_word;
 use crate::json::{List, Object, ParseState, Read, fields};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Precision, TensorId, Variant};
+use vramfit_graph::model::{Mode, Precision, RecordedBackward, TensorId, Variant};
 
 impl<'de> Read<'de> for Precision {
     const NEEDED: &'static str = "a precision";
@@ -45,8 +45,9 @@ impl<'de> Read<'de> for Variant {
         fields!(object, {
             "precision" => precision, "mode" => mode, "grad" => has_grad, "types" => types, "tensors" => tensors,
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
-        }, optional { "causes" => causes });
+        }, optional { "causes" => causes, "functions" => functions });
         let causes: Option<Vec<String>> = causes;
+        let functions: Option<Vec<RecordedBackward>> = functions;
         let sections: [u32; 3] = [types, tensors, steps];
         let [types, tensors, steps] = sections.map(|section| section as usize);
         let Outputs { tensors: returned, released: let_go } = outputs;
@@ -65,6 +66,7 @@ impl<'de> Read<'de> for Variant {
             loss,
             held,
             late: Vec::new(),
+            functions: functions.unwrap_or_default(),
             causes: causes.unwrap_or_default(),
         })
     }

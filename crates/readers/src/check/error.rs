@@ -197,6 +197,14 @@ pub enum CheckError {
         /// How many the operator takes.
         needed: usize,
     },
+    /// The backward of a function whose forward does not end at the step it names.
+    #[error("{location}: step {found} does not end a custom function")]
+    NotAFunctionEnd {
+        /// Where.
+        location: String,
+        /// The index of the step.
+        found: usize,
+    },
     /// More regions within each other than any model has.
     #[error("{location}: regions nest more than {limit} levels deep")]
     RegionsTooDeep {

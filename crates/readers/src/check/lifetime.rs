@@ -59,7 +59,9 @@ impl Checker<'_> {
                     (Role::Argument(_) | Role::Passed, State::Alive) => {}
                     // Python may have freed what is saved for the backward pass.
                     (Role::Saved, State::Alive | State::Freed(_)) => {}
-                    (_, state) => return Err(bad(self.tensor_location(step, (section, at), role), tensor, state)),
+                    (_, state) => {
+                        return Err(bad(self.tensor_location(step, &step_location(section, at), role), tensor, state));
+                    }
                 }
                 Ok(())
             })?;

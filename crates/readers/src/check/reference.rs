@@ -24,26 +24,29 @@ impl Checker<'_> {
     pub(super) fn references(&self, section: usize) -> Result<(), CheckError> {
         let tensors = self.tensor_count(section);
         for (at, step) in self.model.steps[section].iter().enumerate() {
-            let location = || step_location(section, at);
-            match step {
-                Step::Call(call) => self.call(call, (section, at))?,
-                Step::Enter(module, _) | Step::Exit(module, _) => {
-                    below("module", *module, self.model.modules.len(), location)?;
-                }
-                _ => {}
-            }
-            for_each_tensor(step, &mut |role, TensorId(tensor)| {
-                below("tensor", tensor, tensors, || self.tensor_location(step, (section, at), role))
-            })?;
+            self.step(step, tensors, &|| step_location(section, at))?;
         }
         Ok(())
     }
 
-    fn call(&self, call: &Call, (section, at): (usize, usize)) -> Result<(), CheckError> {
-        let location = || step_location(section, at);
+    /// Checks every number in a step, with so many tensors; `location` says where it is.
+    pub(super) fn step(&self, step: &Step, tensors: usize, location: &dyn Fn() -> String) -> Result<(), CheckError> {
+        match step {
+            Step::Call(call) => self.call(call, location)?,
+            Step::Enter(module, _) | Step::Exit(module, _) => {
+                below("module", *module, self.model.modules.len(), location)?;
+            }
+            _ => {}
+        }
+        for_each_tensor(step, &mut |role, TensorId(tensor)| {
+            below("tensor", tensor, tensors, || self.tensor_location(step, &location(), role))
+        })
+    }
+
+    fn call(&self, call: &Call, location: &dyn Fn() -> String) -> Result<(), CheckError> {
         below("operator", call.operator, self.model.operators.len(), location)?;
         let operator = &self.model.operators[call.operator as usize];
-        let location = || format!("{}: operator `{}`", step_location(section, at), operator.name);
+        let location = || format!("{}: operator `{}`", location(), operator.name);
         if call.arguments.len() != operator.arguments.len() {
             let (found, needed) = (call.arguments.len(), operator.arguments.len());
             return Err(CheckError::WrongArgumentCount { location: location(), found, needed });
@@ -66,8 +69,7 @@ impl Checker<'_> {
     }
 
     /// Where a tensor is named, for messages.
-    pub(super) fn tensor_location(&self, step: &Step, (section, at): (usize, usize), role: Role) -> String {
-        let location = step_location(section, at);
+    pub(super) fn tensor_location(&self, step: &Step, location: &str, role: Role) -> String {
         match (step, role) {
             (Step::Call(call), Role::Argument(argument)) => {
                 let (operator, name) = argument_names(self.model, call, argument);

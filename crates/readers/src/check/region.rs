@@ -53,34 +53,36 @@ fn change(step: &Step) -> Option<Change> {
 impl Checker<'_> {
     /// Whether the regions of a section nest properly.
     pub(super) fn regions(&self, section: usize) -> Result<(), CheckError> {
-        let mut open: Vec<(usize, Region)> = Vec::new();
-        for (at, step) in self.model.steps[section].iter().enumerate() {
-            let location = || step_location(section, at);
-            match change(step) {
-                None => {}
-                Some(Change::Begin(_)) if open.len() == REGION_LIMIT => {
-                    return Err(CheckError::RegionsTooDeep { location: location(), limit: REGION_LIMIT });
+        check_regions(&self.model.steps[section], &|at| step_location(section, at))
+    }
+}
+
+/// Whether the regions of these steps nest properly; `location` says where each step is.
+pub(super) fn check_regions(steps: &[Step], location: &dyn Fn(usize) -> String) -> Result<(), CheckError> {
+    let mut open: Vec<(usize, Region)> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        match change(step) {
+            None => {}
+            Some(Change::Begin(_)) if open.len() == REGION_LIMIT => {
+                return Err(CheckError::RegionsTooDeep { location: location(at), limit: REGION_LIMIT });
+            }
+            Some(Change::Begin(region)) => open.push((at, region)),
+            Some(Change::End(region)) => match open.pop() {
+                Some((_, begun)) if begun == region => {}
+                Some((begin, begun)) => {
+                    return Err(CheckError::WrongRegionEnd {
+                        location: location(at),
+                        found: region.name(),
+                        needed: begun.name(),
+                        begin: location(begin),
+                    });
                 }
-                Some(Change::Begin(region)) => open.push((at, region)),
-                Some(Change::End(region)) => match open.pop() {
-                    Some((_, begun)) if begun == region => {}
-                    Some((begin, begun)) => {
-                        return Err(CheckError::WrongRegionEnd {
-                            location: location(),
-                            found: region.name(),
-                            needed: begun.name(),
-                            begin: step_location(section, begin),
-                        });
-                    }
-                    None => return Err(CheckError::EndWithoutBegin { location: location(), found: region.name() }),
-                },
-            }
+                None => return Err(CheckError::EndWithoutBegin { location: location(at), found: region.name() }),
+            },
         }
-        match open.pop() {
-            Some((begin, region)) => {
-                Err(CheckError::RegionNeverEnds { location: step_location(section, begin), region: region.name() })
-            }
-            None => Ok(()),
-        }
+    }
+    match open.pop() {
+        Some((begin, region)) => Err(CheckError::RegionNeverEnds { location: location(begin), region: region.name() }),
+        None => Ok(()),
     }
 }

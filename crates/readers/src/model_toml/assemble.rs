@@ -144,6 +144,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
                 loss: None,
                 held: finished.held,
                 late: Vec::new(),
+                functions: Vec::new(),
                 causes: Vec::new(),
             });
             model.types.push(finished.types);

@@ -24,8 +24,8 @@ use vramfit_graph::model::{Model, Origin, Symbol};
 /// The bytes that are unpacked at most; a Llama of 70 billion parameters has about 2 million.
 const LENGTH_LIMIT: u64 = 256 << 20;
 
-/// `model` in the compact format. Its origin and the paths of its outputs are not written: the unpacked model counts as a
-/// capture without them.
+/// `model` in the compact format. Its origin, the paths of its outputs and the backwards of custom autograd functions are not
+/// written: the unpacked model counts as a capture without them.
 pub fn pack(model: &Model) -> std::io::Result<Vec<u8>> {
     let mut writer = Writer::default();
     model.write(&mut writer);

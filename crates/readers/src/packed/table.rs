@@ -120,6 +120,7 @@ impl Packed for Variant {
             held: list::read(reader)?,
             loss: Packed::read(reader)?,
             late: Vec::new(),
+            functions: Vec::new(),
             causes: Packed::read(reader)?,
         })
     }

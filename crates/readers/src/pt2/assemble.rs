@@ -330,6 +330,7 @@ impl Assembly<'_> {
             loss,
             held,
             late,
+            functions: Vec::new(),
             causes,
         });
         self.tensors.push(tensors);

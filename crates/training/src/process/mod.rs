@@ -292,7 +292,7 @@ impl<'s> Process<'s> {
 
     fn backward(&mut self, index: usize, scaler: Option<usize>) {
         let Process { context, passes, scalers, .. } = self;
-        let LivePass { shared, tensors, names, .. } = &passes[index];
+        let LivePass { shared, tensors, names, missing, .. } = &mut passes[index];
         let Some(loss) = names.loss().cloned() else { return };
         context.set_grad(true);
         // The scaled loss has no name in the script: it lives as long as the call of `backward`.
@@ -312,6 +312,9 @@ impl<'s> Process<'s> {
             Forward::new(shared, tensors).run_again(context, frame);
         });
         context.set_thread(Thread::Main);
+        for (operator, mut steps) in context.take_unmodelled() {
+            missing.entry(operator).or_default().append(&mut steps);
+        }
         drop(gradient);
         drop(edge);
         drop(loss);

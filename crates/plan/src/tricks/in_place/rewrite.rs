@@ -34,9 +34,9 @@ pub fn rewrite(model: &Model) -> Option<Model> {
         };
         let variant = &mut changed.variants[index];
         let lists = [&mut variant.outputs, &mut variant.released, &mut variant.held];
-        for id in lists.into_iter().flatten().chain(variant.loss.iter_mut()) {
-            *id = merged.get(id).copied().unwrap_or(*id);
-        }
+        let rename = |id: &mut TensorId| *id = merged.get(id).copied().unwrap_or(*id);
+        lists.into_iter().flatten().chain(variant.loss.iter_mut()).for_each(rename);
+        variant.functions.iter_mut().for_each(|function| function.each_tensor_mut(&mut |id| rename(id)));
     }
     Some(changed)
 }

@@ -15,12 +15,17 @@ pub(super) fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -
     let mut steps: Vec<Step> = Vec::new();
     // Inside a removed block: the depth of nested modules, and the block's input.
     let mut inside: Option<(u32, TensorId)> = None;
-    for step in &model.steps[chosen.steps] {
+    // The new index of each step that stays.
+    let mut moved: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, step) in model.steps[chosen.steps].iter().enumerate() {
         match (&mut inside, step) {
             (None, Step::Enter(module, arguments)) if is_removed(model, *module, blocks) => {
                 inside = Some((1, *arguments.first()?));
             }
-            (None, step) => steps.push(step.clone()),
+            (None, step) => {
+                moved.insert(at, steps.len());
+                steps.push(step.clone());
+            }
             (Some((depth, _)), Step::Enter(..)) => *depth += 1,
             (Some((depth, input)), Step::Exit(_, results)) => {
                 *depth -= 1;
@@ -77,6 +82,7 @@ pub(super) fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -
                 list.retain(|id| !removed.contains(id));
                 list.iter_mut().for_each(|id| *id = root(*id));
             }
+            Step::Function { .. } | Step::EndFunction { .. } => step.each_tensor_mut(&mut |id| *id = root(*id)),
             _ => {}
         }
     }
@@ -86,6 +92,12 @@ pub(super) fn without_blocks(model: &Model, variant: usize, blocks: &[String]) -
         list.retain(|id| !removed.contains(id));
         list.iter_mut().for_each(|id| *id = root(*id));
     }
+    variant.functions.retain_mut(|function| {
+        function.each_tensor_mut(&mut |id| *id = root(*id));
+        let end = moved.get(&function.end).copied();
+        function.end = end.unwrap_or_default();
+        end.is_some()
+    });
     empty_weights(&mut changed, chosen.types, chosen.tensors, blocks);
     Some(changed)
 }
