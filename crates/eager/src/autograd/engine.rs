@@ -93,9 +93,11 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
     }
     let mut results = node.backward.apply(context, node, &mut gradients);
     // What a function found for inputs that want no gradient goes with its own variables.
-    for (index, result) in results.iter_mut().enumerate() {
-        if !node.wants(index) {
-            result.take();
+    if !node.backward.returns_unwanted() {
+        for (index, result) in results.iter_mut().enumerate() {
+            if !node.wants(index) {
+                result.take();
+            }
         }
     }
     if packed.is_some() {
@@ -138,7 +140,7 @@ fn release_saved(node: &Node) {
 /// `validate_outputs`: sums each gradient to its input's shape and casts it to its type.
 fn validate(context: &mut Context, node: &Node, results: &mut Gradients) {
     for (index, result) in results.iter_mut().enumerate() {
-        let Some(Some(input)) = node.inputs.get(index) else { continue };
+        let Some(Some(input)) = node.inputs.get(index).filter(|_| node.wants(index)) else { continue };
         if let Some(gradient) = result {
             if gradient.shape() != input.shape.as_slice() {
                 *gradient = sum_to(context, gradient, &input.shape);

@@ -25,6 +25,12 @@ pub trait Backward: std::fmt::Debug {
     fn saves_afterwards(&self) -> bool {
         false
     }
+
+    /// Whether it returns gradients of inputs that want none, as functions of C++ extensions do. PyTorch's own functions drop them with
+    /// their variables.
+    fn returns_unwanted(&self) -> bool {
+        false
+    }
 }
 
 /// A function of the backward graph.

@@ -127,9 +127,21 @@ fn deformed(context: &mut Context, call: &Call<'_>) -> Outcome {
     drop((read, parts, sum));
     let inputs = [Some(source), Some(weight), Some(offset), Some(mask), Some(bias)];
     let saved = |_: &dyn Fn(usize) -> bool| inputs.iter().map(|input| input.cloned()).collect();
-    let backward = Function(Deformed { columns, are_several: at_once > 1 }, deformed_backward);
-    let edge = context.record(&inputs, 1, saved, backward);
+    let edge = context.record(&inputs, 1, saved, Deformed { columns, are_several: at_once > 1 });
     Ok(smallvec![result.with_edge(edge)])
+}
+
+impl Backward for Deformed {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        match gradients[0].clone() {
+            Some(gradient) => deformed_backward(self, context, node, gradient),
+            None => smallvec![None; node.inputs.len()],
+        }
+    }
+
+    fn returns_unwanted(&self) -> bool {
+        true
+    }
 }
 
 /// All gradients are found, whether they are wanted or not.

@@ -14,6 +14,8 @@ fn what_is_unpacked_is_what_was_packed() {
         let path = entry.expect("it can be read").path();
         let mut model = read_file(&path).expect("it is good");
         model.variants.iter_mut().for_each(|variant| variant.paths.clear());
+        // Packed models are built in, and made with the PyTorch that was measured.
+        model.torch = None;
         let packed = pack(&model).expect("writing to memory works");
         assert_eq!(unpack(&packed).expect("it is good"), model, "{}", path.display());
         let stored = fs::metadata(&path).expect("it is there").len() as usize;

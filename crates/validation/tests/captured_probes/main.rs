@@ -86,7 +86,7 @@ fn every_captured_probe_makes_the_recorded_requests_in_the_recorded_order() {
     }
     wrong.retain(|name, _| !RANDOM.contains(&name.as_str()));
     assert!(wrong.is_empty(), "{same} of {total} runs agree; not: {wrong:?}");
-    assert!(wanted.is_some() || same >= 14_600, "only {same} of {total} runs agree");
+    assert!(wanted.is_some() || same >= 15_500, "only {same} of {total} runs agree");
 }
 
 /// The recorded peaks: of the forward pass, and of all that follows. Inputs that are freed are not counted.
@@ -111,7 +111,7 @@ fn recorded_peaks(parts: &BTreeMap<String, Vec<String>>) -> Peaks {
 
 /// Runs that took less than the lower bound: results that turn out to be views, which a capture without a GPU cannot know, and
 /// gradients that are parts of the incoming one. A new rule for the lower bound may only make them fewer.
-const BELOW: usize = 598;
+const BELOW: usize = 562;
 
 #[test]
 fn what_an_operator_took_is_within_the_bounds_of_one_without_a_rule() {
