@@ -159,13 +159,13 @@ def test_the_largest_batch():
 
 
 def test_a_gpu_whose_memory_is_known_between_bounds_is_shown_with_both():
-    answer = vramfit.estimate("resnet18", gpu="RTX 4060")
+    answer = vramfit.estimate("resnet18", gpu="RTX 3060 Ti")
     assert answer.fit.room == "7.28 GiB to 8.00 GiB" and answer.fit.capacity < answer.fit.capacity_high
-    assert "fits in 7.28 GiB to 8.00 GiB of RTX 4060" in repr(answer) and "7.28 GiB to 8.00 GiB" in answer._repr_html_()
+    assert "fits in 7.28 GiB to 8.00 GiB of RTX 3060 Ti" in repr(answer) and "7.28 GiB to 8.00 GiB" in answer._repr_html_()
     assert vramfit.estimate("resnet18", vram="8GiB").fit.room == "8.00 GiB"
 
 
 def test_a_verdict_that_lies_between_the_bounds_reads_as_a_sentence():
-    batches = [vramfit.estimate("bert-base", gpu="RTX 4060", seq=128, batch=batch) for batch in range(66, 92, 4)]
+    batches = [vramfit.estimate("bert-base", gpu="RTX 3060 Ti", seq=128, batch=batch) for batch in range(66, 92, 4)]
     close = next(answer for answer in batches if answer.fit.verdict == "too-close")
-    assert close.verdict.startswith("is too close to tell in 7.28 GiB to 8.00 GiB of RTX 4060: ") and close.fits is False
+    assert close.verdict.startswith("is too close to tell in 7.28 GiB to 8.00 GiB of RTX 3060 Ti: ") and close.fits is False

@@ -117,7 +117,7 @@ def test_what_a_forward_pass_leaves_behind_is_taken_away_and_noted(tmp_path):
     model = Caching()
     contents = capture(model, torch.randn(2, 4), tmp_path, **LOSS)
     assert model.cache is None and not hasattr(model, "extra")
-    assert any("keeps 1 tensor" in note for note in contents["notes"])
+    assert all("keeps 1 tensor" in variant["causes"][0] for variant in contents["variants"])
 
 
 class Importing(nn.Module):

@@ -27,7 +27,7 @@ def packages(tmp_path, monkeypatch):
 def put(folder):
     (folder / "lib").mkdir(parents=True)
     library = folder / "lib" / "libcudnn.so.9"
-    library.write_bytes(b"no library")
+    library.write_bytes(b"\x7fELF, but no library")
     return str(library)
 
 

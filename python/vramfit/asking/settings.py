@@ -93,7 +93,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
-    "gpu": _text, "vram": _bytes, "alloc_conf": _text, "cudnn": _path,
+    "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path,
 }
 
 # Flags whose names are already keywords of ``estimate``.
