@@ -18,21 +18,14 @@ use crate::kernels::batch_norm::Pass;
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::moves("batch_norm", Extent::Larger),
-    view_dispatch: "view",
-    keeps: Keeps::Results,
-    autocast: Autocast::Unchanged,
     effect: Effect::UpdatesStatistics,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
+    ..Facts::of_family(
+        Library::Own,
+        Launch::LocalMemory,
+        Time::moves("batch_norm", Extent::Larger),
+        Keeps::Results,
+        Autocast::Unchanged,
+    )
 };
 
 pub(super) const OPERATORS: &[Operator] = &[

@@ -9,23 +9,13 @@ use super::pointwise::rebased;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::moves("zeros", Extent::Result),
-    view_dispatch: "view",
-    keeps: Keeps::Nothing,
-    autocast: Autocast::Unchanged,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::moves("zeros", Extent::Result),
+    Keeps::Nothing,
+    Autocast::Unchanged,
+);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };

@@ -13,21 +13,14 @@ use crate::kernels::accumulator::accumulator_dtype;
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::moves("group_norm", Extent::Larger),
-    view_dispatch: "view",
-    keeps: Keeps::Results,
-    autocast: Autocast::Single,
-    effect: Effect::ReadsOnly,
-    activation: None,
     overwrite: Overwrite::Allowed,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
+    ..Facts::of_family(
+        Library::Own,
+        Launch::LocalMemory,
+        Time::moves("group_norm", Extent::Larger),
+        Keeps::Results,
+        Autocast::Single,
+    )
 };
 
 pub(super) const OPERATORS: &[Operator] =

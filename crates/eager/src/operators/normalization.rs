@@ -12,23 +12,8 @@ use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::layer_norm::partial_rows;
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Results,
-    autocast: Autocast::Single,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::Single);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -17,23 +17,8 @@ use super::windows::strided;
 use crate::autograd::{Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Inputs,
-    autocast: Autocast::Unchanged,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
 
 /// What those have in common that autocast casts to single precision.
 const SINGLE: Facts = Facts { autocast: Autocast::Single, ..FAMILY };

@@ -14,23 +14,13 @@ use crate::autograd::engine::{sink, sum_to};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::moves("contiguous", Extent::Result),
-    view_dispatch: "view",
-    keeps: Keeps::Nothing,
-    autocast: Autocast::Unchanged,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::moves("contiguous", Extent::Result),
+    Keeps::Nothing,
+    Autocast::Unchanged,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.view.default"], Facts { memory: Modelled(view), greatest: Greatest::Same, ..FAMILY }),

@@ -18,23 +18,8 @@ use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use geometry::{Backend, Geometry};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Cudnn,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Inputs,
-    autocast: Autocast::Lower,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Cudnn, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Lower);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

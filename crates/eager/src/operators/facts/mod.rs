@@ -13,7 +13,7 @@ use super::call::{Call, Outcome};
 use crate::autograd::Context;
 
 pub use crate::launch::Launch;
-pub(super) use MemoryRule::{Modelled, NotModelled};
+pub(super) use MemoryRule::Modelled;
 pub use autocast::{Autocast, Evaluation, Promotion};
 pub use effect::{Activation, Effect, Overwrite};
 pub use flops::{FlopFormula, Flops};
@@ -90,4 +90,34 @@ pub struct Facts {
     pub promotion: Promotion,
     /// What `model.eval()` changes in a call.
     pub evaluation: Evaluation,
+}
+
+impl Facts {
+    /// What a family of operators has in common. What differs between families has to be given; the rest holds for nearly all
+    /// operators, and an entry says where it does not. An entry without a memory rule is named as not modelled.
+    pub(super) const fn of_family(
+        library: Library,
+        launch: Launch,
+        time: Time,
+        keeps: Keeps,
+        autocast: Autocast,
+    ) -> Facts {
+        Facts {
+            memory: MemoryRule::NotModelled,
+            launch,
+            library,
+            flops: FlopFormula::Zero,
+            time,
+            view_dispatch: "view",
+            keeps,
+            autocast,
+            effect: Effect::ReadsOnly,
+            activation: None,
+            overwrite: Overwrite::NotShown,
+            greatest: Greatest::Unknown,
+            reads: Reads::Nothing,
+            promotion: Promotion::First,
+            evaluation: Evaluation::Unchanged,
+        }
+    }
 }

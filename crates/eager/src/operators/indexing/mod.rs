@@ -14,23 +14,8 @@ pub(super) use order::sorted;
 pub(super) use selected::nonzero;
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Nothing,
-    autocast: Autocast::Unchanged,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };

@@ -18,23 +18,7 @@ pub(super) use any_rank::{linear, matmul};
 pub(super) use matrix::{add_product, multiply};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::Nothing,
-    library: Library::Own,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Inputs,
-    autocast: Autocast::Lower,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts = Facts::of_family(Library::Own, Launch::Nothing, Time::ASSUMED, Keeps::Inputs, Autocast::Lower);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };

@@ -17,23 +17,8 @@ use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 use crate::memory::Category;
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    memory: NotModelled,
-    launch: Launch::LocalMemory,
-    library: Library::Cudnn,
-    flops: FlopFormula::Zero,
-    time: Time::ASSUMED,
-    view_dispatch: "view",
-    keeps: Keeps::Results,
-    autocast: Autocast::Unchanged,
-    effect: Effect::ReadsOnly,
-    activation: None,
-    overwrite: Overwrite::NotShown,
-    greatest: Greatest::Unknown,
-    reads: Reads::Nothing,
-    promotion: Promotion::First,
-    evaluation: Evaluation::Unchanged,
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Cudnn, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::Unchanged);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
