@@ -3,10 +3,14 @@
 Unknown floats are replaced by evenly spread numbers, half of them positive, and choices along a dimension (``topk``, ``argmax``)
 by choices that use every index equally often, as a router with balanced experts makes them. What follows from these values is
 computed for real, so that masks, indices and counts fit together. ``share`` sets how many elements of a mask are true instead.
+
+A pass that depends on such values is recorded twice more, so that an answer has bounds: with as little chosen as possible, and with
+as much as possible, all of it by the same choice.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -20,6 +24,14 @@ LARGEST = 1 << 22
 _CHOOSES = frozenset(f"aten::{name}" for name in "topk argmax argmin max min sort argsort kthvalue median mode multinomial msort".split())
 
 
+class Assumed(enum.Enum):
+    """Which values a pass assumes where its way depends on them."""
+
+    EXPECTED = "expected"
+    LEAST = "least"
+    MOST = "most"
+
+
 @functools.lru_cache(maxsize=8)
 def _pattern(phase: int) -> torch.Tensor:
     at = torch.arange(1 << 16) + phase
@@ -27,27 +39,38 @@ def _pattern(phase: int) -> torch.Tensor:
     return torch.where(at % 2 == 0, size, -size)
 
 
-def spread(shape: Sequence[int], dtype: torch.dtype, phase: int) -> torch.Tensor:
-    """Numbers between -1 and 1, every second one positive, in an order without a small period. Integers are zeros."""
+def spread(shape: Sequence[int], dtype: torch.dtype, phase: int, assumed: Assumed = Assumed.EXPECTED) -> torch.Tensor:
+    """Numbers between -1 and 1 in an order without a small period, every second one positive: all of them for the most, none for the
+    least. Integers are zeros."""
     if not dtype.is_floating_point:
         return torch.zeros(tuple(shape), dtype=dtype)
     pattern, count = _pattern(phase % 8), numel(tuple(shape))
+    if assumed is not Assumed.EXPECTED:
+        pattern = pattern.abs() if assumed is Assumed.MOST else -pattern.abs()
     pattern = pattern[:count] if count <= len(pattern) else pattern.repeat(-(-count // len(pattern)))[:count]
     return pattern.reshape(tuple(shape)).to(dtype)
 
 
-def _chosen(shape: Sequence[int], dtype: torch.dtype, dim: int, count: int, largest: bool) -> torch.Tensor:
-    """Scores from which row after row chooses the next ``count`` indices along ``dim``."""
+def _chosen(shape: Sequence[int], dtype: torch.dtype, dim: int, count: int, largest: bool, assumed: Assumed) -> torch.Tensor:
+    """Scores from which row after row chooses the next ``count`` indices along ``dim``: all of them the same ones for the most."""
     size = shape[dim]
     rows = torch.arange(numel(tuple(shape)) // max(size, 1)).reshape([side for at, side in enumerate(shape) if at != dim])
+    if assumed is Assumed.MOST:
+        rows = torch.zeros_like(rows)
     order = (torch.arange(size) - rows.unsqueeze(-1) * count) % max(size, 1)
     scores = (size - order) if largest else order + 1
     return (scores.to(torch.float64) / (size + 1)).movedim(-1, dim).to(dtype).contiguous()
 
 
+def _boxes(count: int, dtype: torch.dtype, assumed: Assumed) -> torch.Tensor:
+    """Boxes of which one suppresses all others for the least, and none any other for the most."""
+    corner = torch.arange(count) * (2 if assumed is Assumed.MOST else 0)
+    return torch.stack([corner, corner, corner + 1, corner + 1], dim=1).to(dtype)
+
+
 def stand_ins(
     operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
-    deciding: Sequence[Info],
+    deciding: Sequence[Info], assumed: Assumed,
 ) -> List[torch.Tensor]:
     """The arguments of a call, those with unknown values replaced: by zeros where they do not decide on anything."""
     named = dict(zip(operator.arguments, args), **kwargs)
@@ -62,9 +85,11 @@ def stand_ins(
             dim = named.get("dim", -1)
             dim = dim if isinstance(dim, int) else -1
             count = named.get("k", named.get("num_samples", 1))
-            found.append(_chosen(kind.shape, kind.dtype, dim % len(kind.shape), count, operator.qualified != "aten::argmin" and named.get("largest", True)))
+            found.append(_chosen(kind.shape, kind.dtype, dim % len(kind.shape), count, operator.qualified != "aten::argmin" and named.get("largest", True), assumed))
+        elif at == 0 and operator.qualified == "torchvision::nms" and assumed is not Assumed.EXPECTED:
+            found.append(_boxes(kind.shape[0], kind.dtype, assumed))
         else:
-            found.append(spread(kind.shape, kind.dtype, at))
+            found.append(spread(kind.shape, kind.dtype, at, assumed))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 import torch
 
 from .align import Alignment, Misaligned, Program, Unexpressed, with_flags_of
+from .assumptions import Assumed
 from .errors import CaptureError
 from .file_format import Document, write
 from .inputs import Inputs
@@ -21,6 +22,7 @@ MODES = ("train", "eval", "eval-grad")
 _ONE_AT_A_TIME = threading.RLock()
 # Steps of tries that failed, for each variant, after which only the batch is tried as a symbol: a few seconds' work.
 _ENOUGH = 25_000
+_WHAT_IS_CHOSEN = {Assumed.LEAST: "that nothing is chosen by the assumed values", Assumed.MOST: "that everything is chosen by the assumed values"}
 
 
 class Capture:
@@ -45,7 +47,7 @@ class Capture:
     @property
     def variants(self) -> List[Tuple[str, str]]:
         """The recorded precisions and modes."""
-        return [(variant["precision"], variant["mode"]) for variant in self.contents["variants"]]
+        return [(variant["precision"], variant["mode"]) for variant in self.contents["variants"] if "assumed" not in variant]
 
     def __repr__(self) -> str:
         return f"Capture({self.path!r}, {self.size} bytes, symbols {self.symbols}, {len(self.variants)} variants)"
@@ -189,13 +191,34 @@ def _record(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]
                 program = programs[precision.name] = alignment.merge(recordings)
             # The share of a mask may differ a little between sizes; the example's, which is the last, is named.
             causes = list({cause.partition("; a share of")[0]: cause for recording in recordings for cause in recording.causes}.values())
-            variant = document.add(precision.name, mode, _autocast_name(precision), program, causes)
+            bounds: Dict[Assumed, Optional[Program]] = {}
+            if any(recording.assumes for recording in recordings):
+                bounds = {assumed: _assuming(recorded, session, alignment, plan, precision, mode, assumed) for assumed in (Assumed.LEAST, Assumed.MOST)}
+                causes += [f"the bounds do not cover {_WHAT_IS_CHOSEN[assumed]}: the model does not run so" for assumed in bounds if bounds[assumed] is None]
+            added = [document.add(precision.name, mode, _autocast_name(precision), program, causes)]
+            for assumed, other in bounds.items():
+                if other is not None and vars(other) != vars(program):
+                    added.append(document.add(precision.name, mode, _autocast_name(precision), other, causes, assumed.value))
             if precision.name == wanted.native:
-                document.repeat("as-built", variant)
+                for variant in added:
+                    document.repeat("as-built", variant)
     for text in missing:
         session.note(text)
     document.head.update(_head(recorded, session, plan, reasons))
     return document
+
+
+def _assuming(
+    recorded: Recorded, session: Session, alignment: Alignment, plan: Plan, precision: Precision, mode: str, assumed: Assumed,
+) -> Optional[Program]:
+    """The same pass with other values where its way depends on them; ``None`` where the model does not run with them."""
+    session.assumed = assumed
+    try:
+        return alignment.merge(_at_all_sizes(recorded, alignment, plan, precision, mode, recorded.run(precision, mode, plan.points[0])))
+    except (CaptureError, Misaligned, Unexpressed):
+        return None
+    finally:
+        session.assumed = Assumed.EXPECTED
 
 
 def _at_all_sizes(recorded: Recorded, alignment: Alignment, plan: Plan, precision: Precision, mode: str, first: Recording) -> List[Recording]:

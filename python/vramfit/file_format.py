@@ -44,13 +44,15 @@ class Document:
         self.types, self.tensors, self.steps = Sections(), Sections(), Sections()
         self.variants: List[Dict[str, Any]] = []
 
-    def add(self, precision: str, mode: str, autocast: Optional[str], program: Program, causes: List[str]) -> Dict[str, Any]:
-        """Adds one precision and mode. ``causes`` says why another run of it may differ."""
+    def add(self, precision: str, mode: str, autocast: Optional[str], program: Program, causes: List[str], assumed: Optional[str] = None) -> Dict[str, Any]:
+        """Adds one precision and mode. ``causes`` says why another run of it may differ, ``assumed`` which bound it records."""
         variant = {
             "precision": precision, "mode": mode, "grad": mode != "eval", "training": mode == "train", "autocast": autocast,
             "types": self.types.add(program.types), "tensors": self.tensors.add(program.tensors), "steps": self.steps.add(program.steps),
             "constants": program.constants, "outputs": program.outputs, "loss": program.loss, "held": program.held,
         }
+        if assumed:
+            variant["assumed"] = assumed
         if causes:
             variant["causes"] = causes
         if program.backwards:

@@ -207,7 +207,7 @@ def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
     recorder = mode.recorder
     info = recorder.info_of(args[0])
     if not info.known or info.storage.assumed:
-        recorder.cause(f"{recorder.where()}: reads the values of a tensor that is computed from the weights; evenly spread values were assumed")
+        recorder.assume(f"{recorder.where()}: reads the values of a tensor that is computed from the weights; evenly spread values were assumed")
     number = recorder.session.pseudo("vramfit.read", ["self"])
     source = recorder.session.sources.here()
     recorder.follows(source, frozenset() if info.storage.assumed else info.storage.given)
@@ -215,7 +215,7 @@ def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
     with recorder.paused():
         if not info.known:
             kind = info.kind
-            return func(spread(kind.shape, kind.dtype, 0), *args[1:], **kwargs)
+            return func(spread(kind.shape, kind.dtype, 0, recorder.session.assumed), *args[1:], **kwargs)
         return func(*args, **kwargs)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch._prims_common import suggest_memory_format
 
-from .assumptions import LARGEST, mask, stand_ins
+from .assumptions import LARGEST, Assumed, mask, stand_ins
 from .errors import CaptureError
 from .operators import Operator
 from .rules import contiguous_stride, recurrent, shape_of
@@ -77,6 +77,7 @@ class Outcomes:
     def __init__(self, kinds: Kinds, share: Optional[float] = None) -> None:
         self.kinds = kinds
         self.share = share
+        self.assumed_values = Assumed.EXPECTED
         self.table: Dict[Any, Outcome] = {}
 
     def get(
@@ -188,7 +189,7 @@ class Outcomes:
                 "capture with a smaller example",
             )
         if operator.dynamic:
-            given = stand_ins(operator, args, kwargs, infos, tensors, deciding(operator, infos))
+            given = stand_ins(operator, args, kwargs, infos, tensors, deciding(operator, infos), self.assumed_values)
         else:
             given = [tensor if info.known and not operator.writes else info.kind.zeros() for info, tensor in zip(infos, tensors)]
         new_args, new_kwargs = substituted(args, kwargs, given)
@@ -211,9 +212,9 @@ class Outcomes:
             return outcome.values
         if outcome.total() + sum(numel(info.kind.shape) for info in infos) > LARGEST:
             return None
-        if self.share is not None and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
+        if self.share is not None and self.assumed_values is Assumed.EXPECTED and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
             return [mask(outcome.items[0][1].shape, self.share)]
-        new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors, infos))
+        new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors, infos, self.assumed_values))
         try:
             with without_autograd():
                 result = operator.overload(*new_args, **new_kwargs)

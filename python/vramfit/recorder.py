@@ -19,7 +19,7 @@ import torch
 from torch._ops import OpOverload
 from torch.nn import functional
 
-from .assumptions import share_of
+from .assumptions import Assumed, share_of
 from .autocast import POLICIES
 from .casting import Casting
 from .dtypes import refuse
@@ -60,6 +60,8 @@ class Recorder(Casting):
         self.backwards: List[Any] = []
         # Reasons why another run of the model may call other operators, each only once.
         self.causes: List[str] = []
+        # Whether one of them is an assumed value, so that another assumption may lead elsewhere.
+        self.assumes = False
         self.active = False
         self.busy = False
         self._storages = 0
@@ -126,6 +128,11 @@ class Recorder(Casting):
     def where(self) -> str:
         """The current line of the model, as text."""
         return self.session.sources.text(self.session.sources.here())
+
+    def assume(self, text: str) -> None:
+        """Records that a value was assumed on which the model's way depends."""
+        self.assumes = True
+        self.cause(text)
 
     def cause(self, text: str) -> None:
         """Records why another run may differ from this one."""
@@ -314,10 +321,10 @@ class Recorder(Casting):
         else:
             random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
             if operator.random:
-                _take_largest(operator, result)
+                _take_extreme(operator, result, session.assumed)
             built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator.detaches)
             if random and operator.reads:
-                self.cause(f"{session.sources.text(source)}: a random number decides; the largest was assumed")
+                self.assume(f"{session.sources.text(source)}: a random number decides; the largest was assumed")
         lengths = LENGTHS.get(operator.qualified)
         if lengths is not None and len(infos) > lengths and infos[lengths].known:
             encoded[lengths] = lengths_as_numbers(operator.qualified, tensors[lengths].tolist())
@@ -441,9 +448,9 @@ class Recorder(Casting):
             return False
         if operator.qualified in ("aten::item", "aten::_local_scalar_dense") and kind.dtype.is_floating_point:
             where = self.where()
-            self.cause(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
-            return 1.0
-        return operator.qualified == "aten::is_nonzero"
+            self.assume(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
+            return 0.0 if self.session.assumed is Assumed.LEAST else 1.0
+        return operator.qualified == "aten::is_nonzero" and self.session.assumed is not Assumed.LEAST
 
     def _note_assumption(self, operator: Operator, source: int, infos: List[Info], tensors: List[torch.Tensor]) -> None:
         """Records that a size or a decision follows from assumed values."""
@@ -455,11 +462,11 @@ class Recorder(Casting):
             if operator.qualified not in ("aten::item", "aten::_local_scalar_dense") or infos[0].known:
                 if not _asks_for_bad_values():
                     what = f"a decision is taken on values that are computed from the weights ({operator.name})"
-                    self.cause(f"{where}: {what}; evenly spread values were assumed")
+                    self.assume(f"{where}: {what}; evenly spread values were assumed")
             return
         share = share_of([tensor for tensor, info in zip(tensors, infos) if info in some and info.known])
         what = "evenly spread values were assumed" if share is None else f"a share of {share:.3g} was assumed"
-        self.cause(f"{where}: the size of the result of {operator.name} depends on values that are computed from the weights; {what}")
+        self.assume(f"{where}: the size of the result of {operator.name} depends on values that are computed from the weights; {what}")
 
     def _reshape_in_place(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info]) -> Any:
         """``t_``, ``squeeze_`` and the like change the tensor object itself, which gets a new number."""
@@ -590,11 +597,12 @@ def _certain(operator: Operator, args: Sequence[Any]) -> bool:
     return args[1] <= 0 or args[1] >= 1
 
 
-def _take_largest(operator: Operator, result: Any) -> None:
-    """Gives a single uniform random number its largest value: a layer that is dropped at random is then kept, which takes most memory."""
+def _take_extreme(operator: Operator, result: Any, assumed: Assumed) -> None:
+    """Gives a single uniform random number its largest value, or its smallest for the least: a layer that is dropped at random is then
+    kept, which takes most memory, or dropped."""
     if base_name(operator.qualified) in _UNIFORM and isinstance(result, torch.Tensor) and result.numel() == 1 and not result.is_meta:
         if result.is_floating_point():
-            result.fill_(1 - torch.finfo(result.dtype).eps)
+            result.fill_(0.0 if assumed is Assumed.LEAST else 1 - torch.finfo(result.dtype).eps)
 
 
 def _asks_for_bad_values() -> bool:

@@ -56,6 +56,7 @@ class Recording:
         self.loss = loss
         self.held = held
         self.causes = recorder.causes
+        self.assumes = recorder.assumes
         self.backwards = recorder.backwards
 
 

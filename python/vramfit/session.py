@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Tuple
 
 from torch._ops import OpOverload
 
+from .assumptions import Assumed
 from .operators import Operator
 from .outcomes import Outcomes
 from .sources import Sources
@@ -25,6 +26,15 @@ class Session:
         self._pseudo: Dict[str, int] = {}
         self.notes: List[str] = []
         self.casts_inside: Dict[object, bool] = {}
+
+    @property
+    def assumed(self) -> Assumed:
+        """Which values passes assume where their way depends on them."""
+        return self.outcomes.assumed_values
+
+    @assumed.setter
+    def assumed(self, assumed: Assumed) -> None:
+        self.outcomes.assumed_values = assumed
 
     def operator(self, overload: OpOverload) -> Operator:
         """The entry of an overload."""

@@ -1,20 +1,22 @@
 """Trains models of the sweep on a GPU for three steps each and records both peaks. One line of JSON per case.
 
-    python validation/sweep/measure_models.py --cases cases.jsonl --out measured.jsonl
+    python validation/sweep/measure_models.py --cases cases.jsonl --out measured.jsonl [--traces folder]
 
 Each case has a fresh process. The loop is that of ../measure/README.md: weights made on the CPU and moved, inputs kept on the GPU.
-``draw.py`` draws the cases, ``compare.py`` holds estimates against what was measured.
+``draw.py`` draws the cases, ``compare.py`` holds estimates against what was measured. --traces writes the allocator's events of each
+case too, for ``vramfit-validate sweep-trace``.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib
 import json
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "measure"), str(FOLDER.parents[1] / "python")]
@@ -46,7 +48,7 @@ def examples_of(case: Dict[str, Any]) -> Any:
     return models.examples(case["model"])
 
 
-def measure(case: Dict[str, Any], device: str = "cuda") -> Dict[str, Any]:
+def measure(case: Dict[str, Any], device: str = "cuda", traces: Optional[str] = None) -> Dict[str, Any]:
     """The first example of the model that trains, with both peaks."""
     import torch
 
@@ -57,7 +59,7 @@ def measure(case: Dict[str, Any], device: str = "cuda") -> Dict[str, Any]:
         if index == 3:
             break
         try:
-            return {"example": index, **train(case, example, device)}
+            return {"example": index, **train(case, example, device, traces)}
         except Exception as problem:  # noqa: BLE001 - the next example may be the right one
             problems.append(f"{type(problem).__name__}: {problem}".partition("\n")[0][:300])
             if device == "cuda" and torch.cuda.is_initialized() and torch.cuda.memory_reserved():
@@ -65,12 +67,18 @@ def measure(case: Dict[str, Any], device: str = "cuda") -> Dict[str, Any]:
     return {"error": "; ".join(problems) or "no example"}
 
 
-def train(case: Dict[str, Any], example: Any, device: str) -> Dict[str, Any]:
+def train(case: Dict[str, Any], example: Any, device: str, traces: Optional[str] = None) -> Dict[str, Any]:
     """Three steps of training."""
     import torch
 
     model = example.build()
     inputs = example.inputs(model)
+    tracer = None
+    if traces and device == "cuda":
+        from trace_events import Tracer
+
+        torch.cuda.init()
+        tracer = Tracer()
     model = model.to(device).train()
     inputs = moved(inputs, device)
     optimizer = getattr(torch.optim, OPTIMIZERS[case["optimizer"]])(model.parameters(), lr=1e-4)
@@ -90,6 +98,9 @@ def train(case: Dict[str, Any], example: Any, device: str) -> Dict[str, Any]:
     if device != "cuda":
         return {}
     torch.cuda.synchronize()
+    if tracer and traces:
+        with gzip.open(Path(traces) / f"{case['name'].replace('/', '.')}.json.gz", "wt") as stream:
+            json.dump(tracer.finish(), stream)
     return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.max_memory_reserved()}
 
 
@@ -102,14 +113,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e6, help="no case is started after that")
     parser.add_argument("--timeout", type=float, default=100.0, help="seconds for each case")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--traces", type=Path, help="a folder for the allocator's events")
     given = parser.parse_args()
+    if given.traces:
+        given.traces.mkdir(parents=True, exist_ok=True)
     cases = {case["name"]: case for case in map(json.loads, given.cases.read_text().splitlines())}
     import torch
 
     torch.set_num_threads(1)  # a pool of threads would not survive the fork
     for library in {case["library"] for case in cases.values()}:
         importlib.import_module(f"libraries.{library}_models")  # before the processes are forked
-    jobs = [{"name": name, "call": "measure_models:measure", "arguments": {"case": case, "device": given.device}} for name, case in cases.items()]
+    jobs = [{"name": name, "call": "measure_models:measure", "arguments": {"case": case, "device": given.device, "traces": given.traces and str(given.traces)}} for name, case in cases.items()]
 
     def report(name: str, result: Dict[str, Any], done: int, total: int) -> None:
         with given.out.open("a") as stream:

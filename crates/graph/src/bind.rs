@@ -21,7 +21,12 @@ pub use error::BindError;
 ///
 /// The model must be one that a reader has accepted: every index in it is in range.
 pub fn bind<'model>(model: &'model Model, variant: usize, sizes: &Sizes) -> Result<Bound<'model>, BindError> {
-    let index = variant;
+    let expected = bind_one(model, variant, sizes)?;
+    let alternatives = model.alternatives(variant).filter_map(|other| bind_one(model, other, sizes).ok()).collect();
+    Ok(Bound { alternatives, ..expected })
+}
+
+fn bind_one<'model>(model: &'model Model, index: usize, sizes: &Sizes) -> Result<Bound<'model>, BindError> {
     let count = model.variants.len();
     let variant = model.variants.get(index).ok_or(BindError::UnknownVariant { found: index, count })?;
     check_sizes(model, sizes)?;
@@ -33,7 +38,8 @@ pub fn bind<'model>(model: &'model Model, variant: usize, sizes: &Sizes) -> Resu
         steps.push(bind_step(&binder, step, (variant.steps, at))?);
     }
     let functions = function::bind_functions(&binder, variant, index, &tensors)?;
-    Ok(Bound { model, variant_index: index, variant, sizes: sizes.clone(), tensors, steps, functions })
+    let (sizes, alternatives) = (sizes.clone(), Vec::new());
+    Ok(Bound { model, variant_index: index, variant, sizes, tensors, steps, functions, alternatives })
 }
 
 fn check_sizes(model: &Model, sizes: &Sizes) -> Result<(), BindError> {

@@ -13,7 +13,7 @@ pub use function::RecordedBackward;
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};
-pub use variant::{Late, Mode, Precision, Variant};
+pub use variant::{Assumed, Late, Mode, Precision, Variant};
 
 /// The kind of file a model was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ pub struct Model {
     pub inputs: Vec<Input>,
     /// Targets.
     pub targets: Vec<Input>,
-    /// One for each recorded precision and mode.
+    /// One for each recorded precision and mode, and for each of its assumptions.
     pub variants: Vec<Variant>,
     /// Types, one list for each group of variants that share it.
     pub types: Vec<Vec<Type>>,
@@ -182,6 +182,13 @@ impl Model {
     /// The number of elements of all parameters, tied ones counted once; `None` where it exceeds 64 bits.
     pub fn parameter_count(&self) -> Option<u64> {
         self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.elements()?))
+    }
+
+    /// The variants that record the same precision and mode as the one at `index` under other assumptions.
+    pub fn alternatives(&self, index: usize) -> impl Iterator<Item = usize> {
+        let chosen = &self.variants[index];
+        let others = self.variants.iter().enumerate().filter(move |(other, _)| *other != index);
+        others.filter(|(_, other)| other.is_of_same_training(chosen)).map(|(other, _)| other)
     }
 
     /// The number of tensors that exist before the step, constants excluded: parameters, buffers, inputs and targets. They

@@ -25,7 +25,7 @@ struct Checker<'a> {
     expressions: &'a Expressions<'a>,
     /// The symbols' values in the example.
     examples: Vec<i64>,
-    /// The row of the one variant whose sections were read; `None` if all were.
+    /// The row of the variant whose sections were read, with those of its other assumptions; `None` if all were.
     only: Option<usize>,
 }
 

@@ -83,6 +83,8 @@ pub struct Bound<'model> {
     pub steps: Vec<BoundStep<'model>>,
     /// The recorded backwards of custom autograd functions.
     pub functions: Vec<Arc<BoundBackward>>,
+    /// The same step under other assumptions, as far as these can have the sizes.
+    pub alternatives: Vec<Bound<'model>>,
 }
 
 impl Bound<'_> {

@@ -28,6 +28,18 @@ pub enum Mode {
     EvalGrad,
 }
 
+/// What a recording assumes where the model's way depends on values that the recorder does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Assumed {
+    /// What is expected.
+    #[default]
+    Expected,
+    /// As little as possible is chosen: masks without an element, random numbers that skip what may be skipped.
+    Least,
+    /// As much as possible is chosen, and every choice is the same one.
+    Most,
+}
+
 /// A step in one precision and mode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
@@ -35,6 +47,8 @@ pub struct Variant {
     pub precision: Precision,
     /// Its mode.
     pub mode: Mode,
+    /// What it assumes. The variant with [`Assumed::Expected`] comes before the others of its precision and mode.
+    pub assumed: Assumed,
     /// Whether gradients are on at the start.
     pub has_grad: bool,
     /// Index into [`Model::types`](super::Model::types).
@@ -85,6 +99,13 @@ impl fmt::Display for Precision {
 }
 
 /// As a capture names it: `train`, `eval`, `eval-grad`.
+impl Variant {
+    /// Whether both record the same precision and mode.
+    pub fn is_of_same_training(&self, other: &Variant) -> bool {
+        (self.precision, self.mode) == (other.precision, other.mode)
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

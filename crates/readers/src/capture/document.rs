@@ -16,7 +16,7 @@ const VERSION: i64 = 1;
 /// Everything that the file says; its expressions are still texts.
 pub(super) struct Document {
     pub(super) model: Model,
-    /// The row of the one variant whose sections were read; `None` if all were.
+    /// The row of the variant whose sections were read, with those of its other assumptions; `None` if all were.
     pub(super) only: Option<usize>,
 }
 
@@ -128,8 +128,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Has the sections that come next read only where the one variant that is wanted uses them: `number` is that of its
-    /// section. If they come before the key that decides which variant that is, all are read.
+    /// Has the sections that come next read only where the variant that is wanted uses them, or the same under another
+    /// assumption: `number` is that of its section. If they come before the key that decides which variant that is, all are read.
     fn need_only(&mut self, state: &ParseState, number: impl Fn(&Variant) -> usize) {
         let is_first = self.types.is_none() && self.tensors.is_none() && self.steps.is_none();
         if is_first
@@ -140,8 +140,10 @@ impl Parts {
             let present: Vec<(Precision, Mode)> = variants.iter().map(|it| (it.precision, it.mode)).collect();
             self.only = choose(parameters.iter().chain(buffers), inputs, &present, flags).ok();
         }
-        let chosen = self.only.zip(self.variants.as_ref()).and_then(|(only, variants)| variants.get(only));
-        state.need_only(chosen.map(number));
+        let chosen = self.only.zip(self.variants.as_ref()).map(|(only, variants)| {
+            variants.iter().filter(|variant| variant.is_of_same_training(&variants[only])).map(number).collect()
+        });
+        state.need_only(chosen);
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) fn read(text: &str, wanted: Option<VariantFlags>) -> Result<Model, Re
     let expressions = parse(&texts, &model.symbols);
     check::check(&model, &Expressions { texts: &texts, parsed: &expressions }, only)?;
     if let Some(only) = only {
-        model.variants = vec![model.variants.swap_remove(only)];
+        let chosen = model.variants[only].clone();
+        model.variants.retain(|variant| variant.is_of_same_training(&chosen));
     }
     // The check has parsed every expression.
     model.expressions = expressions.into_iter().flatten().collect();

@@ -5,7 +5,7 @@ use serde::de::{self, MapAccess, SeqAccess};
 use super::argument::unknown_word;
 use crate::json::{List, Object, ParseState, Read, fields};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Precision, RecordedBackward, TensorId, Variant};
+use vramfit_graph::model::{Assumed, Mode, Precision, RecordedBackward, TensorId, Variant};
 
 impl<'de> Read<'de> for Precision {
     const NEEDED: &'static str = "a precision";
@@ -38,6 +38,18 @@ impl<'de> Read<'de> for Mode {
     }
 }
 
+impl<'de> Read<'de> for Assumed {
+    const NEEDED: &'static str = "what is assumed";
+
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
+        match text {
+            "least" => Ok(Assumed::Least),
+            "most" => Ok(Assumed::Most),
+            _ => Err(unknown_word(state, text, "`least` or `most`")),
+        }
+    }
+}
+
 impl<'de> Read<'de> for Variant {
     const NEEDED: &'static str = "a variant";
 
@@ -45,7 +57,8 @@ impl<'de> Read<'de> for Variant {
         fields!(object, {
             "precision" => precision, "mode" => mode, "grad" => has_grad, "types" => types, "tensors" => tensors,
             "steps" => steps, "constants" => constants, "outputs" => outputs, "loss" => loss, "held" => held,
-        }, optional { "causes" => causes, "functions" => functions });
+        }, optional { "assumed" => assumed, "causes" => causes, "functions" => functions });
+        let assumed: Option<Assumed> = assumed;
         let causes: Option<Vec<String>> = causes;
         let functions: Option<Vec<RecordedBackward>> = functions;
         let sections: [u32; 3] = [types, tensors, steps];
@@ -55,6 +68,7 @@ impl<'de> Read<'de> for Variant {
         Ok(Variant {
             precision,
             mode,
+            assumed: assumed.unwrap_or_default(),
             has_grad,
             types,
             tensors,

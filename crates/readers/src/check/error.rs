@@ -159,6 +159,14 @@ pub enum CheckError {
     /// Nothing was recorded.
     #[error("variants: found none, needed at least one")]
     NoVariants,
+    /// A recording of another assumption before the expected one.
+    #[error("variants[{row}]: {name} is recorded for another assumption, needed what is expected before it")]
+    NothingExpected {
+        /// The variant.
+        row: usize,
+        /// Its precision and mode.
+        name: String,
+    },
     /// A precision and mode that occurs twice.
     #[error("variants[{row}]: {name} is already variants[{first}]")]
     DuplicateVariant {

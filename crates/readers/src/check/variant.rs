@@ -1,10 +1,10 @@
-//! Variants: each precision and mode once, each with sections that exist.
+//! Variants: each precision, mode and assumption once, each with sections that exist.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::error::CheckError;
 use super::{Checker, below};
-use vramfit_graph::model::{Mode, Variant};
+use vramfit_graph::model::{Assumed, Mode, Variant};
 
 impl Checker<'_> {
     pub(super) fn variants(&self) -> Result<(), CheckError> {
@@ -22,9 +22,12 @@ impl Checker<'_> {
             for (what, found, count) in sections {
                 below("section", found as u32, count, || format!("variants[{row}].{what}"))?;
             }
-            if let Some(first) = seen.insert((variant.precision, variant.mode), row) {
-                let name = format!("{} {}", variant.precision, variant.mode);
-                return Err(CheckError::DuplicateVariant { row, name, first });
+            let name = || format!("{} {}", variant.precision, variant.mode);
+            if let Some(first) = seen.insert((variant.precision, variant.mode, variant.assumed), row) {
+                return Err(CheckError::DuplicateVariant { row, name: name(), first });
+            }
+            if !seen.contains_key(&(variant.precision, variant.mode, Assumed::Expected)) {
+                return Err(CheckError::NothingExpected { row, name: name() });
             }
             if variant.has_grad != (variant.mode != Mode::Eval) {
                 return Err(CheckError::WrongGradMode { row, mode: variant.mode.to_string(), found: variant.has_grad });
@@ -37,7 +40,9 @@ impl Checker<'_> {
 
     /// The variants whose sections were read, with their rows.
     pub(super) fn read_variants(&self) -> impl Iterator<Item = (usize, &Variant)> {
-        self.model.variants.iter().enumerate().filter(|(row, _)| self.only.is_none_or(|only| only == *row))
+        let only = self.only.map(|only| &self.model.variants[only]);
+        let variants = self.model.variants.iter().enumerate();
+        variants.filter(move |(_, variant)| only.is_none_or(|only| only.is_of_same_training(variant)))
     }
 
     /// The sections that were read, each once.

@@ -14,7 +14,7 @@ impl<'de, Row: Read<'de>> Read<'de> for Sections<Row> {
         let only = list.state.needed_only();
         let mut sections = Vec::new();
         loop {
-            let section = match only.is_none_or(|only| only == sections.len()) {
+            let section = match only.as_ref().is_none_or(|only| only.contains(&sections.len())) {
                 true => list.next()?,
                 false => list.skip()?.then(Vec::new),
             };

@@ -39,7 +39,7 @@ pub(crate) struct ParseState {
     /// The one variant that the caller needs, if it needs only one.
     pub(crate) wanted: Option<VariantFlags>,
     /// The one section of the next list of sections that is needed.
-    only: Cell<Option<usize>>,
+    only: Cell<Option<Vec<usize>>>,
     values: Cell<u32>,
 }
 
@@ -53,13 +53,13 @@ impl ParseState {
         ParseState { wanted, ..ParseState::default() }
     }
 
-    /// Of the next list of sections, only this one is needed, or all.
-    pub(crate) fn need_only(&self, section: Option<usize>) {
-        self.only.set(section);
+    /// Of the next list of sections, only these are needed, or all.
+    pub(crate) fn need_only(&self, sections: Option<Vec<usize>>) {
+        self.only.set(sections);
     }
 
-    /// The section that [`ParseState::need_only`] chose.
-    pub(crate) fn needed_only(&self) -> Option<usize> {
+    /// The sections that [`ParseState::need_only`] chose.
+    pub(crate) fn needed_only(&self) -> Option<Vec<usize>> {
         self.only.take()
     }
 

@@ -10,7 +10,7 @@ use super::node::{Node, Run};
 use super::tables::Tables;
 use super::tape::Tape;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
+use vramfit_graph::model::{Assumed, Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
 
 const PRECISIONS: [Precision; 6] = [
     Precision::Cast(Dtype::Float32),
@@ -143,6 +143,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
                 released: vec![finished.output],
                 loss: None,
                 held: finished.held,
+                assumed: Assumed::Expected,
                 late: Vec::new(),
                 functions: Vec::new(),
                 causes: Vec::new(),

@@ -9,7 +9,7 @@ use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{
-    Example, Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId, Type,
+    Assumed, Example, Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId, Type,
     Variant, Weight,
 };
 
@@ -109,6 +109,7 @@ impl Packed for Variant {
         Ok(Variant {
             precision: Packed::read(reader)?,
             mode: Packed::read(reader)?,
+            assumed: Assumed::Expected,
             has_grad: Packed::read(reader)?,
             types: Packed::read(reader)?,
             tensors: Packed::read(reader)?,

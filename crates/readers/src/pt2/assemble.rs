@@ -26,7 +26,7 @@ use super::weights::{RawWeight, Weights, move_order, weights};
 use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{
-    Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
+    Assumed, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
 };
 use vramfit_graph::select::{VariantFlags, choose};
 
@@ -317,6 +317,7 @@ impl Assembly<'_> {
         };
         let (steps, late) = lifetime::steps(calls.events, tensors.len(), &self.flat.sites, &boundary);
         self.variants.push(Variant {
+            assumed: Assumed::Expected,
             precision,
             mode,
             has_grad: mode != Mode::Eval,

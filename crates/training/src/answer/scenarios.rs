@@ -7,6 +7,7 @@ use vramfit_cudnn::convolution::Assumption;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
+use vramfit_graph::model::Assumed;
 
 use super::Answer;
 use super::cause::{Cause, Causes};
@@ -64,20 +65,24 @@ impl Scenarios {
         let expected = program(Scenario::Expected)?;
         let is_cudnn_benchmarked = training.is_cudnn_benchmarked;
         let has_unknown_lifetimes = !bound.variant.late.is_empty();
-        let causes = [
+        let by_file: Vec<Cause> = bound.variant.causes.iter().cloned().map(Cause::ModelFile).collect();
+        let by_rules = [
             Cause::unmodelled(&expected.missing),
             Cause::workspaces(&expected.guessed, is_cudnn_benchmarked),
             has_unknown_lifetimes.then_some(Cause::PythonLifetimes),
         ];
-        let alternatives = match Causes::of(causes.into_iter().flatten()) {
-            None => None,
-            Some(causes) => {
-                let programs = alternatives(&expected, training, has_unknown_lifetimes, program)?;
-                Some(Alternatives { programs, causes })
-            }
+        let by_rules: Vec<Cause> = by_rules.into_iter().flatten().collect();
+        let mut programs = match by_rules.is_empty() {
+            true => Vec::new(),
+            false => alternatives(&expected, training, has_unknown_lifetimes, program)?,
         };
-        let file_causes = bound.variant.causes.iter().cloned().map(Cause::ModelFile);
-        let file_causes = file_causes.chain(Cause::torch(bound.model.torch.as_deref())).collect();
+        for other in &bound.alternatives {
+            programs.push(record(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
+        }
+        let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
+        let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
+        let alternatives = alternatives.map(|causes| Alternatives { programs, causes });
+        let file_causes = by_file.into_iter().chain(Cause::torch(bound.model.torch.as_deref())).collect();
         Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
     }
 
@@ -184,6 +189,15 @@ impl Scenarios {
             alternatives: alternatives
                 .map(|alternatives| AlternativeRuns { runs: alternative_runs, causes: alternatives.causes.clone() }),
         }
+    }
+}
+
+/// Which bound the requests of a step under another assumption belong to.
+fn bound_of(other: &Bound<'_>) -> Scenario {
+    match other.variant.assumed {
+        Assumed::Expected => Scenario::Expected,
+        Assumed::Least => Scenario::Lower,
+        Assumed::Most => Scenario::Upper,
     }
 }
 
