@@ -67,6 +67,11 @@ def measure(case: Dict[str, Any], device: str = "cuda", traces: Optional[str] = 
     return {"error": "; ".join(problems) or "no example"}
 
 
+def divided(loss: Any, accumulate: int) -> Any:
+    """The loss of a micro-batch; as in the protocol, the last one is held until this one is divided."""
+    return loss / accumulate if accumulate > 1 else loss
+
+
 def train(case: Dict[str, Any], example: Any, device: str, traces: Optional[str] = None) -> Dict[str, Any]:
     """Three steps of training."""
     import torch
@@ -88,9 +93,7 @@ def train(case: Dict[str, Any], example: Any, device: str, traces: Optional[str]
         for micro in range(case["accumulate"]):
             with torch.autocast("cuda", torch.bfloat16, enabled=case["amp"] == "bf16"):
                 outputs = model(**inputs) if isinstance(inputs, dict) else model(*inputs) if isinstance(inputs, tuple) else model(inputs)
-                loss = example.loss(outputs, None) if example.loss else outputs.loss
-            if case["accumulate"] > 1:
-                loss = loss / case["accumulate"]
+                loss = divided(example.loss(outputs, None) if example.loss else outputs.loss, case["accumulate"])
             loss.backward()
         if case["clip_grad"]:
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)

@@ -27,6 +27,28 @@ pub struct SimulatedDriver {
     used: u64,
     space: AddressSpace,
     host: u64,
+    /// Where segments go instead, whatever else uses addresses.
+    sequence: Option<Sequence>,
+}
+
+/// Addresses in an order of their own, far enough apart for any segment.
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    next: u64,
+    step: u64,
+}
+
+impl Sequence {
+    /// How many addresses there are.
+    const COUNT: u64 = 1 << 20;
+    /// The distance between neighbours.
+    const DISTANCE: u64 = HIGHEST_ADDRESS / Sequence::COUNT;
+
+    fn take(&mut self) -> u64 {
+        // Odd steps reach every address before one comes again.
+        self.next = (self.next + self.step) % Sequence::COUNT;
+        self.next * Sequence::DISTANCE
+    }
 }
 
 /// Segments begin at multiples of this.
@@ -65,7 +87,19 @@ impl SimulatedDriver {
             used: 0,
             space: AddressSpace::new(HIGHEST_ADDRESS, false),
             host: HIGHEST_HOST_ADDRESS,
+            sequence: None,
         }
+    }
+
+    /// A GPU with unlimited memory that gives every segment a higher address than the one before.
+    pub fn ascending() -> SimulatedDriver {
+        SimulatedDriver { sequence: Some(Sequence { next: 0, step: 1 }), ..SimulatedDriver::unlimited() }
+    }
+
+    /// A GPU with unlimited memory whose addresses are in no order: another one for each `seed`.
+    pub fn scattered(seed: u64) -> SimulatedDriver {
+        let step = (2 * seed + 1).wrapping_mul(0x9E37_79B9) | 1;
+        SimulatedDriver { sequence: Some(Sequence { next: seed, step }), ..SimulatedDriver::unlimited() }
     }
 
     /// A GPU with unlimited memory.
@@ -129,7 +163,10 @@ impl Driver for SimulatedDriver {
         if !self.take(size) {
             return None;
         }
-        let address = self.space.place(span);
+        let address = match &mut self.sequence {
+            Some(sequence) => Some(sequence.take()),
+            None => self.space.place(span),
+        };
         if address.is_none() {
             self.used -= size;
         }
@@ -138,7 +175,9 @@ impl Driver for SimulatedDriver {
 
     fn free(&mut self, address: u64, size: u64) {
         self.used = self.used.saturating_sub(size);
-        self.space.free(address, size.next_multiple_of(GRANULARITY));
+        if self.sequence.is_none() {
+            self.space.free(address, size.next_multiple_of(GRANULARITY));
+        }
     }
 
     fn reserve_addresses(&mut self, page: u64) -> (u64, u64) {

@@ -17,8 +17,9 @@ use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::{Loop, Program, Run, ZeroGrad, record};
 
 use crate::difference;
-use crate::measured::{Case, CaseSettings, folder, measured, trace};
+use crate::measured::{Case, CaseSettings, RecordedTrace, folder, measured, read_compressed, trace};
 use crate::recordings::Result;
+use crate::segments;
 
 /// Simulates a case on a GPU with unlimited memory and passes the result, with its requests, to `look`.
 ///
@@ -172,26 +173,41 @@ pub fn difference_from(name: &str, path: impl Fn(&Case) -> PathBuf) -> Result<St
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no case {name} was measured"))?;
     let trace = trace(name);
-    simulate_from(&path(case), case, |bound, run| {
-        let mut text = String::new();
-        for (name, places) in &run.missing {
-            let _ = writeln!(text, "unmodelled: {name} ×{}", places.len());
-        }
-        text += &phases(case, run);
-        let Ok(trace) = &trace else {
-            text += "no trace was recorded\n";
-            return text;
-        };
-        let (same, all) = difference::agreement(trace, run);
-        let _ = writeln!(text, "{name}: {same} of {all} events agree");
-        if same < all {
-            text += &difference::show(trace, bound, run, same);
-            text += "\nwithout workspaces:\n";
-            text += &difference::show_core(trace, run);
-            text += &difference::show_workspaces(trace, bound, run);
-        }
-        text
+    simulate_from(&path(case), case, |bound, run| match &trace {
+        Ok(trace) => phases(case, run) + &difference_with(trace, bound, run),
+        Err(_) => phases(case, run) + "no trace was recorded\n",
     })
+}
+
+/// The diff of a trace that `validation/sweep/measure_models.py` wrote with what a capture of the model requests. `settings` are
+/// those of the case as JSON, with the names that measured cases have.
+///
+/// # Errors
+/// A file cannot be read, or the capture cannot be used with these settings.
+pub fn difference_of_files(capture: &Path, trace: &Path, settings: &str) -> Result<String> {
+    let settings = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
+    let trace = read_compressed(trace)?;
+    let case = Case { settings, ..Case::default() };
+    simulate_from(capture, &case, |bound, run| difference_with(&trace, bound, run))
+}
+
+/// What a run and a recorded trace differ in.
+fn difference_with(trace: &RecordedTrace, bound: &Bound<'_>, run: &Run) -> String {
+    let mut text = String::new();
+    for (name, places) in &run.missing {
+        let _ = writeln!(text, "unmodelled: {name} ×{}", places.len());
+    }
+    let (same, all) = difference::agreement(trace, run);
+    let _ = writeln!(text, "{same} of {all} events agree");
+    if same < all {
+        text += &difference::show(trace, bound, run, same);
+        text += "\nwithout workspaces:\n";
+        text += &difference::show_core(trace, run);
+        text += &difference::show_workspaces(trace, bound, run);
+    } else {
+        text += &segments::table(trace, run);
+    }
+    text
 }
 
 /// The phases whose numbers differ.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, segments, step_times};
 
 const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|step-times|max-batch [--write | --check] | estimate PART | \
-                     trace CASE | sweep-trace CAPTURE TRACE FLAG=VALUE… | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
+                     trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
@@ -42,7 +42,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
     match words {
         ["price-calibration"] => price::calibration(),
         ["trace", case] => estimate::difference_of(case),
-        ["sweep-trace", capture, trace, settings @ ..] => {
+        ["sweep-trace", capture, trace, settings] => {
             estimate::difference_of_files(Path::new(capture), Path::new(trace), settings)
         }
         ["capped-trace", file] => capped::difference_of(Path::new(file)),

@@ -19,7 +19,7 @@ pub struct Measured {
 }
 
 /// A measured case.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Case {
     /// The model, which is its capture's name.
     pub model: String,
@@ -82,7 +82,7 @@ pub struct TrialFailure {
 }
 
 /// A case's settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct CaseSettings {
     /// `--batch`.
     pub batch: i64,

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use vramfit_allocator::SegmentAction;
+use vramfit_training::Run;
 
 use crate::estimate::simulate;
-use crate::measured::{measured, trace};
+use crate::measured::{RecordedTrace, measured, trace};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -20,12 +21,15 @@ pub fn page(name: &str) -> Result<String, String> {
     let measured = measured()?;
     let case = measured.cases.get(name).ok_or_else(|| format!("no measured case is called `{name}`"))?;
     let recorded = trace(name)?;
+    simulate(case, |_, run| table(&recorded, run))
+}
+
+/// The same of a trace and a run.
+pub fn table(recorded: &RecordedTrace, run: &Run) -> String {
     let allocated = recorded.actions.chars().enumerate().filter(|(_, action)| *action == 'S');
     let real: Vec<Segment> = allocated.map(|(index, _)| (recorded.addresses[index], recorded.sizes[index])).collect();
-    let simulated: Vec<Segment> = simulate(case, |_, run| {
-        let allocated = run.segments.iter().filter(|(_, change)| change.action == SegmentAction::Allocate);
-        allocated.map(|(_, change)| (change.address / 512, change.size)).collect()
-    })?;
+    let allocated = run.segments.iter().filter(|(_, change)| change.action == SegmentAction::Allocate);
+    let simulated: Vec<Segment> = allocated.map(|(_, change)| (change.address / 512, change.size)).collect();
     let mut text = String::from("        size MiB   recorded at  simulated at  (MiB from the first)\n");
     for index in 0..real.len().max(simulated.len()) {
         let distance = |list: &[Segment]| {
@@ -38,5 +42,5 @@ pub fn page(name: &str) -> Result<String, String> {
         let sign = if one == other { ' ' } else { '!' };
         let _ = writeln!(text, "{sign} {index:4} {size:10.1} {:>13} {:>13}", show(one), show(other));
     }
-    Ok(text)
+    text
 }

@@ -10,7 +10,9 @@ use super::node::{Node, Run};
 use super::tables::Tables;
 use super::tape::Tape;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Assumed, Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight};
+use vramfit_graph::model::{
+    Assumed, Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight,
+};
 
 const PRECISIONS: [Precision; 6] = [
     Precision::Cast(Dtype::Float32),

@@ -9,8 +9,8 @@ use vramfit_eager::operators;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
 use vramfit_graph::model::{
-    Assumed, Example, Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId, Type,
-    Variant, Weight,
+    Assumed, Example, Input, Mode, Model, Module, Operator, Precision, Source, Symbol, SymbolRange, Tensor, TensorId,
+    Type, Variant, Weight,
 };
 
 packed_struct!(SymbolRange { least, most });
