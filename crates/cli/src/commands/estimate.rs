@@ -106,6 +106,7 @@ pub fn training(options: &RunSettings) -> Loop {
         },
         sets_to_none: options.set_to_none,
         has_fresh_inputs: options.inputs == InputLocation::Fresh,
+        holds_whole_batch: options.inputs == InputLocation::Whole,
         releases_outputs: options.outputs == OutputLifetime::Released,
         checkpoint: options.checkpoint.0.clone(),
         loss: added_loss(options.loss),

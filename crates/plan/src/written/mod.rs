@@ -78,7 +78,11 @@ impl Skeleton<'_, '_> {
     fn given(&self, lines: &mut Lines) {
         let training = &self.setup.training;
         let batch = self.bench.batch_of(self.setup).map_or_else(String::new, |batch| format!(" of {batch} samples"));
-        let location = if training.has_fresh_inputs { "on the CPU" } else { "on the GPU" };
+        let location = match (training.has_fresh_inputs, training.holds_whole_batch && training.accumulate > 1) {
+            (true, _) => "on the CPU",
+            (false, true) => "slices of a batch on the GPU",
+            (false, false) => "on the GPU",
+        };
         let each = if self.has_targets() { "(inputs, targets)" } else { "inputs" };
         lines.line(0, "# Yours: `model`, as you build it, on the CPU;");
         lines.line(0, &format!("# `batches`, which gives {each}{batch} each, {location};"));

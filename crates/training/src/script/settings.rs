@@ -46,6 +46,8 @@ pub struct Loop {
     pub sets_to_none: bool,
     /// Whether each micro-batch is copied to the GPU again.
     pub has_fresh_inputs: bool,
+    /// Whether the whole batch stays on the GPU and micro-batches are slices of it.
+    pub holds_whole_batch: bool,
     /// Whether the script deletes the model's outputs before each backward pass and the loss after it.
     pub releases_outputs: bool,
     /// What is checkpointed.
@@ -68,6 +70,7 @@ impl Default for Loop {
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,
+            holds_whole_batch: false,
             releases_outputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,
