@@ -131,7 +131,7 @@ class Applied:
         self._targets = moved(micro.targets, self.device, self.input_dtype)
         with self.autocast():
             self.outputs = self.model(*self._inputs[0], **self._inputs[1])
-            if micro.share == 1:
+            if micro.share == 1 or self.plan.parts.adds_losses:
                 self.loss = self._value(self.outputs, self._targets)
             elif micro.is_even:
                 self.loss = self._value(self.outputs, self._targets) / micro.parts
@@ -183,8 +183,8 @@ class Applied:
             yield
 
     def backward(self, loss: torch.Tensor) -> None:
-        """The backward pass of one micro-batch: the loss is divided by their number, and scaled if the plan has a GradScaler."""
-        loss = loss if self._accumulate == 1 else loss / self._accumulate
+        """The backward pass of one micro-batch: the loss is divided by their number unless it is a sum, and scaled if the plan has a GradScaler."""
+        loss = loss if self._accumulate == 1 or self.plan.parts.adds_losses else loss / self._accumulate
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self) -> bool:

@@ -100,6 +100,7 @@ pub fn training(options: &RunSettings) -> Loop {
         },
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
+        adds_losses: false,
         zero_grad: match options.zero_grad {
             ZeroGradPosition::BeforeForward => ZeroGrad::BeforeForward,
             ZeroGradPosition::BeforeBackward => ZeroGrad::BeforeBackward,

@@ -88,7 +88,8 @@ impl Skeleton<'_, '_> {
         lines.line(0, &format!("# `batches`, which gives {each}{batch} each, {location};"));
         lines.line(0, "# inputs are a dict of the model's arguments;");
         if self.loss == Loss::Given {
-            lines.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
+            let number = if training.adds_losses { "sum" } else { "mean" };
+            lines.line(0, &format!("# `compute_loss(outputs, targets)`, which gives a {number} over the samples;"));
         }
         lines.line(0, "# the optimizer's own arguments, such as lr.");
         if training.optimizer.adds_decay {
@@ -138,7 +139,11 @@ impl Skeleton<'_, '_> {
             indent += 1;
         }
         lines.line(indent, &format!("outputs = model(**{})", names.0));
-        if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, count) {
+        if !has_targets {
+            names.1 = "None";
+        }
+        let parts = if training.adds_losses { 1 } else { count };
+        if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, parts) {
             return;
         }
         self.once_a_step(lines, 0, &code.before_first_backward);

@@ -40,6 +40,8 @@ pub struct Loop {
     pub clips_gradients: bool,
     /// How many micro-batches a step has; never 0.
     pub accumulate: u32,
+    /// Whether each micro-batch's loss is a sum over its samples, so that it is not divided by their number.
+    pub adds_losses: bool,
     /// Where `zero_grad` is called.
     pub zero_grad: ZeroGrad,
     /// Whether `zero_grad` frees the gradients instead of filling them with zeros.
@@ -67,6 +69,7 @@ impl Default for Loop {
             optimizer: Recipe::new(Kind::AdamW, Implementation::Default),
             clips_gradients: false,
             accumulate: 1,
+            adds_losses: false,
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,

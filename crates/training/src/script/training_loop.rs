@@ -57,7 +57,7 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
         if settings.has_fresh_inputs {
             actions.push(Action::MoveInputs { pass: ONLY, micro_batches: 1 });
         }
-        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 });
+        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 && !settings.adds_losses });
         actions.push(Action::EndPhase(Phase::Forward));
         if settings.releases_outputs {
             actions.push(Action::Release { pass: ONLY, name: Name::Outputs });
