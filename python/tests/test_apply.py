@@ -275,3 +275,41 @@ def test_a_larger_batch_than_planned_is_told(captures):
     applied = planned(captures, batch=4).start.apply(model, loss=loss_function)
     with pytest.warns(UserWarning, match="batch of 4, and found one of 32"):
         applied.step(inputs, targets)
+
+
+def test_a_plan_for_a_module_is_simulated_as_apply_copies_its_batches():
+    model, inputs, targets = blocks()
+    plans = vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram="1GiB")
+    assert plans.start.settings["inputs"] == "fresh" and ".to(device)" in plans.start.code
+    assert vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram="1GiB", inputs_are="kept").start.settings["inputs"] == "kept"
+
+
+def test_a_plan_for_a_model_on_the_gpu_does_not_count_on_allocator_settings(monkeypatch):
+    model, inputs, targets = blocks(width=256)
+    needed = vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram="1GiB").start.peak_reserved
+    monkeypatch.setattr("vramfit.asking.live.is_on_gpu", lambda _: True)
+    monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
+    plans = vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram=int(needed * 0.8))
+    assert len(plans) and plans.start.settings["inputs"] == "whole"
+    assert all("expandable_segments:True" not in plan.settings["alloc_conf"] for plan in plans)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    plans = vramfit.plan(model, inputs, targets=targets, loss=loss_function, vram=int(needed * 0.8))
+    assert plans.start.settings["alloc_conf"] == "expandable_segments:True"
+
+
+def test_apply_says_that_allocator_settings_come_too_late_for_a_model_on_the_gpu(captures, monkeypatch):
+    start = planned(captures, alloc_conf="expandable_segments:True").start
+    changed = []
+    monkeypatch.setattr("vramfit.applying.tricks.allocator.is_on_gpu", lambda _: True)
+    monkeypatch.setattr("vramfit.applying.tricks.allocator._change", changed.append)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.warns(UserWarning, match="before the model is moved"):
+        start.apply(blocks()[0], loss=loss_function).undo()
+    assert changed == ["expandable_segments:True", "expandable_segments:False"]
+
+
+def test_a_whole_batch_on_the_gpu_takes_more_than_one_micro_batch(captures):
+    whole = planned(captures, batch=8, accumulate=64, inputs_are="whole").start
+    kept = planned(captures, batch=8, accumulate=64, inputs_are="kept").start
+    inputs = 4 * 8 * 12 * 96
+    assert whole.peak_allocated - kept.peak_allocated >= 63 * inputs

@@ -13,3 +13,4 @@ pub mod machine;
 pub mod memory;
 pub mod operators;
 pub mod reach;
+pub mod samples;

@@ -6,6 +6,7 @@
 //! [`mod@max_batch`] finds the largest batch.
 
 mod alloc_conf;
+mod batch_split;
 pub mod control;
 pub mod effect;
 mod error;
@@ -23,6 +24,7 @@ pub mod workbench;
 mod written;
 
 pub use alloc_conf::{AllocConf, AllocatorSetting};
+pub use batch_split::SplitCause;
 pub use control::Control;
 pub use effect::TrainingEffect;
 pub use error::{SetupError, Unanswerable, Unbound};

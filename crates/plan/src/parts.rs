@@ -20,11 +20,21 @@ pub struct Parts {
     pub amp: Option<&'static str>,
     /// Where the loss comes from.
     pub loss: Loss,
+    /// Whether the losses of micro-batches are added as they are: each is a sum over its samples.
+    pub adds_losses: bool,
 }
 
 impl Parts {
     /// The parts of a training without any trick.
     pub(crate) fn new(loss: Loss) -> Parts {
-        Parts { checkpointed: Vec::new(), segments: None, in_place: Vec::new(), dtype: None, amp: None, loss }
+        Parts {
+            checkpointed: Vec::new(),
+            segments: None,
+            in_place: Vec::new(),
+            dtype: None,
+            amp: None,
+            loss,
+            adds_losses: false,
+        }
     }
 }

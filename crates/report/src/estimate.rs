@@ -374,6 +374,7 @@ mod tests {
             Cause::CudnnBenchmark(Vec::new()),
             Cause::PythonLifetimes,
             Cause::AddressOrder,
+            Cause::LaterSteps { step: 3 },
             Cause::ModelFile("a size".to_owned()),
             Cause::TorchNotMeasured { version: "2.8".to_owned(), cudnn: None },
             Cause::GpuNotMeasured,

@@ -191,6 +191,9 @@ pub(crate) enum CauseName {
     /// Addresses that the CUDA driver chooses break ties between cached blocks.
     #[serde(rename = "the order of addresses")]
     AddressOrder,
+    /// Steps after the reported ones need more.
+    #[serde(rename = "later steps")]
+    LaterSteps,
     /// Something else that the model's file does not record.
     #[serde(rename = "what the model's file does not record")]
     ModelFile,
@@ -211,6 +214,7 @@ impl CauseName {
             CauseName::CudnnBenchmark => "cuDNN's choice",
             CauseName::PythonLifetimes => "when Python frees tensors",
             CauseName::AddressOrder => "the order of addresses",
+            CauseName::LaterSteps => "later steps",
             CauseName::ModelFile => "what the model's file does not record",
             CauseName::Torch => "a PyTorch that was not measured",
             CauseName::Gpu => "a GPU that was not measured",
@@ -226,6 +230,7 @@ impl From<&Cause> for CauseName {
             Cause::CudnnBenchmark(_) => CauseName::CudnnBenchmark,
             Cause::PythonLifetimes => CauseName::PythonLifetimes,
             Cause::AddressOrder => CauseName::AddressOrder,
+            Cause::LaterSteps { .. } => CauseName::LaterSteps,
             Cause::ModelFile(_) => CauseName::ModelFile,
             Cause::TorchNotMeasured { .. } => CauseName::Torch,
             Cause::GpuNotMeasured | Cause::CudnnNotMeasured | Cause::CudnnAsked | Cause::CudnnTabulated { .. } => {
@@ -303,6 +308,7 @@ mod tests {
             CauseName::CudnnBenchmark,
             CauseName::PythonLifetimes,
             CauseName::AddressOrder,
+            CauseName::LaterSteps,
             CauseName::ModelFile,
             CauseName::Gpu,
         ] {

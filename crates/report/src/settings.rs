@@ -105,6 +105,8 @@ enum InputsName {
     Kept,
     /// Copied each step.
     Fresh,
+    /// The whole batch stays on the GPU; micro-batches are slices of it.
+    Whole,
 }
 
 impl InputsName {
@@ -112,6 +114,7 @@ impl InputsName {
         match self {
             InputsName::Kept => "kept",
             InputsName::Fresh => "fresh",
+            InputsName::Whole => "whole",
         }
     }
 }
@@ -191,7 +194,11 @@ impl SettingsReport {
             },
             set_to_none: training.sets_to_none,
             cudnn_benchmark: training.is_cudnn_benchmarked,
-            inputs: if training.has_fresh_inputs { InputsName::Fresh } else { InputsName::Kept },
+            inputs: match (training.has_fresh_inputs, training.holds_whole_batch) {
+                (true, _) => InputsName::Fresh,
+                (false, true) => InputsName::Whole,
+                (false, false) => InputsName::Kept,
+            },
             outputs: if training.releases_outputs { OutputsName::Released } else { OutputsName::Held },
             loss: LossName::of(bound, training),
             steps: training.steps,

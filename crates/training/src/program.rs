@@ -39,6 +39,8 @@ pub struct Program {
     pub(crate) plans: PlanTable,
     /// Which sizes from `plans` the workspaces have; `None` takes those of the requests.
     pub(crate) assumption: Option<Assumption>,
+    /// The same with more steps, where those after the last would request something else.
+    pub(crate) continued: Option<Arc<Program>>,
     /// Whether repeated steps and micro-batches in a steady state need no answers of their own.
     pub(crate) answers_steady_state: bool,
 }
@@ -58,6 +60,8 @@ pub(crate) struct Mark {
 pub(crate) struct Repeat {
     /// How many.
     pub count: u32,
+    /// How many steps would request the same if the run went on, those of `count` included.
+    pub possible: u32,
     /// Where the repeated step begins; it is the last simulated one.
     pub start: Position,
     /// The id of the first allocation after it.
@@ -119,13 +123,14 @@ impl Program {
 
     /// The same program with other sizes of uncertain workspaces. What the rules of operators assume stays the same.
     pub(crate) fn assuming(&self, assumption: Assumption) -> Program {
-        Program { assumption: Some(assumption), ..self.clone() }
+        let continued = self.continued.as_ref().map(|longer| Arc::new(longer.assuming(assumption)));
+        Program { assumption: Some(assumption), continued, ..self.clone() }
     }
 
     /// All requests in order, repeated steps included.
     pub fn journal(&self) -> Vec<Entry> {
         let mut journal = self.entries.to_vec();
-        self.each_repeat(|_, entries, _, renumber| {
+        self.each_repeat(self.repeated_steps(), |_, entries, _, renumber| {
             journal.extend(entries.iter().map(|entry| renumber.entry(*entry)));
             true
         });
@@ -173,16 +178,25 @@ impl Program {
         (self.next_id + repeated) as usize
     }
 
-    /// Calls `visit` for each repeated step with its number, from 1, the requests and side events of the step that it
-    /// repeats, and how ids change; until `visit` returns false.
-    pub(crate) fn each_repeat(&self, mut visit: impl FnMut(u32, &[Entry], &[SideEvent], &Renumber) -> bool) {
+    /// How many steps the run can be continued by without simulating more of it.
+    pub(crate) fn possible_later_steps(&self) -> u32 {
+        self.repeat.as_ref().map_or(0, |repeat| repeat.possible - repeat.count)
+    }
+
+    /// Calls `visit` for each of `count` repeated steps with its number, from 1, the requests and side events of the step
+    /// that it repeats, and how ids change; until `visit` returns false.
+    pub(crate) fn each_repeat(
+        &self,
+        count: u32,
+        mut visit: impl FnMut(u32, &[Entry], &[SideEvent], &Renumber) -> bool,
+    ) {
         let Some(repeat) = &self.repeat else { return };
         let (entries, side_events) =
             (&self.entries[repeat.start.entry..], &self.side_events[repeat.start.side_event..]);
         let allocations = repeat.next_id - repeat.start.id;
         let mut renumber = Renumber::new(repeat.start.id);
         let mut live = repeat.after.clone();
-        for number in 1..=repeat.count {
+        for number in 1..=count {
             renumber.offset = allocations * number;
             renumber.carry(&repeat.before, &live);
             if !visit(number, entries, side_events, &renumber) {

@@ -99,6 +99,8 @@ pub struct Run {
     pub phases: Vec<PhaseReport>,
     /// The peak of reserved bytes after building.
     pub peak_reserved: u64,
+    /// What later steps need, if more: only where a run was followed further.
+    pub later: Option<LaterPeaks>,
     /// Operators without a rule, with the steps of a pass that call them.
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often in the simulated steps.
@@ -117,6 +119,17 @@ pub struct Run {
     pub segments: Vec<(u32, SegmentChange)>,
 }
 
+/// The peaks of a training over all steps, where steps after the reported ones need more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaterPeaks {
+    /// The first step that needs more.
+    pub step: u32,
+    /// The peak of allocated bytes over all steps.
+    pub allocated: u64,
+    /// The peak of reserved bytes over all steps.
+    pub reserved: u64,
+}
+
 /// An allocation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -127,6 +140,11 @@ pub struct Failure {
 }
 
 impl Run {
+    /// The peak of reserved bytes over all steps, those after the reported ones included.
+    pub fn lasting_peak_reserved(&self) -> u64 {
+        self.later.map_or(self.peak_reserved, |later| later.reserved)
+    }
+
     /// The phase with the highest peak of live bytes, building excluded: the first of equal ones.
     pub fn peak(&self) -> Option<&PhaseReport> {
         let mut best: Option<&PhaseReport> = None;

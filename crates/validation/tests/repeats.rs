@@ -193,7 +193,7 @@ fn alternating<'m>(one: Script<'m>, other: Script<'m>, steps: usize) -> Script<'
     let mut actions = Vec::new();
     for index in 0..2 {
         actions.push(Action::MoveModel { model: index });
-        actions.push(Action::MoveInputs { pass: index });
+        actions.push(Action::MoveInputs { pass: index, micro_batches: 1 });
         actions.push(Action::CreateOptimizer { optimizer: index });
     }
     actions.push(Action::EndPhase(Phase::Build));
@@ -246,7 +246,7 @@ fn two_passes_of_one_model_share_its_weights() {
         let mut both = alone.clone();
         both.passes.push(both.passes[0].clone());
         both.actions.extend([
-            Action::MoveInputs { pass: 1 },
+            Action::MoveInputs { pass: 1, micro_batches: 1 },
             Action::BeginStep,
             Action::Forward { pass: 1, divides_loss: false },
             Action::EndPhase(Phase::Eval),

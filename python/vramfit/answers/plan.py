@@ -29,6 +29,8 @@ class Change:
     slowdown: float
     effect: str
     warning: Optional[str]
+    split_cause: Optional[Mapping[str, Any]] = None
+    """Why micro-batches may not add up to the batch that they are parts of: ``kind``, ``operator``, ``source``."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Parts:
     dtype: Optional[str]
     amp: Optional[str]
     loss: str
+    adds_losses: bool = False
 
     @staticmethod
     def of(raw: Mapping[str, Any]) -> "Parts":
         """From the binary's JSON; keys of a newer binary are left out."""
-        values = {known.name: raw[known.name] for known in fields(Parts)}
+        values = {known.name: raw[known.name] for known in fields(Parts) if known.name in raw}
         return Parts(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
@@ -75,7 +78,7 @@ class Plan:
         return Plan(
             settings=raw["settings"],
             changes=tuple(
-                Change(row["trick"], row["before"], row["after"], row["saving"], row["slowdown"], row["effect"], row["warning"])
+                Change(row["trick"], row["before"], row["after"], row["saving"], row["slowdown"], row["effect"], row["warning"], row.get("split_cause"))
                 for row in raw.get("changes", ())
             ),
             peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],

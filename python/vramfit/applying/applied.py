@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, List,
 import torch
 
 from ..errors import PlanError
-from .batches import Micro, first_size, micro_batches
+from ..devices import is_on_gpu
+from .batches import Micro, first_size, micro_batches, moved
 from .tricks import TRICKS
 from .undoing import Undo
 
@@ -40,7 +41,8 @@ class Applied:
         self._loss = loss
         self._scaler: Optional[Any] = None
         self._undo: List[Undo] = []
-        self._moved: Optional[Micro] = None
+        self._inputs: Any = None
+        self._targets: Any = None
         self._micro = 0
         self._accumulate: int = plan.settings["accumulate"]
         self._has_warned = False
@@ -60,6 +62,9 @@ class Applied:
             trick.check(self)
 
     def _apply(self) -> None:
+        if is_on_gpu(self.model):
+            # Cached blocks of earlier work are not in the simulation.
+            torch.cuda.empty_cache()
         for trick in TRICKS:
             self._undo += trick.apply(self)
 
@@ -79,7 +84,7 @@ class Applied:
         """Reverts everything. A second call does nothing."""
         while self._undo:
             self._undo.pop()()
-        self.outputs = self.loss = self._moved = None
+        self.outputs = self.loss = self._inputs = self._targets = None
 
     def __enter__(self) -> "Applied":
         return self
@@ -96,7 +101,8 @@ class Applied:
         """One training step over a whole batch, divided into micro-batches if the plan accumulates; returns the loss.
 
         ``inputs`` is a dict of keyword arguments, a tuple, or one tensor. Tensors on another device are copied to the model's,
-        one micro-batch at a time. If the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
+        one micro-batch at a time; those on the model's device are sliced. Give them where the example of ``vramfit.plan`` was:
+        the plan is simulated so. If the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
         """
         settings = self.plan.settings
         self._warn_about(inputs)
@@ -107,28 +113,38 @@ class Applied:
             if number == 0 and settings["zero_grad"] == "before-forward":
                 self.zero_grad()
             self._forward(micro)
-            if number == 0 and settings["zero_grad"] == "before-backward":
-                self.zero_grad()
             if settings["outputs"] == "released":
                 self.outputs = None
-            loss = self.loss
-            assert loss is not None
-            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
-            total = loss.detach() if total is None else total + loss.detach()
+            if number == 0 and settings["zero_grad"] == "before-backward":
+                self.zero_grad()
+            self._backward()
+            total = self._added(total)
             if settings["outputs"] == "released":
                 self.loss = None
-            del loss
         self._update()
         assert total is not None
         return total
 
     def _forward(self, micro: Micro) -> None:
-        # As in a loop, a name is rebound only once its new value exists; until then the old value stays alive.
-        self._moved = micro.moved(self.device, self.input_dtype)
+        # As in the printed loop, a name is rebound only once its new value exists, and nothing else holds the old one.
+        self._inputs = moved((micro.args, micro.kwargs), self.device, self.input_dtype)
+        self._targets = moved(micro.targets, self.device, self.input_dtype)
         with self.autocast():
-            self.outputs = self.model(*self._moved.args, **self._moved.kwargs)
-            loss = self._value(self.outputs, self._moved.targets)
-            self.loss = loss if micro.share == 1 else loss / micro.parts if micro.is_even else loss * micro.share
+            self.outputs = self.model(*self._inputs[0], **self._inputs[1])
+            if micro.share == 1 or self.plan.parts.adds_losses:
+                self.loss = self._value(self.outputs, self._targets)
+            elif micro.is_even:
+                self.loss = self._value(self.outputs, self._targets) / micro.parts
+            else:
+                self.loss = self._value(self.outputs, self._targets) * micro.share
+
+    def _backward(self) -> None:
+        assert self.loss is not None
+        (self.loss if self.scaler is None else self.scaler.scale(self.loss)).backward()
+
+    def _added(self, total: Optional[torch.Tensor]) -> torch.Tensor:
+        assert self.loss is not None
+        return self.loss.detach() if total is None else total + self.loss.detach()
 
     def _value(self, outputs: Any, targets: Any) -> torch.Tensor:
         kind = self.plan.parts.loss
@@ -167,8 +183,8 @@ class Applied:
             yield
 
     def backward(self, loss: torch.Tensor) -> None:
-        """The backward pass of one micro-batch: the loss is divided by their number, and scaled if the plan has a GradScaler."""
-        loss = loss if self._accumulate == 1 else loss / self._accumulate
+        """The backward pass of one micro-batch: the loss is divided by their number unless it is a sum, and scaled if the plan has a GradScaler."""
+        loss = loss if self._accumulate == 1 or self.plan.parts.adds_losses else loss / self._accumulate
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self) -> bool:

@@ -18,14 +18,11 @@ class Micro(NamedTuple):
     parts: int
     is_even: bool
 
-    def moved(self, device: torch.device, dtype: Optional[torch.dtype]) -> "Micro":
-        """Moves tensors to a device, and casts floating-point tensors to the model's dtype."""
-        def move(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
 
-        return self._replace(
-            args=tuple(changed(value, move) for value in self.args), kwargs=changed(self.kwargs, move), targets=changed(self.targets, move),
-        )
+
+def moved(value: Any, device: torch.device, dtype: Optional[torch.dtype]) -> Any:
+    """Moves the tensors in a structure to a device, and casts floating-point tensors to the model's dtype."""
+    return changed(value, lambda tensor: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None))
 
 
 def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

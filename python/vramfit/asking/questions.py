@@ -12,6 +12,7 @@ from ..answers.plan import Plans
 from ..answers.question import Question
 from ..errors import SettingError
 from .cudnn import own_library
+from .live import as_applied
 from .settings import flags
 
 Loss = Union[str, Callable[..., Any], None]
@@ -40,7 +41,12 @@ def plan(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> Plans:
-    """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``."""
+    """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``.
+
+    A plan for a module is simulated as ``Plan.apply`` carries it out: batches are copied from where the example ``inputs``
+    are, and a model that is on the GPU keeps the allocator settings of this process.
+    """
+    settings = as_applied(model, inputs, settings)
     question, causes = _question("plan", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))
     return Plans.of(json.loads(question.ask("--json")), question, causes, question.model, loss if callable(loss) else None)
 

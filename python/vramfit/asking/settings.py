@@ -89,7 +89,7 @@ _OTHER_OPTIMIZERS = (
 SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "batch": _count, "seq": _count, "size": _sizes,
     "optimizer": _one_of(*OPTIMIZERS, hint=_OTHER_OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
-    "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh"), "outputs": _one_of("held", "released"),
+    "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh", "whole"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,

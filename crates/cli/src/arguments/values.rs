@@ -22,6 +22,8 @@ pub enum InputLocation {
     Kept,
     /// Copied to the GPU in each step, as from a data loader.
     Fresh,
+    /// The whole batch stays on the GPU; micro-batches are slices of it.
+    Whole,
 }
 
 /// An element type for the whole model.

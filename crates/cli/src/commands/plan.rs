@@ -2,6 +2,7 @@
 
 mod watch;
 
+use vramfit_eager::samples::{LossOverBatch, loss_over_batch};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
@@ -11,6 +12,7 @@ use vramfit_plan::{AllocConf, Control, Setup, Workbench, max_batch, plan};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
+use vramfit_training::Loop;
 use vramfit_training::answer::Device;
 
 use crate::arguments::{MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
@@ -130,5 +132,7 @@ fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Set
         is_eval: options.at.mode == ModeKind::Eval,
         has_grad: options.at.grad,
     };
-    Setup { alloc_conf, ..Setup::new(bound.sizes.clone(), variant, training(options)) }
+    let adds_losses = loss_over_batch(bound.model, bound.variant) == Some(LossOverBatch::Sum);
+    let training = Loop { adds_losses, ..training(options) };
+    Setup { alloc_conf, ..Setup::new(bound.sizes.clone(), variant, training) }
 }

@@ -54,7 +54,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.new_zeros.default",
             "aten.new_ones.default",
         ],
-        Facts { memory: Modelled(made), ..FAMILY },
+        Facts { memory: Modelled(made), samples: Samples::Ignored, ..FAMILY },
     ),
     Operator::new(
         &["aten.empty.memory_format", "aten.empty.names"],
@@ -86,7 +86,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.bucketize.Scalar",
             "aten.bucketize.Tensor",
         ],
-        Facts { memory: Modelled(made), time: Time::ASSUMED, ..FAMILY },
+        Facts { memory: Modelled(made), time: Time::ASSUMED, samples: Samples::Ignored, ..FAMILY },
     ),
     Operator::new(
         &["aten.hann_window.default", "aten.hamming_window.default"],
@@ -103,7 +103,13 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.new_empty.default"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, time: Time::ASSUMED, ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            time: Time::ASSUMED,
+            samples: Samples::Ignored,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &[
@@ -115,9 +121,12 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.randn_like.default",
             "aten.randn_like.generator",
         ],
-        Facts { memory: Modelled(like), ..FAMILY },
+        Facts { memory: Modelled(like), samples: Samples::Ignored, ..FAMILY },
     ),
-    Operator::new(&["aten.empty_like.default"], Facts { memory: Modelled(like), launch: Launch::Nothing, ..FAMILY }),
+    Operator::new(
+        &["aten.empty_like.default"],
+        Facts { memory: Modelled(like), launch: Launch::Nothing, samples: Samples::Ignored, ..FAMILY },
+    ),
     Operator::new(
         &[
             "aten.randint_like.Tensor",

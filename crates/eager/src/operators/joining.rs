@@ -24,6 +24,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("cat", Extent::HalfResult),
             overwrite: Overwrite::Allowed,
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -37,16 +38,18 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(cat),
             time: Time::moves("cat", Extent::HalfResult),
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.concatenate.default"], Facts { memory: Modelled(cat), ..FAMILY }),
+    Operator::new(&["aten.concatenate.default"], Facts { memory: Modelled(cat), samples: Samples::Linear, ..FAMILY }),
     Operator::new(
         &["aten.stack.default"],
         Facts {
             memory: Modelled(stack),
             time: Time::moves("cat", Extent::HalfResult),
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -107,11 +110,21 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.flip.default"],
-        Facts { memory: Modelled(flip), time: Time::moves("roll", Extent::Larger), ..FAMILY },
+        Facts {
+            memory: Modelled(flip),
+            time: Time::moves("roll", Extent::Larger),
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.roll.default"],
-        Facts { memory: Modelled(roll), time: Time::moves("roll", Extent::Larger), ..FAMILY },
+        Facts {
+            memory: Modelled(roll),
+            time: Time::moves("roll", Extent::Larger),
+            samples: Samples::Along(2),
+            ..FAMILY
+        },
     ),
     Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
     Operator::new(

@@ -50,7 +50,7 @@ pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub use facts::{
     Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
-    MemoryRule, Overwrite, Promotion, Reads, Rule, Time, Work,
+    MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, Time, Work,
 };
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};

@@ -15,19 +15,41 @@ const FAMILY: Facts =
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.softmax.int"],
-        Facts { memory: Modelled(softmax_call), time: Time::moves("softmax", Extent::Larger), ..FAMILY },
+        Facts {
+            memory: Modelled(softmax_call),
+            time: Time::moves("softmax", Extent::Larger),
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.log_softmax.int"],
-        Facts { memory: Modelled(log_softmax_call), time: Time::moves("log_softmax", Extent::Larger), ..FAMILY },
+        Facts {
+            memory: Modelled(log_softmax_call),
+            time: Time::moves("log_softmax", Extent::Larger),
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten._softmax.default"],
-        Facts { memory: Modelled(inner_softmax), keeps: Keeps::Nothing, autocast: Autocast::Unchanged, ..FAMILY },
+        Facts {
+            memory: Modelled(inner_softmax),
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Unchanged,
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten._log_softmax.default"],
-        Facts { memory: Modelled(inner_log_softmax), keeps: Keeps::Nothing, autocast: Autocast::Unchanged, ..FAMILY },
+        Facts {
+            memory: Modelled(inner_log_softmax),
+            keeps: Keeps::Nothing,
+            autocast: Autocast::Unchanged,
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
 ];
 

@@ -14,13 +14,16 @@ use crate::autograd::engine::{sink, sum_to};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::moves("contiguous", Extent::Result),
-    Keeps::Nothing,
-    Autocast::Unchanged,
-);
+const FAMILY: Facts = Facts {
+    samples: Samples::Linear,
+    ..Facts::of_family(
+        Library::Own,
+        Launch::LocalMemory,
+        Time::moves("contiguous", Extent::Result),
+        Keeps::Nothing,
+        Autocast::Unchanged,
+    )
+};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.view.default"], Facts { memory: Modelled(view), greatest: Greatest::Same, ..FAMILY }),
@@ -147,7 +150,10 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(narrow), view_dispatch: "slice", reads: Reads::Narrow, ..FAMILY },
     ),
     Operator::new(&["aten.narrow.Tensor"], Facts { view_dispatch: "slice", reads: Reads::Narrow, ..FAMILY }),
-    Operator::new(&["aten.select.int"], Facts { memory: Modelled(select), view_dispatch: "select", ..FAMILY }),
+    Operator::new(
+        &["aten.select.int"],
+        Facts { memory: Modelled(select), view_dispatch: "select", samples: Samples::Picked(1), ..FAMILY },
+    ),
     Operator::new(&["aten.diagonal.default"], Facts { memory: Modelled(diagonal), time: Time::ASSUMED, ..FAMILY }),
     Operator::new(&["aten.diag_embed.default"], Facts { memory: Modelled(diag_embed), time: Time::ASSUMED, ..FAMILY }),
     Operator::new(&["aten.unfold.default"], Facts { memory: Modelled(unfold), ..FAMILY }),

@@ -78,13 +78,13 @@ pub fn base_setups(
     match effect {
         TrainingEffect::None => {
             let choices = checkpoints.choices(search, start, SUBSETS);
-            let splits = thinned(search.combined(Role::SplitsBatch, start), SPLITS);
+            let splits = splits(search, start, effect);
             setups.extend(with_choices(search, &splits, &choices));
         }
         TrainingEffect::Rounding => {
             for precise in precisions(search) {
                 let choices = checkpoints.choices(search, &precise, FEW_SUBSETS);
-                let splits = thinned(search.combined(Role::SplitsBatch, &precise), SPLITS);
+                let splits = splits(search, &precise, effect);
                 setups.extend(with_choices(search, &splits, &choices));
             }
         }
@@ -94,10 +94,27 @@ pub fn base_setups(
             for base in bases {
                 let choices = checkpoints.choices(search, &base, FEW_SUBSETS);
                 setups.extend(with_choices(search, &other_trainings(search, &base, max_batch), &choices));
+                // Splits with a smaller effect belong to the other groups.
+                let mut splits = splits(search, &base, effect);
+                splits.retain(|setup| search_effect(search, setup) == effect);
+                setups.extend(with_choices(search, &splits, &choices));
             }
         }
     }
     with_change_counts(search, setups)
+}
+
+/// A setup with its batch split in every way that has no larger effect.
+fn splits(search: &Search<'_, '_>, setup: &Setup, effect: TrainingEffect) -> Vec<Setup> {
+    let mut tricks = search.with_role(|role| role == Role::SplitsBatch);
+    match tricks.all(|trick| trick.effect(search.bench, setup) <= effect) {
+        true => thinned(search.combined(Role::SplitsBatch, setup), SPLITS),
+        false => vec![setup.clone()],
+    }
+}
+
+fn search_effect(search: &Search<'_, '_>, setup: &Setup) -> TrainingEffect {
+    crate::tricks::effect(search.bench, search.tricks, search.start, setup)
 }
 
 /// For trainings that fewer changes do not make fit: every precision and all changes of the training combined.

@@ -47,7 +47,8 @@ impl Plan {
             let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
             changes.push(Change {
                 trick: trick.name(),
-                effect: trick.role().effect(),
+                effect: trick.effect(bench, &after),
+                split_cause: trick.split_cause(bench, &after),
                 before: trick.describe(bench, &before),
                 after: trick.describe(bench, &after),
                 warning: trick.warning(bench, &after),

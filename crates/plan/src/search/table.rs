@@ -66,7 +66,7 @@ pub fn table(search: &Search<'_, '_>, peaks: Peaks) -> Vec<TrickRow> {
         .zip(findings)
         .map(|((trick, setups), findings)| TrickRow {
             name: trick.name(),
-            effect: trick.role().effect(),
+            effect: trick.effect(bench, start),
             reason: setups.as_ref().err().cloned(),
             options: Vec::new(),
             findings: findings.unwrap_or_default(),

@@ -2,8 +2,10 @@
 
 use super::role::Role;
 use super::trick::Trick;
+use crate::batch_split::{SplitCause, split_cause};
+use crate::effect::TrainingEffect;
+use crate::parts::Parts;
 use crate::printed_loop::PrintedLoop;
-use crate::selective::batch_norms;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -18,8 +20,19 @@ impl Trick for Accumulation {
         Role::SplitsBatch
     }
 
+    fn effect(&self, bench: &Workbench<'_>, setup: &Setup) -> TrainingEffect {
+        match split_cause(bench, setup) {
+            Some(cause) if cause.changes_training() => TrainingEffect::Training,
+            _ => self.role().effect(),
+        }
+    }
+
+    fn split_cause(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<SplitCause> {
+        split_cause(bench, setup)
+    }
+
     fn conflicts(&self) -> &'static str {
-        "batch norm uses each micro-batch's statistics; a loss that is not a mean over equal parts must be weighted by hand"
+        "losses that compare the samples of a batch, weighted or ignored labels, batch norm's statistics"
     }
 
     fn code(&self) -> &'static str {
@@ -64,12 +77,14 @@ impl Trick for Accumulation {
     }
 
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
-        let count = batch_norms(&*bench.bind(setup)?);
-        let batch = bench.batch_of(setup)?;
-        (count > 0).then(|| format!("{count} batch norms compute their statistics over {batch} samples instead of all"))
+        split_cause(bench, setup).map(|cause| cause.words())
     }
 
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         code.micro_batches = setup.training.accumulate;
+    }
+
+    fn fill(&self, _bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
+        parts.adds_losses = setup.training.adds_losses;
     }
 }

@@ -68,6 +68,6 @@ pub fn differences(
 
 /// The largest effect of the tricks that turn `start` into `end`.
 pub fn effect(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], start: &Setup, end: &Setup) -> TrainingEffect {
-    let effects = differences(bench, tricks, start, end).into_iter().map(|(trick, _)| trick.role().effect());
+    let effects = differences(bench, tricks, start, end).into_iter().map(|(trick, after)| trick.effect(bench, &after));
     effects.max().unwrap_or(TrainingEffect::None)
 }

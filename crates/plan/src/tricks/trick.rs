@@ -1,6 +1,7 @@
 //! What every trick implements.
 
 use super::role::Role;
+use crate::batch_split::SplitCause;
 use crate::control::Control;
 use crate::effect::TrainingEffect;
 use crate::parts::Parts;
@@ -15,6 +16,16 @@ pub trait Trick: Sync {
 
     /// How the search combines it, which also says how it changes the training's results.
     fn role(&self) -> Role;
+
+    /// How it changes the results of the training with these settings.
+    fn effect(&self, _bench: &Workbench<'_>, _setup: &Setup) -> TrainingEffect {
+        self.role().effect()
+    }
+
+    /// Why micro-batches may not add up to their batch.
+    fn split_cause(&self, _bench: &Workbench<'_>, _setup: &Setup) -> Option<SplitCause> {
+        None
+    }
 
     /// What it cannot be combined with, in words; empty if nothing.
     fn conflicts(&self) -> &'static str {
@@ -82,6 +93,8 @@ pub struct Change {
     pub after: String,
     /// A side effect.
     pub warning: Option<String>,
+    /// Why micro-batches may not add up to their batch.
+    pub split_cause: Option<SplitCause>,
     /// Peak reserved bytes saved, on top of the changes before it.
     pub saving: i64,
     /// The time for the same work, over the time before it.

@@ -78,13 +78,18 @@ impl Skeleton<'_, '_> {
     fn given(&self, lines: &mut Lines) {
         let training = &self.setup.training;
         let batch = self.bench.batch_of(self.setup).map_or_else(String::new, |batch| format!(" of {batch} samples"));
-        let location = if training.has_fresh_inputs { "on the CPU" } else { "on the GPU" };
+        let location = match (training.has_fresh_inputs, training.holds_whole_batch && training.accumulate > 1) {
+            (true, _) => "on the CPU",
+            (false, true) => "slices of a batch on the GPU",
+            (false, false) => "on the GPU",
+        };
         let each = if self.has_targets() { "(inputs, targets)" } else { "inputs" };
         lines.line(0, "# Yours: `model`, as you build it, on the CPU;");
         lines.line(0, &format!("# `batches`, which gives {each}{batch} each, {location};"));
         lines.line(0, "# inputs are a dict of the model's arguments;");
         if self.loss == Loss::Given {
-            lines.line(0, "# `compute_loss(outputs, targets)`, which gives a mean over the samples;");
+            let number = if training.adds_losses { "sum" } else { "mean" };
+            lines.line(0, &format!("# `compute_loss(outputs, targets)`, which gives a {number} over the samples;"));
         }
         lines.line(0, "# the optimizer's own arguments, such as lr.");
         if training.optimizer.adds_decay {
@@ -134,7 +139,11 @@ impl Skeleton<'_, '_> {
             indent += 1;
         }
         lines.line(indent, &format!("outputs = model(**{})", names.0));
-        if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, count) {
+        if !has_targets {
+            names.1 = "None";
+        }
+        let parts = if training.adds_losses { 1 } else { count };
+        if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, parts) {
             return;
         }
         self.once_a_step(lines, 0, &code.before_first_backward);

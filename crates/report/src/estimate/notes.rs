@@ -20,6 +20,11 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     notes.extend(answer.causes.iter().filter_map(|cause| match cause {
         Cause::ModelFile(words) => Some(words.clone()),
         Cause::TorchNotMeasured { version, cudnn } => Some(torch_words(version, *cudnn)),
+        Cause::LaterSteps { step } => Some(format!(
+            "memory does not repeat within the steps shown: from step {} on it needs up to {}",
+            step + 1,
+            human(answer.reserved.high())
+        )),
         _ => None,
     }));
     let guessed: Vec<CountedName> = answer.guessed().iter().map(CountedName::from).collect();

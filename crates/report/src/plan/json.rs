@@ -2,10 +2,11 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use vramfit_eager::samples::MeetingKind;
 use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
-use vramfit_plan::{Parts, Peaks, Setup, Unbound};
+use vramfit_plan::{Parts, Peaks, Setup, SplitCause, Unbound};
 use vramfit_training::answer::{Device, TopPeaks};
 
 use super::PlanReport;
@@ -143,6 +144,62 @@ struct ChangeReport {
     effect: EffectName,
     /// What to know about it.
     warning: Option<String>,
+    /// Why micro-batches may not add up to the batch that they are parts of.
+    split_cause: Option<SplitCauseReport>,
+}
+
+/// Why micro-batches may not add up to the batch that they are parts of.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SplitCauseReport {
+    /// What it is.
+    kind: SplitCauseName,
+    /// The operator in which samples meet.
+    operator: Option<String>,
+    /// The line of the model's code.
+    source: Option<String>,
+}
+
+/// What keeps micro-batches from adding up.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum SplitCauseName {
+    /// Batch norms compute statistics over a micro-batch.
+    BatchNorm,
+    /// Samples are compared with each other.
+    Pairs,
+    /// Something else than a mean or sum over the batch comes before the loss.
+    Reduced,
+    /// A softmax, a sort or a shift runs along the batch.
+    Along,
+    /// The mean is divided by the weights of the classes that occur.
+    ClassWeights,
+    /// It cannot be shown that samples do not meet.
+    NotShown,
+    /// Labels that are ignored may differ in number between micro-batches.
+    IgnoredLabels,
+}
+
+impl From<&SplitCause> for SplitCauseReport {
+    fn from(cause: &SplitCause) -> SplitCauseReport {
+        let kind = match cause {
+            SplitCause::BatchNorm { .. } => SplitCauseName::BatchNorm,
+            SplitCause::IgnoredLabels => SplitCauseName::IgnoredLabels,
+            SplitCause::Meeting(meeting) => match meeting.kind {
+                MeetingKind::Pairs => SplitCauseName::Pairs,
+                MeetingKind::Reduced => SplitCauseName::Reduced,
+                MeetingKind::Along => SplitCauseName::Along,
+                MeetingKind::ClassWeights => SplitCauseName::ClassWeights,
+                MeetingKind::NotFollowed => SplitCauseName::NotShown,
+            },
+        };
+        let (operator, source) = match cause {
+            SplitCause::Meeting(meeting) => (Some(meeting.operator.clone()), meeting.source.clone()),
+            _ => (None, None),
+        };
+        SplitCauseReport { kind, operator, source }
+    }
 }
 
 /// The plans of one effect.
@@ -387,6 +444,7 @@ impl From<&Change> for ChangeReport {
             slowdown: change.slowdown,
             effect: change.effect.into(),
             warning: change.warning.clone(),
+            split_cause: change.split_cause.as_ref().map(SplitCauseReport::from),
         }
     }
 }

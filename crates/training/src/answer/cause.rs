@@ -17,6 +17,11 @@ pub enum Cause {
     PythonLifetimes,
     /// Which of two equal cached blocks is reused depends on addresses that the CUDA driver chooses.
     AddressOrder,
+    /// Steps after the reported ones need more: free blocks of one size are used in another order there.
+    LaterSteps {
+        /// The first of them, counted from 0.
+        step: u32,
+    },
     /// What the model's file does not record, in the words of its reader.
     ModelFile(String),
     /// The training runs with another PyTorch than the one that was measured.

@@ -89,9 +89,9 @@ impl Device<'_> {
         }
     }
 
-    /// What a run takes of the capacity at most: with the largest context.
+    /// What a run takes of the capacity at most: with the largest context, and over all its steps.
     pub fn taken(&self, run: &Run) -> u64 {
-        self.taken_with(run.peak_reserved, run.libraries)
+        self.taken_with(run.lasting_peak_reserved(), run.libraries)
     }
 
     /// What reserving so much takes of the capacity at most.

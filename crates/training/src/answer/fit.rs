@@ -79,7 +79,7 @@ pub struct GpuMemory {
 /// Whether a run fits under its cap where cuBLAS's workspaces are smaller than assumed.
 fn may_fit(device: &Device<'_>, unlimited: &Runs) -> bool {
     unlimited.iter().any(|run| {
-        let least = run.peak_reserved.saturating_sub(device.reserved_slack(run.libraries).below);
+        let least = run.lasting_peak_reserved().saturating_sub(device.reserved_slack(run.libraries).below);
         run.failure.is_none() && device.cap(run.libraries).is_some_and(|cap| least <= cap)
     })
 }
@@ -111,9 +111,9 @@ impl Fit {
         let expected = &runs.expected;
         let (needed, short) = match (expected.failure, unlimited.map(|unlimited| &unlimited.expected)) {
             (Some(failure), Some(unlimited)) => {
-                let needed = device.needed(unlimited);
+                let needed = device.needed(unlimited) + (unlimited.lasting_peak_reserved() - unlimited.peak_reserved);
                 // `per_process_memory_fraction` may be a lower cap than the capacity.
-                let over_cap = failure.error.cap.map_or(0, |cap| unlimited.peak_reserved.saturating_sub(cap));
+                let over_cap = failure.error.cap.map_or(0, |cap| unlimited.lasting_peak_reserved().saturating_sub(cap));
                 (needed, Some(needed.saturating_sub(capacity.high).max(over_cap)))
             }
             _ => (device.needed(expected), None),

@@ -61,8 +61,9 @@ impl Answer {
             Some(unlimited) => capped.completed_by(unlimited),
             None => capped,
         };
-        let mut allocated = Range::of(&runs, |run| run.peak().map_or(0, |phase| phase.peak.allocated));
-        let mut reserved = Range::of(&runs, |run| run.peak_reserved);
+        let mut allocated =
+            Range::of(&runs, |run| run.peak().map_or(0, |phase| phase.peak.allocated), |later| later.allocated);
+        let mut reserved = Range::of(&runs, |run| run.peak_reserved, |later| later.reserved);
         if is_cudnn_benchmarked {
             // Plans whose workspace the GPU has no memory for are not tried.
             let limit = device.gpu.capacity().high;
@@ -94,9 +95,9 @@ impl Answer {
         }
     }
 
-    /// Whether both peaks are certain to the byte.
+    /// Whether both peaks of the reported steps are certain to the byte.
     pub fn is_exact(&self) -> bool {
-        self.causes.is_empty()
+        self.causes.iter().all(|cause| matches!(cause, Cause::LaterSteps { .. }))
     }
 
     /// Whether a capacity is known and every simulation fits in it.

@@ -3,7 +3,7 @@
 use super::cause::{Cause, Causes};
 use super::device::Slack;
 use super::runs::Runs;
-use crate::report::Run;
+use crate::report::{LaterPeaks, Run};
 
 /// A number over all simulations of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Range {
 }
 
 impl Range {
-    /// Of a number of every run.
-    pub(super) fn of(runs: &Runs, number: impl Fn(&Run) -> u64) -> Range {
+    /// Of a peak of every run: `number` gives that of the reported steps, `lasting` that over all steps.
+    pub(super) fn of(runs: &Runs, number: impl Fn(&Run) -> u64, lasting: impl Fn(&LaterPeaks) -> u64) -> Range {
         let span = |(low, high): (u64, u64), run: &Run| (low.min(number(run)), high.max(number(run)));
         let expected = number(&runs.expected);
         let by_address = runs.other_orders.iter().fold((expected, expected), span);
@@ -37,6 +37,11 @@ impl Range {
         }
         if by_address.0 != by_address.1 {
             causes.push(Cause::AddressOrder);
+        }
+        let grown = || runs.iter().filter_map(|run| run.later.filter(|later| lasting(later) > number(run)));
+        if let Some(step) = grown().map(|later| later.step).min() {
+            all.1 = grown().map(|later| lasting(&later)).fold(all.1, u64::max);
+            causes.push(Cause::LaterSteps { step });
         }
         match Causes::of(causes) {
             Some(causes) => Range::Spread { low: all.0, high: all.1, causes },

@@ -15,7 +15,7 @@ use super::device::Device;
 use super::runs::{AlternativeRuns, Runs};
 use crate::parallel;
 use crate::program::Program;
-use crate::record::record;
+use crate::record::record_on;
 use crate::report::{Failure, Run};
 use crate::script::Loop;
 
@@ -61,7 +61,7 @@ impl Scenarios {
     /// # Errors
     /// The model has no module that is to be checkpointed.
     pub fn record(bound: &Bound<'_>, training: &Loop, machine: Machine) -> Result<Scenarios, UnknownModule> {
-        let program = |scenario: Scenario| record(bound, &Loop { scenario, ..training.clone() }, machine);
+        let program = |scenario: Scenario| record_on(bound, &Loop { scenario, ..training.clone() }, machine);
         let expected = program(Scenario::Expected)?;
         let is_cudnn_benchmarked = training.is_cudnn_benchmarked;
         let has_unknown_lifetimes = !bound.variant.late.is_empty();
@@ -132,7 +132,7 @@ impl Scenarios {
         match device.cap(runs.expected.libraries) {
             Some(cap)
                 if settings.cap.is_none()
-                    && runs.iter().any(|run| run.peak_reserved > cap || run.failure.is_some()) =>
+                    && runs.iter().any(|run| run.lasting_peak_reserved() > cap || run.failure.is_some()) =>
             {
                 (self.simulate(&Settings { cap: Some(cap), ..settings.clone() }, keeps_journal), Some(runs))
             }
@@ -152,7 +152,7 @@ impl Scenarios {
         let settings = Settings { cap, ..settings.clone() };
         let mut expected = None;
         for (program, driver) in self.simulations() {
-            let run = program.run(settings.clone(), driver);
+            let run = program.run_on(settings.clone(), driver, false);
             if run.failure.is_some() || device.taken(&run) > capacity {
                 return None;
             }
@@ -173,7 +173,7 @@ impl Scenarios {
         let indices: Vec<usize> = (0..simulations.len()).collect();
         let run = |&index: &usize| {
             let (program, driver) = &simulations[index];
-            program.run_keeping(settings.clone(), driver.clone(), keeps_journal && index == 0)
+            program.run_on(settings.clone(), driver.clone(), keeps_journal && index == 0)
         };
         let requests: usize = simulations.iter().map(|(program, _)| program.allocation_count()).sum();
         let mut runs = match requests < WORTH_A_THREAD {

@@ -7,13 +7,14 @@ use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_eager::autograd::{CudnnSources, Libraries};
 
 use super::*;
-use crate::report::{Failure, Run};
+use crate::report::{Failure, LaterPeaks, Run};
 
 /// A run that reserves so much.
 fn run(peak_reserved: u64) -> Run {
     Run {
         phases: Vec::new(),
         peak_reserved,
+        later: None,
         missing: Default::default(),
         guessed: Default::default(),
         cudnn_sources: Default::default(),
@@ -45,7 +46,7 @@ fn runs(expected: Run, other_orders: Vec<Run>, alternatives: Vec<Run>) -> Runs {
 }
 
 fn reserved(runs: &Runs) -> Range {
-    Range::of(runs, |run| run.peak_reserved)
+    Range::of(runs, |run| run.peak_reserved, |later| later.reserved)
 }
 
 fn gpu() -> Gpu {
@@ -194,4 +195,18 @@ fn the_second_peak_is_of_another_kind_of_phase_than_the_first() {
     assert_eq!((peaks.first.phase, peaks.first.peak.allocated), (Phase::Backward, 50));
     let second = peaks.second.unwrap();
     assert_eq!((second.phase, second.step, second.peak.allocated), (Phase::Step, Some(0), 40));
+}
+
+#[test]
+fn a_later_step_that_needs_more_raises_the_upper_bound_and_the_verdict() {
+    let later = Some(LaterPeaks { step: 5, allocated: 0, reserved: 30 });
+    let growing = Run { later, ..run(20) };
+    let gpu = gpu();
+    let found = answer(runs(growing.clone(), vec![run(20)], Vec::new()), &gpu, 25);
+    assert_eq!((found.reserved.low(), found.reserved.high()), (20, 30));
+    assert_eq!(found.causes, [Cause::LaterSteps { step: 5 }]);
+    assert!(found.is_exact());
+    assert_eq!(found.fit.unwrap().verdict, Verdict::TooClose);
+    let found = answer(runs(growing, vec![run(20)], Vec::new()), &gpu, 30);
+    assert_eq!(found.fit.unwrap().verdict, Verdict::Fits);
 }

@@ -121,7 +121,7 @@ impl<'s> Process<'s> {
         self.context.memory().borrow_mut().set_origin(OUTSIDE_MODEL);
         match action {
             Action::MoveModel { model } => self.move_model(model),
-            Action::MoveInputs { pass } => self.move_inputs(pass),
+            Action::MoveInputs { pass, micro_batches } => self.move_inputs(pass, micro_batches),
             Action::CreateOptimizer { optimizer } => {
                 let setup = self.script.optimizers[optimizer];
                 let created = Optimizer::new(&mut self.context, setup.recipe, &self.parameters[setup.model]);
@@ -209,6 +209,7 @@ impl<'s> Process<'s> {
             libraries: self.context.libraries(),
             plans: self.context.plan_table(),
             assumption: None,
+            continued: None,
             answers_steady_state: true,
         }
     }
@@ -230,11 +231,12 @@ impl<'s> Process<'s> {
         }
     }
 
-    fn move_inputs(&mut self, pass: usize) {
+    fn move_inputs(&mut self, pass: usize, micro_batches: u32) {
         let bound = self.script.passes[pass].bound;
         let tensors = &mut self.passes[pass].tensors;
-        move_inputs(bound, &mut self.context, tensors, &bound.model.inputs);
-        move_inputs(bound, &mut self.context, tensors, &bound.model.targets);
+        for inputs in [&bound.model.inputs, &bound.model.targets] {
+            move_inputs(bound, &mut self.context, tensors, inputs, micro_batches);
+        }
     }
 
     fn forward(&mut self, index: usize, divides_loss: bool) {

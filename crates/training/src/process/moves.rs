@@ -90,10 +90,28 @@ fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
     }
 }
 
-/// Moves inputs or targets one after another; those of the batch before are freed when all have been moved.
-pub(super) fn move_inputs(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors, inputs: &[Input]) {
+/// Moves inputs or targets one after another; those of the batch before are freed when all have been moved. Of a batch of
+/// several micro-batches, the tensors are slices.
+pub(super) fn move_inputs(
+    bound: &Bound<'_>,
+    context: &mut Context,
+    tensors: &mut Tensors,
+    inputs: &[Input],
+    micro_batches: u32,
+) {
     context.memory().borrow_mut().set_category(Category::Inputs);
-    let moved: Vec<Tensor> = inputs.iter().map(|input| context.empty(layout(bound.tensor(input.tensor)))).collect();
+    let first_size = |input: &Input| bound.tensor(input.tensor).shape.first().copied();
+    let samples = bound.model.inputs.iter().find_map(first_size);
+    let mut move_input = |input: &Input| {
+        let part = layout(bound.tensor(input.tensor));
+        if micro_batches == 1 || first_size(input) != samples || samples.is_none() {
+            return context.empty(part);
+        }
+        let mut whole = part.clone();
+        whole.shape[0] *= i64::from(micro_batches);
+        context.empty(whole).unsafe_view(part)
+    };
+    let moved: Vec<Tensor> = inputs.iter().map(&mut move_input).collect();
     for (input, tensor) in inputs.iter().zip(moved) {
         note_host_free(context, &tensor);
         tensors[input.tensor.0 as usize] = Some(tensor);

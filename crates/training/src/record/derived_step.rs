@@ -112,9 +112,15 @@ impl<'s> FirstStep<'s, ()> {
 }
 
 impl FirstStep<'_, State> {
-    /// Adds the second step to the journal and returns how the steps after it repeat it. `None` where the second step
-    /// turns out to differ; then the process cannot be used any further.
-    pub(super) fn derive_second(&self, process: &mut Process<'_>, following: usize) -> Option<Option<Repeat>> {
+    /// Adds the second step to the journal and returns how the steps after it repeat it: `following` of the run, the second
+    /// included, and `possible` if it went on. `None` where the second step turns out to differ; then the process cannot be
+    /// used any further.
+    pub(super) fn derive_second(
+        &self,
+        process: &mut Process<'_>,
+        following: usize,
+        possible: usize,
+    ) -> Option<Option<Repeat>> {
         let start = process.position();
         process.run_all(self.parts.update);
         let update_marks = process.marks.split_off(start.mark);
@@ -132,11 +138,11 @@ impl FirstStep<'_, State> {
         derived.derive_micro_batch_runs(process, start.mark - self.start.mark);
         derived.derive_update(process, start.entry, &entries, &side_events, &update_marks);
         process.context.memory().borrow_mut().set_next_id(derived.next_id);
-        let count = following as u32 - 1;
+        let (count, possible) = (following as u32 - 1, possible as u32 - 1);
         Some((count > 0).then(|| {
             let before = self.left.ids().to_vec();
             let after = before.iter().map(|&id| derived.ids[id as usize]).collect();
-            Repeat { count, start, next_id: derived.next_id, before, after }
+            Repeat { count, possible, start, next_id: derived.next_id, before, after }
         }))
     }
 }

@@ -6,6 +6,8 @@ mod derived_step;
 mod micro_batches;
 mod state;
 
+use std::sync::Arc;
+
 use vramfit_eager::autograd::Visits;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
@@ -20,12 +22,33 @@ use derived_step::{FirstStep, StepParts};
 use micro_batches::run_step;
 use state::State;
 
+/// A training goes on after the steps that are reported. So many more are followed at most.
+pub(crate) const LATER_STEPS: u32 = 20;
+
+/// A run of at least so many steps is the beginning of a training.
+const STEPS_OF_A_TRAINING: u32 = 3;
+
 /// The requests of a loop over one captured pass.
 ///
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn record(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
     record_script(&training_loop(bound, settings), machine, Shortcuts::ALL)
+}
+
+/// The requests of a loop that goes on after the steps that are reported: [`Program::run_on`] follows it further.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub(crate) fn record_on(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
+    let program = record(bound, settings, machine)?;
+    // Fewer steps are those of a run that ends: not even the second is a step as all that follow.
+    if settings.steps < STEPS_OF_A_TRAINING || program.possible_later_steps() >= LATER_STEPS {
+        return Ok(program);
+    }
+    let longer = Loop { steps: settings.steps + LATER_STEPS, ..settings.clone() };
+    let continued = Some(Arc::new(record(bound, &longer, machine)?));
+    Ok(Program { continued, ..program })
 }
 
 /// The requests of a loop up to the end of its first forward pass.
@@ -81,7 +104,8 @@ fn record_steps(script: &Script<'_>, machine: Machine, shortcuts: Shortcuts) -> 
             if updates_alike(&process, actions, 1, following.len())
                 && let Some(first) = first.finished(&process)
             {
-                let repeat = first.derive_second(&mut process, following.len());
+                let possible = steps_alike(&process, actions, 1, following.len());
+                let repeat = first.derive_second(&mut process, following.len(), possible);
                 return Ok(repeat.map(|repeat| process.finish(repeat)));
             }
         } else {
@@ -93,12 +117,19 @@ fn record_steps(script: &Script<'_>, machine: Machine, shortcuts: Shortcuts) -> 
             && updates_alike(&process, actions, 0, following.len())
         {
             let (before, after, next_id) = (before.ids().to_vec(), after.ids().to_vec(), process.position().id);
-            let repeat = Repeat { count: following.len() as u32, start, next_id, before, after };
+            let (count, possible) = (following.len() as u32, steps_alike(&process, actions, 0, following.len()) as u32);
+            let repeat = Repeat { count, possible, start, next_id, before, after };
             return Ok(Some(process.finish(Some(repeat))));
         }
         before = after;
     }
     Ok(Some(process.finish(None)))
+}
+
+/// How many more steps with these actions have updates that allocate the same; at least `following`, for which that is known.
+fn steps_alike(process: &Process<'_>, actions: &[Action], later: u32, following: usize) -> usize {
+    let alike = |steps: &usize| updates_alike(process, actions, later, *steps);
+    (following..=following + LATER_STEPS as usize).take_while(alike).last().unwrap_or(following)
 }
 
 /// Whether all updates of `following` more steps with these actions allocate the same as those of the last step, or of the

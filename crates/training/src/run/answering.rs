@@ -71,6 +71,8 @@ pub(super) struct Answering<'p> {
     pub uses_steady_state: bool,
     /// False where a steady state turned out not to be one.
     pub is_valid: bool,
+    /// How many of the phases belong to steps after the reported ones.
+    pub later_phases: usize,
 }
 
 impl<'p> Answering<'p> {
@@ -96,6 +98,7 @@ impl<'p> Answering<'p> {
             failure: None,
             uses_steady_state: program.answers_steady_state,
             is_valid: true,
+            later_phases: 0,
         }
     }
 

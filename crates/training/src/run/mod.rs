@@ -2,6 +2,7 @@
 
 mod address_orders;
 mod answering;
+mod later_steps;
 mod steady_state;
 
 pub use address_orders::address_orders;
@@ -18,7 +19,8 @@ use crate::record::record;
 use crate::report::{Phase, Run};
 use crate::script::Loop;
 use answering::{Answering, Requests};
-use steady_state::{MemoryLayout, SteadyState};
+use later_steps::{History, LaterStep, later_peaks};
+use steady_state::MemoryLayout;
 
 /// Simulates a loop on a GPU without a memory limit.
 ///
@@ -43,18 +45,44 @@ impl Program {
 
     /// The run, with its requests where `keeps_journal` says so.
     pub fn run_keeping(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
+        self.run_further(settings, driver, keeps_journal, 0)
+    }
+
+    /// The run as that of a training that goes on: [`Run::later`] says what the steps after the reported ones need, and
+    /// [`Run::failure`] may be in one of them.
+    pub(crate) fn run_on(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
+        let Some(longer) = &self.continued else {
+            return self.run_further(settings, driver, keeps_journal, self.possible_later_steps());
+        };
+        let run = self.run_keeping(settings.clone(), driver.clone(), keeps_journal);
+        let continued = longer.run(settings, driver);
+        match (run.failure, continued.failure) {
+            (None, Some(_)) => continued,
+            _ => {
+                let later = continued.phases.get(run.phases.len()..).unwrap_or_default();
+                Run { later: later_peaks(&run.phases, later), ..run }
+            }
+        }
+    }
+
+    fn run_further(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool, later: u32) -> Run {
         let fresh = || {
             Answering::new(Allocator::with_reduced_statistics(settings.clone(), driver.clone()), self, keeps_journal)
         };
         let mut answering = fresh();
-        if !self.answer(&mut answering) {
+        if !self.answer(&mut answering, later) {
             answering = fresh();
             answering.uses_steady_state = false;
-            self.answer(&mut answering);
+            self.answer(&mut answering, later);
         }
+        let later = match answering.failure {
+            None => answering.phases.split_off(answering.phases.len() - answering.later_phases),
+            Some(_) => Vec::new(),
+        };
         let built = answering.phases.iter().filter(|phase| phase.phase != Phase::Build);
         let peak_reserved = built.map(|phase| phase.peak_reserved).max().unwrap_or(0);
         Run {
+            later: later_peaks(&answering.phases, &later),
             phases: answering.phases,
             peak_reserved,
             missing: self.missing.clone(),
@@ -77,9 +105,9 @@ impl Program {
         }
     }
 
-    /// Answers all requests, or those up to one that fails. False where the steady state turned out not to be one, so that
-    /// the answers are wrong.
-    fn answer(&self, answering: &mut Answering<'_>) -> bool {
+    /// Answers all requests and those of up to `later` more steps, or those up to one that fails. False where the steady
+    /// state turned out not to be one, so that the answers are wrong.
+    fn answer(&self, answering: &mut Answering<'_>, later: u32) -> bool {
         let mut requests = Requests::new(&self.entries, &self.side_events, 0);
         let micro = MicroBatchRuns { runs: &self.micro_batch_runs, first_mark: 0 };
         let Some(repeat) = &self.repeat else {
@@ -96,29 +124,44 @@ impl Program {
             return answering.is_valid;
         }
         let micro = MicroBatchRuns { first_mark: repeat.start.mark, ..micro };
-        let mut layout = MemoryLayout::between_steps(answering, repeat, |id| id);
+        let mut history = History::new(MemoryLayout::between_steps(answering, repeat, |id| id));
         if !answering.answer_phases(&mut requests, repeated, micro, |id| id) {
             return answering.is_valid;
         }
-        let mut steady: Option<SteadyState> = None;
-        self.each_repeat(|number, entries, side_events, renumber| {
+        let marks_of = |number: u32| -> Vec<Mark> {
+            repeated.iter().map(|mark| Mark { step: mark.step.map(|step| step + number), ..*mark }).collect()
+        };
+        let (mut labels, mut reported) = (None, None);
+        self.each_repeat(repeat.count + later, |number, entries, side_events, renumber| {
             let renumber = |id| renumber.renumber(id);
             let mut requests = Requests::new(entries, side_events, start);
-            if steady.is_none() {
+            let layout = |answering: &Answering<'_>| MemoryLayout::between_steps(answering, repeat, renumber);
+            if number > repeat.count {
+                if reported.is_none() {
+                    // The journal ends with the reported steps.
+                    (labels, reported) = (answering.labels.take(), Some(answering.phases.len()));
+                }
+                let step = LaterStep { entries, frees, start, marks: marks_of(number) };
+                return answering.answer_later(&mut history, &step, &mut requests, layout, renumber);
+            }
+            if history.steady().is_none() {
                 if !answering.answer_until(&mut requests, start + frees, renumber) {
                     return false;
                 }
-                let now = MemoryLayout::between_steps(answering, repeat, renumber);
-                steady = now.steady_since(&layout, answering, repeated.len());
-                layout = now;
+                let now = layout(answering);
+                let steady = history.last().and_then(|last| now.steady_since(last, answering, repeated.len()));
+                history.set_steady(steady);
+                history.add(now);
             }
-            if let Some(steady) = steady {
+            if let Some(steady) = history.steady() {
                 return answering.repeat_step(steady, requests.left(), entries.len(), repeated.len(), renumber);
             }
-            let later = |mark: &Mark| Mark { step: mark.step.map(|step| step + number), ..*mark };
-            let marks: Vec<Mark> = repeated.iter().map(later).collect();
-            answering.answer_phases(&mut requests, &marks, micro, renumber)
+            answering.answer_phases(&mut requests, &marks_of(number), micro, renumber)
         });
+        if let Some(reported) = reported {
+            answering.labels = labels;
+            answering.later_phases = answering.phases.len() - reported;
+        }
         answering.is_valid
     }
 }

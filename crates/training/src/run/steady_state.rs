@@ -24,8 +24,10 @@ pub(super) struct MemoryLayout {
     /// What each step replaces in the small pool.
     small: Vec<Option<Location>>,
     account: Account,
-    /// How many segments have been allocated and freed so far.
-    segment_changes: u64,
+    /// What the large and the small pool have taken from the driver so far, and what they still have of it.
+    segments: [(u64, u64); 2],
+    /// How often cuDNN has fallen back to a plan with a smaller workspace.
+    fallbacks: u32,
     /// The peak of live bytes in the phase so far.
     peak: u64,
 }
@@ -63,7 +65,9 @@ impl MemoryLayout {
             large,
             small,
             account: answering.account,
-            segment_changes: statistics.device_alloc + statistics.device_free,
+            segments: [statistics.reserved_bytes.large_pool, statistics.reserved_bytes.small_pool]
+                .map(|reserved| (reserved.allocated, reserved.current)),
+            fallbacks: answering.fallbacks.iter().map(|fallbacks| u32::from(*fallbacks)).sum(),
             peak: answering.peak.allocated,
         }
     }
@@ -77,15 +81,23 @@ impl MemoryLayout {
         phases: usize,
     ) -> Option<SteadyState> {
         let first = &answering.phases[answering.phases.len() - phases];
-        let is_steady = answering.uses_steady_state
-            && answering.labels.is_none()
-            && answering.allocator.has_exact_small_blocks()
-            && answering.fallbacks.iter().all(|fallbacks| *fallbacks == 0)
+        let is_steady = answering.labels.is_none()
+            && answering.are_pools_apart()
             && first.peak.allocated > self.peak.max(before.peak)
-            && self.segment_changes == before.segment_changes
+            && self.segments == before.segments
             && self.account == before.account
             && self.large == before.large;
         is_steady.then(|| if self.small == before.small { SteadyState::BothPools } else { SteadyState::LargePool })
+    }
+
+    /// Whether the large pool is as it was, and so will serve the same requests in the same way.
+    pub(super) fn has_large_of(&self, other: &MemoryLayout) -> bool {
+        self.segments[0] == other.segments[0] && self.fallbacks == other.fallbacks && self.large == other.large
+    }
+
+    /// Whether the small pool is as it was.
+    pub(super) fn has_small_of(&self, other: &MemoryLayout) -> bool {
+        self.segments[1] == other.segments[1] && self.small == other.small
     }
 }
 
@@ -97,6 +109,13 @@ pub(super) enum SteadyState {
 }
 
 impl Answering<'_> {
+    /// Whether each pool can be answered without the other.
+    pub(super) fn are_pools_apart(&self) -> bool {
+        self.uses_steady_state
+            && self.allocator.has_exact_small_blocks()
+            && self.fallbacks.iter().all(|fallbacks| *fallbacks == 0)
+    }
+
     /// Repeats the results of the last step for a step with `count` requests and `phases` phases, of which the requests
     /// `left` are not answered yet. False where the small pool needs a new segment. After a step with both pools in steady
     /// state all that follow are.
@@ -170,7 +189,7 @@ impl Answering<'_> {
     }
 
     /// Answers the requests of the small pool from its free blocks; without a fitting one the answers are not valid.
-    fn answer_small_pool(&mut self, left: &[Entry], renumber: impl Fn(u32) -> u32) {
+    pub(super) fn answer_small_pool(&mut self, left: &[Entry], renumber: impl Fn(u32) -> u32) {
         for entry in left {
             match *entry {
                 Entry::Allocate { id, bytes, category, plan, .. } => {
@@ -235,7 +254,7 @@ mod tests {
         }
         let next_id = 1 + 2 * allocations;
         let (before, after) = (vec![0, last], vec![0, allocations + last]);
-        let repeat = Some(Repeat { count: repeated, start, next_id, before, after });
+        let repeat = Some(Repeat { count: repeated, possible: repeated, start, next_id, before, after });
         Program { entries: Arc::new(entries), next_id, marks, repeat, answers_steady_state: true, ..Program::default() }
     }
 
@@ -244,7 +263,7 @@ mod tests {
         let mut answering =
             Answering::new(Allocator::with_reduced_statistics(Settings::default(), driver), program, false);
         answering.uses_steady_state = uses_steady_state;
-        let is_valid = program.answer(&mut answering);
+        let is_valid = program.answer(&mut answering, 0);
         (is_valid, answering.instant, answering.phases)
     }
 

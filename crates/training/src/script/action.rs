@@ -16,6 +16,8 @@ pub enum Action {
     MoveInputs {
         /// The pass.
         pass: usize,
+        /// How many micro-batches are moved as one batch, of which the pass takes a slice.
+        micro_batches: u32,
     },
     /// The constructor of an optimizer.
     CreateOptimizer {
@@ -100,7 +102,10 @@ impl fmt::Display for Action {
         let scaled = |scaler: Option<usize>| scaler.map_or_else(String::new, |scaler| format!(" with scaler {scaler}"));
         match *self {
             Action::MoveModel { model } => write!(formatter, "move model {model}"),
-            Action::MoveInputs { pass } => write!(formatter, "move inputs of pass {pass}"),
+            Action::MoveInputs { pass, micro_batches: 1 } => write!(formatter, "move inputs of pass {pass}"),
+            Action::MoveInputs { pass, micro_batches } => {
+                write!(formatter, "move inputs of {micro_batches} micro-batches of pass {pass}")
+            }
             Action::CreateOptimizer { optimizer } => write!(formatter, "create optimizer {optimizer}"),
             Action::BeginStep => formatter.write_str("begin step"),
             Action::BeginMicroBatch => formatter.write_str("begin micro-batch"),

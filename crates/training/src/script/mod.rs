@@ -78,7 +78,8 @@ impl Script<'_> {
     /// Whether the inputs of a pass are copied to the GPU within a step, not only before the first.
     pub(crate) fn has_fresh_inputs(&self, pass: usize) -> bool {
         let first_step = self.positions(Action::BeginStep).next().unwrap_or(self.actions.len());
-        self.actions[first_step..].contains(&Action::MoveInputs { pass })
+        let moves = |action: &Action| matches!(action, Action::MoveInputs { pass: moved, .. } if *moved == pass);
+        self.actions[first_step..].iter().any(moves)
     }
 
     fn positions(&self, wanted: Action) -> impl Iterator<Item = usize> {

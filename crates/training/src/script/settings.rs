@@ -40,12 +40,16 @@ pub struct Loop {
     pub clips_gradients: bool,
     /// How many micro-batches a step has; never 0.
     pub accumulate: u32,
+    /// Whether each micro-batch's loss is a sum over its samples, so that it is not divided by their number.
+    pub adds_losses: bool,
     /// Where `zero_grad` is called.
     pub zero_grad: ZeroGrad,
     /// Whether `zero_grad` frees the gradients instead of filling them with zeros.
     pub sets_to_none: bool,
     /// Whether each micro-batch is copied to the GPU again.
     pub has_fresh_inputs: bool,
+    /// Whether the whole batch stays on the GPU and micro-batches are slices of it.
+    pub holds_whole_batch: bool,
     /// Whether the script deletes the model's outputs before each backward pass and the loss after it.
     pub releases_outputs: bool,
     /// What is checkpointed.
@@ -65,9 +69,11 @@ impl Default for Loop {
             optimizer: Recipe::new(Kind::AdamW, Implementation::Default),
             clips_gradients: false,
             accumulate: 1,
+            adds_losses: false,
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,
             has_fresh_inputs: false,
+            holds_whole_batch: false,
             releases_outputs: false,
             checkpoint: Choice::Nothing,
             loss: AddedLoss::None,

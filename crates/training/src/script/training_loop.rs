@@ -31,7 +31,8 @@ pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
 fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Action> {
     let mut actions = vec![Action::MoveModel { model: ONLY }];
     if !settings.has_fresh_inputs {
-        actions.push(Action::MoveInputs { pass: ONLY });
+        let micro_batches = if settings.holds_whole_batch { settings.accumulate.max(1) } else { 1 };
+        actions.push(Action::MoveInputs { pass: ONLY, micro_batches });
     }
     if is_training {
         actions.push(Action::CreateOptimizer { optimizer: ONLY });
@@ -54,9 +55,9 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
     for micro_batch in 0..settings.accumulate.max(1) {
         actions.push(Action::BeginMicroBatch);
         if settings.has_fresh_inputs {
-            actions.push(Action::MoveInputs { pass: ONLY });
+            actions.push(Action::MoveInputs { pass: ONLY, micro_batches: 1 });
         }
-        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 });
+        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 && !settings.adds_losses });
         actions.push(Action::EndPhase(Phase::Forward));
         if settings.releases_outputs {
             actions.push(Action::Release { pass: ONLY, name: Name::Outputs });
@@ -84,7 +85,7 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
 fn evaluation_step(settings: &Loop) -> Vec<Action> {
     let mut actions = vec![Action::BeginStep];
     if settings.has_fresh_inputs {
-        actions.push(Action::MoveInputs { pass: ONLY });
+        actions.push(Action::MoveInputs { pass: ONLY, micro_batches: 1 });
     }
     actions.push(Action::Forward { pass: ONLY, divides_loss: false });
     actions.push(Action::EndPhase(Phase::Eval));

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
-import os
+import warnings
 from typing import TYPE_CHECKING, List
 
 import torch
 
+from ...asking.live import present_allocator_settings
+from ...devices import is_on_gpu
 from ...errors import PlanError
 from ..undoing import Undo
 from .trick import LiveTrick
 
 if TYPE_CHECKING:
     from ..applied import Applied
+
+_EXPANDABLE = "expandable_segments:True"
 
 
 class AllocatorSettings(LiveTrick):
@@ -23,8 +27,13 @@ class AllocatorSettings(LiveTrick):
         settings: str = applied.plan.settings["alloc_conf"]
         if not settings or not torch.cuda.is_available():
             return []
+        former = present_allocator_settings()
+        if _EXPANDABLE in settings and _EXPANDABLE not in former and is_on_gpu(applied.model):
+            warnings.warn(
+                f"vramfit: {_EXPANDABLE} affects memory allocated from now on, and the model is on the GPU already, so the plan may "
+                "not fit: apply it before the model is moved, or make it for the model on the GPU", stacklevel=6,
+            )
         _change(settings)
-        former = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF")
         back = former or ("expandable_segments:False" if "expandable_segments" in settings else None)
         return [] if back is None else [functools.partial(_change, back)]
 

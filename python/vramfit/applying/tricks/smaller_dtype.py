@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, List
 
 import torch
 
+from ...devices import is_on_gpu
 from ...errors import PlanError
 from ..undoing import Undo
 from .trick import LiveTrick
@@ -29,7 +30,12 @@ class SmallerDtype(LiveTrick):
         before = [(tensor, tensor.dtype) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()]
         dtypes = {id(tensor): old for tensor, old in before}
         buffers = [(name, dtypes[id(tensor)]) for name, tensor in model.named_buffers() if id(tensor) in dtypes]
-        model.to(dtype)
+        device = applied.device
+        if is_on_gpu(model):
+            # The printed code casts on the CPU. A cast on the GPU would leave the cached blocks of the larger weights.
+            model.to("cpu")
+            torch.cuda.empty_cache()
+        model.to(dtype).to(device)
         applied.input_dtype = dtype
 
         def back() -> None:

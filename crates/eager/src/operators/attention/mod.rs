@@ -32,6 +32,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             keeps: Keeps::Results,
             autocast: Autocast::Lower,
             evaluation: Evaluation::Zeroes("dropout_p"),
+            samples: Samples::Attends,
             ..FAMILY
         },
     ),

@@ -7,6 +7,7 @@ mod autocast;
 mod effect;
 mod flops;
 mod reach;
+mod samples;
 mod time;
 
 use super::call::{Call, Outcome};
@@ -19,6 +20,7 @@ pub use effect::{Activation, Effect, Overwrite};
 pub use flops::{FlopFormula, Flops};
 pub(super) use flops::{argument, elements};
 pub use reach::{Greatest, Reads};
+pub use samples::Samples;
 pub use time::{Extent, Keeps, Time, Work};
 
 /// A memory rule: does to memory what the operator does on CUDA, and returns its results.
@@ -86,6 +88,8 @@ pub struct Facts {
     pub greatest: Greatest,
     /// What it reads by index.
     pub reads: Reads,
+    /// How the samples of a batch pass through it.
+    pub samples: Samples,
     /// Which of its arguments give its result its type.
     pub promotion: Promotion,
     /// What `model.eval()` changes in a call.
@@ -116,6 +120,7 @@ impl Facts {
             overwrite: Overwrite::NotShown,
             greatest: Greatest::Unknown,
             reads: Reads::Nothing,
+            samples: Samples::Apart,
             promotion: Promotion::First,
             evaluation: Evaluation::Unchanged,
         }

@@ -29,6 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("embedding", Extent::Result),
             keeps: Keeps::Inputs,
             reads: Reads::Along,
+            samples: Samples::Picked(1),
             ..FAMILY
         },
     ),
@@ -39,15 +40,27 @@ pub(super) const OPERATORS: &[Operator] = &[
             launch: Launch::LocalMemoryAndStack,
             time: Time::moves("embedding", Extent::Result),
             reads: Reads::Along,
+            samples: Samples::Picked(1),
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.scatter.src", "aten.scatter.value"], Facts { memory: Modelled(plain::scatter), ..FAMILY }),
+    Operator::new(
+        &["aten.scatter.src", "aten.scatter.value"],
+        Facts { memory: Modelled(plain::scatter), samples: Samples::Picked(1), ..FAMILY },
+    ),
     Operator::new(
         &["aten.scatter_add.default"],
-        Facts { memory: Modelled(plain::scatter_add), autocast: Autocast::Widest, ..FAMILY },
+        Facts {
+            memory: Modelled(plain::scatter_add),
+            autocast: Autocast::Widest,
+            samples: Samples::Picked(1),
+            ..FAMILY
+        },
     ),
-    Operator::new(&["aten.index_add.default"], Facts { memory: Modelled(plain::index_add), ..FAMILY }),
+    Operator::new(
+        &["aten.index_add.default"],
+        Facts { memory: Modelled(plain::index_add), samples: Samples::Picked(1), ..FAMILY },
+    ),
     Operator::new(&["aten.index_fill.int_Scalar"], Facts { memory: Modelled(plain::index_fill), ..FAMILY }),
     Operator::new(
         &["aten.scatter_.src", "aten.scatter_.value"],
@@ -58,16 +71,27 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.index_copy.default"], Facts { memory: Modelled(plain::index_copy), ..FAMILY }),
     Operator::new(
         &["aten.take.default"],
-        Facts { memory: Modelled(plain::take), time: Time::moves("embedding", Extent::Result), ..FAMILY },
+        Facts {
+            memory: Modelled(plain::take),
+            time: Time::moves("embedding", Extent::Result),
+            samples: Samples::Unknown,
+            ..FAMILY
+        },
     ),
-    Operator::new(&["aten.take_along_dim.default"], Facts { memory: Modelled(plain::take_along), ..FAMILY }),
-    Operator::new(&["aten.put.default"], Facts { memory: Modelled(plain::put), ..FAMILY }),
+    Operator::new(
+        &["aten.take_along_dim.default"],
+        Facts { memory: Modelled(plain::take_along), samples: Samples::Picked(1), ..FAMILY },
+    ),
+    Operator::new(&["aten.put.default"], Facts { memory: Modelled(plain::put), samples: Samples::Unknown, ..FAMILY }),
     Operator::new(&["aten.scatter_reduce.two"], Facts { memory: Modelled(reduced::scatter_reduce), ..FAMILY }),
     Operator::new(&["aten.index_reduce.default"], Facts { memory: Modelled(reduced::index_reduce), ..FAMILY }),
     Operator::new(&["aten.select_scatter.default"], Facts { memory: Modelled(windows::select_scatter), ..FAMILY }),
     Operator::new(&["aten.slice_scatter.default"], Facts { memory: Modelled(windows::slice_scatter), ..FAMILY }),
     Operator::new(&["aten.diagonal_scatter.default"], Facts { memory: Modelled(windows::diagonal_scatter), ..FAMILY }),
-    Operator::new(&["aten.masked_scatter.default"], Facts { memory: Modelled(selected::masked_scatter), ..FAMILY }),
+    Operator::new(
+        &["aten.masked_scatter.default"],
+        Facts { memory: Modelled(selected::masked_scatter), samples: Samples::Unknown, ..FAMILY },
+    ),
     Operator::new(&["aten.segment_reduce.default"], Facts { memory: Modelled(selected::segment_reduce), ..FAMILY }),
     Operator::new(&["aten.repeat_interleave.Tensor"], Facts { memory: Modelled(selected::repeated_places), ..FAMILY }),
     Operator::new(
@@ -82,6 +106,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("embedding", Extent::Result),
             keeps: Keeps::Inputs,
             reads: Reads::Indexed,
+            samples: Samples::Indexed,
             ..FAMILY
         },
     ),
@@ -92,31 +117,49 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("embedding", Extent::Result),
             keeps: Keeps::Inputs,
             reads: Reads::Indexed,
+            samples: Samples::Indexed,
             ..FAMILY
         },
     ),
     Operator::new(
         &["aten.index_put.default"],
-        Facts { memory: Modelled(advanced::index_put), autocast: Autocast::Widest, ..FAMILY },
+        Facts {
+            memory: Modelled(advanced::index_put),
+            autocast: Autocast::Widest,
+            samples: Samples::Unknown,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.index_put_.default", "aten._index_put_impl_.default"],
-        Facts { memory: Modelled(advanced::index_put_in_place), ..IN_PLACE },
+        Facts { memory: Modelled(advanced::index_put_in_place), samples: Samples::Unknown, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.nonzero.default"],
-        Facts { memory: Modelled(selected::nonzero_call), time: Time::WAIT, ..FAMILY },
+        Facts { memory: Modelled(selected::nonzero_call), time: Time::WAIT, samples: Samples::Unknown, ..FAMILY },
     ),
-    Operator::new(&["aten.masked_select.default"], Facts { memory: Modelled(selected::masked_select), ..FAMILY }),
+    Operator::new(
+        &["aten.masked_select.default"],
+        Facts { memory: Modelled(selected::masked_select), samples: Samples::Unknown, ..FAMILY },
+    ),
     Operator::new(
         &["aten.sort.default"],
-        Facts { memory: Modelled(|context, call| order::sort(context, call, 1)), ..FAMILY },
+        Facts { memory: Modelled(|context, call| order::sort(context, call, 1)), samples: Samples::Along(1), ..FAMILY },
     ),
     Operator::new(
         &["aten.sort.stable"],
         Facts { memory: Modelled(|context, call| order::sort(context, call, 2)), ..FAMILY },
     ),
-    Operator::new(&["aten.topk.default"], Facts { memory: Modelled(order::topk), ..FAMILY }),
-    Operator::new(&["aten.kthvalue.default"], Facts { memory: Modelled(order::kthvalue), ..FAMILY }),
-    Operator::new(&["aten.cummax.default", "aten.cummin.default"], Facts { memory: Modelled(order::cummax), ..FAMILY }),
+    Operator::new(
+        &["aten.topk.default"],
+        Facts { memory: Modelled(order::topk), samples: Samples::Along(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.kthvalue.default"],
+        Facts { memory: Modelled(order::kthvalue), samples: Samples::Along(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.cummax.default", "aten.cummin.default"],
+        Facts { memory: Modelled(order::cummax), samples: Samples::Along(1), ..FAMILY },
+    ),
 ];

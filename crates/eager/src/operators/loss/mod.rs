@@ -21,6 +21,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("cross_entropy", Extent::Input),
             keeps: Keeps::Results,
             autocast: Autocast::Unchanged,
+            samples: Samples::Loss { reduction: 3, class_weights: Some(2), ignored: Some(4) },
             ..FAMILY
         },
     ),
@@ -30,6 +31,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(nll::rule),
             time: Time::moves("nll_loss", Extent::Input),
             keeps: Keeps::Results,
+            samples: Samples::Loss { reduction: 3, class_weights: Some(2), ignored: Some(4) },
             ..FAMILY
         },
     ),
@@ -40,6 +42,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             launch: Launch::LocalMemory,
             time: Time::moves("nll_loss", Extent::Input),
             keeps: Keeps::Results,
+            samples: Samples::Loss { reduction: 3, class_weights: Some(2), ignored: Some(4) },
             ..FAMILY
         },
     ),
@@ -49,6 +52,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(nll::rule_nd),
             time: Time::moves("nll_loss", Extent::Input),
             autocast: Autocast::Unchanged,
+            samples: Samples::Loss { reduction: 3, class_weights: Some(2), ignored: Some(4) },
             ..FAMILY
         },
     ),
@@ -59,6 +63,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("mse_loss", Extent::Input),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
@@ -68,6 +73,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(regression::smooth_l1),
             time: Time::moves("mse_loss", Extent::Input),
             promotion: Promotion::Widest,
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
@@ -77,6 +83,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(regression::huber),
             time: Time::moves("mse_loss", Extent::Input),
             promotion: Promotion::Widest,
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
@@ -86,6 +93,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(regression::l1),
             time: Time::moves("mse_loss", Extent::Input),
             promotion: Promotion::Widest,
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
@@ -95,6 +103,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(regression::binary),
             time: Time::moves("mse_loss", Extent::Input),
             autocast: Autocast::Unchanged,
+            samples: Samples::Loss { reduction: 3, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
@@ -104,17 +113,35 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(regression::binary_with_logits),
             time: Time::moves("mse_loss", Extent::Input),
             keeps: Keeps::Inputs,
+            samples: Samples::Loss { reduction: 4, class_weights: None, ignored: None },
             ..FAMILY
         },
     ),
     Operator::new(
         &["aten.soft_margin_loss.default"],
-        Facts { memory: Modelled(regression::soft_margin), launch: Launch::LocalMemory, ..FAMILY },
+        Facts {
+            memory: Modelled(regression::soft_margin),
+            launch: Launch::LocalMemory,
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
+            ..FAMILY
+        },
     ),
-    Operator::new(&["aten.kl_div.default"], Facts { memory: Modelled(regression::kl_div), ..FAMILY }),
+    Operator::new(
+        &["aten.kl_div.default"],
+        Facts {
+            memory: Modelled(regression::kl_div),
+            samples: Samples::Loss { reduction: 2, class_weights: None, ignored: None },
+            ..FAMILY
+        },
+    ),
     Operator::new(
         &["aten.ctc_loss.IntList", "aten.ctc_loss.Tensor"],
-        Facts { memory: Modelled(ctc::rule), autocast: Autocast::Unchanged, ..FAMILY },
+        Facts {
+            memory: Modelled(ctc::rule),
+            autocast: Autocast::Unchanged,
+            samples: Samples::Loss { reduction: 5, class_weights: None, ignored: None },
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.multilabel_margin_loss_forward.default"],

@@ -17,6 +17,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             time: Time::moves("add", Extent::Larger),
             greatest: Greatest::Sum,
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -28,6 +29,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             overwrite: Overwrite::Allowed,
             greatest: Greatest::Sum,
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -37,6 +39,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             memory: Modelled(binary::add_in_place),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..IN_PLACE
         },
     ),
@@ -47,6 +50,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             time: Time::moves("add", Extent::Larger),
             greatest: Greatest::Difference,
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -58,6 +62,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             overwrite: Overwrite::Allowed,
             greatest: Greatest::Difference,
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -67,13 +72,17 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             memory: Modelled(binary::sub_in_place),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..IN_PLACE
         },
     ),
-    Operator::new(&["aten.subtract.Scalar", "aten.subtract.Tensor"], Facts { memory: Modelled(binary::sub), ..FAMILY }),
+    Operator::new(
+        &["aten.subtract.Scalar", "aten.subtract.Tensor"],
+        Facts { memory: Modelled(binary::sub), samples: Samples::Linear, ..FAMILY },
+    ),
     Operator::new(
         &["aten.subtract_.Scalar", "aten.subtract_.Tensor"],
-        Facts { memory: Modelled(binary::sub_in_place), ..IN_PLACE },
+        Facts { memory: Modelled(binary::sub_in_place), samples: Samples::Linear, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.rsub.Scalar", "aten.rsub.Tensor"],
@@ -81,6 +90,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             memory: Modelled(binary::rsub),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
+            samples: Samples::Linear,
             ..FAMILY
         },
     ),
@@ -95,6 +105,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             keeps: Keeps::Inputs,
             greatest: Greatest::Product,
             promotion: Promotion::Widest,
+            samples: Samples::Product,
             ..FAMILY
         },
     ),
@@ -105,6 +116,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             time: Time::moves("mul", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
+            samples: Samples::Product,
             ..IN_PLACE
         },
     ),
@@ -115,12 +127,13 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
                 let is_complex = matches!(call.result(0)?.dtype, Dtype::Complex64 | Dtype::Complex128);
                 formula::run(context, call, if is_complex { &binary::MUL_COMPLEX } else { &binary::MUL })
             }),
+            samples: Samples::Product,
             ..FAMILY
         },
     ),
     Operator::new(
         &["aten.multiply_.Scalar", "aten.multiply_.Tensor"],
-        Facts { memory: Modelled(in_place!(binary::MUL)), ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary::MUL)), samples: Samples::Product, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.div.Scalar", "aten.div.Tensor"],
@@ -129,6 +142,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
+            samples: Samples::Quotient,
             ..FAMILY
         },
     ),
@@ -151,6 +165,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
+            samples: Samples::Quotient,
             ..IN_PLACE
         },
     ),
@@ -165,7 +180,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.divide.Scalar", "aten.divide.Tensor"],
-        Facts { memory: Modelled(new!(binary::DIV)), ..FAMILY },
+        Facts { memory: Modelled(new!(binary::DIV)), samples: Samples::Quotient, ..FAMILY },
     ),
     Operator::new(
         &["aten.divide.Scalar_mode", "aten.divide.Tensor_mode"],
@@ -178,15 +193,25 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.divide_.Scalar", "aten.divide_.Tensor"],
-        Facts { memory: Modelled(in_place!(binary::DIV)), ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary::DIV)), samples: Samples::Quotient, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.true_divide.Scalar", "aten.true_divide.Tensor"],
-        Facts { memory: Modelled(new!(binary::DIV)), promotion: Promotion::Widest, ..FAMILY },
+        Facts {
+            memory: Modelled(new!(binary::DIV)),
+            promotion: Promotion::Widest,
+            samples: Samples::Quotient,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.true_divide_.Scalar", "aten.true_divide_.Tensor"],
-        Facts { memory: Modelled(in_place!(binary::DIV)), promotion: Promotion::Widest, ..IN_PLACE },
+        Facts {
+            memory: Modelled(in_place!(binary::DIV)),
+            promotion: Promotion::Widest,
+            samples: Samples::Quotient,
+            ..IN_PLACE
+        },
     ),
     Operator::new(
         &["aten.xlogy.Tensor"],

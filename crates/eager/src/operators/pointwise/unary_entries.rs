@@ -149,7 +149,16 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &["aten.neg.default", "aten.sign.default"],
+        &["aten.neg.default"],
+        Facts {
+            memory: Modelled(new!(unary::FRESH_GRADIENT)),
+            time: Time::moves("neg", Extent::Larger),
+            samples: Samples::Linear,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten.sign.default"],
         Facts { memory: Modelled(new!(unary::FRESH_GRADIENT)), time: Time::moves("neg", Extent::Larger), ..FAMILY },
     ),
     Operator::new(

@@ -25,6 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| sum::sum(context, call, &Over::all(call)?, false)),
             time: Time::moves("sum", Extent::Input),
             autocast: Autocast::SingleByDtype,
+            samples: Samples::Sum,
             ..FAMILY
         },
     ),
@@ -34,6 +35,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| sum::sum(context, call, &Over::listed(call)?, false)),
             time: Time::moves("sum", Extent::Input),
             autocast: Autocast::SingleByDtype,
+            samples: Samples::Sum,
             ..FAMILY
         },
     ),
@@ -42,6 +44,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts {
             memory: Modelled(|context, call| sum::sum(context, call, &Over::all(call)?, true)),
             time: Time::moves("mean_last", Extent::Input),
+            samples: Samples::Mean,
             ..FAMILY
         },
     ),
@@ -51,6 +54,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts {
             memory: Modelled(|context, call| sum::sum(context, call, &Over::listed(call)?, true)),
             time: Time::moves("mean_last", Extent::Input),
+            samples: Samples::Mean,
             ..FAMILY
         },
     ),
@@ -204,6 +208,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("cumsum", Extent::Larger),
             autocast: Autocast::SingleByDtype,
             greatest: Greatest::Counted,
+            samples: Samples::Along(1),
             ..FAMILY
         },
     ),
@@ -213,6 +218,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             launch: Launch::LocalMemory,
             time: Time::moves("cumsum", Extent::Larger),
             effect: Effect::WritesFirst,
+            samples: Samples::Along(1),
             ..FAMILY
         },
     ),
@@ -248,6 +254,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             launch: Launch::LocalMemory,
             time: Time::moves("cumsum", Extent::Larger),
             autocast: Autocast::SingleByDtype,
+            samples: Samples::Along(1),
             ..FAMILY
         },
     ),
@@ -280,7 +287,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten._euclidean_dist.default"], Facts { memory: Modelled(distance::euclidean), ..FAMILY }),
     Operator::new(
         &["aten.nansum.default"],
-        Facts { memory: Modelled(sum::nansum), time: Time::moves("sum", Extent::Input), ..FAMILY },
+        Facts {
+            memory: Modelled(sum::nansum),
+            time: Time::moves("sum", Extent::Input),
+            samples: Samples::Sum,
+            ..FAMILY
+        },
     ),
     Operator::new(&["aten.trace.default"], Facts { memory: Modelled(sum::trace), ..FAMILY }),
     Operator::new(&["aten.median.default"], Facts { memory: Modelled(extreme::median), ..FAMILY }),
@@ -290,6 +302,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(scan::logcumsumexp),
             launch: Launch::LocalMemory,
             time: Time::moves("cumsum", Extent::Larger),
+            samples: Samples::Along(1),
             ..FAMILY
         },
     ),

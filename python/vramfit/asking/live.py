@@ -1,0 +1,29 @@
+"""What is fixed for a plan that will be applied to a live model: where its batches are, and the allocator's settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Mapping
+
+from ..devices import is_on_gpu
+
+
+def as_applied(model: Any, inputs: Any, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """The settings with those that ``Plan.apply`` cannot choose, unless they are given.
+
+    ``Applied.step`` copies a batch on the CPU to the GPU, one micro-batch at a time, and slices a batch that is on the GPU.
+    Memory that a model on the GPU already has keeps the allocator settings it was allocated with.
+    """
+    found = dict(settings)
+    if isinstance(model, (str, os.PathLike)):
+        return found
+    if found.get("inputs_are") is None:
+        found["inputs_are"] = "whole" if is_on_gpu(inputs) else "fresh"
+    if found.get("alloc_conf") is None and is_on_gpu(model):
+        found["alloc_conf"] = present_allocator_settings() or "expandable_segments:False"
+    return found
+
+
+def present_allocator_settings() -> str:
+    """The allocator settings that this process started with; empty for torch's defaults."""
+    return os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
