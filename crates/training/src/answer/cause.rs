@@ -54,6 +54,11 @@ pub struct Counted {
 }
 
 impl Cause {
+    /// Whether the peaks of the reported steps may be certain all the same.
+    pub(super) fn leaves_exact(&self) -> bool {
+        matches!(self, Cause::LaterSteps { .. })
+    }
+
     /// That these operators have no rule; `None` where all have one.
     pub(super) fn unmodelled(missing: &Missing) -> Option<Cause> {
         let operators = missing.iter().map(|(name, calls)| Counted { name: name.clone(), count: calls.len() });

@@ -5,6 +5,7 @@
 //! and `max-batch` ask the same.
 
 mod cause;
+mod certainty;
 mod device;
 mod fit;
 mod peaks;
@@ -22,6 +23,7 @@ pub use range::Range;
 pub use runs::{AlternativeRuns, Runs};
 pub use scenarios::{BeyondAddresses, Scenarios};
 
+use certainty::Certainty;
 use vramfit_catalogue::ContextBytes;
 
 use crate::report::{Account, Run};
@@ -56,13 +58,14 @@ impl Answer {
         is_cudnn_benchmarked: bool,
         device: &Device<'_>,
     ) -> Answer {
-        let fit = Fit::of(device, &capped, unlimited.as_ref());
+        let certainty = Certainty::of(&capped.expected, file_causes, is_cudnn_benchmarked, device);
+        let fit = Fit::of(device, &capped, unlimited.as_ref(), certainty);
         let runs = match unlimited {
             Some(unlimited) => capped.completed_by(unlimited),
             None => capped,
         };
-        let mut allocated =
-            Range::of(&runs, |run| run.peak().map_or(0, |phase| phase.peak.allocated), |later| later.allocated);
+        let peak_allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
+        let mut allocated = Range::of(&runs, peak_allocated, |later| later.allocated);
         let mut reserved = Range::of(&runs, |run| run.peak_reserved, |later| later.reserved);
         if is_cudnn_benchmarked {
             // Plans whose workspace the GPU has no memory for are not tried.
@@ -72,17 +75,26 @@ impl Answer {
         let libraries = runs.expected.libraries;
         allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
         reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
-        let expected = runs.expected;
-        let requested =
-            [Cause::unmodelled(&expected.missing), Cause::workspaces(&expected.guessed, is_cudnn_benchmarked)];
+        let requested = [
+            Cause::unmodelled(&runs.expected.missing),
+            Cause::workspaces(&runs.expected.guessed, is_cudnn_benchmarked),
+        ];
         let mut causes: Vec<Cause> = Vec::new();
         let spread = allocated.causes().chain(reserved.causes()).cloned();
         let all = requested.into_iter().flatten().chain(spread).chain(file_causes.iter().cloned());
-        for cause in all.chain(device.unmeasured(&expected)) {
+        for cause in all.chain(device.unmeasured(&runs.expected)) {
             if !causes.contains(&cause) {
                 causes.push(cause);
             }
         }
+        reserved = reserved.over(&runs.unlikely_orders, |run| run.peak_reserved);
+        if let Some(cause) = causes.iter().find(|cause| !cause.leaves_exact()) {
+            allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
+            allocated = allocated.widened(certainty.allocated_slack(), cause);
+            let peak = reserved.high();
+            reserved = reserved.widened(certainty.reserved_slack(peak), cause);
+        }
+        let expected = runs.expected;
         Answer {
             allocated,
             reserved,
@@ -97,7 +109,7 @@ impl Answer {
 
     /// Whether both peaks of the reported steps are certain to the byte.
     pub fn is_exact(&self) -> bool {
-        self.causes.iter().all(|cause| matches!(cause, Cause::LaterSteps { .. }))
+        self.causes.iter().all(Cause::leaves_exact)
     }
 
     /// Whether a capacity is known and every simulation fits in it.

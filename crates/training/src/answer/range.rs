@@ -38,7 +38,10 @@ impl Range {
         if by_address.0 != by_address.1 {
             causes.push(Cause::AddressOrder);
         }
-        let grown = || runs.iter().filter_map(|run| run.later.filter(|later| lasting(later) > number(run)));
+        let likely = || std::iter::once(&runs.expected).chain(&runs.other_orders);
+        let alternatives = || runs.alternatives.iter().flat_map(|alternatives| &alternatives.runs);
+        let grown =
+            || likely().chain(alternatives()).filter_map(|run| run.later.filter(|later| lasting(later) > number(run)));
         if let Some(step) = grown().map(|later| later.step).min() {
             all.1 = grown().map(|later| lasting(&later)).fold(all.1, u64::max);
             causes.push(Cause::LaterSteps { step });
@@ -47,6 +50,14 @@ impl Range {
             Some(causes) => Range::Spread { low: all.0, high: all.1, causes },
             None => Range::Single(expected),
         }
+    }
+
+    /// The same over more runs of the expected requests, under other orders of addresses.
+    pub(super) fn over(self, runs: &[Run], number: impl Fn(&Run) -> u64) -> Range {
+        let (low, high) = (self.low(), self.high());
+        let (least, most) =
+            runs.iter().map(number).fold((low, high), |(least, most), number| (least.min(number), most.max(number)));
+        self.widened(Slack { below: low - least, above: most - high }, &Cause::AddressOrder)
     }
 
     /// The same with an upper bound of at most `limit`, but never below the lower one.

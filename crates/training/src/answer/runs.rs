@@ -10,6 +10,8 @@ pub struct Runs {
     pub expected: Run,
     /// The same requests under other orders of addresses.
     pub other_orders: Vec<Run>,
+    /// The same under orders that are possible, but not likely.
+    pub unlikely_orders: Vec<Run>,
     /// Other requests, where those expected are not certain.
     pub alternatives: Option<AlternativeRuns>,
 }
@@ -36,6 +38,7 @@ impl Runs {
         Runs {
             expected: choose(self.expected, unlimited.expected),
             other_orders: choose_all(self.other_orders, unlimited.other_orders),
+            unlikely_orders: choose_all(self.unlikely_orders, unlimited.unlikely_orders),
             alternatives: self.alternatives.zip(unlimited.alternatives).map(|(capped, unlimited)| AlternativeRuns {
                 runs: choose_all(capped.runs, unlimited.runs),
                 causes: capped.causes,
@@ -51,6 +54,6 @@ impl Runs {
     /// All of them, the expected one first.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         let alternatives = self.alternatives.iter().flat_map(|alternatives| &alternatives.runs);
-        std::iter::once(&self.expected).chain(&self.other_orders).chain(alternatives)
+        std::iter::once(&self.expected).chain(&self.other_orders).chain(&self.unlikely_orders).chain(alternatives)
     }
 }

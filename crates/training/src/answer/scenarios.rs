@@ -11,12 +11,14 @@ use vramfit_graph::model::Assumed;
 
 use super::Answer;
 use super::cause::{Cause, Causes};
+use super::certainty::Certainty;
 use super::device::Device;
 use super::runs::{AlternativeRuns, Runs};
 use crate::parallel;
 use crate::program::Program;
 use crate::record::record_on;
 use crate::report::{Failure, Run};
+use crate::run::unlikely_address_orders;
 use crate::script::Loop;
 
 /// Fewer requests are answered sooner than another thread starts.
@@ -77,7 +79,7 @@ impl Scenarios {
             false => alternatives(&expected, training, has_unknown_lifetimes, program)?,
         };
         for other in &bound.alternatives {
-            programs.push(record(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
+            programs.push(record_on(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
         }
         let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
         let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
@@ -150,10 +152,12 @@ impl Scenarios {
         let capacity = device.capacity()?.low;
         let cap = settings.cap.or_else(|| device.cap(self.expected.libraries));
         let settings = Settings { cap, ..settings.clone() };
-        let mut expected = None;
+        let (mut expected, mut certainty) = (None, None);
         for (program, driver) in self.simulations() {
             let run = program.run_on(settings.clone(), driver, false);
-            if run.failure.is_some() || device.taken(&run) > capacity {
+            let certainty = *certainty
+                .get_or_insert_with(|| Certainty::of(&run, &self.file_causes, self.is_cudnn_benchmarked, device));
+            if run.failure.is_some() || certainty.taken(device, &run) > capacity {
                 return None;
             }
             expected.get_or_insert(run);
@@ -164,8 +168,10 @@ impl Scenarios {
     /// Every program with every order of addresses that it is answered under, the expected one first.
     fn simulations(&self) -> impl Iterator<Item = (&Program, SimulatedDriver)> {
         let alternatives = self.alternatives.iter().flat_map(|alternatives| &alternatives.programs);
-        let programs = std::iter::once(&self.expected).chain(alternatives);
-        programs.flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver)))
+        let unlikely = unlikely_address_orders().into_iter().map(|driver| (&self.expected, driver));
+        let expected = self.expected.orders().into_iter().map(|driver| (&self.expected, driver));
+        let others = alternatives.flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver)));
+        expected.chain(unlikely).chain(others)
     }
 
     fn simulate(&self, settings: &Settings, keeps_journal: bool) -> Runs {
@@ -180,12 +186,15 @@ impl Scenarios {
             true => indices.iter().map(run).collect(),
             false => parallel::map_once(&indices, run),
         };
-        let alternative_runs = runs.split_off(self.expected.orders().len());
+        let likely = self.expected.orders().len();
+        let alternative_runs = runs.split_off(likely + unlikely_address_orders().len());
+        let unlikely_orders = runs.split_off(likely);
         let other_orders = runs.split_off(1);
         let alternatives = self.alternatives.as_ref();
         Runs {
             expected: runs.remove(0),
             other_orders,
+            unlikely_orders,
             alternatives: alternatives
                 .map(|alternatives| AlternativeRuns { runs: alternative_runs, causes: alternatives.causes.clone() }),
         }

@@ -42,7 +42,7 @@ fn failing(peak_reserved: u64) -> Run {
 fn runs(expected: Run, other_orders: Vec<Run>, alternatives: Vec<Run>) -> Runs {
     let causes = Causes::of([Cause::PythonLifetimes]).unwrap();
     let alternatives = (!alternatives.is_empty()).then_some(AlternativeRuns { runs: alternatives, causes });
-    Runs { expected, other_orders, alternatives }
+    Runs { expected, other_orders, unlikely_orders: Vec::new(), alternatives }
 }
 
 fn reserved(runs: &Runs) -> Range {

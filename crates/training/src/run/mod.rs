@@ -5,7 +5,7 @@ mod answering;
 mod later_steps;
 mod steady_state;
 
-pub use address_orders::address_orders;
+pub use address_orders::{address_orders, unlikely_address_orders};
 
 use vramfit_allocator::{Allocator, Settings, SimulatedDriver};
 use vramfit_cudnn::convolution::Assumption;

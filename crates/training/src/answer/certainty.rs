@@ -1,0 +1,71 @@
+//! How far a peak may be from all simulations where their requests are not certain.
+
+use super::cause::Cause;
+use super::device::{Device, Slack};
+use crate::report::Run;
+
+/// Whether the simulated requests are the ones that will be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Certainty {
+    /// They are; only addresses may differ.
+    Requests,
+    /// They may differ in ways that no simulation covers: one size more or less changes which free blocks are left.
+    Nothing,
+}
+
+/// A block of the large pool keeps up to 1 MiB that it does not need; one block more or less of them at each end.
+const UNSPLIT_TAILS: u64 = 2 << 20;
+/// A segment of the small pool.
+const SMALL_SEGMENT: u64 = 2 << 20;
+/// Of the peak of reserved bytes. With this, 99 % of the measured models of the sweep are inside their ranges (`docs/ranges.md`).
+const RESERVED_SHARE: u64 = 80;
+const MOST_RESERVED: u64 = 8 << 20;
+
+impl Certainty {
+    /// Of a training with this expected run.
+    pub(super) fn of(
+        expected: &Run,
+        file_causes: &[Cause],
+        is_cudnn_benchmarked: bool,
+        device: &Device<'_>,
+    ) -> Certainty {
+        let is_certain = file_causes.is_empty()
+            && expected.missing.is_empty()
+            && expected.guessed.is_empty()
+            && !is_cudnn_benchmarked
+            && device.unmeasured(expected).next().is_none();
+        if is_certain { Certainty::Requests } else { Certainty::Nothing }
+    }
+
+    /// What the peak of allocated bytes may differ by.
+    pub(super) fn allocated_slack(self) -> Slack {
+        match self {
+            Certainty::Requests => Slack::default(),
+            Certainty::Nothing => Slack { below: UNSPLIT_TAILS, above: UNSPLIT_TAILS },
+        }
+    }
+
+    /// What this peak of reserved bytes may differ by.
+    pub(super) fn reserved_slack(self, reserved: u64) -> Slack {
+        let bytes = match self {
+            Certainty::Requests => SMALL_SEGMENT,
+            Certainty::Nothing => {
+                (reserved / RESERVED_SHARE).next_multiple_of(SMALL_SEGMENT).clamp(SMALL_SEGMENT, MOST_RESERVED)
+            }
+        };
+        Slack { below: bytes, above: bytes }
+    }
+
+    /// The same, where the verdict depends on it: other orders of addresses are simulated.
+    pub(super) fn verdict_slack(self, reserved: u64) -> Slack {
+        match self {
+            Certainty::Requests => Slack::default(),
+            Certainty::Nothing => self.reserved_slack(reserved),
+        }
+    }
+
+    /// What a run takes of the capacity at most.
+    pub(super) fn taken(self, device: &Device<'_>, run: &Run) -> u64 {
+        device.taken(run) + self.verdict_slack(run.lasting_peak_reserved()).above
+    }
+}
