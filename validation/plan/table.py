@@ -69,8 +69,47 @@ def page():
         "| --- | ---: | ---: | ---: | --- |",
         *batches,
         "",
+        *drawn_section(),
     ]
     return "\n".join(lines)
+
+
+def drawn_section():
+    """The drawn models by the printed code and by ``Plan.apply``; nothing where they were not run."""
+    if not (HERE / "drawn-measured.json").exists():
+        return []
+    cases = json.loads((HERE / "drawn-plans.json").read_text())
+    measured = {(row["name"], row["way"]): row for row in json.loads((HERE / "drawn-measured.json").read_text())}
+    rows, counts = [], {way: [0, 0, 0] for way in ("code", "after", "before")}
+    died = 0
+    for case in cases:
+        start, free = measured.get((case["name"], "start"), {}), measured.get((case["name"], "free"), {})
+        died += "died" in start
+        for way, count in counts.items():
+            plan, row = case["plans"]["before" if way == "before" else "after"], measured.get((case["name"], way), {})
+            runs = "died" not in row and "error" not in row and "peak_reserved" in row
+            off = percent(row["peak_reserved"], plan["peak_reserved"]) if "peak_reserved" in row else None
+            count[0] += 1
+            count[1] += runs
+            count[2] += off == 0.0
+            slowdown = f"{row['seconds'] / free['seconds']:.2f}" if "seconds" in row and "seconds" in free else ""
+            changes = "; ".join(change["after"] for change in plan["changes"])
+            rows.append(
+                f"| {case['name']} | {case['batch']} | {case['cap'] // MIB} | {'dies' if 'died' in start else 'runs'} | {way} | {changes} "
+                f"| {'runs' if runs else 'dies'} | {plan['peak_reserved'] // MIB} | {'' if off is None else f'{off:+.3f} %'} | {plan['slowdown']:.2f} | {slowdown} |"
+            )
+    told = "; ".join(f"{way}: {runs} of {all_} run, {exact} with the peak to the byte" for way, (all_, runs, exact) in counts.items())
+    return [
+        "## Models drawn from the sweep",
+        "",
+        f"{len(cases)} models that no other case uses (`apply.py`), 20 steps in each way under the cap: the printed code, the plan applied and",
+        f"the model then moved to the GPU (`after`), and the model moved first (`before`). Of the starts {died} die. {told}.",
+        "",
+        "| model | batch | cap, MiB | start | way | plan | result | reserved, MiB | reserved off | slowdown | measured |",
+        "| --- | ---: | ---: | --- | --- | --- | --- | ---: | ---: | ---: | ---: |",
+        *rows,
+        "",
+    ]
 
 
 def main():

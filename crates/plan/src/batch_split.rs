@@ -39,7 +39,7 @@ impl SplitCause {
             }
             SplitCause::Meeting(meeting) => {
                 let at = meeting.source.as_ref().map_or_else(String::new, |source| format!(" ({source})"));
-                let what = format!("{}{at} {}", short_name(&meeting.operator), meeting.kind.words());
+                let what = format!("{}{at} {}", meeting.operator, meeting.kind.words());
                 match meeting.kind {
                     MeetingKind::NotFollowed => format!("{what}: it cannot be shown that micro-batches have no effect"),
                     _ => format!("{what}: micro-batches train on another loss"),
@@ -51,11 +51,6 @@ impl SplitCause {
             }
         }
     }
-}
-
-/// `mm` of `aten.mm.default`.
-fn short_name(operator: &str) -> &str {
-    operator.split('.').nth(1).unwrap_or(operator)
 }
 
 /// What keeps micro-batches from adding up; the first that changes the training, if one does.

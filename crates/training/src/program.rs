@@ -39,6 +39,8 @@ pub struct Program {
     pub(crate) plans: PlanTable,
     /// Which sizes from `plans` the workspaces have; `None` takes those of the requests.
     pub(crate) assumption: Option<Assumption>,
+    /// How many steps after the last it is followed by at most.
+    pub(crate) later_steps: u32,
     /// The same with more steps, where those after the last would request something else.
     pub(crate) continued: Option<Arc<Program>>,
     /// Whether repeated steps and micro-batches in a steady state need no answers of their own.

@@ -136,6 +136,7 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
     };
     Ok(Loop {
         steps: 3,
+        goes_on: false,
         optimizer: Recipe::new(kind, implementation),
         clips_gradients: settings.clip_grad,
         accumulate: settings.accumulate,

@@ -93,6 +93,8 @@ fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddre
 pub fn training(options: &RunSettings) -> Loop {
     Loop {
         steps: options.steps,
+        // Fewer steps are those of a run that ends.
+        goes_on: options.steps >= Loop::default().steps,
         optimizer: Recipe {
             // AdamW decays the weights directly.
             adds_decay: options.weight_decay && options.optimizer.0 != Kind::AdamW,
@@ -100,6 +102,7 @@ pub fn training(options: &RunSettings) -> Loop {
         },
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
+        skipped_micro_batches: 0,
         adds_losses: false,
         zero_grad: match options.zero_grad {
             ZeroGradPosition::BeforeForward => ZeroGrad::BeforeForward,

@@ -23,7 +23,8 @@ const FINAL_MICRO_BATCHES: u32 = 64;
 
 /// The loop with at most this many micro-batches.
 fn shortened(training: &Loop, micro_batches: u32) -> Loop {
-    Loop { accumulate: training.accumulate.min(micro_batches), ..training.clone() }
+    let accumulate = training.accumulate.min(micro_batches);
+    Loop { accumulate, skipped_micro_batches: training.accumulate - accumulate, ..training.clone() }
 }
 
 impl Workbench<'_> {

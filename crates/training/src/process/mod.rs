@@ -209,6 +209,7 @@ impl<'s> Process<'s> {
             libraries: self.context.libraries(),
             plans: self.context.plan_table(),
             assumption: None,
+            later_steps: 0,
             continued: None,
             answers_steady_state: true,
         }

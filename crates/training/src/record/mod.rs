@@ -25,9 +25,6 @@ use state::State;
 /// A training goes on after the steps that are reported. So many more are followed at most.
 pub(crate) const LATER_STEPS: u32 = 20;
 
-/// A run of at least so many steps is the beginning of a training.
-const STEPS_OF_A_TRAINING: u32 = 3;
-
 /// The requests of a loop over one captured pass.
 ///
 /// # Errors
@@ -42,9 +39,11 @@ pub fn record(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Pr
 /// The model has no module that is to be checkpointed.
 pub(crate) fn record_on(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
     let program = record(bound, settings, machine)?;
-    // Fewer steps are those of a run that ends: not even the second is a step as all that follow.
-    if settings.steps < STEPS_OF_A_TRAINING || program.possible_later_steps() >= LATER_STEPS {
-        return Ok(program);
+    if !settings.goes_on {
+        return Ok(Program { later_steps: 0, ..program });
+    }
+    if program.possible_later_steps() >= LATER_STEPS {
+        return Ok(Program { later_steps: LATER_STEPS, ..program });
     }
     let longer = Loop { steps: settings.steps + LATER_STEPS, ..settings.clone() };
     let continued = Some(Arc::new(record(bound, &longer, machine)?));

@@ -10,16 +10,22 @@ use super::steady_state::{MemoryLayout, SteadyState};
 use crate::program::Mark;
 use crate::report::{LaterPeaks, PhaseReport};
 
+/// For how many steps the small pool is followed once the large pool is in a steady state: its blocks may take long to
+/// return to their places, and it grows by 2 MiB at a time.
+const SMALL_POOL_STEPS: usize = 2;
+
 /// What is known of memory at the starts of the steps so far.
 pub(super) struct History {
     layouts: Vec<MemoryLayout>,
     steady: Option<SteadyState>,
+    /// How many steps only the small pool has been followed for.
+    small_pool_steps: usize,
 }
 
 impl History {
     /// `layout` is that of the first step that is repeated.
     pub(super) fn new(layout: MemoryLayout) -> History {
-        History { layouts: vec![layout], steady: None }
+        History { layouts: vec![layout], steady: None, small_pool_steps: 0 }
     }
 
     /// The layout of the last step whose requests were all answered.
@@ -82,7 +88,7 @@ impl Answering<'_> {
         layout: impl Fn(&Answering<'_>) -> MemoryLayout,
         renumber: impl Fn(u32) -> u32,
     ) -> bool {
-        if history.steady == Some(SteadyState::BothPools) {
+        if history.steady == Some(SteadyState::BothPools) || history.small_pool_steps == SMALL_POOL_STEPS {
             return false;
         }
         if history.steady.is_some() {
@@ -96,6 +102,7 @@ impl Answering<'_> {
         match history.steady {
             Some(SteadyState::BothPools) => false,
             Some(SteadyState::LargePool) => {
+                history.small_pool_steps += 1;
                 self.answer_small_pool(&step.entries[step.frees..], renumber);
                 self.is_valid
             }

@@ -52,7 +52,7 @@ impl Program {
     /// [`Run::failure`] may be in one of them.
     pub(crate) fn run_on(&self, settings: Settings, driver: SimulatedDriver, keeps_journal: bool) -> Run {
         let Some(longer) = &self.continued else {
-            return self.run_further(settings, driver, keeps_journal, self.possible_later_steps());
+            return self.run_further(settings, driver, keeps_journal, self.later_steps);
         };
         let run = self.run_keeping(settings.clone(), driver.clone(), keeps_journal);
         let continued = longer.run(settings, driver);

@@ -34,12 +34,16 @@ pub enum AddedLoss {
 pub struct Loop {
     /// How many steps.
     pub steps: u32,
+    /// Whether the training goes on after these steps, so that the verdict and upper bounds cover later ones.
+    pub goes_on: bool,
     /// The optimizer.
     pub optimizer: Recipe,
     /// Whether `clip_grad_norm_` runs before the update.
     pub clips_gradients: bool,
     /// How many micro-batches a step has; never 0.
     pub accumulate: u32,
+    /// How many more micro-batches a step has that are not simulated, because they request what the last one does.
+    pub skipped_micro_batches: u32,
     /// Whether each micro-batch's loss is a sum over its samples, so that it is not divided by their number.
     pub adds_losses: bool,
     /// Where `zero_grad` is called.
@@ -66,9 +70,11 @@ impl Default for Loop {
     fn default() -> Loop {
         Loop {
             steps: 3,
+            goes_on: true,
             optimizer: Recipe::new(Kind::AdamW, Implementation::Default),
             clips_gradients: false,
             accumulate: 1,
+            skipped_micro_batches: 0,
             adds_losses: false,
             zero_grad: ZeroGrad::BeforeForward,
             sets_to_none: true,

@@ -31,7 +31,8 @@ pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
 fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Action> {
     let mut actions = vec![Action::MoveModel { model: ONLY }];
     if !settings.has_fresh_inputs {
-        let micro_batches = if settings.holds_whole_batch { settings.accumulate.max(1) } else { 1 };
+        let all = settings.accumulate.max(1) + settings.skipped_micro_batches;
+        let micro_batches = if settings.holds_whole_batch { all } else { 1 };
         actions.push(Action::MoveInputs { pass: ONLY, micro_batches });
     }
     if is_training {
