@@ -3,6 +3,7 @@
 use super::role::Role;
 use super::trick::Trick;
 use crate::printed_loop::PrintedLoop;
+use crate::risk::Risk;
 use crate::selective::batch_norms;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -14,15 +15,23 @@ impl Trick for Accumulation {
         "gradient accumulation"
     }
 
+    fn setting(&self) -> &'static str {
+        "accumulate"
+    }
+
     fn role(&self) -> Role {
         Role::SplitsBatch
+    }
+
+    fn risk(&self, bench: &Workbench<'_>, setup: &Setup) -> Risk {
+        if mixes_samples(bench, setup) { Risk::SmallerTraining } else { self.role().risk() }
     }
 
     fn conflicts(&self) -> &'static str {
         "batch norm uses each micro-batch's statistics; a loss that is not a mean over equal parts must be weighted by hand"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "(loss / n).backward() for n micro-batches, then optimizer.step()"
     }
 
@@ -66,10 +75,16 @@ impl Trick for Accumulation {
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let count = batch_norms(&*bench.bind(setup)?);
         let batch = bench.batch_of(setup)?;
-        (count > 0).then(|| format!("{count} batch norms compute their statistics over {batch} samples instead of all"))
+        (count > 0)
+            .then(|| format!("{count} batch norms compute their statistics over a micro-batch of {batch} samples"))
     }
 
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         code.micro_batches = setup.training.accumulate;
     }
+}
+
+/// Whether a sample's gradient depends on the other samples of its forward pass, so that smaller passes train differently.
+fn mixes_samples(bench: &Workbench<'_>, setup: &Setup) -> bool {
+    bench.bind(setup).is_some_and(|bound| batch_norms(&bound) > 0)
 }

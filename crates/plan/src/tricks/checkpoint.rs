@@ -19,6 +19,10 @@ impl Trick for Checkpointing {
         "activation checkpointing"
     }
 
+    fn setting(&self) -> &'static str {
+        "checkpoint"
+    }
+
     fn role(&self) -> Role {
         Role::SavedTensors { by_module: true }
     }
@@ -27,7 +31,7 @@ impl Trick for Checkpointing {
         "caches (use_cache) and modules that write into their input"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)"
     }
 
