@@ -16,6 +16,8 @@ from .settings import flags
 
 Loss = Union[str, Callable[..., Any], None]
 _LOSSES = ("cross-entropy", "mean", "none")
+# Settings that not every command has.
+_ONLY_FOR = {"margin": ("plan", "max-batch"), "keep": ("plan",)}
 
 
 def estimate(
@@ -40,7 +42,11 @@ def plan(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw", batch: Optional[int] = None,
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> Plans:
-    """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``."""
+    """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``.
+
+    ``margin`` is the share of the capacity that stays free, by default 0.02. ``keep`` names settings that must not change, such
+    as ``["optimizer", "seq"]``.
+    """
     question, causes = _question("plan", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))
     return Plans.of(json.loads(question.ask("--json")), question, causes, question.model, loss if callable(loss) else None)
 
@@ -49,7 +55,10 @@ def max_batch(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw",
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> int:
-    """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``."""
+    """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``.
+
+    ``margin`` is the share of the capacity that stays free, by default 0.02.
+    """
     question, _ = _question("max-batch", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer))
     found: int = json.loads(question.ask("--json"))["max_batch"]
     return found
@@ -63,6 +72,9 @@ def _question(
         if loss not in _LOSSES:
             raise SettingError(f"loss: found {loss!r}, needed a function of outputs and targets, or one of {', '.join(map(repr, _LOSSES))}")
         settings["add_loss"] = loss
+    for name, commands in _ONLY_FOR.items():
+        if settings.get(name) is not None and command not in commands:
+            raise SettingError(f"{name}: {command} has no such setting", f"only {' and '.join(commands)} have it")
     causes = _named_optimizer(settings, model)
     if settings.get("cudnn") is None:
         settings["cudnn"] = own_library()

@@ -46,13 +46,15 @@ impl PlanReport<'_, '_> {
         self.outcome.shortfall.as_ref().filter(|_| !self.outcome.is_cut_short)
     }
 
+    /// Whether each plan of a group makes one change and no other.
+    fn has_single_changes(&self, group: &Group) -> bool {
+        let is_single = |plan: &vramfit_plan::Plan| plan.changes.len() == 1;
+        group.risk == Risk::SmallerTraining && group.others.iter().all(is_single)
+    }
+
     /// What the plans of a group beside its best one are.
     fn others(&self, group: &Group) -> &'static str {
-        let is_single = |plan: &vramfit_plan::Plan| plan.changes.len() == 1;
-        match group.risk == Risk::SmallerTraining && group.others.iter().all(is_single) {
-            true => "Other single changes",
-            false => "Less memory for more time",
-        }
+        if self.has_single_changes(group) { "Other single changes" } else { "Less memory for more time" }
     }
 
     /// What is said of a group without a plan.

@@ -3,8 +3,7 @@
 mod complete;
 
 use anstyle::{AnsiColor, Style};
-use vramfit_plan::Risk;
-use vramfit_plan::search::Plan;
+use vramfit_plan::search::{Group, Plan};
 use vramfit_training::answer::{CapacityKind, TopPeaks, Verdict};
 
 use super::{PlanReport, times, title};
@@ -70,13 +69,15 @@ impl PlanReport<'_, '_> {
         for warning in plan.changes.iter().filter_map(|change| change.warning.as_ref()) {
             text += &wrapped(&format!("note: {warning}"), 2);
         }
-        let has_single_changes = plan.risk == Risk::SmallerTraining;
-        let is_shown = |other: &&Plan| !std::ptr::eq(*other, plan) && (other.risk != plan.risk || has_single_changes);
-        let others = self.outcome.groups.iter().flat_map(|group| match group.risk {
-            Risk::SmallerTraining => group.best.iter().chain(&group.others),
-            _ => group.best.iter().chain(&[]),
-        });
-        let others: Vec<String> = others.filter(is_shown).map(short).collect();
+        let shown = |group: &Group| match self.has_single_changes(group) {
+            true => group.best.iter().chain(&group.others).map(short).collect(),
+            false => group.best.iter().map(short).collect::<Vec<_>>(),
+        };
+        let mut others: Vec<String> = Vec::new();
+        for group in &self.outcome.groups {
+            let is_recommended = group.best.as_ref().is_some_and(|best| std::ptr::eq(best, plan));
+            others.extend(shown(group).into_iter().skip(usize::from(is_recommended)));
+        }
         if !others.is_empty() {
             text += &wrapped(&format!("or {}", others.join("; or ")), 2);
         }
