@@ -10,7 +10,7 @@ for (const scheme of ["light", "dark"]) {
     test(`the plans can be read, ${scheme}, ${width} wide`, () =>
       opened("plan", { scheme, width }, async (tab) => {
         assert.match(await tab.evaluate("document.querySelector('.verdict').innerText"), /Does not fit as it is in 600 MiB; fits with changes/);
-        for (const id of ["none", "rounding", "training", "frontier", "tricks", "reproduce"]) assert.ok(await tab.evaluate(`document.querySelector("nav a[href='#${id}']") !== null && document.getElementById("${id}").checkVisibility()`), id);
+        for (const id of ["none", "mixed-precision", "weight-state", "smaller-dtype", "smaller-training", "frontier", "tricks", "reproduce"]) assert.ok(await tab.evaluate(`document.querySelector("nav a[href='#${id}']") !== null && document.getElementById("${id}").checkVisibility()`), id);
         assert.ok((await tab.evaluate("document.querySelectorAll('#none .changes del').length")) > 0);
         assert.match(await tab.evaluate("document.querySelector('#plan-none-1 pre').innerText"), /import torch[^]*\.backward\(\)/);
         assert.match(await tab.evaluate("document.querySelector('#plan-none-1 .help').innerText"), /Why that is the peak: .*next is/);

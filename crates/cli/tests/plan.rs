@@ -71,13 +71,89 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
 }
 
 #[test]
-fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
+fn text_is_one_recommended_plan_within_80_columns() {
     let model = capture("bert-small");
     let (code, out, _) = vramfit(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     assert_eq!(code, 0);
-    for part in
-        ["does not fit", "largest batch", "Without any effect", "With another rounding", "With another training"]
-    {
+    for part in [
+        "does not fit in 600 MiB; it would reserve ",
+        "Recommended: without any effect on the training\n  + ",
+        " reserved at the peak, ",
+        " on the device, ",
+        " stay free, time ×",
+        "  or autocast bf16",
+        "--all prints the code",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+    assert!(out.lines().count() <= 16, "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 80 || line == model), "{out}");
+    assert!(!out.contains("import torch") && !out.contains("Each trick alone"));
+    // Where nothing needs to change, there is no code to print.
+    let (_, out, _) = vramfit(&["plan", &model, "--batch", "2", "--seq", "64", "--vram", "6GiB"]);
+    assert!(out.contains("fits as it is") && out.contains("nothing needs to change"), "{out}");
+    assert!(!out.contains("the code"), "{out}");
+}
+
+#[test]
+fn a_start_that_leaves_less_than_the_margin_is_called_tight_and_estimate_names_what_is_left() {
+    let model = capture("bert-small");
+    let at = [model.as_str(), "--batch", "8", "--seq", "64"];
+    let (_, answer) = json(&[&["estimate"], &at[..], &["--vram", "2GiB"]].concat());
+    let reserved = answer["peak_reserved"].as_u64().unwrap();
+    assert_eq!(answer["fit"]["margin"].as_u64().unwrap(), (2 << 30) - reserved);
+    let (_, text, _) = vramfit(&[&["estimate"], &at[..], &["--vram", "2GiB"]].concat());
+    assert!(text.contains("stay free"), "{text}");
+    let vram = format!("{reserved}B");
+    let (_, answer) = json(&[&["estimate"], &at[..], &["--vram", &vram]].concat());
+    assert_eq!((answer["fit"]["verdict"].as_str(), answer["fit"]["margin"].as_u64()), (Some("fits"), Some(0)));
+    let plan = |margin: &[&str]| json(&[&["plan"], &at[..], &["--vram", &vram], margin].concat()).1;
+    assert!(plan(&["--margin", "0"])["plans"][0]["changes"].as_array().unwrap().is_empty());
+    let tight = plan(&[]);
+    let wanted = tight["fit"]["margin_wanted"].as_u64().unwrap();
+    assert_eq!(wanted, (reserved * 2).div_ceil(100));
+    for found in tight["plans"].as_array().unwrap() {
+        assert!(found["peak_reserved"].as_u64().unwrap() + wanted <= reserved, "{found}");
+    }
+    let (_, text, _) = vramfit(&[&["plan"], &at[..], &["--vram", &vram]].concat());
+    assert!(text.contains("fits too tightly"), "{text}");
+    let batch = |margin: &str| {
+        let (_, out, _) = vramfit(&["max-batch", &model, "--seq", "128", "--vram", "600MiB", "--margin", margin]);
+        out.trim().parse::<u64>().unwrap()
+    };
+    assert!(batch("10%") < batch("0") && batch("0.1") == batch("10%"));
+}
+
+#[test]
+fn plans_are_grouped_by_risk_and_settings_can_be_kept() {
+    let model = capture("bert-small");
+    let given = ["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB"];
+    let (_, answer) = json(&given);
+    let order = ["none", "mixed-precision", "weight-state", "smaller-dtype", "smaller-training"];
+    let groups: Vec<&str> =
+        answer["groups"].as_array().unwrap().iter().map(|group| group["group"].as_str().unwrap()).collect();
+    assert_eq!(groups, order);
+    let place = |plan: &serde_json::Value| order.iter().position(|group| plan["group"] == **group).unwrap();
+    let places: Vec<usize> = answer["plans"].as_array().unwrap().iter().map(place).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    let (_, kept) = json(&[&given[..], &["--keep", "amp,dtype,optimizer,batch,seq"]].concat());
+    assert!(kept["plans"].as_array().unwrap().iter().all(|plan| plan["group"] == "none"));
+}
+
+#[test]
+fn all_has_the_verdict_the_groups_and_the_code_within_80_columns() {
+    let model = capture("bert-small");
+    let (code, out, _) = vramfit(&["plan", &model, "--batch", "32", "--seq", "128", "--vram", "600MiB", "--all"]);
+    assert_eq!(code, 0);
+    for part in [
+        "does not fit",
+        "largest batch",
+        "Without any effect",
+        "With mixed precision",
+        "With another optimizer",
+        "With the whole model in a smaller type",
+        "With a smaller batch, sequence or model",
+    ] {
         assert!(out.contains(part), "{part}\n{out}");
     }
     assert!(out.contains("optimizer = torch.optim.AdamW(model.parameters()") && out.contains("loss.backward()"));
@@ -88,7 +164,8 @@ fn text_has_the_verdict_the_groups_and_the_code_within_80_columns() {
 
 #[test]
 fn each_trick_tells_its_conflicts_its_code_and_what_to_note() {
-    let (_, out, _) = vramfit(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
+    let given = ["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB", "--all"];
+    let (_, out, _) = vramfit(&given);
     let tricks = &out[out.find("Each trick alone").unwrap()..];
     let flat = tricks.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
@@ -165,7 +242,8 @@ fn where_nothing_fits_it_says_what_is_missing_and_exits_with_1() {
     assert_eq!(code, 1);
     assert!(answer["plans"].as_array().unwrap().is_empty() && answer["max_batch"] == 0);
     let nothing = &answer["nothing_fits"];
-    assert_eq!(nothing["missing"].as_u64().unwrap(), nothing["needed"].as_u64().unwrap() - (64 << 20));
+    let margin = answer["fit"]["margin_wanted"].as_u64().unwrap();
+    assert_eq!(nothing["missing"].as_u64().unwrap(), nothing["needed"].as_u64().unwrap() + margin - (64 << 20));
     let changes: Vec<&str> = nothing["changes"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(!changes.is_empty() && text.contains(&format!("that is with: {}", changes.join("; "))), "{text}");
@@ -222,6 +300,13 @@ fn bad_input_is_one_clear_error() {
     assert!(refusal(&["plan", "nothing.vramfit", "--vram", "2GiB"]).contains("found no such file"));
     let fused = refusal(&["plan", model, "--vram", "2GiB", "--optimizer", "rmsprop", "--optimizer-impl", "fused"]);
     assert!(fused.contains("no such implementation of rmsprop"), "{fused}");
+    let margin = |share| refusal(&["plan", model, "--vram", "2GiB", "--margin", share]);
+    for share in ["1", "-0.1", "two", "200%", "nan"] {
+        assert!(margin(share).contains(&format!("found `{share}`, needed a share")), "{}", margin(share));
+    }
+    assert!(refusal(&["max-batch", model, "--vram", "2GiB", "--margin", "x"]).contains("found `x`, needed a share"));
+    let kept = refusal(&["plan", model, "--vram", "2GiB", "--keep", "optimizer,lr"]);
+    assert!(kept.contains("found `lr`, needed one or more of") && kept.contains("seq"), "{kept}");
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("missing").join("plan.html");
     let unwritten = refusal(&["plan", model, "--vram", "20GiB", "--html", page.to_str().unwrap()]);
@@ -280,7 +365,7 @@ fn candidates_that_the_model_cannot_be_bound_to_are_counted_and_named() {
     let heights: Vec<i64> = unbound.iter().map(|one| one["sizes"]["height"].as_i64().unwrap()).collect();
     assert!(heights.contains(&32) && heights.contains(&16) && !heights.contains(&48), "{unbound:#?}");
     assert!(unbound.iter().all(|one| one["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
-    let (_, out, _) = vramfit(&arguments);
+    let (_, out, _) = vramfit(&[&arguments[..], &["--all"]].concat());
     let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = format!("{} candidates were left out because the model cannot be bound to them", unbound.len());
     assert!(flat.contains(&line) && flat.contains("height 16"), "{out}");

@@ -10,6 +10,9 @@ use crate::loss::Loss;
 pub struct Parts {
     /// The modules that are checkpointed.
     pub checkpointed: Vec<String>,
+    /// Whether these are all blocks of a model of the transformers library: `gradient_checkpointing_enable` checkpoints them
+    /// and turns the cache of keys and values off.
+    pub is_every_block: bool,
     /// The segments of `checkpoint_sequential`.
     pub segments: Option<u32>,
     /// The activation modules that get `inplace=True`.
@@ -29,6 +32,7 @@ impl Parts {
     pub(crate) fn new(loss: Loss) -> Parts {
         Parts {
             checkpointed: Vec::new(),
+            is_every_block: false,
             segments: None,
             in_place: Vec::new(),
             dtype: None,

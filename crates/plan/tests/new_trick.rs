@@ -7,7 +7,10 @@ mod common;
 use common::{GIB, MIB, capped, gpu, model, setup};
 use vramfit_eager::forward::Choice;
 use vramfit_plan::tricks::{Role, TRICKS, Trick, in_place};
-use vramfit_plan::{Control, Outcome, Plan, PrintedLoop, Setup, TrainingEffect, Workbench, plan, plan_with, written};
+use vramfit_plan::{
+    Control, Outcome, Plan, PrintedLoop, Risk, SearchOptions, Setup, TrainingEffect, Workbench, plan, plan_with,
+    written,
+};
 use vramfit_training::ZeroGrad;
 
 /// Batches that stay on the GPU instead of being copied in every step.
@@ -18,11 +21,15 @@ impl Trick for BatchesOnGpu {
         "batches on the GPU"
     }
 
+    fn setting(&self) -> &'static str {
+        "inputs"
+    }
+
     fn role(&self) -> Role {
         Role::Free { bytes_per_weight: 0 }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "batches = [batch.cuda() for batch in batches]"
     }
 
@@ -55,11 +62,15 @@ impl Trick for NoClipping {
         "no clipping"
     }
 
+    fn setting(&self) -> &'static str {
+        "clip-grad"
+    }
+
     fn role(&self) -> Role {
         Role::WeightState
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "# without torch.nn.utils.clip_grad_norm_"
     }
 
@@ -86,11 +97,15 @@ impl Trick for WholeModel {
         "whole model"
     }
 
+    fn setting(&self) -> &'static str {
+        "whole-model"
+    }
+
     fn role(&self) -> Role {
         Role::SavedTensors { by_module: false }
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "with recomputing():"
     }
 
@@ -130,10 +145,12 @@ fn a_new_free_trick_is_combined_with_every_candidate_and_printed() {
     let mut start = setup(&model, 32, Some(128));
     start.training.has_fresh_inputs = true;
     let before = plan(&bench, &start, &[], &control).unwrap();
-    let after = plan_with(&with(&BatchesOnGpu), &bench, &start, &[], &control).unwrap();
+    let after =
+        plan_with(SearchOptions { tricks: &with(&BatchesOnGpu), keep: &[] }, &bench, &start, &[], &control).unwrap();
     // One alternative: every candidate is there without it and with it.
     let twice: Vec<usize> = candidates(&before).into_iter().map(|count| 2 * count).collect();
-    assert_eq!(candidates(&after), twice);
+    // Smaller trainings fit with that change alone.
+    assert_eq!(candidates(&after)[..4], twice[..4]);
     let row = after.tricks.last().unwrap();
     assert_eq!((row.name, row.options.len()), ("batches on the GPU", 1));
     assert_eq!(after.plans().next().unwrap().effect, TrainingEffect::None);
@@ -152,12 +169,13 @@ fn a_new_change_of_the_training_is_combined_in_its_group_only() {
     let mut start = setup(&model, 32, Some(128));
     start.training.clips_gradients = true;
     let before = candidates(&plan(&bench, &start, &[], &control).unwrap());
-    let outcome = plan_with(&with(&NoClipping), &bench, &start, &[], &control).unwrap();
+    let outcome =
+        plan_with(SearchOptions { tricks: &with(&NoClipping), keep: &[] }, &bench, &start, &[], &control).unwrap();
     let after = candidates(&outcome);
     assert_eq!(after[..2], before[..2]);
     assert!(after[2] > before[2], "{after:?} {before:?}");
     let row = outcome.tricks.last().unwrap();
-    assert_eq!((row.name, row.effect), ("no clipping", TrainingEffect::Training));
+    assert_eq!((row.name, row.risk), ("no clipping", Risk::WeightState));
     assert!(!outcome.groups[0].best.iter().any(|found| uses(found, "no clipping")));
 }
 
@@ -174,7 +192,8 @@ fn a_new_trick_around_the_forward_pass_is_found_alone_and_printed() {
     let room = needed(Choice::Blocks);
     assert!(room < needed(Choice::Nothing));
     let bench = Workbench::new(&model, None, capped(&gpu, room));
-    let outcome = plan_with(&[&WholeModel], &bench, &start, &[], &control).unwrap();
+    let outcome =
+        plan_with(SearchOptions { tricks: &[&WholeModel], keep: &[] }, &bench, &start, &[], &control).unwrap();
     let best = outcome.plans().next().unwrap();
     assert!(uses(best, "whole model"));
     assert!(
@@ -182,7 +201,7 @@ fn a_new_trick_around_the_forward_pass_is_found_alone_and_printed() {
         "{}",
         best.written.code
     );
-    assert_eq!(candidates(&outcome), [2, 0, 0]);
+    assert_eq!(candidates(&outcome), [2, 0, 0, 0, 0]);
 }
 
 #[test]

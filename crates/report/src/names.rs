@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use vramfit_eager::memory::Category;
-use vramfit_plan::TrainingEffect;
+use vramfit_plan::{Risk, TrainingEffect};
 use vramfit_training::Phase;
 use vramfit_training::answer::{Cause, Counted, Verdict};
 
@@ -145,6 +145,35 @@ impl From<Category> for CategoryName {
             Category::Outputs => CategoryName::Outputs,
             Category::Temporary => CategoryName::Temporary,
             Category::Workspace => CategoryName::Workspace,
+        }
+    }
+}
+
+/// What the changes of a plan risk: the groups of plans, in the order in which to try them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum GroupName {
+    /// The same results up to the order of summation.
+    None,
+    /// Autocast.
+    MixedPrecision,
+    /// Another optimizer, or fewer weights that are trained.
+    WeightState,
+    /// The whole model in a smaller element type.
+    SmallerDtype,
+    /// A smaller batch, sequence, image or model, or micro-batches where samples of a batch depend on each other.
+    SmallerTraining,
+}
+
+impl From<Risk> for GroupName {
+    fn from(risk: Risk) -> GroupName {
+        match risk {
+            Risk::None => GroupName::None,
+            Risk::MixedPrecision => GroupName::MixedPrecision,
+            Risk::WeightState => GroupName::WeightState,
+            Risk::SmallerDtype => GroupName::SmallerDtype,
+            Risk::SmallerTraining => GroupName::SmallerTraining,
         }
     }
 }
@@ -298,6 +327,9 @@ mod tests {
         }
         for verdict in [Verdict::Fits, Verdict::TooClose, Verdict::DoesNotFit] {
             assert_eq!(json(VerdictName::from(verdict)), verdict.name());
+        }
+        for risk in Risk::ALL {
+            assert_eq!(json(GroupName::from(risk)), risk.name());
         }
         for effect in TrainingEffect::ALL {
             assert_eq!(json(EffectName::from(effect)), effect.name());

@@ -58,6 +58,8 @@ class Fit:
     """How much is missing; None if it does not run out of memory as expected."""
     dies_in: Optional[Death] = None
     """Where it runs out of memory."""
+    margin: Optional[int] = None
+    """Bytes of the capacity that stay free; None if it does not fit for certain."""
 
     @property
     def room(self) -> str:
@@ -83,7 +85,7 @@ class Fit:
             return None
         return Fit(
             raw["gpu"], raw["capacity"], raw["verdict"], raw.get("capacity_high"), raw.get("needed"), raw.get("short"),
-            Death.of(raw.get("dies_in")),
+            Death.of(raw.get("dies_in")), raw.get("margin"),
         )
 
 

@@ -44,6 +44,7 @@ class Parts:
     amp: Optional[str]
     loss: str
     adds_losses: bool = False
+    is_every_block: bool = False
 
     @staticmethod
     def of(raw: Mapping[str, Any]) -> "Parts":
@@ -56,7 +57,8 @@ class Parts:
 class Plan:
     """A set of changes that makes the training fit. Sizes are bytes; ``slowdown`` is relative to the given settings.
 
-    ``effect`` is ``none``, ``rounding`` or ``training``: how the changes affect the result of the training.
+    ``effect`` is ``none``, ``rounding`` or ``training``: how the changes affect the result of the training. ``risk`` is the group
+    that the plan is in: ``none``, ``mixed-precision``, ``weight-state``, ``smaller-dtype`` or ``smaller-training``.
     """
 
     settings: Mapping[str, Any]
@@ -66,6 +68,7 @@ class Plan:
     device_used: int
     slowdown: float
     effect: str
+    risk: str
     why: Optional[str]
     code: str
     parts: Parts
@@ -82,7 +85,7 @@ class Plan:
                 for row in raw.get("changes", ())
             ),
             peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
-            slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), why=raw.get("why"), code=raw["code"],
+            slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), risk=raw.get("group", "none"), why=raw.get("why"), code=raw["code"],
             parts=Parts.of(raw["parts"]), raw=raw, loss=loss,
         )
 
@@ -120,7 +123,7 @@ class Plan:
 
 @dataclass(frozen=True, repr=False)
 class Plans:
-    """All plans found, cheapest first within each effect; empty if nothing fits."""
+    """All plans found, group by group, the smallest risk first; empty if nothing fits."""
 
     model: str
     max_batch: Optional[int]
@@ -152,7 +155,7 @@ class Plans:
 
     @property
     def best(self) -> Optional[Plan]:
-        """The cheapest plan with the least effect on the training; None if nothing fits."""
+        """The recommended plan: the first of the group with the smallest risk; None if nothing fits."""
         return self.plans[0] if self.plans else None
 
     def group(self, effect: str) -> Tuple[Plan, ...]:

@@ -17,6 +17,8 @@ from .settings import flags
 
 Loss = Union[str, Callable[..., Any], None]
 _LOSSES = ("cross-entropy", "mean", "none")
+# Settings that not every command has.
+_ONLY_FOR = {"margin": ("plan", "max-batch"), "keep": ("plan",)}
 
 
 def estimate(
@@ -44,7 +46,8 @@ def plan(
     """Finds the cheapest changes that make a training fit in ``gpu=`` or ``vram=``. Other arguments as for ``estimate``.
 
     A plan for a module is simulated as ``Plan.apply`` carries it out: batches are copied from where the example ``inputs``
-    are, and a model that is on the GPU keeps the allocator settings of this process.
+    are, and a model that is on the GPU keeps the allocator settings of this process. ``margin`` is the share of the capacity
+    that stays free, by default 0.02. ``keep`` names settings that must not change, such as ``["optimizer", "seq"]``.
     """
     settings = as_applied(model, inputs, settings)
     question, causes = _question("plan", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))
@@ -55,7 +58,10 @@ def max_batch(
     model: Any, inputs: Any = None, *, targets: Any = None, loss: Loss = None, optimizer: Any = "adamw",
     sizes: Optional[Mapping[str, Sequence[Any]]] = None, share: Optional[float] = None, **settings: Any,
 ) -> int:
-    """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``."""
+    """The largest batch such that every batch up to it fits; 0 if none does. Arguments as for ``estimate``.
+
+    ``margin`` is the share of the capacity that stays free, by default 0.02.
+    """
     question, _ = _question("max-batch", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer))
     found: int = json.loads(question.ask("--json"))["max_batch"]
     return found
@@ -69,6 +75,9 @@ def _question(
         if loss not in _LOSSES:
             raise SettingError(f"loss: found {loss!r}, needed a function of outputs and targets, or one of {', '.join(map(repr, _LOSSES))}")
         settings["add_loss"] = loss
+    for name, commands in _ONLY_FOR.items():
+        if settings.get(name) is not None and command not in commands:
+            raise SettingError(f"{name}: {command} has no such setting", f"only {' and '.join(commands)} have it")
     causes = _named_optimizer(settings, model)
     if settings.get("cudnn") is None:
         settings["cudnn"] = own_library()

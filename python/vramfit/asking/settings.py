@@ -35,6 +35,15 @@ def _bytes(name: str, value: Any) -> List[str]:
     raise SettingError(f"{name}: found {value!r}, needed a number of bytes, or text such as \"11GiB\"")
 
 
+def _share(name: str, value: Any) -> List[str]:
+    """A share of the capacity: ``0.02`` or ``"2%"``."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
+        return [_flag(name), repr(value)]
+    if isinstance(value, str):
+        return [_flag(name), value]
+    raise SettingError(f"{name}: found {value!r}, needed a share of at least 0 and below 1, such as 0.02 or \"2%\"")
+
+
 def _text(name: str, value: Any) -> List[str]:
     if not isinstance(value, str):
         raise SettingError(f"{name}: found {value!r}, needed text")
@@ -93,7 +102,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
-    "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path,
+    "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }
 
 # Flags whose names are already keywords of ``estimate``.

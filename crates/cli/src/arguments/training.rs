@@ -7,8 +7,9 @@ use clap::Args;
 use vramfit_catalogue::TorchRelease;
 
 use super::values::{
-    AutocastDtype, CheckpointChoice, ImplementationName, InputLocation, LossKind, ModeKind, ModelDtype, OptimizerName,
-    OutputLifetime, ZeroGradPosition, implementations, optimizers, parse_checkpoint,
+    AutocastDtype, CheckpointChoice, ImplementationName, InputLocation, Kept, LossKind, Margin, ModeKind, ModelDtype,
+    OptimizerName, OutputLifetime, ZeroGradPosition, implementations, optimizers, parse_checkpoint, parse_keep,
+    parse_margin,
 };
 
 /// Help headings.
@@ -122,11 +123,28 @@ pub struct EstimateArguments {
     pub html: Option<PathBuf>,
 }
 
+/// What stays free of the capacity.
+#[derive(Args, Debug)]
+pub struct MarginSettings {
+    /// The share of the capacity that stays free beyond the upper end of every range, such as 0.02 or 2%; 0 uses all of it.
+    #[arg(long, value_name = "SHARE", default_value = "2%", allow_negative_numbers = true, value_parser = parse_margin, help_heading = GPU)]
+    pub margin: Margin,
+}
+
 /// `vramfit plan`.
 #[derive(Args, Debug)]
 pub struct PlanArguments {
     #[command(flatten)]
     pub run: RunSettings,
+    #[command(flatten)]
+    pub margin: MarginSettings,
+    /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, optimizer, optimizer-impl,
+    /// alloc-conf, checkpoint, accumulate, amp, dtype, batch, seq.
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
+    pub keep: Kept,
+    /// Print every plan, the code of the first and every trick, not only the recommended plan.
+    #[arg(long)]
+    pub all: bool,
     /// Write a self-contained HTML page: verdict, plans with their code, memory against time.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -137,6 +155,8 @@ pub struct PlanArguments {
 pub struct MaxBatchArguments {
     #[command(flatten)]
     pub run: RunSettings,
+    #[command(flatten)]
+    pub margin: MarginSettings,
 }
 
 /// `vramfit layers`.

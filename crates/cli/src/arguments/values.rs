@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
+use vramfit_plan::tricks::parse_kept;
 use vramfit_training::optimizer::{Implementation, Kind};
 
 /// How long the script holds the model's outputs and the loss.
@@ -99,6 +100,31 @@ pub fn optimizers() -> impl TypedValueParser<Value = OptimizerName> {
 pub fn implementations() -> impl TypedValueParser<Value = ImplementationName> {
     PossibleValuesParser::new(Implementation::NAMES.map(|(name, _)| name))
         .try_map(|name| Implementation::named(&name).map(ImplementationName).ok_or("no such implementation"))
+}
+
+/// The value of `--margin`: a share of the capacity.
+#[derive(Clone, Copy, Debug)]
+pub struct Margin(pub f64);
+
+/// Parses `--margin`: `0.02` or `2%`.
+pub fn parse_margin(text: &str) -> Result<Margin, String> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    match share {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(Margin(share)),
+        _ => Err(format!("found `{text}`, needed a share of at least 0 and below 1, such as 0.02 or 2%")),
+    }
+}
+
+/// The value of `--keep`.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(pub Vec<&'static str>);
+
+/// Parses `--keep`.
+pub fn parse_keep(text: &str) -> Result<Kept, String> {
+    parse_kept(text).map(Kept).map_err(|error| error.to_string())
 }
 
 /// Parses `--checkpoint`.

@@ -8,14 +8,14 @@ use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
-use vramfit_plan::{AllocConf, Control, Setup, Workbench, max_batch, plan};
+use vramfit_plan::{AllocConf, Control, SearchOptions, Setup, Workbench, max_batch, plan_with};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
 
-use crate::arguments::{MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
+use crate::arguments::{Margin, MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
 use crate::built_in::load;
 use crate::commands::estimate::{conflicts, training};
 use crate::commands::{origin, print, print_json, write_page};
@@ -31,14 +31,15 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         return Err(Failure::new("plan: found --mode eval, needed --mode train")
             .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation")));
     }
-    with_bench(options, "plan", |bench, setup, known, cudnn| {
+    with_bench(options, given.margin.margin, "plan", |bench, setup, known, cudnn| {
         let device = |gpu| Device { gpu, is_asked: true, vram: None, cudnn: cudnn.answers_for(gpu) };
         let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
         let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
         notes.extend(cudnn.not_asked_about(bench.device.gpu));
         let control = Control::default();
-        let outcome = watch::watched(&control, || plan(bench, setup, &others, &control))?
+        let search = SearchOptions { keep: &given.keep.0, ..SearchOptions::default() };
+        let outcome = watch::watched(&control, || plan_with(search, bench, setup, &others, &control))?
             .map_err(|error| Failure::at(&options.at.model, error))?;
         notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
         if !bench.has_measured_times() {
@@ -55,7 +56,7 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         if output.json {
             print_json(&report.json())?;
         } else {
-            print(&report.text())?;
+            print(&report.text(given.all))?;
         }
         Ok(if report.fits() { ExitStatus::Good } else { ExitStatus::Bad })
     })
@@ -67,7 +68,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, "max-batch", |bench, setup, _, cudnn| {
+    with_bench(options, given.margin.margin, "max-batch", |bench, setup, _, cudnn| {
         let control = Control::default();
         let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
             Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
@@ -75,7 +76,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
             ))
         })?;
         if output.json {
-            print_json(&MaxBatchReport::new(found, &bench.device))?;
+            print_json(&MaxBatchReport::new(found, bench))?;
         } else {
             print(&format!("{}\n", found.batch))?;
         }
@@ -92,6 +93,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
 /// Creates the workbench and setup that the flags describe.
 fn with_bench(
     options: &RunSettings,
+    margin: Margin,
     command: &str,
     work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, &InstalledCudnn) -> Result<ExitStatus, Failure>,
 ) -> Result<ExitStatus, Failure> {
@@ -116,7 +118,7 @@ fn with_bench(
     vramfit_eager::forward::regions(&bound, &setup.training.checkpoint)?;
     drop(bound);
     let in_place = rewritten(&model, options);
-    let bench = Workbench::new(&model, in_place.as_ref(), device);
+    let bench = Workbench::new(&model, in_place.as_ref(), device).with_margin(margin.0);
     work(&bench, &setup, &known, &cudnn)
 }
 

@@ -23,7 +23,9 @@ use crate::operators::Call;
 pub use crate::autograd::Missing;
 use function::OpenFunction;
 pub use passes::Passes;
-pub use region::{Choice, Region, UnknownModule, block_names, module_names, regions};
+pub use region::{
+    Choice, Region, UnknownModule, block_names, is_transformers_model, module_names, regions, updates_cache,
+};
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use unknown::SCRATCH;
 use written::is_same_edge;
@@ -102,7 +104,9 @@ impl<'a> Forward<'a> {
             if open.as_ref().is_some_and(|(region, _)| region.last == index) {
                 let memory = Rc::clone(context.memory());
                 context.checkpointing.end(&memory);
-                open = None;
+                if let Some((region, _)) = open.take().filter(|(region, _)| region.turns_cache_off) {
+                    self.drop_cache(region);
+                }
             }
             if matches!(step, BoundStep::Exit(0, _)) {
                 observe(context, &mut self.tensors, Instant::ModelReturned);
@@ -110,6 +114,23 @@ impl<'a> Forward<'a> {
         }
         if loss_made == steps.len() {
             observe(context, &mut self.tensors, Instant::LossMade);
+        }
+    }
+
+    /// Drops the keys and values that a region has put into a cache.
+    fn drop_cache(&mut self, region: &Region) {
+        let steps = &self.bound.steps[region.first..=region.last];
+        let results: &[TensorId] = match steps.last() {
+            Some(BoundStep::Exit(_, results)) => results,
+            _ => &[],
+        };
+        for step in steps {
+            if let BoundStep::Call(call) = step
+                && updates_cache(self.bound, call)
+            {
+                let cached = call.results.iter().flatten().filter(|id| !results.contains(id));
+                cached.for_each(|id| self.tensors[id.0 as usize] = None);
+            }
         }
     }
 

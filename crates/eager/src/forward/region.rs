@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::Module;
 
 /// What is checkpointed.
@@ -56,6 +56,9 @@ pub struct Region {
     pub last: usize,
     /// Whether the region is checkpointed. Otherwise its inputs are held until its last step.
     pub is_checkpointed: bool,
+    /// Whether the cache of keys and values is off inside, as in layers that Hugging Face's `gradient_checkpointing_enable`
+    /// checkpoints.
+    pub turns_cache_off: bool,
 }
 
 /// The regions of a captured pass in order; they do not nest.
@@ -67,7 +70,8 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
     let mut found = match choice {
         Choice::Nothing => Vec::new(),
         Choice::Blocks => {
-            let found = calls_of(bound, &blocks(modules));
+            let mut found = calls_of(bound, &blocks(modules));
+            found.iter_mut().for_each(|region| region.turns_cache_off = true);
             if found.is_empty() {
                 return Err(unknown(
                     "blocks",
@@ -112,6 +116,17 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
         }
     }
     Ok(outermost)
+}
+
+/// Whether a call updates a cache of keys and values of the transformers library.
+pub fn updates_cache(bound: &Bound<'_>, call: &BoundCall<'_>) -> bool {
+    let source = call.source.and_then(|source| bound.model.sources.get(source as usize));
+    source.is_some_and(|source| source.file.ends_with("transformers/cache_utils.py"))
+}
+
+/// Whether the model's own code is in the transformers library, so that it has `gradient_checkpointing_enable`.
+pub fn is_transformers_model(bound: &Bound<'_>) -> bool {
+    bound.model.sources.iter().any(|source| source.file.contains("transformers/models/"))
 }
 
 fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
@@ -204,7 +219,7 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
                 if let Some((module, first)) = open.pop()
                     && chosen.contains(&(module as usize))
                 {
-                    found.push(Region { first, last: index, is_checkpointed: true });
+                    found.push(Region { first, last: index, is_checkpointed: true, turns_cache_off: false });
                 }
             }
             _ => {}
@@ -249,11 +264,16 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
     let mut found = Vec::new();
     let checkpointed = size * (segments as usize - 1);
     for segment in calls[..checkpointed].chunks(size) {
-        found.push(Region { first: segment[0].first, last: segment[size - 1].last, is_checkpointed: true });
+        found.push(Region {
+            first: segment[0].first,
+            last: segment[size - 1].last,
+            is_checkpointed: true,
+            turns_cache_off: false,
+        });
     }
     let rest = &calls[checkpointed..];
     if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
-        found.push(Region { first: first.first, last: last.last, is_checkpointed: false });
+        found.push(Region { first: first.first, last: last.last, is_checkpointed: false, turns_cache_off: false });
     }
     Ok(found)
 }
@@ -267,7 +287,7 @@ fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
             BoundStep::Checkpoint { is_reentrant, .. } => open.push((!is_reentrant).then_some(index)),
             BoundStep::EndCheckpoint(_) => {
                 if let Some(Some(first)) = open.pop() {
-                    found.push(Region { first, last: index, is_checkpointed: true });
+                    found.push(Region { first, last: index, is_checkpointed: true, turns_cache_off: false });
                 }
             }
             _ => {}

@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 use vramfit_eager::forward::Choice;
 
 use super::by_role::Search;
-use crate::effect::TrainingEffect;
-use crate::max_batch::MaxBatch;
+use crate::risk::Risk;
 use crate::selective::CheckpointSubsets;
 use crate::setup::Setup;
 use crate::tricks::{Role, Trick};
@@ -17,14 +16,18 @@ pub struct BaseSetup {
     pub setup: Setup,
     /// Number of tricks it differs from the start in.
     pub changes: usize,
+    /// Setups of a lower rank are tried first, whatever they cost.
+    pub rank: u64,
     /// Whether its peak live bytes exceed the capacity even with all free tricks. Computed on demand.
     pub cannot_fit: OnceLock<bool>,
 }
 
 /// Splits of the batch to try.
 const SPLITS: usize = 16;
-/// Changes of the training to combine, before the last resorts.
-const MAX_CHANGES: usize = 2;
+/// The same if many other settings are combined with them.
+const FEW_SPLITS: usize = 6;
+/// Ranks between the start's size and nothing.
+const SIZE_RANKS: f64 = 1000.0;
 /// Subsets of checkpointed modules to try.
 const SUBSETS: usize = 24;
 /// The same if many other settings are combined with them.
@@ -40,14 +43,15 @@ impl Checkpoints {
             return Checkpoints(Vec::new());
         }
         let mut bases = vec![search.start.clone()];
-        bases.extend(precisions(search));
+        bases.extend(precisions(search, false));
+        bases.extend(precisions(search, true));
         let subsets = search.control.map(&bases, |base| CheckpointSubsets::of(search.bench, base, search.control));
         Checkpoints(bases.into_iter().zip(subsets.into_iter().map(Option::unwrap_or_default)).collect())
     }
 
     /// The start in one precision, with its own choice of saved tensors, with the cheapest subsets, and with what the
     /// tricks propose.
-    fn choices(&self, search: &Search<'_, '_>, base: &Setup, count: usize) -> Vec<Setup> {
+    pub fn choices(&self, search: &Search<'_, '_>, base: &Setup, count: usize) -> Vec<Setup> {
         let mut choices = vec![base.clone()];
         let subsets = self.0.iter().find(|(known, _)| known == base).map(|(_, subsets)| subsets.select(count));
         choices.extend(subsets.into_iter().flatten().map(|subset| {
@@ -66,74 +70,100 @@ impl Checkpoints {
     }
 }
 
-/// The base setups of plans with an effect.
+/// The base setups of plans with a risk. Those of a later tier change more and are only tried if no earlier tier has a plan;
+/// `None` if there is no such tier.
 pub fn base_setups(
     search: &Search<'_, '_>,
-    effect: TrainingEffect,
-    max_batch: Option<MaxBatch>,
+    risk: Risk,
+    tier: usize,
     checkpoints: &Checkpoints,
-) -> Vec<BaseSetup> {
+) -> Option<Vec<BaseSetup>> {
     let start = search.start;
-    let mut setups: Vec<Setup> = Vec::new();
-    match effect {
-        TrainingEffect::None => {
-            let choices = checkpoints.choices(search, start, SUBSETS);
-            let splits = splits(search, start, effect);
-            setups.extend(with_choices(search, &splits, &choices));
+    let of_each = |bases: Vec<Setup>, subsets: usize| -> Vec<(u64, Setup)> {
+        let split = |base: &Setup| {
+            let choices = checkpoints.choices(search, base, subsets);
+            with_choices(search, &splits(search, base, risk), &choices)
+        };
+        bases.iter().flat_map(split).map(|setup| (0, setup)).collect()
+    };
+    let setups = match (risk, tier) {
+        (Risk::None, 0) => of_each(vec![start.clone()], SUBSETS),
+        (Risk::MixedPrecision, 0) => of_each(precisions(search, false), FEW_SUBSETS),
+        (Risk::WeightState, 0) => other_states(search, start, risk, checkpoints),
+        (Risk::WeightState, 1) => {
+            first_of(precisions(search, false), |base| other_states(search, base, risk, checkpoints))
         }
-        TrainingEffect::Rounding => {
-            for precise in precisions(search) {
-                let choices = checkpoints.choices(search, &precise, FEW_SUBSETS);
-                let splits = splits(search, &precise, effect);
-                setups.extend(with_choices(search, &splits, &choices));
-            }
+        (Risk::SmallerDtype, 0) => of_each(precisions(search, true), FEW_SUBSETS),
+        (Risk::SmallerDtype, 1) => {
+            first_of(precisions(search, true), |base| other_states(search, base, risk, checkpoints))
         }
-        TrainingEffect::Training => {
-            let mut bases = vec![start.clone()];
-            bases.extend(precisions(search).into_iter().next());
-            for base in bases {
-                let choices = checkpoints.choices(search, &base, FEW_SUBSETS);
-                setups.extend(with_choices(search, &other_trainings(search, &base, max_batch), &choices));
-                // Splits with a smaller effect belong to the other groups.
-                let mut splits = splits(search, &base, effect);
-                splits.retain(|setup| search_effect(search, setup) == effect);
-                setups.extend(with_choices(search, &splits, &choices));
-            }
+        (Risk::SmallerTraining, 0) => smaller_trainings(search, start, checkpoints),
+        (Risk::SmallerTraining, 1) => {
+            first_of(precisions(search, false), |base| smaller_trainings(search, base, checkpoints))
         }
-    }
-    with_change_counts(search, setups)
+        (Risk::SmallerTraining, 2) => last_resorts(search, checkpoints),
+        _ => return None,
+    };
+    Some(with_change_counts(search, setups))
 }
 
-/// A setup with its batch split in every way that has no larger effect.
-fn splits(search: &Search<'_, '_>, setup: &Setup, effect: TrainingEffect) -> Vec<Setup> {
-    let mut tricks = search.with_role(|role| role == Role::SplitsBatch);
-    match tricks.all(|trick| trick.effect(search.bench, setup) <= effect) {
-        true => thinned(search.combined(Role::SplitsBatch, setup), SPLITS),
-        false => vec![setup.clone()],
-    }
+/// What `setups` gives for the first base. Other element types of the same width need as much memory.
+fn first_of(bases: Vec<Setup>, setups: impl Fn(&Setup) -> Vec<(u64, Setup)>) -> Vec<(u64, Setup)> {
+    bases.first().map(setups).unwrap_or_default()
 }
 
-fn search_effect(search: &Search<'_, '_>, setup: &Setup) -> TrainingEffect {
-    crate::tricks::effect(search.bench, search.tricks, search.start, setup)
+/// The base with other states per weight, ranked in the tricks' order: the closest to the base first.
+fn other_states(search: &Search<'_, '_>, base: &Setup, risk: Risk, checkpoints: &Checkpoints) -> Vec<(u64, Setup)> {
+    let choices = checkpoints.choices(search, base, FEW_SUBSETS);
+    let mut setups = Vec::new();
+    for (rank, state) in search.combined(Role::WeightState, base).into_iter().enumerate().skip(1) {
+        let split = with_choices(search, &thinned(splits(search, &state, risk), FEW_SPLITS), &choices);
+        setups.extend(split.into_iter().map(|setup| (rank as u64, setup)));
+    }
+    setups
+}
+
+/// The base with smaller samples or fewer of them, the smallest change first.
+fn smaller_trainings(search: &Search<'_, '_>, base: &Setup, checkpoints: &Checkpoints) -> Vec<(u64, Setup)> {
+    let choices = checkpoints.choices(search, base, FEW_SUBSETS);
+    let mut changed = Vec::new();
+    for sizes in search.combined(Role::SampleSize, base) {
+        changed.extend(thinned(splits(search, &sizes, Risk::SmallerTraining), FEW_SPLITS));
+        changed.extend(search.combined(Role::BatchSize, &sizes).split_off(1));
+    }
+    changed.retain(|setup| search.risk(setup) == Risk::SmallerTraining);
+    by_size(search, with_choices(search, &changed, &choices))
 }
 
 /// For trainings that fewer changes do not make fit: every precision and all changes of the training combined.
-pub fn last_resorts(search: &Search<'_, '_>, checkpoints: &Checkpoints) -> Vec<BaseSetup> {
+fn last_resorts(search: &Search<'_, '_>, checkpoints: &Checkpoints) -> Vec<(u64, Setup)> {
     let mut setups: Vec<Setup> = Vec::new();
     for (base, casts_weights) in in_each_precision(search) {
-        // Combinations of few changes have been tried, but not with other weights.
-        let tried = if casts_weights { 0 } else { MAX_CHANGES };
         let choices = checkpoints.choices(search, &base, FEW_SUBSETS);
-        for state in search.combined(Role::WeightState, &base) {
-            let mut changed = search.combined(Role::BatchSize, &state);
+        // The base's own state per weight has been tried, but not with other weights.
+        for state in search.combined(Role::WeightState, &base).split_off(usize::from(!casts_weights)) {
+            let mut changed = search.combined(Role::BatchSize, &state).split_off(1);
             if let Some(smallest) = search.combined(Role::SampleSize, &state).split_off(1).pop() {
                 changed.extend(search.combined(Role::BatchSize, &smallest));
             }
-            changed.retain(|setup| search.changes(&base, setup) > tried);
             setups.extend(with_choices(search, &changed, &choices));
         }
     }
-    with_change_counts(search, setups)
+    by_size(search, setups)
+}
+
+/// Ranks setups by how much less than the start they train on in a step.
+fn by_size(search: &Search<'_, '_>, setups: Vec<Setup>) -> Vec<(u64, Setup)> {
+    let of_start = search.bench.elements(search.start);
+    let rank = |setup: &Setup| ((1.0 - search.bench.elements(setup) / of_start) * SIZE_RANKS).round() as u64;
+    setups.into_iter().map(|setup| (rank(&setup), setup)).collect()
+}
+
+/// A setup with its batch split in every way that has no larger risk.
+pub fn splits(search: &Search<'_, '_>, setup: &Setup, risk: Risk) -> Vec<Setup> {
+    let is_allowed =
+        search.with_role(|role| role == Role::SplitsBatch).all(|trick| trick.risk(search.bench, setup) <= risk);
+    if is_allowed { thinned(search.combined(Role::SplitsBatch, setup), SPLITS) } else { vec![setup.clone()] }
 }
 
 /// The setups that need least memory in each precision and with each state per weight: one sample of the smallest size,
@@ -166,46 +196,19 @@ fn in_each_precision(search: &Search<'_, '_>) -> Vec<(Setup, bool)> {
     setups
 }
 
-fn with_change_counts(search: &Search<'_, '_>, setups: Vec<Setup>) -> Vec<BaseSetup> {
-    let base = |setup: Setup| {
+/// Base setups of ranked setups.
+pub fn with_change_counts(search: &Search<'_, '_>, setups: Vec<(u64, Setup)>) -> Vec<BaseSetup> {
+    let base = |(rank, setup): (u64, Setup)| {
         let changes = search.changes(search.start, &setup);
-        BaseSetup { setup, changes, cannot_fit: OnceLock::new() }
+        BaseSetup { setup, changes, rank, cannot_fit: OnceLock::new() }
     };
     setups.into_iter().map(base).collect()
 }
 
-/// The start in every other precision.
-fn precisions(search: &Search<'_, '_>) -> Vec<Setup> {
-    let tricks = search.with_role(|role| matches!(role, Role::Precision { .. }));
+/// The start in every other precision that casts the weights, or does not.
+fn precisions(search: &Search<'_, '_>, casts_weights: bool) -> Vec<Setup> {
+    let tricks = search.with_role(|role| role == Role::Precision { casts_weights });
     tricks.flat_map(|trick| search.alternatives(trick, search.start)).collect()
-}
-
-/// The base with one or two changes of the training itself.
-fn other_trainings(search: &Search<'_, '_>, base: &Setup, max_batch: Option<MaxBatch>) -> Vec<Setup> {
-    let bench = search.bench;
-    let mut setups = Vec::new();
-    let mut smaller = search.combined(Role::BatchSize, base);
-    // The largest batch that fits is the smallest change of the batch.
-    if let Some(batch) = max_batch.map(|found| found.batch).filter(|&batch| batch > 0)
-        && bench.batch_of(base).is_some_and(|given| batch < given)
-    {
-        smaller.extend(bench.with_batch(base, batch));
-    }
-    for state in search.combined(Role::WeightState, base) {
-        for sizes in search.combined(Role::SampleSize, &state) {
-            for batch in &smaller {
-                let mut setup = sizes.clone();
-                for trick in search.with_role(|role| role == Role::BatchSize) {
-                    trick.adopt(bench, &mut setup, batch);
-                }
-                let is_supported = bench.batch_of(&setup) == bench.batch_of(batch);
-                if is_supported && (1..=MAX_CHANGES).contains(&search.changes(base, &setup)) {
-                    setups.push(setup);
-                }
-            }
-        }
-    }
-    setups
 }
 
 fn saved_tensors(search: &Search<'_, '_>) -> impl Iterator<Item = &'static dyn Trick> {
@@ -213,7 +216,7 @@ fn saved_tensors(search: &Search<'_, '_>) -> impl Iterator<Item = &'static dyn T
 }
 
 /// Each setup with each choice of saved tensors.
-fn with_choices(search: &Search<'_, '_>, setups: &[Setup], choices: &[Setup]) -> Vec<Setup> {
+pub fn with_choices(search: &Search<'_, '_>, setups: &[Setup], choices: &[Setup]) -> Vec<Setup> {
     let tricks: Vec<&dyn Trick> = saved_tensors(search).collect();
     let with = |setup: &Setup, choice: &Setup| {
         let mut setup = setup.clone();

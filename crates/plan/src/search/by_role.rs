@@ -1,8 +1,9 @@
 //! What a search works on, and its tricks by role.
 
 use crate::control::Control;
+use crate::risk::Risk;
 use crate::setup::Setup;
-use crate::tricks::{Role, Trick, differences};
+use crate::tricks::{self, Role, Trick, differences};
 use crate::workbench::Workbench;
 
 /// A search: tricks on a start.
@@ -12,6 +13,8 @@ pub struct Search<'a, 'm> {
     pub bench: &'a Workbench<'m>,
     /// The tricks to combine, in the order in which changes are listed.
     pub tricks: &'a [&'static dyn Trick],
+    /// Settings that must not change, as [`Trick::setting`] names them.
+    pub keep: &'a [&'static str],
     /// The setup to start from.
     pub start: &'a Setup,
     /// Progress and cancellation.
@@ -19,9 +22,14 @@ pub struct Search<'a, 'm> {
 }
 
 impl Search<'_, '_> {
-    /// The tricks with a wanted role.
+    /// Whether a trick's setting must not change.
+    pub fn is_kept(&self, trick: &dyn Trick) -> bool {
+        self.keep.contains(&trick.setting())
+    }
+
+    /// The tricks with a wanted role whose settings may change.
     pub fn with_role(&self, is_wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &'static dyn Trick> {
-        self.tricks.iter().copied().filter(move |trick| is_wanted(trick.role()))
+        self.tricks.iter().copied().filter(move |trick| is_wanted(trick.role()) && !self.is_kept(*trick))
     }
 
     /// A trick's alternatives to a setup; empty if it does not apply.
@@ -42,6 +50,11 @@ impl Search<'_, '_> {
             setups = setups.into_iter().flat_map(with).collect();
         }
         setups
+    }
+
+    /// What a setup risks, compared with the start.
+    pub fn risk(&self, setup: &Setup) -> Risk {
+        tricks::risk(self.bench, self.tricks, self.start, setup)
     }
 
     /// The number of tricks that turn one setup into another.

@@ -4,8 +4,9 @@ use vramfit_training::Run;
 
 use super::by_role::Search;
 use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 use crate::setup::Setup;
-use crate::tricks::{Change, differences, effect};
+use crate::tricks::{Change, differences};
 use crate::workbench::Peaks;
 use crate::written::{Written, written};
 
@@ -28,6 +29,8 @@ pub struct Plan {
     pub slowdown: f64,
     /// The largest effect of its changes.
     pub effect: TrainingEffect,
+    /// The largest risk of its changes.
+    pub risk: Risk,
     /// Its code.
     pub written: Written,
 }
@@ -35,7 +38,7 @@ pub struct Plan {
 impl Plan {
     /// Adds to a setup that fits everything that is reported about it. `peaks` are those of the start.
     pub(super) fn new(search: &Search<'_, '_>, peaks: Peaks, (setup, run): (Setup, Run)) -> Option<Plan> {
-        let Search { bench, tricks, start, control } = *search;
+        let Search { bench, tricks, start, control, .. } = *search;
         let mut before = start.clone();
         let mut reserved = peaks.reserved as i64;
         let mut changes = Vec::new();
@@ -47,7 +50,7 @@ impl Plan {
             let now = now.flatten().or_else(|| bench.peaks(&after, control))?.reserved as i64;
             changes.push(Change {
                 trick: trick.name(),
-                effect: trick.effect(bench, &after),
+                risk: trick.risk(bench, &after),
                 split_cause: trick.split_cause(bench, &after),
                 before: trick.describe(bench, &before),
                 after: trick.describe(bench, &after),
@@ -62,7 +65,8 @@ impl Plan {
             device_used: bench.device.used(&run),
             seconds: bench.seconds(&setup)?,
             slowdown: bench.slowdown(start, &setup)?,
-            effect: effect(bench, tricks, start, &setup),
+            effect: changes.iter().map(|change| change.risk.effect()).max().unwrap_or(TrainingEffect::None),
+            risk: changes.iter().map(|change| change.risk).max().unwrap_or(Risk::None),
             written: written(bench, tricks, &setup)?,
             changes,
             run,

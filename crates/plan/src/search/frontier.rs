@@ -6,6 +6,7 @@ use super::base_setups::BaseSetup;
 use super::by_role::Search;
 use super::fitting_plan::Plan;
 use super::free_tricks::FreeTricks;
+use super::walk::Slowdowns;
 use crate::setup::Setup;
 
 /// A candidate in the plot of memory against time.
@@ -43,6 +44,7 @@ pub fn frontier(
     bases: &[BaseSetup],
     slowdowns: &[Option<f64>],
     best: Option<&Plan>,
+    limits: Slowdowns,
 ) -> Frontier {
     let (bench, control) = (search.bench, search.control);
     let mut priced: Vec<(f64, &BaseSetup)> =
@@ -54,7 +56,7 @@ pub fn frontier(
         .map(|index| priced[index * (priced.len() - 1) / (count - 1).max(1)])
         .map(|(slowdown, base)| (slowdown, free.leanest(bench, &base.setup)))
         .collect();
-    let capacity = bench.device.capacity().map_or(u64::MAX, |capacity| capacity.low);
+    let capacity = bench.usable().unwrap_or(u64::MAX);
     let runs = control.map(&chosen, |(slowdown, setup)| {
         let run = bench.probe_run(setup, control)?;
         let taken = bench.device.taken(&run);
@@ -76,6 +78,7 @@ pub fn frontier(
         let slower: Vec<&Setup> = simulated
             .iter()
             .filter(|(point, _)| point.fits && point.taken < taken && point.slowdown > best.slowdown)
+            .filter(|(point, _)| point.slowdown <= limits.up_to)
             .map(|(_, setup)| *setup)
             .collect();
         let spread: Vec<&Setup> = (0..RUNNERS_UP.min(slower.len()))
@@ -91,4 +94,12 @@ pub fn frontier(
         points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));
     }
     Frontier { points, plans }
+}
+
+/// The points of plans, ordered by time.
+pub fn of_plans<'a>(plans: impl Iterator<Item = &'a Plan>) -> Vec<FrontierPoint> {
+    let mut points: Vec<FrontierPoint> =
+        plans.map(|plan| FrontierPoint { taken: plan.taken, slowdown: plan.slowdown, fits: true }).collect();
+    points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));
+    points
 }

@@ -1,7 +1,7 @@
 //! Searches for the cheapest combination of tricks that fits.
 //!
 //! Candidates are priced first, which needs no simulation. Then they are simulated from the cheapest on: the first that
-//! fits is the best plan. There is one search per effect on the training.
+//! fits is the best plan. There is one search per risk.
 
 mod base_setups;
 mod by_role;
@@ -10,6 +10,7 @@ mod free_tricks;
 mod frontier;
 mod outcome;
 mod shortfall;
+mod single_changes;
 mod table;
 mod walk;
 
@@ -17,17 +18,20 @@ use vramfit_training::answer::Device;
 use vramfit_training::parallel;
 
 use crate::control::Control;
-use crate::effect::TrainingEffect;
 use crate::error::Unanswerable;
 use crate::max_batch::max_batch;
+use crate::risk::Risk;
 use crate::selective::refine;
 use crate::setup::Setup;
 use crate::tricks::{TRICKS, Trick};
-use crate::workbench::Workbench;
+use crate::workbench::{Peaks, Workbench};
 use crate::written::written;
 
+use base_setups::Checkpoints;
 use by_role::Search;
 use free_tricks::FreeTricks;
+use single_changes::single_changes;
+use walk::Slowdowns;
 
 pub use fitting_plan::Plan;
 pub use frontier::FrontierPoint;
@@ -40,7 +44,26 @@ const MAX_BATCH_MULTIPLE: i64 = 4;
 /// It is searched at least up to this batch.
 const MIN_SEARCHED_BATCH: i64 = 512;
 
-/// Searches for plans. If nothing fits, the outcome names the smallest of the GPUs `others` that is large enough.
+/// Plans that are slower than this are only shown if nothing faster fits.
+const SLOW: f64 = 3.0;
+
+/// What the search may use.
+#[derive(Clone, Copy)]
+pub struct SearchOptions<'a> {
+    /// The tricks to combine, in the order in which changes are listed.
+    pub tricks: &'a [&'static dyn Trick],
+    /// Settings that must not change, as [`Trick::setting`] names them.
+    pub keep: &'a [&'static str],
+}
+
+impl Default for SearchOptions<'_> {
+    fn default() -> Self {
+        SearchOptions { tricks: TRICKS, keep: &[] }
+    }
+}
+
+/// Searches for plans with all tricks. If nothing fits, the outcome names the smallest of the GPUs `others` that is large
+/// enough.
 ///
 /// # Errors
 /// The start cannot be simulated.
@@ -50,21 +73,22 @@ pub fn plan<'m>(
     others: &[Device<'m>],
     control: &Control,
 ) -> Result<Outcome, Unanswerable> {
-    plan_with(TRICKS, bench, start, others, control)
+    plan_with(SearchOptions::default(), bench, start, others, control)
 }
 
-/// [`plan`] with other tricks.
+/// [`plan`] with other tricks, or with settings that must not change.
 ///
 /// # Errors
 /// The start cannot be simulated.
 pub fn plan_with<'m>(
-    tricks: &[&'static dyn Trick],
+    options: SearchOptions<'_>,
     bench: &Workbench<'m>,
     start: &Setup,
     others: &[Device<'m>],
     control: &Control,
 ) -> Result<Outcome, Unanswerable> {
-    let search = Search { bench, tricks, start, control };
+    let SearchOptions { tricks, keep } = options;
+    let search = Search { bench, tricks, keep, start, control };
     let answer = bench.answer(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
     let fit = answer.fit.clone().ok_or(Unanswerable::NoCapacity)?;
     let peaks = bench.try_peaks(start, control).map_err(|error| Unanswerable::NotSimulated(Box::new(error)))?;
@@ -73,28 +97,23 @@ pub fn plan_with<'m>(
         bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(MAX_BATCH_MULTIPLE).max(MIN_SEARCHED_BATCH));
     let max_batch = max_batch(bench, start, limit, control);
     let free = FreeTricks::new(&search);
-    let checkpoints = base_setups::Checkpoints::of(&search);
+    let checkpoints = Checkpoints::of(&search);
     // Groups run in parallel: a core that one group leaves idle works for another.
-    let group = |effect: &TrainingEffect| {
-        let mut bases = base_setups::base_setups(&search, *effect, max_batch, &checkpoints);
-        let mut walked = walk::walk(&search, &free, &bases);
-        if *effect == TrainingEffect::Training && walked.best.is_none() {
-            bases = base_setups::last_resorts(&search, &checkpoints);
-            let again = walk::walk(&search, &free, &bases);
-            walked = walk::WalkResult { candidates: walked.candidates + again.candidates, ..again };
-        }
-        let best = walked.best.map(|found| refine(bench, start, found, control));
-        let best = best.and_then(|found| Plan::new(&search, peaks, found));
-        let frontier = frontier::frontier(&search, &free, &bases, &walked.slowdowns, best.as_ref());
-        let others = control.map(&frontier.plans, |plan| Plan::new(&search, peaks, plan.clone()));
-        let others = others.into_iter().flatten().flatten().collect();
-        let (frontier, candidates) = (frontier.points, walked.candidates);
-        Group { effect: *effect, best, others, frontier, candidates }
+    let groups_within = |slowdowns: Slowdowns| {
+        parallel::map(&Risk::ALL, |&risk| group(&search, &free, &checkpoints, peaks, risk, slowdowns))
     };
-    let (groups, tricks) =
-        parallel::both(|| parallel::map(&TrainingEffect::ALL, group), || table::table(&search, peaks));
-    let fits = groups.iter().any(|group| group.best.is_some());
-    let shortfall = if fits { None } else { shortfall::shortfall(&search, &free, others) };
+    let (mut groups, tricks) = parallel::both(
+        || groups_within(Slowdowns { above: f64::NEG_INFINITY, up_to: SLOW }),
+        || table::table(&search, peaks),
+    );
+    let has_plan = |groups: &[Group]| groups.iter().any(|group| group.best.is_some());
+    if !has_plan(&groups) {
+        let slower = groups_within(Slowdowns { above: SLOW, up_to: f64::INFINITY });
+        for (group, slower) in groups.iter_mut().zip(slower) {
+            *group = Group { candidates: group.candidates + slower.candidates, ..slower };
+        }
+    }
+    let shortfall = if has_plan(&groups) { None } else { shortfall::shortfall(&search, &free, others) };
     Ok(Outcome {
         start: start.clone(),
         start_written: written(bench, search.tricks, start),
@@ -112,4 +131,49 @@ pub fn plan_with<'m>(
         is_cut_short: control.is_stopped(),
         simulated: control.simulated(),
     })
+}
+
+/// The plans of one risk.
+fn group(
+    search: &Search<'_, '_>,
+    free: &FreeTricks,
+    checkpoints: &Checkpoints,
+    peaks: Peaks,
+    risk: Risk,
+    slowdowns: Slowdowns,
+) -> Group {
+    let Search { bench, start, control, .. } = *search;
+    let mut candidates = 0;
+    if risk == Risk::SmallerTraining {
+        let (found, considered) = single_changes(search, free, checkpoints, slowdowns);
+        candidates += considered;
+        let plans = control.map(&found, |found| Plan::new(search, peaks, found.clone()));
+        let mut plans = plans.into_iter().flatten().flatten().filter(|plan| slowdowns.contain(plan.slowdown));
+        if let Some(best) = plans.next() {
+            let others: Vec<Plan> = plans.collect();
+            let frontier = frontier::of_plans(std::iter::once(&best).chain(&others));
+            return Group { risk, best: Some(best), others, frontier, candidates };
+        }
+    }
+    let mut tier = 0;
+    let mut walked = (Vec::new(), None);
+    while let Some(bases) = base_setups::base_setups(search, risk, tier, checkpoints) {
+        let result = walk::walk(search, free, &bases, slowdowns);
+        candidates += result.candidates;
+        let is_found = result.best.is_some();
+        walked = (bases, Some(result));
+        if is_found || control.is_stopped() {
+            break;
+        }
+        tier += 1;
+    }
+    let (bases, Some(walked)) = walked else {
+        return Group { risk, best: None, others: Vec::new(), frontier: Vec::new(), candidates };
+    };
+    let best = walked.best.map(|found| refine(bench, start, found, control));
+    let best = best.and_then(|found| Plan::new(search, peaks, found));
+    let frontier = frontier::frontier(search, free, &bases, &walked.slowdowns, best.as_ref(), slowdowns);
+    let others = control.map(&frontier.plans, |plan| Plan::new(search, peaks, plan.clone()));
+    let others = others.into_iter().flatten().flatten().collect();
+    Group { risk, best, others, frontier: frontier.points, candidates }
 }

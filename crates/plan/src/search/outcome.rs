@@ -6,21 +6,21 @@ use super::fitting_plan::Plan;
 use super::frontier::FrontierPoint;
 use super::shortfall::Shortfall;
 use super::table::TrickRow;
-use crate::effect::TrainingEffect;
 use crate::error::Unbound;
 use crate::max_batch::MaxBatch;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Peaks;
 use crate::written::Written;
 
-/// The plans of one effect.
+/// The plans of one risk.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The effect of its plans.
-    pub effect: TrainingEffect,
-    /// The cheapest plan.
+    /// The largest risk of each plan's changes.
+    pub risk: Risk,
+    /// The cheapest plan; of smaller trainings the one with the smallest change.
     pub best: Option<Plan>,
-    /// Plans that need less memory and more time, ordered by time.
+    /// Plans that need less memory and more time, ordered by time; of smaller trainings other single changes.
     pub others: Vec<Plan>,
     /// The candidates that no other candidate of the group beats in both memory and time.
     pub frontier: Vec<FrontierPoint>,
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// The largest batch with the given settings; `None` if the model has no batch size.
     pub max_batch: Option<MaxBatch>,
-    /// One group per effect.
+    /// One group per risk, the smallest first.
     pub groups: Vec<Group>,
     /// Each trick alone.
     pub tricks: Vec<TrickRow>,
@@ -64,7 +64,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// All plans, group by group, each group ordered by time.
+    /// All plans, group by group. The first is the recommended one.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.groups.iter().flat_map(|group| group.best.iter().chain(&group.others))
     }

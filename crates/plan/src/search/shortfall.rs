@@ -48,9 +48,9 @@ pub struct SufficientGpu {
 
 /// Computes the shortfall of the leanest candidate.
 pub fn shortfall<'m>(search: &Search<'_, 'm>, free: &FreeTricks, gpus: &[Device<'m>]) -> Option<Shortfall> {
-    let Search { bench, tricks, start, control } = *search;
+    let Search { bench, tricks, start, control, .. } = *search;
     let leanest = leanest(search, free)?;
-    let capacity = bench.device.capacity()?.low;
+    let capacity = bench.usable()?;
     let changes = differences(bench, tricks, start, &leanest.setup).into_iter();
     Some(Shortfall {
         changes: changes.map(|(trick, _)| trick.describe(bench, &leanest.setup)).collect(),
@@ -80,7 +80,9 @@ fn smallest<'m>(bench: &Workbench<'m>, setup: &Setup, gpus: &[Device<'m>], contr
     let mut gpus: Vec<&Device<'m>> = gpus.iter().collect();
     gpus.sort_by_key(|device| device.gpu.capacity().low);
     // PyTorch releases cached memory when it runs out, so a GPU a little smaller than the uncapped peak may do.
-    gpus.into_iter().filter(|device| device.gpu.capacity().low > needed / 10 * 8).find_map(|device| {
+    let can_hold = |device: &&Device<'m>| device.gpu.capacity().low > needed / 10 * 8;
+    let can_run = |device: &&Device<'m>| device.gpu.compute.has_bfloat16() || !bench.uses_bfloat16(setup);
+    gpus.into_iter().filter(|device| can_hold(device) && can_run(device)).find_map(|device| {
         bench.on(*device).fitting_run(setup, control)?;
         Some(SufficientGpu { name: device.gpu.name.clone(), capacity: device.gpu.capacity().low })
     })

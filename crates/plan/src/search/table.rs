@@ -1,7 +1,7 @@
 //! Each trick alone on this model.
 
 use super::by_role::Search;
-use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::tricks::{Finding, Trick};
 use crate::workbench::Peaks;
@@ -11,8 +11,8 @@ use crate::workbench::Peaks;
 pub struct TrickRow {
     /// The name in reports.
     pub name: &'static str,
-    /// How it changes the training's results.
-    pub effect: TrainingEffect,
+    /// What it risks.
+    pub risk: Risk,
     /// Why it does not apply, if it does not.
     pub reason: Option<String>,
     /// The ways to apply it.
@@ -42,8 +42,12 @@ pub struct TrickOption {
 
 /// Simulates every trick alone.
 pub fn table(search: &Search<'_, '_>, peaks: Peaks) -> Vec<TrickRow> {
-    let Search { bench, tricks, start, control } = *search;
-    let alternatives: Vec<_> = tricks.iter().map(|&trick| (trick, trick.alternatives(bench, start))).collect();
+    let Search { bench, tricks, start, control, .. } = *search;
+    let alternatives = |trick: &'static dyn Trick| match search.is_kept(trick) {
+        true => Err(format!("kept as it is: --keep {}", trick.setting())),
+        false => trick.alternatives(bench, start),
+    };
+    let alternatives: Vec<_> = tricks.iter().map(|&trick| (trick, alternatives(trick))).collect();
     let ways: Vec<(usize, &'static dyn Trick, &Setup)> = alternatives
         .iter()
         .enumerate()
@@ -66,12 +70,12 @@ pub fn table(search: &Search<'_, '_>, peaks: Peaks) -> Vec<TrickRow> {
         .zip(findings)
         .map(|((trick, setups), findings)| TrickRow {
             name: trick.name(),
-            effect: trick.effect(bench, start),
+            risk: trick.risk(bench, start),
             reason: setups.as_ref().err().cloned(),
             options: Vec::new(),
             findings: findings.unwrap_or_default(),
             conflicts: trick.conflicts(),
-            code: trick.code(),
+            code: trick.code(bench),
         })
         .collect();
     for (row, option) in options.into_iter().flatten().flatten() {

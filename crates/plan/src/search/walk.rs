@@ -17,11 +17,27 @@ use crate::tricks::Role;
 pub struct WalkResult {
     /// The cheapest candidate that fits.
     pub best: Option<(Setup, Run)>,
-    /// Number of candidates.
+    /// Number of candidates, including those outside the limits.
     pub candidates: usize,
     /// For each base setup in its leanest form, the time for the same work over that of the start; `None` if it cannot be
     /// priced.
     pub slowdowns: Vec<Option<f64>>,
+}
+
+/// The slowdowns that a walk considers.
+#[derive(Clone, Copy, Debug)]
+pub struct Slowdowns {
+    /// Only those above.
+    pub above: f64,
+    /// Only those up to this one.
+    pub up_to: f64,
+}
+
+impl Slowdowns {
+    /// Whether a slowdown is considered.
+    pub fn contain(self, slowdown: f64) -> bool {
+        slowdown > self.above && slowdown <= self.up_to
+    }
 }
 
 /// Slowdowns that differ by less are equal; the candidate with fewer changes comes first.
@@ -31,19 +47,22 @@ const SLOWDOWN_STEP: f64 = 0.005;
 struct Candidate {
     base: usize,
     combination: usize,
-    /// Rounded slowdown, number of changes, slowdown.
-    key: (i64, usize, f64),
+    /// Rank of the base setup, rounded slowdown, number of changes, slowdown.
+    key: (u64, i64, usize, f64),
 }
 
 /// Simulates candidates from the cheapest on, in parallel, until one fits.
-pub fn walk(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> WalkResult {
+pub fn walk(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup], limits: Slowdowns) -> WalkResult {
     let (bench, control) = (search.bench, search.control);
-    let priced = priced(search, free, bases);
+    let priced = priced(search, free, bases, limits);
     let slowdowns = priced.iter().map(|base| base.leanest).collect();
+    let considered = priced.iter().map(|base| base.combinations).sum();
     let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|base| base.candidates).collect();
     let lower_bounds = LowerBounds { excess: free.excess(bench), persistent: Memo::default() };
     let order = |one: &Candidate, other: &Candidate| {
-        one.key.0.cmp(&other.key.0).then(one.key.1.cmp(&other.key.1)).then(one.key.2.total_cmp(&other.key.2))
+        (one.key.0, one.key.1, one.key.2)
+            .cmp(&(other.key.0, other.key.1, other.key.2))
+            .then(one.key.3.total_cmp(&other.key.3))
     };
     candidates.sort_by(order);
     let count = candidates.len();
@@ -69,22 +88,25 @@ pub fn walk(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> 
             bench.fitting_run(&setup, control).map(|run| (setup, run))
         });
         if let Some(best) = found.into_iter().flatten().flatten().next() {
-            return WalkResult { best: Some(best), candidates: count, slowdowns };
+            return WalkResult { best: Some(best), candidates: considered, slowdowns };
         }
     }
-    WalkResult { best: None, candidates: count, slowdowns }
+    WalkResult { best: None, candidates: considered, slowdowns }
 }
 
 /// The candidates of one base setup.
 #[derive(Default)]
 struct PricedBase {
+    /// Those within the limits.
     candidates: Vec<Candidate>,
+    /// Number of combinations that have a price.
+    combinations: usize,
     /// The slowdown in its leanest form.
     leanest: Option<f64>,
 }
 
 /// Prices every base setup with every combination of free tricks.
-fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> Vec<PricedBase> {
+fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup], limits: Slowdowns) -> Vec<PricedBase> {
     let Search { bench, start, control, .. } = *search;
     let Some(seconds) = bench.seconds(start) else { return Vec::new() };
     let start_rate = bench.seconds_per_element(start, seconds);
@@ -103,12 +125,16 @@ fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup]) -> Ve
             Some(bench.seconds_per_element(setup, pricing.seconds(&setup.training)) / start_rate)
         };
         let mut candidates = Vec::with_capacity(free.combination_sizes().len());
+        let mut combinations = 0;
         for (combination, tricks) in free.combination_sizes().enumerate() {
             let Some(slowdown) = slowdown(&free.applied(bench, &base.setup, combination)) else { continue };
-            let key = ((slowdown / SLOWDOWN_STEP).round() as i64, base.changes + tricks, slowdown);
-            candidates.push(Candidate { base: number, combination, key });
+            combinations += 1;
+            if limits.contain(slowdown) {
+                let key = (base.rank, (slowdown / SLOWDOWN_STEP).round() as i64, base.changes + tricks, slowdown);
+                candidates.push(Candidate { base: number, combination, key });
+            }
         }
-        PricedBase { candidates, leanest: slowdown(&free.leanest(bench, &base.setup)) }
+        PricedBase { candidates, combinations, leanest: slowdown(&free.leanest(bench, &base.setup)) }
     });
     priced.into_iter().map(Option::unwrap_or_default).collect()
 }
@@ -133,7 +159,7 @@ impl LowerBounds {
     /// Whether the peak live bytes exceed the cap, so that no allocator could serve the setup.
     fn exclude(&self, search: &Search<'_, '_>, setup: &Setup) -> bool {
         let (bench, control) = (search.bench, search.control);
-        let max = bench.device.cap(Libraries::default()).unwrap_or(u64::MAX).saturating_add(self.excess);
+        let max = bench.cap(Libraries::default()).saturating_add(self.excess);
         let Some(persistent) = self.of(search, setup).filter(|persistent| persistent.all <= max) else {
             return true;
         };

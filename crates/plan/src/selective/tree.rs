@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use vramfit_eager::forward::{Choice, regions};
+use vramfit_eager::forward::{Choice, regions, updates_cache};
 use vramfit_eager::operators::{Effect, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Cast, TensorId};
@@ -27,6 +27,10 @@ pub struct ModuleCall {
 /// The reason for modules that only inspect or count something.
 const NOTHING_SAVED: &str = "no module saves anything for the backward pass";
 
+/// The reason for modules that only keep a cache of keys and values beside their results.
+const CACHE: &str = "modules put keys and values into a cache, which recomputation would fill twice (use_cache=False, or \
+                     gradient_checkpointing_enable() for every block)";
+
 /// All calls of modules with a path except the model itself, ordered by their ends.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleTree {
@@ -40,6 +44,14 @@ impl ModuleTree {
     /// Whether the module at this path can be checkpointed.
     pub fn can_checkpoint(&self, path: &str) -> bool {
         self.nodes.iter().any(|node| node.can_checkpoint && node.path == path)
+    }
+
+    /// Whether these modules could be checkpointed if they kept no cache of keys and values.
+    pub fn is_kept_by_cache(&self, paths: &[String]) -> bool {
+        let is_cached = |path: &String| self.nodes.iter().any(|node| node.path == *path && node.reason == Some(CACHE));
+        !paths.is_empty()
+            && paths.iter().all(|path| is_cached(path) || self.can_checkpoint(path))
+            && paths.iter().any(is_cached)
     }
 
     /// Whether any module can be checkpointed.
@@ -160,7 +172,7 @@ impl Lifetimes {
     /// Why a module call cannot be recomputed, if it cannot.
     fn why_not(&self, bound: &Bound<'_>, (first, last): (usize, usize), results: &[TensorId]) -> Option<&'static str> {
         let persistent = bound.model.parameters.len() + bound.model.buffers.len();
-        let mut saves = false;
+        let (mut saves, mut is_cached) = (false, false);
         for step in &bound.steps[first..=last] {
             match step {
                 BoundStep::Call(call) => {
@@ -169,10 +181,12 @@ impl Lifetimes {
                         let is_inside = self.produced.get(id).is_some_and(|&produced| produced >= first);
                         let is_left_behind = is_inside && is_later && id.0 as usize >= persistent;
                         if is_left_behind && !results.contains(id) && !self.casts.contains(id) {
-                            return Some(
-                                "modules keep tensors other than their results, such as a cache of keys and values: \
-                                 recomputation would change them (set use_cache=False and capture again)",
-                            );
+                            if !updates_cache(bound, call) {
+                                return Some(
+                                    "modules keep tensors other than their results: recomputation would change them",
+                                );
+                            }
+                            is_cached = true;
                         }
                         saves |= bound.tensor(*id).requires_grad;
                         // An in-place write: recomputation would start from the overwritten tensor.
@@ -190,7 +204,7 @@ impl Lifetimes {
                 _ => {}
             }
         }
-        (!saves).then_some(NOTHING_SAVED)
+        is_cached.then_some(CACHE).or((!saves).then_some(NOTHING_SAVED))
     }
 }
 

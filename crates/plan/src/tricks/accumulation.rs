@@ -3,9 +3,9 @@
 use super::role::Role;
 use super::trick::Trick;
 use crate::batch_split::{SplitCause, split_cause};
-use crate::effect::TrainingEffect;
 use crate::parts::Parts;
 use crate::printed_loop::PrintedLoop;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -16,14 +16,18 @@ impl Trick for Accumulation {
         "gradient accumulation"
     }
 
+    fn setting(&self) -> &'static str {
+        "accumulate"
+    }
+
     fn role(&self) -> Role {
         Role::SplitsBatch
     }
 
-    fn effect(&self, bench: &Workbench<'_>, setup: &Setup) -> TrainingEffect {
+    fn risk(&self, bench: &Workbench<'_>, setup: &Setup) -> Risk {
         match split_cause(bench, setup) {
-            Some(cause) if cause.changes_training() => TrainingEffect::Training,
-            _ => self.role().effect(),
+            Some(cause) if cause.changes_training() => Risk::SmallerTraining,
+            _ => self.role().risk(),
         }
     }
 
@@ -35,7 +39,7 @@ impl Trick for Accumulation {
         "losses that compare the samples of a batch, weighted or ignored labels, batch norm's statistics"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "(loss / n).backward() for n micro-batches, then optimizer.step()"
     }
 

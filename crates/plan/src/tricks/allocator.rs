@@ -14,6 +14,10 @@ impl Trick for AllocatorSettings {
         "allocator settings"
     }
 
+    fn setting(&self) -> &'static str {
+        "alloc-conf"
+    }
+
     fn role(&self) -> Role {
         Role::Allocator
     }
@@ -22,7 +26,7 @@ impl Trick for AllocatorSettings {
         "expandable segments: Windows and WSL, and sharing CUDA tensors between processes in older torch"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"
     }
 

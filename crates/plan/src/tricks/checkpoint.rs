@@ -1,6 +1,6 @@
 //! Activation checkpointing: modules are recomputed in the backward pass instead of keeping their saved tensors.
 
-use vramfit_eager::forward::{Choice, block_names, module_names};
+use vramfit_eager::forward::{Choice, block_names, is_transformers_model, module_names};
 
 use super::module_names::grouped;
 use super::role::Role;
@@ -19,6 +19,10 @@ impl Trick for Checkpointing {
         "activation checkpointing"
     }
 
+    fn setting(&self) -> &'static str {
+        "checkpoint"
+    }
+
     fn role(&self) -> Role {
         Role::SavedTensors { by_module: true }
     }
@@ -27,7 +31,7 @@ impl Trick for Checkpointing {
         "caches (use_cache) and modules that write into their input"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)"
     }
 
@@ -37,7 +41,14 @@ impl Trick for Checkpointing {
         }
         let bound = bench.bind(start).ok_or("the model cannot be bound")?;
         let tree = modules(&bound);
-        let mut blocks = whole_blocks(&block_names(&bound), &tree);
+        let all_blocks = block_names(&bound);
+        if tree.is_kept_by_cache(&all_blocks) {
+            // gradient_checkpointing_enable turns the cache off, and takes every block.
+            let mut setup = start.clone();
+            setup.training.checkpoint = Choice::Blocks;
+            return Ok(vec![setup]);
+        }
+        let mut blocks = whole_blocks(&all_blocks, &tree);
         let every = |step: usize, names: &[String]| -> Setup {
             let mut setup = start.clone();
             let names = names.iter().step_by(step).cloned().collect();
@@ -83,6 +94,7 @@ impl Trick for Checkpointing {
         let Some(bound) = bench.bind(start) else { return Vec::new() };
         let (tree, blocks) = (modules(&bound), block_names(&bound));
         let is_refused = !blocks.is_empty() && whole_blocks(&blocks, &tree).is_empty() && tree.any();
+        let is_refused = is_refused && !tree.is_kept_by_cache(&blocks);
         let reason = tree.why_not(&blocks).filter(|_| is_refused);
         let what = reason.map(|reason| format!("only parts of blocks can be checkpointed, no whole block: {reason}"));
         what.into_iter().map(|what| Finding { what, bytes: None }).collect()
@@ -90,7 +102,14 @@ impl Trick for Checkpointing {
 
     fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         let names = checkpointed(bench, setup);
-        if !names.is_empty() {
+        if is_every_block(bench, setup) {
+            code.model_changes.call(
+                0,
+                "model.gradient_checkpointing_enable",
+                &["gradient_checkpointing_kwargs={\"use_reentrant\": False}"],
+                "",
+            );
+        } else if !names.is_empty() {
             code.standard_imports.line(0, "import functools");
             code.imports.line(0, "from torch.utils.checkpoint import checkpoint");
             let lines = &mut code.model_changes;
@@ -115,6 +134,7 @@ impl Trick for Checkpointing {
 
     fn fill(&self, bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
         parts.checkpointed = checkpointed(bench, setup);
+        parts.is_every_block = is_every_block(bench, setup);
         if let Choice::Sequential(segments) = setup.training.checkpoint {
             parts.segments = Some(segments);
         }
@@ -124,6 +144,19 @@ impl Trick for Checkpointing {
 /// The modules that a setup checkpoints.
 fn checkpointed(bench: &Workbench<'_>, setup: &Setup) -> Vec<String> {
     bench.bind(setup).map_or_else(Vec::new, |bound| module_names(&bound, &setup.training.checkpoint))
+}
+
+/// Whether a setup checkpoints every block of a model of the transformers library and nothing else.
+fn is_every_block(bench: &Workbench<'_>, setup: &Setup) -> bool {
+    let Some(bound) = bench.bind(setup).filter(|bound| is_transformers_model(bound)) else { return false };
+    match &setup.training.checkpoint {
+        Choice::Blocks => true,
+        Choice::Modules(names) => {
+            let blocks = block_names(&bound);
+            !blocks.is_empty() && blocks.len() == names.len() && blocks.iter().all(|block| names.contains(block))
+        }
+        Choice::Nothing | Choice::Sequential(_) => false,
+    }
 }
 
 /// The blocks that can be checkpointed as a whole.

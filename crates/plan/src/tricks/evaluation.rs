@@ -7,7 +7,7 @@ use vramfit_training::{Phase, Run};
 use super::role::Role;
 use super::trick::{Finding, Trick};
 use crate::control::Control;
-use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -21,11 +21,15 @@ impl Trick for Evaluation {
         "evaluation"
     }
 
-    fn role(&self) -> Role {
-        Role::Shown(TrainingEffect::None)
+    fn setting(&self) -> &'static str {
+        "evaluation"
     }
 
-    fn code(&self) -> &'static str {
+    fn role(&self) -> Role {
+        Role::Shown(Risk::None)
+    }
+
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "model.eval(); with torch.inference_mode(): outputs = model(**inputs)"
     }
 

@@ -6,7 +6,7 @@ use vramfit_training::{Phase, PhaseReport};
 use super::role::Role;
 use super::trick::{Finding, Trick};
 use crate::control::Control;
-use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -22,11 +22,15 @@ impl Trick for LossItem {
         "loss.item()"
     }
 
-    fn role(&self) -> Role {
-        Role::Shown(TrainingEffect::None)
+    fn setting(&self) -> &'static str {
+        "loss-item"
     }
 
-    fn code(&self) -> &'static str {
+    fn role(&self) -> Role {
+        Role::Shown(Risk::None)
+    }
+
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "total += loss.item()  # not: total += loss, losses.append(loss)"
     }
 

@@ -17,6 +17,10 @@ impl Trick for MixedPrecision {
         "mixed precision"
     }
 
+    fn setting(&self) -> &'static str {
+        "amp"
+    }
+
     fn role(&self) -> Role {
         Role::Precision { casts_weights: false }
     }
@@ -25,8 +29,11 @@ impl Trick for MixedPrecision {
         "a model that is cast to half precision as a whole"
     }
 
-    fn code(&self) -> &'static str {
-        "with torch.autocast(\"cuda\", dtype=torch.bfloat16): …  # fp16 also needs torch.amp.GradScaler"
+    fn code(&self, bench: &Workbench<'_>) -> &'static str {
+        match bench.device.gpu.compute.has_bfloat16() {
+            true => "with torch.autocast(\"cuda\", dtype=torch.bfloat16): …  # fp16 also needs torch.amp.GradScaler",
+            false => "with torch.autocast(\"cuda\", dtype=torch.float16): …  # with torch.amp.GradScaler",
+        }
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {

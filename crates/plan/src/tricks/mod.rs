@@ -13,6 +13,7 @@ mod optimizer;
 mod optimizer_implementation;
 mod release_outputs;
 mod role;
+mod round_numbers;
 mod sizes;
 mod slimmer;
 mod smaller_batch;
@@ -23,23 +24,26 @@ mod zero_grad;
 pub use role::Role;
 pub use trick::{Change, Finding, Trick};
 
-use crate::effect::TrainingEffect;
+use thiserror::Error;
+
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
-/// All tricks in the order in which changes are listed, free ones first.
+/// All tricks in the order in which changes are listed: those that cost no time first, except the optimizer, whose
+/// implementation depends on it.
 pub const TRICKS: &[&dyn Trick] = &[
     &zero_grad::ZeroGradEarly,
     &release_outputs::ReleaseOutputs,
     &loss_item::LossItem,
     &in_place::InPlace,
+    &optimizer::OtherOptimizer,
     &optimizer_implementation::OptimizerImplementation,
     &allocator::AllocatorSettings,
     &checkpoint::Checkpointing,
     &accumulation::Accumulation,
     &mixed_precision::MixedPrecision,
     &smaller_dtype::SmallerDtype,
-    &optimizer::OtherOptimizer,
     &smaller_batch::SmallerBatch,
     &sizes::SmallerSizes,
     &evaluation::Evaluation,
@@ -66,8 +70,29 @@ pub fn differences(
     found
 }
 
-/// The largest effect of the tricks that turn `start` into `end`.
-pub fn effect(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], start: &Setup, end: &Setup) -> TrainingEffect {
-    let effects = differences(bench, tricks, start, end).into_iter().map(|(trick, after)| trick.effect(bench, &after));
-    effects.max().unwrap_or(TrainingEffect::None)
+/// The largest risk of the tricks that turn `start` into `end`.
+pub fn risk(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], start: &Setup, end: &Setup) -> Risk {
+    let risks = differences(bench, tricks, start, end).into_iter().map(|(trick, after)| trick.risk(bench, &after));
+    risks.max().unwrap_or(Risk::None)
 }
+
+/// The settings that a list such as `optimizer,seq` names.
+///
+/// # Errors
+/// No trick of the search changes a setting of that name.
+pub fn parse_kept(list: &str) -> Result<Vec<&'static str>, UnknownSetting> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| searched_settings().find(|known| *known == name).ok_or_else(|| UnknownSetting(name.to_owned())))
+        .collect()
+}
+
+/// The settings that the search may change.
+fn searched_settings() -> impl Iterator<Item = &'static str> {
+    TRICKS.iter().filter(|trick| !matches!(trick.role(), Role::Shown(_))).map(|trick| trick.setting())
+}
+
+/// A setting that no trick changes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("found `{0}`, needed one or more of {list}", list = searched_settings().collect::<Vec<_>>().join(", "))]
+pub struct UnknownSetting(String);

@@ -10,10 +10,21 @@ use crate::workbench::Workbench;
 
 pub(crate) struct OtherOptimizer;
 
-const LEANER: [Kind; 3] = [Kind::Momentum, Kind::Sgd, Kind::Adafactor];
+/// Leaner optimizers, the one closest to `kind` first: Adafactor scales each weight's step as Adam does, SGD does not.
+fn leaner(kind: Kind) -> Vec<Kind> {
+    let closest = match kind {
+        Kind::Momentum | Kind::Nesterov => [Kind::Sgd, Kind::Adafactor, Kind::Momentum],
+        _ => [Kind::Adafactor, Kind::Momentum, Kind::Sgd],
+    };
+    closest.into_iter().filter(|&leaner| leaner != kind).collect()
+}
 
 impl Trick for OtherOptimizer {
     fn name(&self) -> &'static str {
+        "optimizer"
+    }
+
+    fn setting(&self) -> &'static str {
         "optimizer"
     }
 
@@ -25,7 +36,7 @@ impl Trick for OtherOptimizer {
         "the learning rate, which another optimizer needs different"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "torch.optim.Adafactor(model.parameters())  # or SGD, with momentum or without"
     }
 
@@ -34,8 +45,8 @@ impl Trick for OtherOptimizer {
         if matches!(kind, Kind::None | Kind::Sgd) {
             return Err(format!("{} keeps no state", kind.name()));
         }
-        let leaner = LEANER.into_iter().filter(|&leaner| leaner != kind);
-        Ok(leaner
+        Ok(leaner(kind)
+            .into_iter()
             .map(|kind| {
                 let mut setup = start.clone();
                 let recipe = Recipe { kind, ..start.training.optimizer };
@@ -48,7 +59,9 @@ impl Trick for OtherOptimizer {
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
         if setup.training.optimizer.kind != from.training.optimizer.kind {
-            setup.training.optimizer = from.training.optimizer;
+            // The implementation is a trick of its own.
+            let recipe = Recipe { implementation: setup.training.optimizer.implementation, ..from.training.optimizer };
+            setup.training.optimizer = if recipe.exists() { recipe } else { from.training.optimizer };
         }
     }
 

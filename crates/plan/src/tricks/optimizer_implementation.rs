@@ -27,6 +27,10 @@ impl Trick for OptimizerImplementation {
         "optimizer implementation"
     }
 
+    fn setting(&self) -> &'static str {
+        "optimizer-impl"
+    }
+
     fn role(&self) -> Role {
         Role::Free { bytes_per_weight: STEP_COUNTER }
     }
@@ -35,7 +39,7 @@ impl Trick for OptimizerImplementation {
         "fused: optimizers that torch.optim has no fused kernel for, and clipping between unscale and step in older torch"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "torch.optim.AdamW(model.parameters(), fused=True)  # or foreach=False"
     }
 

@@ -13,6 +13,10 @@ impl Trick for ReleaseOutputs {
         "releasing outputs"
     }
 
+    fn setting(&self) -> &'static str {
+        "outputs"
+    }
+
     fn role(&self) -> Role {
         Role::Free { bytes_per_weight: 0 }
     }
@@ -21,7 +25,7 @@ impl Trick for ReleaseOutputs {
         "metrics that need the outputs later: copy what they need with .detach().cpu() first"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "del outputs; loss.backward(); del loss"
     }
 

@@ -1,6 +1,6 @@
 //! How the search combines a trick with others.
 
-use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 
 /// What the search does with a trick. Several tricks may have the same role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +36,19 @@ pub enum Role {
     /// Another training with fewer samples in a step.
     BatchSize,
     /// Not searched: only shown in the table of single tricks, mostly with findings.
-    Shown(TrainingEffect),
+    Shown(Risk),
 }
 
 impl Role {
-    /// How a trick of this role changes the training's results.
-    pub fn effect(self) -> TrainingEffect {
+    /// What a trick of this role risks on most models.
+    pub fn risk(self) -> Risk {
         match self {
-            Role::Free { .. } | Role::Allocator | Role::SplitsBatch | Role::SavedTensors { .. } => TrainingEffect::None,
-            Role::Precision { .. } => TrainingEffect::Rounding,
-            Role::WeightState | Role::SampleSize | Role::BatchSize => TrainingEffect::Training,
-            Role::Shown(effect) => effect,
+            Role::Free { .. } | Role::Allocator | Role::SplitsBatch | Role::SavedTensors { .. } => Risk::None,
+            Role::Precision { casts_weights: false } => Risk::MixedPrecision,
+            Role::Precision { casts_weights: true } => Risk::SmallerDtype,
+            Role::WeightState => Risk::WeightState,
+            Role::SampleSize | Role::BatchSize => Risk::SmallerTraining,
+            Role::Shown(risk) => risk,
         }
     }
 }

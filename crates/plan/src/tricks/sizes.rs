@@ -4,6 +4,7 @@ use vramfit_graph::expression::Linear;
 use vramfit_graph::select::Sizes;
 
 use super::role::Role;
+use super::round_numbers::{round_numbers_below, rounded};
 use super::trick::Trick;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -28,9 +29,26 @@ fn replacing(bench: &Workbench<'_>, sizes: &Sizes, symbol: usize, value: i64) ->
     sizes.replacing(bench.model, &[Linear::of_symbol(symbol as u32)], value)
 }
 
+/// The setup with every size shrunk, so that equal ones stay equal: an image's sides, encoder and decoder sequence. `None` if
+/// that changes nothing.
+fn scaled(bench: &Workbench<'_>, start: &Setup, shrink: impl Fn(i64) -> i64) -> Option<Setup> {
+    let mut changed = start.sizes.clone();
+    for symbol in other_symbols(bench) {
+        let size = shrink(start.sizes.as_slice()[symbol]);
+        if size >= MIN_SIZE {
+            changed = replacing(bench, &changed, symbol, size)?;
+        }
+    }
+    (changed != start.sizes).then(|| Setup { sizes: changed, ..start.clone() })
+}
+
 impl Trick for SmallerSizes {
     fn name(&self) -> &'static str {
         "shorter sequences or smaller images"
+    }
+
+    fn setting(&self) -> &'static str {
+        "seq"
     }
 
     fn role(&self) -> Role {
@@ -41,7 +59,7 @@ impl Trick for SmallerSizes {
         "the model does not learn from what is cut off"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "tokenizer(…, truncation=True, max_length=…)  # or Resize in the transforms"
     }
 
@@ -50,25 +68,25 @@ impl Trick for SmallerSizes {
         if symbols.is_empty() {
             return Err("the model was captured with no size to choose but the batch".to_owned());
         }
-        // All sizes shrink together, so equal ones stay equal: an image's sides, encoder and decoder sequence.
-        let sizes = start.sizes.as_slice();
-        let mut setups = Vec::new();
-        for (numerator, denominator) in [(3, 4), (1, 2), (1, 4)] {
-            let mut changed = Some(start.sizes.clone());
-            for &symbol in &symbols {
-                let size = sizes[symbol] * numerator / denominator;
-                if size >= MIN_SIZE {
-                    changed = changed.and_then(|sizes| replacing(bench, &sizes, symbol, size));
-                }
-            }
-            if let Some(sizes) = changed.filter(|sizes| *sizes != start.sizes) {
-                let setup = Setup { sizes, ..start.clone() };
-                if bench.bind(&setup).is_some() {
-                    setups.push(setup);
-                }
-            }
-        }
+        let shares = [(3, 4), (1, 2), (1, 4)].into_iter();
+        let setups: Vec<Setup> = shares
+            .filter_map(|(numerator, denominator)| scaled(bench, start, |size| size * numerator / denominator))
+            .filter(|setup| bench.bind(setup).is_some())
+            .collect();
         if setups.is_empty() { Err("the model does not support smaller sizes".to_owned()) } else { Ok(setups) }
+    }
+
+    fn round_steps(&self, bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+        let sizes = start.sizes.as_slice();
+        let Some(largest) = other_symbols(bench).into_iter().map(|symbol| sizes[symbol]).max() else {
+            return Vec::new();
+        };
+        let scaled = round_numbers_below(largest)
+            .take_while(|&next| next >= MIN_SIZE)
+            .filter_map(|next| scaled(bench, start, |size| rounded(size * next / largest)));
+        let mut setups: Vec<Setup> = scaled.collect();
+        setups.dedup();
+        setups
     }
 
     fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {

@@ -1,6 +1,7 @@
 //! A smaller batch, without gradient accumulation to keep the effective batch.
 
 use super::role::Role;
+use super::round_numbers::round_numbers_below;
 use super::trick::Trick;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -12,6 +13,10 @@ impl Trick for SmallerBatch {
         "smaller batch"
     }
 
+    fn setting(&self) -> &'static str {
+        "batch"
+    }
+
     fn role(&self) -> Role {
         Role::BatchSize
     }
@@ -20,7 +25,7 @@ impl Trick for SmallerBatch {
         "a learning rate and schedule tuned for the larger batch"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "DataLoader(dataset, batch_size=…)"
     }
 
@@ -29,6 +34,11 @@ impl Trick for SmallerBatch {
         let smaller = (1..i64::BITS).map(|halvings| batch >> halvings).take_while(|&batch| batch > 0);
         let setups: Vec<Setup> = smaller.filter_map(|batch| bench.with_batch(start, batch)).collect();
         if setups.is_empty() { Err("the batch is one sample already".to_owned()) } else { Ok(setups) }
+    }
+
+    fn round_steps(&self, bench: &Workbench<'_>, start: &Setup) -> Vec<Setup> {
+        let batch = bench.batch_of(start).unwrap_or(0);
+        round_numbers_below(batch).filter_map(|batch| bench.with_batch(start, batch)).collect()
     }
 
     fn adopt(&self, bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {

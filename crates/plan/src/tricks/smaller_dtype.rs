@@ -19,6 +19,10 @@ impl Trick for SmallerDtype {
         "smaller dtype"
     }
 
+    fn setting(&self) -> &'static str {
+        "dtype"
+    }
+
     fn role(&self) -> Role {
         Role::Precision { casts_weights: true }
     }
@@ -27,8 +31,11 @@ impl Trick for SmallerDtype {
         "autocast, which needs single-precision weights"
     }
 
-    fn code(&self) -> &'static str {
-        "model = model.to(torch.bfloat16)"
+    fn code(&self, bench: &Workbench<'_>) -> &'static str {
+        match bench.device.gpu.compute.has_bfloat16() {
+            true => "model = model.to(torch.bfloat16)",
+            false => "model = model.to(torch.float16)",
+        }
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {

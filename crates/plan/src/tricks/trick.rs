@@ -3,9 +3,9 @@
 use super::role::Role;
 use crate::batch_split::SplitCause;
 use crate::control::Control;
-use crate::effect::TrainingEffect;
 use crate::parts::Parts;
 use crate::printed_loop::PrintedLoop;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -14,12 +14,15 @@ pub trait Trick: Sync {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// How the search combines it, which also says how it changes the training's results.
+    /// The setting that it changes, as `--keep` names it.
+    fn setting(&self) -> &'static str;
+
+    /// How the search combines it.
     fn role(&self) -> Role;
 
-    /// How it changes the results of the training with these settings.
-    fn effect(&self, _bench: &Workbench<'_>, _setup: &Setup) -> TrainingEffect {
-        self.role().effect()
+    /// What it risks in a setup. A trick whose risk depends on the model overrides this.
+    fn risk(&self, _bench: &Workbench<'_>, _setup: &Setup) -> Risk {
+        self.role().risk()
     }
 
     /// Why micro-batches may not add up to their batch.
@@ -33,7 +36,7 @@ pub trait Trick: Sync {
     }
 
     /// Its code in PyTorch, in a line or two.
-    fn code(&self) -> &'static str;
+    fn code(&self, bench: &Workbench<'_>) -> &'static str;
 
     /// The setups with this trick applied to `start`.
     ///
@@ -44,6 +47,12 @@ pub trait Trick: Sync {
     /// Whether the search tries an alternative. The others are only in the table of single tricks.
     fn is_searched(&self, _start: &Setup, _alternative: &Setup) -> bool {
         true
+    }
+
+    /// The same change in fine steps of round numbers, the smallest change first. Only for batch and sample sizes: the search
+    /// takes the first that fits.
+    fn round_steps(&self, _bench: &Workbench<'_>, _start: &Setup) -> Vec<Setup> {
+        Vec::new()
     }
 
     /// Findings that are not setups.
@@ -85,8 +94,8 @@ pub struct Finding {
 pub struct Change {
     /// The trick's name.
     pub trick: &'static str,
-    /// How it changes the training's results.
-    pub effect: TrainingEffect,
+    /// What it risks.
+    pub risk: Risk,
     /// The settings before.
     pub before: String,
     /// The settings after.

@@ -16,6 +16,10 @@ impl Trick for ZeroGradEarly {
         "zero_grad"
     }
 
+    fn setting(&self) -> &'static str {
+        "zero-grad"
+    }
+
     fn role(&self) -> Role {
         Role::Free { bytes_per_weight: 0 }
     }
@@ -24,7 +28,7 @@ impl Trick for ZeroGradEarly {
         "scripts that read .grad after the step"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "optimizer.zero_grad(set_to_none=True)  # before the forward pass"
     }
 

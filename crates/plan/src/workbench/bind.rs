@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Linear;
 use vramfit_graph::select::select_variant;
 
@@ -62,6 +63,11 @@ impl<'m> Workbench<'m> {
             .try_get(setup.variant, || select_variant(self.model, setup.variant))
             .map_err(|error| self.record_unbound(setup, error.into()))?;
         Ok((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+    }
+
+    /// Whether a setup computes or keeps anything in bfloat16.
+    pub(crate) fn uses_bfloat16(&self, setup: &Setup) -> bool {
+        self.bind(setup).is_some_and(|bound| bound.tensors.iter().any(|tensor| tensor.dtype == Dtype::Bfloat16))
     }
 
     /// The batch of one forward pass; `None` if the model has no batch size.

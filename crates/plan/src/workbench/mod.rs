@@ -9,6 +9,7 @@ mod simulate;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
+use vramfit_eager::autograd::Libraries;
 use vramfit_eager::forward::{Choice, Region};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::expression::Linear;
@@ -34,6 +35,8 @@ pub struct Workbench<'m> {
     pub in_place: Option<&'m Model>,
     /// The GPU and the cap.
     pub device: Device<'m>,
+    /// The share of the capacity that must stay free.
+    margin: f64,
     /// The sizes that `--batch` sets.
     pub batch: Vec<Linear>,
     variants: Memo<VariantFlags, usize>,
@@ -83,6 +86,7 @@ impl<'m> Workbench<'m> {
             model,
             in_place,
             device,
+            margin: 0.0,
             batch: Sizes::batch(model),
             input_symbols: input_symbols(model),
             variants: Memo::default(),
@@ -103,9 +107,29 @@ impl<'m> Workbench<'m> {
         self.cost_model.is_measured()
     }
 
+    /// The same, where a share of the capacity must stay free for a setup to fit.
+    pub fn with_margin(self, share: f64) -> Workbench<'m> {
+        Workbench { margin: share, ..self }
+    }
+
+    /// Bytes of the capacity that must stay free; 0 without a capacity.
+    pub fn margin(&self) -> u64 {
+        self.device.capacity().map_or(0, |capacity| (capacity.low as f64 * self.margin).ceil() as u64)
+    }
+
+    /// Bytes of the capacity that a setup may take.
+    pub fn usable(&self) -> Option<u64> {
+        Some(self.device.capacity()?.low.saturating_sub(self.margin()))
+    }
+
+    /// Upper bound of the bytes that PyTorch may reserve.
+    pub(crate) fn cap(&self, libraries: Libraries) -> u64 {
+        self.device.cap(libraries).map_or(u64::MAX, |cap| cap.saturating_sub(self.margin()))
+    }
+
     /// The same model on another GPU.
     pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
-        Workbench::new(self.model, self.in_place, device)
+        Workbench::new(self.model, self.in_place, device).with_margin(self.margin)
     }
 }
 

@@ -57,7 +57,7 @@ impl Workbench<'_> {
     }
 
     /// Elements that a step trains on: the product of an input's sizes, summed over the inputs.
-    fn elements(&self, setup: &Setup) -> f64 {
+    pub(crate) fn elements(&self, setup: &Setup) -> f64 {
         let sizes = setup.sizes.as_slice();
         let product =
             |symbols: &BTreeSet<u32>| -> f64 { symbols.iter().map(|&symbol| sizes[symbol as usize] as f64).product() };

@@ -107,7 +107,7 @@ impl Workbench<'_> {
     }
 
     fn cap_of(&self, program: &Program) -> u64 {
-        self.device.cap(program.libraries).unwrap_or(u64::MAX)
+        self.cap(program.libraries)
     }
 
     /// The expected run if the setup fits in every scenario and order of addresses.
@@ -134,7 +134,7 @@ impl Workbench<'_> {
         if expected.least_bytes() > self.cap_of(expected) {
             return None;
         }
-        scenarios.fitting(&self.device, &self.settings(setup))
+        scenarios.fitting(&self.device, &self.settings(setup), self.margin())
     }
 
     /// Whether a setup fits, without caching its graph; `None` if it cannot be bound.

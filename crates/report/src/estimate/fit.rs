@@ -22,6 +22,9 @@ pub(crate) struct FitReport {
     pub capacity_high: u64,
     /// The verdict over all simulations.
     pub verdict: VerdictName,
+    /// Bytes of the capacity that every simulation leaves free; absent where not every one fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<u64>,
     /// PyTorch's error message where a simulation runs out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -101,6 +104,7 @@ impl FitReport {
             capacity: fit.capacity.low,
             capacity_high: fit.capacity.high,
             verdict: fit.verdict.into(),
+            margin: fit.margin,
             message: fit.shortage.as_ref().map(out_of_memory),
             needed: fit.needed,
             short: fit.short,
@@ -121,6 +125,12 @@ impl FitReport {
             false => format!("needs {needed}, {} more than the allocator may reserve", human(short)),
         };
         Some(need + &dies)
+    }
+
+    /// What stays free: `; 1.20 GiB (10 %) stay free`; empty where it does not fit.
+    pub fn left(&self) -> String {
+        let share = |left: u64| 100.0 * left as f64 / self.capacity.max(1) as f64;
+        self.margin.map_or_else(String::new, |left| format!("; {} ({:.0} %) stay free", human(left), share(left)))
     }
 
     /// The GPU that it is to fit on: ` on the RTX 3060`; empty under a cap.

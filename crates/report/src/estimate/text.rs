@@ -56,7 +56,7 @@ impl EstimateReport {
             VerdictName::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
         let mut text = match fit.misfit() {
-            None => led(style, verdict, &format!(" {}", fit.target())),
+            None => led(style, verdict, &format!(" {}{}", fit.target(), fit.left())),
             Some(misfit) => {
                 let text = led(style, verdict, &format!("{}: {misfit}", fit.on_gpu()));
                 text + &format!("  try `{}`\n", self.plan_command)

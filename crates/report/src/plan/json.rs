@@ -6,13 +6,13 @@ use vramfit_eager::samples::MeetingKind;
 use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
-use vramfit_plan::{Parts, Peaks, Setup, SplitCause, Unbound};
-use vramfit_training::answer::{Device, TopPeaks};
+use vramfit_plan::{Parts, Peaks, Setup, SplitCause, Unbound, Workbench};
+use vramfit_training::answer::TopPeaks;
 
 use super::PlanReport;
 use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
-use crate::names::{EffectName, VerdictName};
+use crate::names::{EffectName, GroupName, VerdictName};
 use crate::settings::{SettingsReport, yes_or_no};
 
 /// The answer of `vramfit plan --json`. Sizes are bytes; a slowdown is the time for the same work, by that of the start.
@@ -31,7 +31,7 @@ pub(crate) struct PlanAnswer {
     start: StartReport,
     /// Whether it fits as it is.
     fit: PlanFit,
-    /// The three groups of plans, by what they do to the training.
+    /// The groups of plans by what they risk, the smallest risk first.
     groups: Vec<GroupReport>,
     /// What each trick does alone.
     tricks: Vec<TrickReport>,
@@ -96,6 +96,10 @@ struct PlanFit {
     capacity_high: Option<u64>,
     /// The verdict over all simulations.
     verdict: VerdictName,
+    /// Bytes of the capacity that every simulation of the start leaves free; null where not every one fits.
+    margin: Option<u64>,
+    /// Bytes of the capacity that plans leave free: `--margin`.
+    margin_wanted: u64,
 }
 
 /// A combination of changes that fits.
@@ -118,6 +122,8 @@ struct PlanRow {
     slowdown: f64,
     /// What it does to the training.
     effect: EffectName,
+    /// The group it is in.
+    group: GroupName,
     /// Why the peak is what it is.
     why: Option<String>,
     /// The training loop in PyTorch.
@@ -142,6 +148,8 @@ struct ChangeReport {
     slowdown: f64,
     /// What it does to the training.
     effect: EffectName,
+    /// The group of plans that use it.
+    group: GroupName,
     /// What to know about it.
     warning: Option<String>,
     /// Why micro-batches may not add up to the batch that they are parts of.
@@ -202,12 +210,14 @@ impl From<&SplitCause> for SplitCauseReport {
     }
 }
 
-/// The plans of one effect.
+/// The plans of one risk.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GroupReport {
-    /// The effect.
+    /// What its first changes do to the training.
     effect: EffectName,
+    /// What its plans risk.
+    group: GroupName,
     /// How many combinations there were.
     candidates: usize,
     /// How many of `plans` are of this group.
@@ -236,6 +246,8 @@ struct TrickReport {
     trick: &'static str,
     /// What it does to the training.
     effect: EffectName,
+    /// The group of plans that use it.
+    group: GroupName,
     /// Whether it applies here.
     applies: bool,
     /// Why it does not.
@@ -329,6 +341,8 @@ pub struct MaxBatchReport {
     /// Whether the next batch is known not to fit; false where the search was stopped.
     #[serde(rename = "final")]
     is_final: bool,
+    /// Bytes of the capacity that every one of these batches leaves free: `--margin`.
+    margin_wanted: u64,
     /// The installed cuDNN that was asked for workspaces; absent where none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     cudnn: Option<CudnnReport>,
@@ -336,8 +350,13 @@ pub struct MaxBatchReport {
 
 impl MaxBatchReport {
     /// What was found on a GPU.
-    pub fn new(found: MaxBatch, device: &Device<'_>) -> MaxBatchReport {
-        MaxBatchReport { max_batch: found.batch, is_final: found.is_final, cudnn: CudnnReport::of(device) }
+    pub fn new(found: MaxBatch, bench: &Workbench<'_>) -> MaxBatchReport {
+        MaxBatchReport {
+            max_batch: found.batch,
+            is_final: found.is_final,
+            margin_wanted: bench.margin(),
+            cudnn: CudnnReport::of(&bench.device),
+        }
     }
 }
 
@@ -381,6 +400,8 @@ impl PlanReport<'_, '_> {
                 capacity: Some(outcome.fit.capacity.low),
                 capacity_high: Some(outcome.fit.capacity.high),
                 verdict,
+                margin: outcome.fit.margin,
+                margin_wanted: self.bench.margin(),
             },
             groups: outcome.groups.iter().map(GroupReport::from).collect(),
             tricks: outcome.tricks.iter().map(TrickReport::from).collect(),
@@ -413,6 +434,7 @@ impl PlanReport<'_, '_> {
             seconds: plan.seconds,
             slowdown: plan.slowdown,
             effect: plan.effect.into(),
+            group: plan.risk.into(),
             why: self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
             code: plan.written.code.clone(),
             parts: Some(plan.written.parts.clone()),
@@ -442,7 +464,8 @@ impl From<&Change> for ChangeReport {
             after: change.after.clone(),
             saving: change.saving,
             slowdown: change.slowdown,
-            effect: change.effect.into(),
+            effect: change.risk.effect().into(),
+            group: change.risk.into(),
             warning: change.warning.clone(),
             split_cause: change.split_cause.as_ref().map(SplitCauseReport::from),
         }
@@ -452,7 +475,8 @@ impl From<&Change> for ChangeReport {
 impl From<&Group> for GroupReport {
     fn from(group: &Group) -> GroupReport {
         GroupReport {
-            effect: group.effect.into(),
+            effect: group.risk.effect().into(),
+            group: group.risk.into(),
             candidates: group.candidates,
             plans: group.best.iter().count() + group.others.len(),
             frontier: group.frontier.iter().map(PointReport::from).collect(),
@@ -478,7 +502,8 @@ impl From<&TrickRow> for TrickReport {
         let findings = row.findings.iter();
         TrickReport {
             trick: row.name,
-            effect: row.effect.into(),
+            effect: row.risk.effect().into(),
+            group: row.risk.into(),
             applies: row.reason.is_none(),
             reason: row.reason.clone(),
             options: options.collect(),

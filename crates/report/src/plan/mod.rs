@@ -7,7 +7,7 @@ mod text;
 
 use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Shortfall};
-use vramfit_plan::{Outcome, TrainingEffect, Unbound, Workbench};
+use vramfit_plan::{Outcome, Risk, Unbound, Workbench};
 use vramfit_training::answer::{CapacityKind, TopPeaks};
 use vramfit_training::{Phase, Run};
 
@@ -46,12 +46,34 @@ impl PlanReport<'_, '_> {
         self.outcome.shortfall.as_ref().filter(|_| !self.outcome.is_cut_short)
     }
 
+    /// Whether each plan of a group makes one change and no other.
+    fn has_single_changes(&self, group: &Group) -> bool {
+        let is_single = |plan: &vramfit_plan::Plan| plan.changes.len() == 1;
+        group.risk == Risk::SmallerTraining && group.others.iter().all(is_single)
+    }
+
+    /// What the plans of a group beside its best one are.
+    fn others(&self, group: &Group) -> &'static str {
+        if self.has_single_changes(group) { "Other single changes" } else { "Less memory for more time" }
+    }
+
     /// What is said of a group without a plan.
     fn no_plan(&self, group: &Group) -> String {
         match self.outcome.is_cut_short {
             true => "none found until it was stopped".to_owned(),
             false => format!("nothing fits, of {} combinations", group.candidates),
         }
+    }
+
+    /// Whether the start fits and leaves the margin.
+    fn start_fits(&self) -> bool {
+        self.outcome.fit.margin.is_some_and(|left| left >= self.bench.margin())
+    }
+
+    /// What the start leaves free, where that is less than the margin: ` but leaves 12.0 MiB free, less than the margin of 240 MiB`.
+    fn too_tight(&self) -> Option<String> {
+        let left = self.outcome.fit.margin.filter(|_| !self.start_fits())?;
+        Some(format!("but leaves {} free, less than the margin of {}", human(left), human(self.bench.margin())))
     }
 
     /// What it is to fit in: `on the RTX 3060, which has 12.0 GiB for it`, or `in 3.00 GiB`.
@@ -126,11 +148,13 @@ fn reason(unbound: &Unbound) -> String {
 }
 
 /// What a group of plans is called.
-fn title(effect: TrainingEffect) -> &'static str {
-    match effect {
-        TrainingEffect::None => "Without any effect on the training",
-        TrainingEffect::Rounding => "With another rounding",
-        TrainingEffect::Training => "With another training",
+fn title(risk: Risk) -> &'static str {
+    match risk {
+        Risk::None => "Without any effect on the training",
+        Risk::MixedPrecision => "With mixed precision",
+        Risk::WeightState => "With another optimizer",
+        Risk::SmallerDtype => "With the whole model in a smaller type",
+        Risk::SmallerTraining => "With a smaller batch, sequence or model",
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Fit {
     pub needed: u64,
     /// How much more than there is the expected run would have to reserve; `None` where it does not run out of memory.
     pub short: Option<u64>,
+    /// Bytes of the capacity that every simulation leaves free; `None` where not every one fits.
+    pub margin: Option<u64>,
     /// What there is, as far as it is known.
     pub capacity: Capacity,
     /// Whether that is the GPU's memory or what PyTorch may reserve.
@@ -102,6 +104,8 @@ impl Fit {
         } else {
             Verdict::TooClose
         };
+        let most = runs.iter().map(|run| device.taken(run)).max().unwrap_or(0);
+        let margin = (verdict == Verdict::Fits).then(|| capacity.low - most);
         let kind = device.capacity_kind();
         let shortage = runs.iter().find_map(|run| {
             let Failure { error, origin } = run.failure?;
@@ -123,6 +127,6 @@ impl Fit {
             }
             _ => (device.needed(expected), None),
         };
-        Some(Fit { verdict, needed, short, capacity, kind, shortage })
+        Some(Fit { verdict, needed, short, margin, capacity, kind, shortage })
     }
 }

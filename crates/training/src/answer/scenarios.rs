@@ -147,14 +147,16 @@ impl Scenarios {
         }
     }
 
-    /// The expected run where the verdict is that it fits. The first simulation that does not fit ends the search.
-    pub fn fitting(&self, device: &Device<'_>, settings: &Settings) -> Option<Run> {
+    /// The expected run where the verdict is that it fits and leaves `margin` bytes of the capacity free. The first simulation
+    /// that does not fit ends the search.
+    pub fn fitting(&self, device: &Device<'_>, settings: &Settings, margin: u64) -> Option<Run> {
         // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
         if settings.garbage_collection_threshold > 0.0 {
             let answer = self.answer(device, settings, false).ok()?;
-            return answer.fits_for_certain().then_some(answer.expected);
+            let leaves_margin = answer.fit.as_ref().and_then(|fit| fit.margin).is_some_and(|left| left >= margin);
+            return leaves_margin.then_some(answer.expected);
         }
-        let capacity = device.capacity()?.low;
+        let capacity = device.capacity()?.low.checked_sub(margin)?;
         let cap = settings.cap.or_else(|| device.cap(self.expected.libraries));
         let settings = Settings { cap, ..settings.clone() };
         let (mut expected, mut certainty) = (None, None);

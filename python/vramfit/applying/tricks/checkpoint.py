@@ -21,8 +21,17 @@ class Checkpointing(LiveTrick):
 
     def apply(self, applied: "Applied") -> List[Undo]:
         parts = applied.plan.parts
+        if parts.is_every_block and hasattr(applied.model, "gradient_checkpointing_enable"):
+            return [_checkpoint_blocks(applied.model)]
         undo = _checkpoint_modules(applied.model, parts.checkpointed)
         return undo if parts.segments is None else undo + _checkpoint_segments(applied.model, parts.segments)
+
+
+def _checkpoint_blocks(model: Any) -> Undo:
+    """As transformers does it, which also turns the cache of keys and values off."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    undo: Undo = model.gradient_checkpointing_disable
+    return undo
 
 
 def _checkpoint_modules(model: torch.nn.Module, names: Sequence[str]) -> List[Undo]:

@@ -27,6 +27,10 @@ impl Trick for InPlace {
         "in-place activations"
     }
 
+    fn setting(&self) -> &'static str {
+        "in-place"
+    }
+
     fn role(&self) -> Role {
         Role::Free { bytes_per_weight: 0 }
     }
@@ -35,7 +39,7 @@ impl Trick for InPlace {
         "checkpointing, hooks, and code that reads an activation's input later"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "nn.ReLU(inplace=True)  # or module.inplace = True"
     }
 

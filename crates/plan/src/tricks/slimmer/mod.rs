@@ -14,7 +14,7 @@ use vramfit_graph::select::select_variant;
 use vramfit_training::{Phase, visit};
 
 use crate::control::Control;
-use crate::effect::TrainingEffect;
+use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::tricks::role::Role;
 use crate::tricks::trick::{Finding, Trick};
@@ -32,15 +32,19 @@ impl Trick for SlimmerModel {
         "slimmer model"
     }
 
+    fn setting(&self) -> &'static str {
+        "model"
+    }
+
     fn role(&self) -> Role {
-        Role::Shown(TrainingEffect::Training)
+        Role::Shown(Risk::SmallerTraining)
     }
 
     fn conflicts(&self) -> &'static str {
         "pretrained weights of the larger model"
     }
 
-    fn code(&self) -> &'static str {
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
         "fewer or narrower layers, GRU instead of LSTM: a change to the model's own configuration"
     }
 

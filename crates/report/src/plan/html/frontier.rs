@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vramfit_plan::TrainingEffect;
+use vramfit_plan::Risk;
 
 use super::super::{PlanReport, WIDE, times, title};
 use super::{group, id};
@@ -16,7 +16,7 @@ const BOTTOM: f64 = 88.0;
 
 /// A mark in the picture.
 struct Mark {
-    effect: Option<TrainingEffect>,
+    risk: Option<Risk>,
     taken: u64,
     slowdown: f64,
     text: String,
@@ -52,14 +52,14 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
     for mark in &marks {
         picture += &mark_html(mark, &across, &up);
     }
-    let key: String = TrainingEffect::ALL
+    let key: String = Risk::ALL
         .iter()
-        .map(|&effect| {
+        .map(|&risk| {
             format!(
                 "<li class=\"{}\"><svg aria-hidden=\"true\" viewBox=\"-7 -7 14 14\"><path d=\"{}\"/></svg>{}</li>",
-                id(effect),
-                shape(Some(effect)),
-                title(effect)
+                id(risk),
+                shape(Some(risk)),
+                title(risk)
             )
         })
         .collect();
@@ -70,7 +70,7 @@ pub fn frontier(report: &PlanReport<'_, '_>) -> Option<String> {
 
 fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
     let mut marks = vec![Mark {
-        effect: None,
+        risk: None,
         taken: report.outcome.needed,
         slowdown: 1.0,
         text: format!("as it is: {}, time {}", human(report.outcome.needed), times(1.0)),
@@ -78,7 +78,7 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
     }];
     for group in &report.outcome.groups {
         let plans: Vec<_> = group.best.iter().chain(&group.others).collect();
-        let name = title(group.effect).to_lowercase();
+        let name = title(group.risk).to_lowercase();
         for point in &group.frontier {
             let is_plan = |plan: &&&vramfit_plan::search::Plan| {
                 plan.taken == point.taken && (plan.slowdown - point.slowdown).abs() < 1e-9
@@ -88,7 +88,7 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
             }
             let fits = if point.fits { "fits" } else { "does not fit" };
             marks.push(Mark {
-                effect: Some(group.effect),
+                risk: Some(group.risk),
                 taken: point.taken,
                 slowdown: point.slowdown,
                 text: format!("{name}: {}, time {}, {fits}", human(point.taken), times(point.slowdown)),
@@ -99,11 +99,11 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
             let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
             let (taken, changes) = (plan.taken, changes.join("; "));
             marks.push(Mark {
-                effect: Some(group.effect),
+                risk: Some(group.risk),
                 taken,
                 slowdown: plan.slowdown,
                 text: format!("plan {name}: {}, time {}: {changes}", human(taken), times(plan.slowdown)),
-                link: Some(group::place(group.effect, index)),
+                link: Some(group::place(group.risk, index)),
             });
         }
     }
@@ -120,7 +120,7 @@ fn ways(report: &PlanReport<'_, '_>, across: &Axis, up: &Axis) -> String {
             let _ = write!(
                 html,
                 "<line class=\"way {}\" x1=\"{x1:.2}%\" x2=\"{x2:.2}%\" y1=\"{y1:.2}%\" y2=\"{y2:.2}%\"/>",
-                id(group.effect)
+                id(group.risk)
             );
         }
     }
@@ -129,11 +129,11 @@ fn ways(report: &PlanReport<'_, '_>, across: &Axis, up: &Axis) -> String {
 
 fn mark_html(mark: &Mark, across: &Axis, up: &Axis) -> String {
     let (x, y) = (across.place(mark.taken as f64), up.place(mark.slowdown));
-    let class = mark.effect.map_or("start", id);
+    let class = mark.risk.map_or("start", id);
     let text = crate::page::escape(&mark.text);
     let inside = format!(
         "<title>{text}</title><svg x=\"{x:.2}%\" y=\"{y:.2}%\" overflow=\"visible\"><path d=\"{}\"/></svg>",
-        shape(mark.effect)
+        shape(mark.risk)
     );
     match &mark.link {
         Some(link) => format!("<a class=\"{class}\" data-piece href=\"#{link}\">{inside}</a>"),
@@ -141,12 +141,15 @@ fn mark_html(mark: &Mark, across: &Axis, up: &Axis) -> String {
     }
 }
 
-/// A disc, a square, a triangle; a cross for the start. So colours are not needed to tell them apart.
-fn shape(effect: Option<TrainingEffect>) -> &'static str {
-    match effect {
-        Some(TrainingEffect::None) => "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
-        Some(TrainingEffect::Rounding) => "M-4.5 -4.5H4.5V4.5H-4.5Z",
-        Some(TrainingEffect::Training) => "M0 -6L5.5 4.5H-5.5Z",
+/// A disc, a square, a diamond, a triangle on its head, a triangle; a cross for the start. So colours are not needed to
+/// distinguish them.
+fn shape(risk: Option<Risk>) -> &'static str {
+    match risk {
+        Some(Risk::None) => "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
+        Some(Risk::MixedPrecision) => "M-4.5 -4.5H4.5V4.5H-4.5Z",
+        Some(Risk::WeightState) => "M0 -6L6 0L0 6L-6 0Z",
+        Some(Risk::SmallerDtype) => "M0 6L5.5 -4.5H-5.5Z",
+        Some(Risk::SmallerTraining) => "M0 -6L5.5 4.5H-5.5Z",
         None => "M-5 -2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",
     }
 }

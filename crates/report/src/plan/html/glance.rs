@@ -26,12 +26,12 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
         times(1.0)
     );
     for group in &outcome.groups {
-        let name = format!("<a href=\"#{}\">{}</a>", id(group.effect), title(group.effect));
+        let name = format!("<a href=\"#{}\">{}</a>", id(group.risk), title(group.risk));
         rows += &match &group.best {
             Some(best) => format!(
                 "<tr><th scope=\"row\">{name}<br><small>{}</small></th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
                 changes(best),
-                bar(title(group.effect), best.taken, color(id(group.effect))),
+                bar(title(group.risk), best.taken, color(id(group.risk))),
                 human(best.taken),
                 times(best.slowdown)
             ),
@@ -57,7 +57,9 @@ fn changes(plan: &Plan) -> String {
 fn color(id: &str) -> usize {
     match id {
         "none" => 1,
-        "rounding" => 5,
+        "mixed-precision" => 5,
+        "weight-state" => 2,
+        "smaller-dtype" => 4,
         _ => 3,
     }
 }

@@ -1,6 +1,6 @@
 //! The plans of one group: changes as a diff with what each saves and costs, why the next peak is what it is, the code.
 
-use vramfit_plan::TrainingEffect;
+use vramfit_plan::Risk;
 use vramfit_plan::search::{Group, Plan};
 
 use super::super::{PlanReport, saved, times};
@@ -11,10 +11,16 @@ use crate::size::human;
 
 /// The group; the code of its best plan is open where `is_first`.
 pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> String {
-    let about = match group.effect {
-        TrainingEffect::None => "The same numbers, but for the order in which they are added up.",
-        TrainingEffect::Rounding => "The same training in another precision.",
-        TrainingEffect::Training => "Other results: another batch, optimizer or size.",
+    let about = match group.risk {
+        Risk::None => "The same numbers, but for the order in which they are added up.",
+        Risk::MixedPrecision => "Autocast: weights and optimizer state keep their precision.",
+        Risk::WeightState => "Another optimizer, which keeps less for each weight and needs another learning rate.",
+        Risk::SmallerDtype => "Weights, gradients and optimizer state in a smaller type: small updates may be lost.",
+        Risk::SmallerTraining => "Another training: a smaller batch, sequence, image or model.",
+    };
+    let which = match group.risk {
+        Risk::SmallerTraining => "The smallest change",
+        _ => "The cheapest",
     };
     let Some(best) = &group.best else {
         return format!("<p class=\"help\">{about}</p><p class=\"nothing\">{}</p>", report.no_plan(group));
@@ -23,24 +29,25 @@ pub fn group(report: &PlanReport<'_, '_>, group: &Group, is_first: bool) -> Stri
         .others
         .iter()
         .enumerate()
-        .map(|(index, plan)| plan_html(report, plan, &place(group.effect, index + 1), false))
+        .map(|(index, plan)| plan_html(report, plan, &place(group.risk, index + 1), false))
         .collect();
     let others = match group.others.len() {
         0 => String::new(),
         number => format!(
-            "<details class=\"others\"><summary>Less memory for more time: {number} more</summary>{others}</details>"
+            "<details class=\"others\"><summary>{}: {number} more</summary>{others}</details>",
+            report.others(group)
         ),
     };
     format!(
-        "<p class=\"help\">{about} The cheapest of {} combinations:</p>{}{others}",
+        "<p class=\"help\">{about} {which} of {} combinations:</p>{}{others}",
         group.candidates,
-        plan_html(report, best, &place(group.effect, 0), is_first)
+        plan_html(report, best, &place(group.risk, 0), is_first)
     )
 }
 
 /// A plan's name in links.
-pub fn place(effect: TrainingEffect, index: usize) -> String {
-    format!("plan-{}-{}", id(effect), index + 1)
+pub fn place(risk: Risk, index: usize) -> String {
+    format!("plan-{}-{}", id(risk), index + 1)
 }
 
 fn plan_html(report: &PlanReport<'_, '_>, plan: &Plan, place: &str, is_open: bool) -> String {

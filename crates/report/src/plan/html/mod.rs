@@ -1,11 +1,11 @@
-//! The page on a plan: the verdict, how the best plans compare, the three groups, memory against time, each trick.
+//! The page on a plan: the verdict, how the best plans compare, the groups, memory against time, each trick.
 
 mod frontier;
 mod glance;
 mod group;
 mod tricks;
 
-use vramfit_plan::TrainingEffect;
+use vramfit_plan::Risk;
 use vramfit_training::answer::{self, CapacityKind, TopPeaks};
 
 use super::{PlanReport, times, title};
@@ -22,7 +22,7 @@ pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
     let first = report.outcome.groups.iter().position(|group| group.best.is_some());
     for (index, group) in report.outcome.groups.iter().enumerate() {
         let body = group::group(report, group, Some(index) == first);
-        sections.push(Section::new(id(group.effect), title(group.effect), body));
+        sections.push(Section::new(id(group.risk), title(group.risk), body));
     }
     if let Some(plot) = frontier::frontier(report) {
         sections.push(Section::new("frontier", "Memory against time", plot));
@@ -44,8 +44,8 @@ pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
 }
 
 /// A group's name in links and looks.
-fn id(effect: TrainingEffect) -> &'static str {
-    effect.name()
+fn id(risk: Risk) -> &'static str {
+    risk.name()
 }
 
 fn numbers(report: &PlanReport<'_, '_>) -> Vec<Number> {
@@ -79,14 +79,17 @@ fn place(report: &PlanReport<'_, '_>) -> String {
 fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
     let outcome = report.outcome;
     let target = report.target();
-    let is_fine = outcome.fit.verdict == answer::Verdict::Fits;
+    let is_fine = report.start_fits();
     let best = outcome.plans().next();
     let as_it_is = match outcome.fit.verdict {
-        answer::Verdict::Fits => format!("Fits as it is {target}"),
+        answer::Verdict::Fits => match report.too_tight() {
+            Some(tight) => format!("Fits too tightly {target}, {tight}"),
+            None => format!("Fits as it is {target}"),
+        },
         answer::Verdict::TooClose => format!("Too close to tell as it is {target}"),
         answer::Verdict::DoesNotFit => format!("Does not fit as it is {target}"),
     };
-    let (is_good, title) = match best {
+    let (is_good, heading) = match best {
         Some(_) if is_fine => (true, as_it_is),
         Some(_) => (true, format!("{as_it_is}; fits with changes")),
         None if outcome.is_cut_short => (false, format!("{as_it_is}; no plan was found until it was stopped")),
@@ -95,13 +98,9 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
     let mut details = String::new();
     if let Some(best) = best.filter(|_| !is_fine) {
         let changes: Vec<String> = best.changes.iter().map(|change| escape(&change.after)).collect();
-        let what = match best.effect {
-            TrainingEffect::None => "which changes nothing of the training",
-            TrainingEffect::Rounding => "which rounds otherwise",
-            TrainingEffect::Training => "which is another training",
-        };
+        let what = title(best.risk).to_lowercase();
         details += &format!(
-            "<p>The cheapest way, {what}: {}. It then takes {} and {} the time.</p>",
+            "<p>Recommended, {what}: {}. It then takes {} and {} the time.</p>",
             changes.join("; "),
             human(best.taken),
             times(best.slowdown)
@@ -115,7 +114,7 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
         details += &format!("<p>{}</p>", escape(&unbound));
     }
     details += &notes(&report.notes);
-    Verdict { is_good: Some(is_good), title, details }
+    Verdict { is_good: Some(is_good), title: heading, details }
 }
 
 /// What is missing where nothing fits.

@@ -37,7 +37,7 @@ fn options(row: &TrickRow) -> String {
         format!(
             "<tr><th scope=\"row\">{}</th><td>{what}</td>{memory}{time}<td>{}</td></tr>",
             escape(row.name),
-            row.effect.name()
+            row.risk.effect().name()
         )
     };
     let nothing = || "<td class=\"number\" data-value=\"0\">–</td>".to_owned();
@@ -63,7 +63,7 @@ fn options(row: &TrickRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vramfit_plan::TrainingEffect;
+    use vramfit_plan::Risk;
     use vramfit_plan::search::TrickOption;
 
     use super::*;
@@ -79,7 +79,7 @@ mod tests {
         };
         let row = TrickRow {
             name: "smaller batch",
-            effect: TrainingEffect::Training,
+            risk: Risk::SmallerTraining,
             reason: None,
             options: vec![shown("<i>batch</i> 8", 3 << 20), shown("batch 4", -512)],
             findings: Vec::new(),
