@@ -86,6 +86,8 @@ struct Walk<'a> {
     /// How many operators each statement has run itself so far, and in all where that is known.
     own_calls: Vec<u32>,
     known_own_calls: Vec<u32>,
+    /// The statement that has made each tensor or got it from a module.
+    maker: Vec<Option<usize>>,
     sites: &'a CallSites<'a>,
     boundary: &'a Boundary<'a>,
     steps: Vec<Step>,
@@ -121,6 +123,7 @@ impl<'a> Walk<'a> {
         Walk {
             own_calls: Vec::new(),
             known_own_calls: Vec::new(),
+            maker: vec![None; tensors],
             sites,
             boundary,
             steps: Vec::with_capacity(2 * events.len()),
@@ -271,6 +274,7 @@ impl<'a> Walk<'a> {
             && let Some(statement) = &mut parent.statement
         {
             statement.made.extend(&returned);
+            returned.iter().for_each(|tensor| self.maker[tensor.0 as usize] = Some(statement.number));
             statement.returned = returned;
         }
         if self.boundary.inner == Some(frame.call) {
@@ -368,7 +372,10 @@ impl<'a> Walk<'a> {
                 arguments.iter().for_each(|tensor| self.is_taken[tensor.0 as usize] = true);
             }
             self.own_calls[statement.number] += u32::from(call.cast == Cast::No);
-            statement.made.extend(call.results.iter().flatten());
+            for result in call.results.iter().flatten() {
+                statement.made.push(*result);
+                self.maker[result.0 as usize] = Some(statement.number);
+            }
             match statement.children.is_empty() {
                 true => statement.begins_itself = true,
                 false => statement.used.extend(&arguments),
@@ -408,7 +415,7 @@ impl<'a> Walk<'a> {
         if at >= self.boundary.given && !self.is_freed[at] && self.uses[at] == 0 && self.holds[at] == 0 {
             if let Some(statement) = self.frames.last_mut().and_then(|frame| frame.statement.as_mut()) {
                 let own_calls = self.known_own_calls.get(statement.number).copied().unwrap_or(0);
-                if own_calls > statement.parsed.operations && statement.made.contains(&tensor) {
+                if own_calls > statement.parsed.operations && self.maker[at] == Some(statement.number) {
                     statement.unused.push(tensor);
                 }
             }
