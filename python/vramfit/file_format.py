@@ -75,7 +75,7 @@ class Document:
 def write(path: Any, contents: Dict[str, Any]) -> int:
     """Writes the file atomically and returns its size."""
     packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as stream:
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=packed, mtime=0) as stream:
         stream.write(dumps(contents).encode("ascii"))
     data = packed.getvalue()
     path = os.fspath(path)

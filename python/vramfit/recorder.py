@@ -35,6 +35,7 @@ _include = torch._C._dispatch_tls_set_dispatch_key_included
 _DisableDispatcher = torch._C._DisablePythonDispatcher
 _EnableDispatcher = torch._C._EnablePythonDispatcher
 _DEFAULT = object()
+_NOTHING: FrozenSet[str] = frozenset()
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _REAL_FLOATS = 1 << 20
 # Computed from known values: floats, and those made from booleans, such as attention masks.
@@ -237,16 +238,21 @@ class Recorder(Casting):
         """The arguments as a cache key for outcomes, and in the file's encoding."""
         key: List[Any] = [operator, torch.is_grad_enabled()]
         encoded: List[Any] = []
+        for value in args:
+            part, shown = self._read(value, tensors, infos)
+            key.append(part)
+            encoded.append(shown)
         given = len(args)
-        for at in range(operator.count):
-            if at < given:
-                value = args[at]
-            else:
-                value = kwargs.get(operator.arguments[at], _DEFAULT) if kwargs else _DEFAULT
-                if value is _DEFAULT:
-                    key.append(_DEFAULT)
-                    encoded.append(operator.defaults[at])
-                    continue
+        if not kwargs:
+            key.extend([_DEFAULT] * (operator.count - given))
+            encoded.extend(operator.defaults[given:])
+            return tuple(key), encoded
+        for at in range(given, operator.count):
+            value = kwargs.get(operator.arguments[at], _DEFAULT)
+            if value is _DEFAULT:
+                key.append(_DEFAULT)
+                encoded.append(operator.defaults[at])
+                continue
             part, shown = self._read(value, tensors, infos)
             key.append(part)
             encoded.append(shown)
@@ -255,14 +261,14 @@ class Recorder(Casting):
     def _read(self, value: Any, tensors: List[torch.Tensor], infos: List[Info]) -> Tuple[Any, Any]:
         if value is None:
             return None, None
-        if isinstance(value, torch.Tensor):
-            info = self.info_of(value)
-            tensors.append(value)
-            infos.append(info)
-            return info.kind, info.name
         kind = type(value)
         if kind is int:
             return value, value
+        if isinstance(value, torch.Tensor):
+            info = self.infos.get(id(value)) or self.info_of(value)
+            tensors.append(value)
+            infos.append(info)
+            return info.kind, info.name
         if kind is bool or kind is float:
             return (kind, value), value
         if kind is list or kind is tuple:
@@ -289,7 +295,11 @@ class Recorder(Casting):
         if operator.check is not None:
             refuse(operator.check, operator.name, infos, self.where)
         given = _given(operator, infos)
-        assumed = any(info.storage.assumed for info in infos)
+        assumed, known_all, on_host = False, True, True
+        for info in infos:
+            assumed = assumed or info.storage.assumed
+            known_all = known_all and info.real and info.storage.known
+            on_host = on_host and info.host
         if operator.sizes or operator.reads:
             self._note_assumption(operator, source, infos, tensors)
         if given and not assumed:
@@ -301,16 +311,16 @@ class Recorder(Casting):
             result, known, host = self._copy(key, operator, args, kwargs, tensors, infos)
         elif operator.device is not None:
             result, known, host = self._make(key, operator, args, kwargs, tensors, infos)
-        elif operator.reads and not all(info.known for info in infos):
+        elif operator.reads and not known_all:
             result, known, host = self._assumed(operator, infos), True, False
         else:
-            host = infos[operator.writes[0]].host if operator.writes and infos else all(info.host for info in infos)
+            host = infos[operator.writes[0]].host if operator.writes and infos else on_host
             if operator.finite is not None and not infos[0].known and numel(infos[0].kind.shape) <= _REAL_INTEGERS:
                 result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool)
                 known = True
             elif operator.reshapes:
                 result, known = self._reshape_in_place(operator, args, kwargs, tensors, infos), infos[0].known
-            elif all(info.known for info in infos) and self._worth_running(key, operator, args, kwargs, tensors, infos):
+            elif known_all and self._worth_running(key, operator, args, kwargs, tensors, infos):
                 result = self._really(key, operator, args, kwargs, tensors, infos)
                 known = True
             else:
@@ -583,10 +593,11 @@ class Recorder(Casting):
 def _given(operator: Operator, infos: Sequence[Info]) -> FrozenSet[str]:
     """The inputs on whose values the results of a call depend."""
     if operator.finite is not None or (operator.device is not None and not operator.copies):
-        return frozenset()
-    found: FrozenSet[str] = frozenset()
+        return _NOTHING
+    found = _NOTHING
     for info in infos:
-        found |= info.storage.given
+        if info.storage.given:
+            found |= info.storage.given
     return found
 
 

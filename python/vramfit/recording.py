@@ -24,6 +24,8 @@ from .tensors import META
 
 _PRE = torch._C.DispatchKey.PreDispatch
 _LARGEST_REAL_INPUT = 1 << 22
+# Steps of passes that are remembered, so that another try at the same sizes need not run the model again: about 200 MB.
+_REMEMBERED_STEPS = 500_000
 
 
 class Precision:
@@ -95,8 +97,9 @@ class Recorded:
         self._patches = Patches()
         self.regions = Regions(self.modules, self._patches)
         self._makes_cycles = False
-        # Steps recorded so far, of passes that ended early too.
+        # Steps recorded so far, of passes that ended early and of remembered ones too.
         self.effort = 0
+        self._remembered: Dict[Any, Recording] = {}
 
     def __enter__(self) -> "Recorded":
         # The cyclic garbage collector would run at random moments of a pass and free tensors then.
@@ -121,7 +124,18 @@ class Recorded:
             gc.enable()
 
     def run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
-        """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``."""
+        """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``. A pass depends on nothing but its arguments."""
+        key = (precision.name, mode, self.inputs.spread, tuple(sorted(sizes.items())))
+        recording = self._remembered.get(key)
+        if recording is not None:
+            self.effort += len(recording.steps)
+            return recording
+        recording = self._run_again(precision, mode, sizes)
+        if sum(len(other.steps) for other in self._remembered.values()) + len(recording.steps) <= _REMEMBERED_STEPS:
+            self._remembered[key] = recording
+        return recording
+
+    def _run_again(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         try:
             return self._run(precision, mode, sizes)
         except _ReleasedLate:

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         // Not packed.
         model.variants.iter_mut().for_each(|variant| variant.paths.clear());
+        model.torch = None;
         let packed = pack(&model)?;
         if unpack(&packed)? != model {
             return Err(format!("{name}: what was unpacked is not what was packed").into());

@@ -5,7 +5,7 @@
 //! Layers that differ from the others come before the three, and count as outside. The
 //! stacks of a model are expanded one after another.
 
-use super::families::Stack;
+use super::request::Stack;
 use vramfit_graph::model::{Argument, Call, Model, Step, Tensor, TensorId};
 
 /// What is being renumbered: where the three layers begin in a list, and where the last one ends.
@@ -30,6 +30,11 @@ impl Regions {
         self.bounds[1] - self.bounds[0]
     }
 
+    /// Where the last layer ends now.
+    fn end(self) -> u32 {
+        self.bounds[0] + (self.layers - 1) * self.size() + (self.bounds[3] - self.bounds[2])
+    }
+
     /// Which of the three it is in.
     fn layer(self, old: u32) -> Option<u32> {
         (0..3).find(|layer| (self.bounds[*layer as usize]..self.bounds[*layer as usize + 1]).contains(&old))
@@ -41,7 +46,7 @@ impl Regions {
             return Some(old);
         }
         let Some(layer) = self.layer(old) else {
-            return Some(old - self.bounds[3] + self.bounds[0] + self.layers * self.size());
+            return Some(old - self.bounds[3] + self.end());
         };
         let number = match referrer {
             Referrer::Outside if layer == 0 => 0,
@@ -59,10 +64,11 @@ impl Regions {
         self.bounds[0] + number * self.size() + (old - self.bounds[layer as usize])
     }
 
-    /// All layers of one size, one after another.
+    /// Whether all layers have one size; the last one may have another, because what precedes a layer in the loop counts as
+    /// part of the layer before.
     fn is_even(self) -> bool {
         let [first, second, third, end] = self.bounds;
-        first <= second && second - first == third - second && third - second == end - third
+        first <= second && third.checked_sub(second) == Some(second - first) && third <= end
     }
 }
 
@@ -156,7 +162,8 @@ impl Tensors {
                     made.push(self.one(*id, referrer)?);
                 }
             } else {
-                let is_backwards = at > 0 && self.layer(ids[at - 1]) == Some(2);
+                let next = ids.get(at + length).and_then(|id| self.layer(*id));
+                let is_backwards = (at > 0 && self.layer(ids[at - 1]) == Some(2)) || next == Some(0);
                 let repeated = sources(self.made.layers).filter(|(_, source)| *source == 1);
                 let mut numbers: Vec<u32> = repeated.map(|(number, _)| number).collect();
                 if is_backwards {
@@ -214,7 +221,7 @@ impl Tensors {
 /// The model with as many layers in a stack as it says, two at least after those that are kept, where the model has three
 /// after them; `None` where its layers are not alike enough.
 pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
-    let layers = stack.layers.checked_sub(stack.kept)?;
+    let layers = stack.layers.checked_sub(stack.kept).filter(|layers| *layers >= 2)?;
     let path = |layer: u32| format!("{}.{}", stack.path, layer + stack.kept);
     let paths = |layer: u32| (path(layer), format!("{}.", path(layer)));
     let layer_of = |name: &str| (0..3).find(|layer| name == paths(*layer).0 || name.starts_with(&paths(*layer).1));

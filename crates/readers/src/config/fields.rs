@@ -9,9 +9,10 @@ use super::ConfigError;
 
 /// Fields of any family that do not change which calls a training step makes, nor their sizes; those that say how text is generated
 /// among them.
-const HARMLESS: [&str; 59] = [
+const HARMLESS: [&str; 66] = [
     "_name_or_path",
     "architectures",
+    "auto_map",
     "bos_token_id",
     "chunk_size_feed_forward",
     "classifier_dropout",
@@ -23,6 +24,7 @@ const HARMLESS: [&str; 59] = [
     "finetuning_task",
     "gradient_checkpointing",
     "id2label",
+    "init_std",
     "initializer_range",
     "is_decoder",
     "is_encoder_decoder",
@@ -42,11 +44,13 @@ const HARMLESS: [&str; 59] = [
     "num_beam_groups",
     "num_beams",
     "num_return_sequences",
+    "original_max_position_embeddings",
     "pad_token_id",
     "position_embedding_type",
     "prefix",
     "pretraining_tp",
     "problem_type",
+    "qa_dropout",
     "remove_invalid_values",
     "repetition_penalty",
     "resid_pdrop",
@@ -54,13 +58,16 @@ const HARMLESS: [&str; 59] = [
     "rms_norm_eps",
     "rope_theta",
     "sep_token_id",
+    "seq_classif_dropout",
     "summary_activation",
     "summary_first_dropout",
+    "summary_last_dropout",
     "summary_proj_to_labels",
     "summary_type",
     "summary_use_proj",
     "task_specific_params",
     "temperature",
+    "tie_weights_",
     "tokenizer_class",
     "top_k",
     "top_p",
@@ -213,9 +220,9 @@ impl Config<'_> {
             "mistral" if !self.fields.contains_key("sliding_window") => {
                 Err(self.wrong("sliding_window", "null; without the field, transformers has a window of 4096"))
             }
-            "mistral" | "mixtral" => self.only("sliding_window", &[]),
+            "mistral" | "mixtral" | "phi3" => self.only("sliding_window", &[]),
             _ => {
-                // Qwen2 has the number, and uses it only with use_sliding_window.
+                // Qwen2 and Qwen3 have the number, and use it only with use_sliding_window.
                 self.find("sliding_window");
                 Ok(())
             }
@@ -274,5 +281,25 @@ impl Config<'_> {
 
     pub(super) fn divides(&self, field: &str, divisor: i64, whole: i64, of: &str) -> Result<(), ConfigError> {
         if whole % divisor == 0 { Ok(()) } else { Err(self.wrong(field, &format!("a divisor of {of}, {whole}"))) }
+    }
+
+    /// Sizes that several families have; a template without such a symbol ignores it.
+    pub(super) fn common_sizes(&self, vocabulary: i64) -> Result<Vec<(&'static str, i64)>, ConfigError> {
+        let mut sizes = self.common_sizes_without_kinds(vocabulary)?;
+        sizes.push(("kinds", self.count("type_vocab_size", 2)?));
+        Ok(sizes)
+    }
+
+    /// The same for a family that may have no kinds of tokens.
+    pub(super) fn common_sizes_without_kinds(&self, vocabulary: i64) -> Result<Vec<(&'static str, i64)>, ConfigError> {
+        let labels = match self.fields.get("id2label").and_then(Value::as_object) {
+            Some(labels) => labels.len() as i64,
+            None => self.count("num_labels", 2)?,
+        };
+        Ok(vec![
+            ("vocabulary", self.count("vocab_size", vocabulary)?),
+            ("positions", self.count("max_position_embeddings", 512)?),
+            ("labels", labels),
+        ])
     }
 }

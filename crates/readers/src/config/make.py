@@ -19,7 +19,7 @@ ROOT = HERE.parents[3]
 sys.path.insert(0, str(ROOT / "python"))
 
 HIDDEN, INNER, VOCABULARY, KEYS, REPEATS, HALF, POSITIONS, KINDS, LABELS = 109, 113, 131, 101, 103, 107, 137, 139, 149
-EXPERTS, CHOSEN = 157, 17
+EXPERTS, CHOSEN, EMBEDDING, BUCKETS = 157, 17, 163, 167
 NUMBERS = {VOCABULARY: "vocabulary", INNER: "inner", POSITIONS: "positions", KINDS: "kinds", LABELS: "labels"}
 GROUPED = {KEYS * REPEATS: "heads", KEYS: "kv_heads", REPEATS: "(heads//kv_heads)", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
 EQUAL = {KEYS: "heads", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
@@ -54,6 +54,64 @@ def head_kind(architecture):
     return "labels" if "Sequence" in architecture else "spans" if "Question" in architecture else "masked"
 
 
+def qwen3(tied):
+    return llama("Qwen3", tied, True)
+
+
+def phi3(grouped):
+    """Queries, keys and values are one product."""
+    heads = KEYS * REPEATS if grouped else KEYS
+    parts = {heads + 1: "(heads+1)", 2 * heads + 1: "(2*heads+1)"}
+    if grouped:
+        parts |= {REPEATS + 2: "(heads//kv_heads+2)", REPEATS + 1: "(heads//kv_heads+1)"}
+    return llama("Phi3", False, grouped, parts, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+
+
+def gemma(grouped):
+    return llama("Gemma", True, grouped)
+
+
+def gpt_neox():
+    """A quarter of each head is rotated."""
+    head = 8 * HALF
+    config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * head, "intermediate_size": INNER, "num_hidden_layers": 3,
+              "num_attention_heads": KEYS}
+    numbers = {**NUMBERS, KEYS * head: "hidden", KEYS: "heads", head: "head_dim", head - 2 * HALF: "(head_dim-rotary)",
+               head + 2 * HALF: "(head_dim+rotary)", head + HALF: "(head_dim+rotary//2)",
+               2 * HALF: "rotary", HALF: "(rotary//2)"}
+    return "GPTNeoXForCausalLM", "GPTNeoXConfig", config, numbers, "tokens"
+
+
+def opt():
+    config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * HALF, "ffn_dim": INNER, "num_hidden_layers": 3,
+              "num_attention_heads": KEYS, "max_position_embeddings": POSITIONS}
+    numbers = {**NUMBERS, POSITIONS + 2: "(positions+2)", KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}
+    return "OPTForCausalLM", "OPTConfig", config, numbers, "tokens"
+
+
+def distilbert(architecture):
+    config = {"vocab_size": VOCABULARY, "dim": KEYS * HALF, "hidden_dim": INNER, "n_layers": 3, "n_heads": KEYS,
+              "max_position_embeddings": POSITIONS, **({} if "Question" in architecture else {"num_labels": LABELS})}
+    return architecture, "DistilBertConfig", config, {**NUMBERS, KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}, head_kind(architecture)
+
+
+def electra(architecture, projected):
+    """Its embeddings may be narrower than its layers. Then autocast makes no casts of what the first layer gets: it is one more."""
+    sizes = {"embedding_size": EMBEDDING, "num_hidden_layers": 4} if projected else {"embedding_size": KEYS * HALF}
+    template = bert(architecture, "Electra", **sizes)
+    return template[:3] + ({**template[3], **({EMBEDDING: "embedding"} if projected else {})},) + template[4:]
+
+
+def deberta(architecture):
+    """As DeBERTa v3 is configured."""
+    name, config, arguments, numbers, kind = bert(
+        architecture, "DebertaV2", type_vocab_size=0, relative_attention=True, position_buckets=BUCKETS, norm_rel_ebd="layer_norm",
+        share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, max_relative_positions=-1)
+    del numbers[KINDS]
+    return name, config, arguments, {**numbers, BUCKETS: "buckets", BUCKETS // 2: "(buckets//2)", BUCKETS // 2 - 1: "(buckets//2-1)",
+                                     2 * BUCKETS - 1: "(2*buckets-1)"}, kind
+
+
 def gpt2():
     config = {"vocab_size": VOCABULARY, "n_embd": KEYS * HALF, "n_inner": INNER, "n_layer": 3, "n_head": KEYS,
               "n_positions": POSITIONS}
@@ -85,6 +143,8 @@ def t5(gated, scaled, drops):
     return "T5ForConditionalGeneration", "T5Config", config, numbers, "pairs"
 
 
+HEADS = {"sequence": "SequenceClassification", "masked": "MaskedLM", "tokens": "TokenClassification", "spans": "QuestionAnswering"}
+
 TEMPLATES = {
     "llama": llama("Llama", False, False),
     "llama-grouped": llama("Llama", False, True),
@@ -96,6 +156,14 @@ TEMPLATES = {
     "qwen2-tied-grouped": llama("Qwen2", True, True),
     "mixtral-grouped": llama("Mixtral", False, True, {EXPERTS: "experts", EXPERTS - 1: "(experts-1)", CHOSEN: "chosen"}, num_local_experts=EXPERTS,
                              num_experts_per_tok=CHOSEN),
+    "qwen3-grouped": qwen3(False),
+    "qwen3-tied-grouped": qwen3(True),
+    "phi3": phi3(False),
+    "phi3-grouped": phi3(True),
+    "gemma-tied": gemma(False),
+    "gemma-tied-grouped": gemma(True),
+    "gpt_neox": gpt_neox(),
+    "opt": opt(),
     "bert-sequence": bert("BertForSequenceClassification"),
     "bert-masked": bert("BertForMaskedLM"),
     "bert-tokens": bert("BertForTokenClassification"),
@@ -109,6 +177,10 @@ TEMPLATES = {
     "xlm-roberta-masked": bert("XLMRobertaForMaskedLM", "XLMRoberta"),
     "xlm-roberta-tokens": bert("XLMRobertaForTokenClassification", "XLMRoberta"),
     "xlm-roberta-spans": bert("XLMRobertaForQuestionAnswering", "XLMRoberta"),
+    **{f"distilbert-{head}": distilbert(f"DistilBertFor{ending}") for head, ending in HEADS.items()},
+    **{f"electra-{head}": electra(f"ElectraFor{ending}", False) for head, ending in HEADS.items()},
+    **{f"electra-{head}-projected": electra(f"ElectraFor{ending}", True) for head, ending in HEADS.items()},
+    **{f"deberta-v2-{head}": deberta(f"DebertaV2For{ending}") for head, ending in HEADS.items()},
     "gpt2": gpt2(),
     "vit": vit(),
     "t5": t5(False, True, True),
@@ -123,7 +195,7 @@ TEMPLATES = {
 
 # Families with rotary positions or images, which stay in float32; all others are the same built in half precision or cast.
 TEMPLATES |= {f"{name}-{short}": in_half(TEMPLATES[name], dtype)
-              for name in list(TEMPLATES) if name.startswith(("llama", "mistral", "mixtral", "qwen2", "vit"))
+              for name in list(TEMPLATES) if name.startswith(("llama", "mistral", "mixtral", "qwen", "phi3", "gemma", "gpt_neox", "vit"))
               for short, dtype in (("bf16", "bfloat16"), ("fp16", "float16"))}
 
 
@@ -222,9 +294,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             make(name, folder)
+            # The packer is part of the crate, which does not compile without its templates.
+            (HERE / "templates" / f"{name}.packed").touch()
         pack(folder, names)
         for name in names:
-            (HERE / "templates").mkdir(exist_ok=True)
             (HERE / "templates" / f"{name}.packed").write_bytes((Path(folder) / f"{name}.packed").read_bytes())
 
 

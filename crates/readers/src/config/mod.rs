@@ -4,10 +4,14 @@
 //! the configuration's sizes in, `expand` makes as many layers as it says. What a configuration asks for that no template
 //! has is refused by name.
 
+mod decoders;
+mod encoders;
 pub(crate) mod error;
 mod expand;
 mod families;
 mod fields;
+mod packed_templates;
+mod request;
 mod template;
 
 pub use error::ConfigError;
@@ -25,11 +29,11 @@ pub(super) fn found(text: &str) -> Option<Map<String, Value>> {
 /// The model of a configuration.
 pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let request = families::request(config)?;
-    let unusable = |source| ConfigError::Template { name: request.template.to_owned(), source };
-    let packed = families::packed(request.template, request.dtype).ok_or_else(|| unusable(None))?;
+    let unusable = |source| ConfigError::Template { name: request.template.clone(), source };
+    let packed = packed_templates::packed(&request.template, request.dtype).ok_or_else(|| unusable(None))?;
     let template = crate::packed::unpack(packed).map_err(|error| unusable(Some(error.into())))?;
     let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
-    if let Some(dtype) = request.dtype.filter(|_| !families::has_half_forms(request.template)) {
+    if let Some(dtype) = request.dtype.filter(|_| !packed_templates::has_half_forms(&request.template)) {
         template::build_in(&mut model, dtype);
     }
     if let Some((from, to)) = request.renamed {

@@ -6,6 +6,9 @@
 //!
 //! A tensor that is used after its name was rebound is held by something that no line shows: a list, an attribute, another
 //! name. It may live until the function returns; such tensors are reported beside the steps.
+//!
+//! An archive has no lines of other functions than `forward`. Where a statement runs more operators than its line has calls,
+//! it calls such a function, whose variables may hold what it makes until it returns; such tensors are reported too.
 
 mod frame;
 mod uses;
@@ -15,7 +18,7 @@ use super::event::Event;
 use super::statement::ParsedLine;
 use frame::{Frame, Statement};
 use uses::Uses;
-use vramfit_graph::model::{Call, Late, Step, TensorId};
+use vramfit_graph::model::{Call, Cast, Late, Step, TensorId};
 
 /// What outlives the step or is outside of it.
 pub(super) struct Boundary<'a> {
@@ -40,7 +43,9 @@ pub(super) fn steps(
     sites: &CallSites<'_>,
     boundary: &Boundary<'_>,
 ) -> (Vec<Step>, Vec<Late>) {
+    let own_calls = own_calls(&events, tensors, sites, boundary);
     let mut walk = Walk::new(&events, tensors, sites, boundary);
+    walk.known_own_calls = own_calls;
     if let Some(autocast) = &boundary.autocast {
         walk.steps.push(autocast.clone());
     }
@@ -64,7 +69,25 @@ pub(super) fn steps(
     walk.finish()
 }
 
+/// How many operators each statement runs itself, not in a module that it calls.
+fn own_calls(events: &[Event], tensors: usize, sites: &CallSites<'_>, boundary: &Boundary<'_>) -> Vec<u32> {
+    let mut walk = Walk::new(events, tensors, sites, boundary);
+    for event in events {
+        if let Event::Call(call, site) = event {
+            let site = sites.get(*site);
+            walk.move_to(&site.calls, &site.lines);
+            walk.call(call.clone());
+        }
+    }
+    walk.own_calls
+}
+
 struct Walk<'a> {
+    /// How many operators each statement has run itself so far, and in all where that is known.
+    own_calls: Vec<u32>,
+    known_own_calls: Vec<u32>,
+    /// The statement that has made each tensor or got it from a module.
+    maker: Vec<Option<usize>>,
     sites: &'a CallSites<'a>,
     boundary: &'a Boundary<'a>,
     steps: Vec<Step>,
@@ -98,6 +121,9 @@ impl<'a> Walk<'a> {
             is_output[tensor.0 as usize] = true;
         }
         Walk {
+            own_calls: Vec::new(),
+            known_own_calls: Vec::new(),
+            maker: vec![None; tensors],
             sites,
             boundary,
             steps: Vec::with_capacity(2 * events.len()),
@@ -156,7 +182,10 @@ impl<'a> Walk<'a> {
                 let frame = &mut self.frames[same - 1];
                 frame.unsure.extend(named);
                 frame.soon = soon;
-                frame.statement = Some(Statement { begins_itself, ..Statement::new(line.number, parsed, child) });
+                let number = self.own_calls.len();
+                self.own_calls.push(0);
+                frame.statement =
+                    Some(Statement { begins_itself, ..Statement::new(number, line.number, parsed, child) });
             } else if let (Some(statement), Some(child)) = (&mut self.frames[same - 1].statement, child) {
                 statement.used.clear();
                 if !statement.children.contains(&child) {
@@ -168,7 +197,9 @@ impl<'a> Walk<'a> {
             self.enter(calls[depth]);
             if let Some(line) = lines.get(depth).copied() {
                 let child = calls.get(depth + 1).copied();
-                self.frames[depth].statement = Some(Statement::new(line.number, self.parsed(line), child));
+                let number = self.own_calls.len();
+                self.own_calls.push(0);
+                self.frames[depth].statement = Some(Statement::new(number, line.number, self.parsed(line), child));
             }
         }
     }
@@ -243,6 +274,7 @@ impl<'a> Walk<'a> {
             && let Some(statement) = &mut parent.statement
         {
             statement.made.extend(&returned);
+            returned.iter().for_each(|tensor| self.maker[tensor.0 as usize] = Some(statement.number));
             statement.returned = returned;
         }
         if self.boundary.inner == Some(frame.call) {
@@ -279,6 +311,7 @@ impl<'a> Walk<'a> {
         let soon = std::mem::take(&mut self.frames[depth].soon);
         self.report_late(soon);
         let line = statement.parsed;
+        self.report_late(statement.unused);
         if line.has_several {
             self.frames[depth].unsure.extend(&statement.made);
         }
@@ -338,7 +371,11 @@ impl<'a> Walk<'a> {
             if statement.parsed.is_taking {
                 arguments.iter().for_each(|tensor| self.is_taken[tensor.0 as usize] = true);
             }
-            statement.made.extend(call.results.iter().flatten());
+            self.own_calls[statement.number] += u32::from(call.cast == Cast::No);
+            for result in call.results.iter().flatten() {
+                statement.made.push(*result);
+                self.maker[result.0 as usize] = Some(statement.number);
+            }
             match statement.children.is_empty() {
                 true => statement.begins_itself = true,
                 false => statement.used.extend(&arguments),
@@ -376,6 +413,12 @@ impl<'a> Walk<'a> {
     fn check(&mut self, tensor: TensorId) {
         let at = tensor.0 as usize;
         if at >= self.boundary.given && !self.is_freed[at] && self.uses[at] == 0 && self.holds[at] == 0 {
+            if let Some(statement) = self.frames.last_mut().and_then(|frame| frame.statement.as_mut()) {
+                let own_calls = self.known_own_calls.get(statement.number).copied().unwrap_or(0);
+                if own_calls > statement.parsed.operations && self.maker[at] == Some(statement.number) {
+                    statement.unused.push(tensor);
+                }
+            }
             self.is_freed[at] = true;
             self.pending.push(tensor);
         }

@@ -31,6 +31,8 @@ pub(super) struct ParsedLine<'a> {
     pub(super) is_taking: bool,
     /// Whether several of its statements can create a tensor: which of them did is not known.
     pub(super) has_several: bool,
+    /// How many calls, operators and indices it has. Where it runs more operators than that, it calls a function that does.
+    pub(super) operations: u32,
 }
 
 /// Parses a line.
@@ -63,6 +65,7 @@ impl<'a> Line<'a, '_> {
         let mut line = ParsedLine {
             is_storing: self.calls_method(tokens, &STORES),
             is_taking: self.calls_method(tokens, &["pop"]),
+            operations: tokens.iter().filter(|token| is_operation(token.kind())).count() as u32,
             ..ParsedLine::default()
         };
         let closes_outer_bracket = closes_outer_bracket(tokens);
@@ -164,6 +167,36 @@ fn within(tokens: &[Token], range: TextRange) -> &[Token] {
     let start = tokens.partition_point(|token| token.start() < range.start());
     let end = tokens.partition_point(|token| token.end() <= range.end());
     &tokens[start..end.max(start)]
+}
+
+/// Whether a token can run an operator: a call, an operator or an index.
+fn is_operation(kind: TokenKind) -> bool {
+    let is_arithmetic = matches!(
+        kind,
+        TokenKind::Plus
+            | TokenKind::Minus
+            | TokenKind::Star
+            | TokenKind::DoubleStar
+            | TokenKind::Slash
+            | TokenKind::DoubleSlash
+            | TokenKind::Percent
+            | TokenKind::At
+            | TokenKind::Amper
+            | TokenKind::Vbar
+            | TokenKind::CircumFlex
+            | TokenKind::Tilde
+            | TokenKind::EqEqual
+            | TokenKind::NotEqual
+            | TokenKind::Less
+            | TokenKind::LessEqual
+            | TokenKind::Greater
+            | TokenKind::GreaterEqual
+            | TokenKind::PlusEqual
+            | TokenKind::MinusEqual
+            | TokenKind::StarEqual
+            | TokenKind::SlashEqual
+    );
+    is_arithmetic || matches!(kind, TokenKind::Lpar | TokenKind::Lsqb)
 }
 
 /// What a statement assigns to.

@@ -10,7 +10,7 @@ mod effect;
 use hashbrown::HashMap;
 
 use super::event::Event;
-use super::fast_path::fused_layer;
+use super::fast_path::{fused_attention, fused_layer};
 use super::flatten::{Flat, FlatCall, Item};
 use super::open;
 use super::operators::Operators;
@@ -66,6 +66,11 @@ pub(super) fn calls(flat: &Flat, tables: (&mut Operators, &mut Products), precis
     while at < flat.items.len() {
         match builder.fast_path(at) {
             Some((call, end)) => {
+                // The branch in the archive may return a view.
+                for result in call.results.iter().flatten() {
+                    let sizes = flat.values[result.0 as usize].shape.clone();
+                    builder.calls.shapes[result.0 as usize] = Shape::Own(sizes);
+                }
                 builder.call(&call);
                 at = end;
             }
@@ -141,7 +146,11 @@ impl<'a> Builder<'a> {
     /// The call that replaces the next ones where evaluation takes another branch, and where they end.
     fn fast_path(&mut self, at: usize) -> Option<(FlatCall, usize)> {
         let is_open = self.mode == Mode::Eval && self.autocast.last().copied().flatten().is_none();
-        is_open.then(|| fused_layer(self.flat, self.operators, at)).flatten()
+        if !is_open {
+            return None;
+        }
+        let layer = fused_layer(self.flat, self.operators, at);
+        layer.or_else(|| fused_attention(self.flat, self.operators, at))
     }
 
     fn item(&mut self, item: &Item) {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod attends;
 mod bad_graph;
 mod bad_zip;
 mod branches;

@@ -1,7 +1,7 @@
 """Makes the archives beside this file: python make.py NAME.pt2 [--model CLASS] [--device meta] [--fixed]
 
 Tiny is a small model with a bit of everything: tied weights, buffers of both kinds, a region without gradients, dropout. The
-others have one thing each; pads.vramfit is the same model as `vramfit.capture` writes it (--capture). An archive is what
+others have one thing each; pads.vramfit and attends.vramfit are the same models as `vramfit.capture` writes them (--capture). An archive is what
 torch.export.save writes, entries stored and weights included, but for paths, which are cut to this file's name and
 site-packages/…. tiny-2.8.pt2 and tiny-2.15.pt2 were made with those versions of torch, the others with 2.11; masked.pt2 and
 pairs.pt2 on the meta device.
@@ -110,6 +110,33 @@ class Branches(nn.Module):
         return {"x": torch.zeros(4, 8)}
 
 
+def gated(x, weight):
+    """A function whose variables hold what it makes."""
+    gate = torch.sigmoid(x)
+    scaled = gate * weight
+    total = scaled + x
+    return torch.tanh(total)
+
+
+class Attends(nn.Module):
+    """Attention of torch's own, which takes another branch in evaluation, and a function beside `forward`."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.weight = nn.Parameter(torch.ones(16))
+
+    def forward(self, x):
+        y = self.norm(x)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        return gated(x + y, self.weight)
+
+    @staticmethod
+    def example():
+        return {"x": torch.zeros(4, 6, 16)}
+
+
 class Masked(nn.Module):
     """A batch of which a mask takes a part, so that data decides a size; none is open."""
 
@@ -154,7 +181,7 @@ def main():
     parser.add_argument("name", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--fixed", action="store_true")
-    parser.add_argument("--model", default="Tiny", choices=["Tiny", "Skips", "Pads", "Branches", "Masked", "Pairs"])
+    parser.add_argument("--model", default="Tiny", choices=["Tiny", "Skips", "Pads", "Branches", "Masked", "Pairs", "Attends"])
     parser.add_argument("--capture", action="store_true")
     arguments = parser.parse_args()
     with torch.device(arguments.device):

@@ -67,6 +67,33 @@ fn mixtral_is_the_program_that_transformers_runs() {
 }
 
 #[test]
+fn qwen3_phi3_and_gemma_are_the_programs_that_transformers_runs() {
+    ["qwen3-odd", "qwen3-tied-bf16", "phi3-odd", "phi3-grouped", "gemma-odd", "gemma-equal"]
+        .into_iter()
+        .for_each(is_as_captured);
+}
+
+#[test]
+fn gpt_neox_and_opt_are_the_programs_that_transformers_runs() {
+    ["gpt_neox-odd", "gpt_neox-fp16", "opt-odd"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
+fn distilbert_is_the_program_that_transformers_runs() {
+    ["distilbert-labels", "distilbert-masked", "distilbert-spans"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
+fn electra_is_the_program_that_transformers_runs() {
+    ["electra-labels", "electra-masked", "electra-tokens", "electra-spans"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
+fn deberta_is_the_program_that_transformers_runs() {
+    ["deberta-v2-labels", "deberta-v2-masked", "deberta-v2-spans"].into_iter().for_each(is_as_captured);
+}
+
+#[test]
 fn a_model_is_built_in_the_type_that_the_file_names() {
     ["llama-bf16", "qwen2-fp16", "bert-bf16", "vit-bf16"].into_iter().for_each(is_as_captured);
     let built = |more: &str| {
@@ -116,8 +143,8 @@ fn what_no_template_has_is_refused_by_name_and_value() {
     let read = |text: &str| read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string();
     assert_eq!(
         read("{\"model_type\": \"mamba\"}"),
-        "model_type: found `mamba`, needed one of llama, mistral, mixtral, qwen2, bert, roberta, xlm-roberta, camembert, gpt2, \
-         vit, t5"
+        "model_type: found `mamba`, needed one of llama, mistral, mixtral, qwen2, qwen3, phi3, gemma, gpt2, gpt_neox, opt, \
+         bert, roberta, xlm-roberta, camembert, distilbert, electra, deberta-v2, vit, t5"
     );
     assert_eq!(
         read("{\"model_type\": \"bert\", \"architectures\": [\"BertForMultipleChoice\"]}"),
@@ -217,4 +244,48 @@ fn a_published_configuration_has_its_published_number_of_parameters() {
         "vocab_size": 128256}"#;
     let model = read_bytes(text.as_bytes()).expect("it is modelled");
     assert_eq!(model.parameter_count(), Some(8_030_261_248));
+}
+
+#[test]
+fn published_configurations_of_other_families_have_their_published_numbers_of_parameters() {
+    let qwen3 = r#"{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 151643,
+        "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02,
+        "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28, "model_type": "qwen3",
+        "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null,
+        "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true,
+        "use_sliding_window": false, "vocab_size": 151936}"#;
+    let gemma = r#"{"architectures": ["GemmaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "head_dim": 256,
+        "hidden_act": "gelu_pytorch_tanh", "hidden_size": 2048, "intermediate_size": 16384, "max_position_embeddings": 8192,
+        "model_type": "gemma", "num_attention_heads": 8, "num_hidden_layers": 18, "num_key_value_heads": 1,
+        "rope_theta": 10000.0, "torch_dtype": "bfloat16", "vocab_size": 256000}"#;
+    let pythia = r#"{"architectures": ["GPTNeoXForCausalLM"], "hidden_act": "gelu", "hidden_size": 768, "intermediate_size": 3072,
+        "layer_norm_eps": 1e-05, "max_position_embeddings": 2048, "model_type": "gpt_neox", "num_attention_heads": 12,
+        "num_hidden_layers": 12, "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": false,
+        "torch_dtype": "float16", "use_cache": true, "use_parallel_residual": true, "vocab_size": 50304}"#;
+    let opt = r#"{"_remove_final_layer_norm": false, "activation_dropout": 0.0, "activation_function": "relu",
+        "architectures": ["OPTForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 2, "do_layer_norm_before": true,
+        "dropout": 0.1, "ffn_dim": 3072, "hidden_size": 768, "init_std": 0.02, "layerdrop": 0.0,
+        "max_position_embeddings": 2048, "model_type": "opt", "num_attention_heads": 12, "num_hidden_layers": 12,
+        "prefix": "</s>", "torch_dtype": "float16", "use_cache": true, "vocab_size": 50272, "word_embed_proj_dim": 768}"#;
+    let distilbert = r#"{"activation": "gelu", "architectures": ["DistilBertForMaskedLM"], "attention_dropout": 0.1, "dim": 768,
+        "dropout": 0.1, "hidden_dim": 3072, "initializer_range": 0.02, "max_position_embeddings": 512,
+        "model_type": "distilbert", "n_heads": 12, "n_layers": 6, "pad_token_id": 0, "qa_dropout": 0.1,
+        "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false, "tie_weights_": true, "vocab_size": 30522}"#;
+    let deberta = r#"{"model_type": "deberta-v2", "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1, "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+        "architectures": ["DebertaV2ForSequenceClassification"], "max_position_embeddings": 512, "relative_attention": true,
+        "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p",
+        "layer_norm_eps": 1e-7, "max_relative_positions": -1, "position_biased_input": false, "num_attention_heads": 12,
+        "num_hidden_layers": 12, "type_vocab_size": 0, "vocab_size": 128100}"#;
+    for (text, parameters) in [
+        (qwen3, 596_049_920),
+        (gemma, 2_506_172_416),
+        (pythia, 162_322_944),
+        (opt, 125_239_296),
+        (distilbert, 66_985_530),
+        (deberta, 184_423_682),
+    ] {
+        let model = read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(model.parameter_count(), Some(parameters), "{text}");
+    }
 }

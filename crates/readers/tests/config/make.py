@@ -13,6 +13,14 @@ sys.path.insert(0, str(HERE.parents[1] / "src" / "config"))
 
 import make as templates  # noqa: E402
 
+DEBERTA = {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 11,
+           "max_position_embeddings": 33, "type_vocab_size": 0, "relative_attention": True, "position_buckets": 16,
+           "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
+           "max_relative_positions": -1}
+# Where the name of a family is not that of its classes in small letters.
+FAMILIES = {"XLMRoberta": "xlm-roberta", "GPTNeoX": "gpt_neox", "DebertaV2": "deberta-v2"}
+ENCODERS = ("bert", "electra", "deberta")
+
 CASES = {
     "llama-odd": ("Llama", "ForCausalLM", {"vocab_size": 100, "hidden_size": 48, "intermediate_size": 77, "num_hidden_layers": 5,
                                             "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 10}),
@@ -27,6 +35,46 @@ CASES = {
     "qwen2-odd": ("Qwen2", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33,
                                             "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
                                             "tie_word_embeddings": True}),
+    "qwen3-odd": ("Qwen3", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 5,
+                                            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 10}),
+    "qwen3-tied-bf16": ("Qwen3", "ForCausalLM", {"vocab_size": 61, "hidden_size": 40, "intermediate_size": 50, "num_hidden_layers": 4,
+                                            "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 8,
+                                            "tie_word_embeddings": True, "dtype": "bfloat16"}),
+    "phi3-odd": ("Phi3", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50, "num_hidden_layers": 4,
+                                          "num_attention_heads": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}),
+    "phi3-grouped": ("Phi3", "ForCausalLM", {"vocab_size": 77, "hidden_size": 60, "intermediate_size": 31, "num_hidden_layers": 4,
+                                          "num_attention_heads": 6, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1,
+                                          "eos_token_id": 2}),
+    "gemma-odd": ("Gemma", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 5,
+                                            "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 10}),
+    "gemma-equal": ("Gemma", "ForCausalLM", {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 20, "num_hidden_layers": 4,
+                                            "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 12}),
+    "gpt_neox-odd": ("GPTNeoX", "ForCausalLM", {"vocab_size": 90, "hidden_size": 64, "intermediate_size": 33, "num_hidden_layers": 5,
+                                            "num_attention_heads": 4}),
+    "gpt_neox-fp16": ("GPTNeoX", "ForCausalLM", {"vocab_size": 70, "hidden_size": 72, "intermediate_size": 90, "num_hidden_layers": 4,
+                                            "num_attention_heads": 3, "rotary_pct": 0.5, "dtype": "float16"}),
+    "opt-odd": ("OPT", "ForCausalLM", {"vocab_size": 90, "hidden_size": 36, "ffn_dim": 33, "num_hidden_layers": 5,
+                                       "num_attention_heads": 3, "max_position_embeddings": 40}),
+    "distilbert-labels": ("DistilBert", "ForSequenceClassification", {"vocab_size": 80, "dim": 36, "n_layers": 4, "n_heads": 3,
+                                            "hidden_dim": 50, "max_position_embeddings": 30, "num_labels": 5}),
+    "distilbert-masked": ("DistilBert", "ForMaskedLM", {"vocab_size": 61, "dim": 20, "n_layers": 3, "n_heads": 4, "hidden_dim": 11,
+                                            "max_position_embeddings": 33}),
+    "distilbert-spans": ("DistilBert", "ForQuestionAnswering", {"vocab_size": 61, "dim": 20, "n_layers": 2, "n_heads": 4, "hidden_dim": 11,
+                                            "max_position_embeddings": 33}),
+    "electra-labels": ("Electra", "ForSequenceClassification", {"vocab_size": 80, "hidden_size": 36, "num_hidden_layers": 4,
+                                            "num_attention_heads": 3, "intermediate_size": 50, "max_position_embeddings": 30,
+                                            "embedding_size": 36, "num_labels": 5}),
+    "electra-masked": ("Electra", "ForMaskedLM", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 4,
+                                            "intermediate_size": 11, "max_position_embeddings": 33, "embedding_size": 13}),
+    "electra-tokens": ("Electra", "ForTokenClassification", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3,
+                                            "num_attention_heads": 4, "intermediate_size": 11, "max_position_embeddings": 33,
+                                            "embedding_size": 13, "num_labels": 7}),
+    "electra-spans": ("Electra", "ForQuestionAnswering", {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 3,
+                                            "num_attention_heads": 4, "intermediate_size": 11, "max_position_embeddings": 33,
+                                            "embedding_size": 20}),
+    "deberta-v2-labels": ("DebertaV2", "ForSequenceClassification", {**DEBERTA, "num_labels": 5}),
+    "deberta-v2-masked": ("DebertaV2", "ForMaskedLM", {**DEBERTA, "hidden_size": 24, "position_buckets": 9}),
+    "deberta-v2-spans": ("DebertaV2", "ForQuestionAnswering", {**DEBERTA, "num_hidden_layers": 2}),
     "gpt2-odd": ("GPT2", "LMHeadModel", {"vocab_size": 99, "n_embd": 48, "n_layer": 4, "n_head": 3, "n_positions": 40}),
     "gpt2-inner": ("GPT2", "LMHeadModel", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64,
                                             "n_inner": 100}),
@@ -98,9 +146,9 @@ def main():
     for name in sys.argv[1:] or CASES:
         family, ending, arguments = CASES[name]
         architecture = family + ending
-        config = {"model_type": "xlm-roberta" if family == "XLMRoberta" else family.lower(), "architectures": [architecture], **arguments}
+        config = {"model_type": FAMILIES.get(family, family.lower()), "architectures": [architecture], **arguments}
         (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
-        kind = "pairs" if family == "T5" else "images" if "Image" in ending else templates.head_kind(ending) if "bert" in family.lower() else "tokens"
+        kind = "pairs" if family == "T5" else "images" if "Image" in ending else templates.head_kind(ending) if any(name in family.lower() for name in ENCODERS) else "tokens"
         templates.captured(architecture, f"{family}Config", arguments, kind, HERE / f"{name}.vramfit")
         if family == "T5":
             templates.pack(HERE, [name])

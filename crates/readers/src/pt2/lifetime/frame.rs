@@ -5,6 +5,8 @@ use vramfit_graph::model::TensorId;
 
 /// A statement of a `forward` that is being executed.
 pub(super) struct Statement<'a> {
+    /// Its number among all statements of the step.
+    pub(super) number: usize,
     pub(super) line: u32,
     pub(super) parsed: &'a ParsedLine<'a>,
     /// The module calls it has made; the last may still be running.
@@ -17,11 +19,14 @@ pub(super) struct Statement<'a> {
     pub(super) begins_itself: bool,
     /// The tensors it has used since its last module call; that may be the next iteration.
     pub(super) used: Vec<TensorId>,
+    /// Tensors without further use, freed already, that variables of a function it calls may still hold.
+    pub(super) unused: Vec<TensorId>,
 }
 
 impl<'a> Statement<'a> {
-    pub(super) fn new(line: u32, parsed: &'a ParsedLine<'a>, child: Option<u32>) -> Statement<'a> {
+    pub(super) fn new(number: usize, line: u32, parsed: &'a ParsedLine<'a>, child: Option<u32>) -> Statement<'a> {
         Statement {
+            number,
             line,
             parsed,
             children: child.into_iter().collect(),
@@ -29,6 +34,7 @@ impl<'a> Statement<'a> {
             returned: Vec::new(),
             begins_itself: false,
             used: Vec::new(),
+            unused: Vec::new(),
         }
     }
 }
