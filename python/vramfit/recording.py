@@ -100,6 +100,8 @@ class Recorded:
         # Steps recorded so far, of passes that ended early and of remembered ones too.
         self.effort = 0
         self._remembered: Dict[Any, Recording] = {}
+        # Then a pass depends on those before it, and none is remembered.
+        self._keeps_tensors = False
 
     def __enter__(self) -> "Recorded":
         # The cyclic garbage collector would run at random moments of a pass and free tensors then.
@@ -124,10 +126,10 @@ class Recorded:
             gc.enable()
 
     def run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
-        """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``. A pass depends on nothing but its arguments."""
+        """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``. A pass at the same sizes is run once."""
         key = (precision.name, mode, self.inputs.spread, tuple(sorted(sizes.items())))
         recording = self._remembered.get(key)
-        if recording is not None:
+        if recording is not None and not self._keeps_tensors:
             self.effort += len(recording.steps)
             return recording
         recording = self._run_again(precision, mode, sizes)
@@ -242,6 +244,7 @@ class Recorded:
             if not still.issuperset(kept):
                 raise _ReleasedLate
         if kept:
+            self._keeps_tensors = True
             recorder.cause(
                 f"the model keeps {len(kept)} tensor{'s' if len(kept) > 1 else ''} beyond the step (a cache); later steps, "
                 "which find them there, may differ from the recorded first one"
