@@ -519,3 +519,61 @@ class Expanded(Deciding):
 def test_a_selection_from_an_expanded_tensor_is_captured(tmp_path):
     variant = capture(Expanded(), torch.randn(2, 4), tmp_path)["variants"][0]
     assert "a share of 0.5 was assumed" in variant["causes"][0]
+
+
+class Drops(nn.Module):
+    """Drops its layers at random, as speech models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        for layer in self.layers:
+            if not self.training or torch.rand([]) >= 0.1:
+                x = layer(x)
+        return self.head(x)
+
+
+def assumed(contents, precision="fp32", mode="train"):
+    found = [variant for variant in contents["variants"] if (variant["precision"], variant["mode"]) == (precision, mode)]
+    return {variant.get("assumed", "expected"): contents["steps"][variant["steps"]] for variant in found}
+
+
+def linears(contents, steps):
+    return sum(step[0] == "call" and contents["operators"][step[1]][0] == "aten.linear.default" for step in steps)
+
+
+def test_a_pass_that_random_numbers_decide_on_is_recorded_with_all_layers_and_with_none(tmp_path):
+    contents = capture(Drops(), torch.randn(4, 8), tmp_path, **LOSS)
+    recorded = assumed(contents)
+    assert list(recorded) == ["expected", "least"]
+    assert [linears(contents, steps) for steps in recorded.values()] == [4, 1]
+    assert list(assumed(contents, "as-built")) == ["expected", "least"]
+    assert list(assumed(contents, mode="eval")) == ["expected"]
+
+
+def test_a_pass_that_values_decide_on_is_recorded_with_everything_chosen_and_with_nothing(tmp_path):
+    contents = capture(Selecting(), torch.randn(8, 4), tmp_path, **LOSS)
+    assert list(assumed(contents)) == ["expected", "least", "most"]
+    estimate = vramfit.estimate(str(tmp_path / "model.vramfit"), batch=1 << 20, gpu="H200")
+    share = [vramfit.estimate(Selecting(), torch.randn(8, 4), share=share, batch=1 << 20, gpu="H200", **LOSS) for share in (0, 1)]
+    assert estimate.range.low <= share[0].peak_allocated < estimate.peak_allocated < share[1].peak_allocated <= estimate.range.high
+
+
+class NeedsOne(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.layer(x)
+        return x[x > 0].view(2, -1).max(1).values
+
+
+def test_a_bound_that_the_model_does_not_run_with_is_named(tmp_path):
+    contents = capture(NeedsOne(), torch.randn(8, 4), tmp_path, **LOSS)
+    assert list(assumed(contents)) == ["expected", "most"]
+    causes = next(variant for variant in contents["variants"] if variant["precision"] == "fp32" and variant["mode"] == "train")["causes"]
+    assert "the bounds do not cover that nothing is chosen by the assumed values: the model does not run so" in causes

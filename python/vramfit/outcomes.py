@@ -212,7 +212,7 @@ class Outcomes:
             return outcome.values
         if outcome.total() + sum(numel(info.kind.shape) for info in infos) > LARGEST:
             return None
-        if self.share is not None and self.assumed_values is Assumed.EXPECTED and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
+        if self.share is not None and outcome.form == SINGLE and outcome.items[0][1].dtype is torch.bool:
             return [mask(outcome.items[0][1].shape, self.share)]
         new_args, new_kwargs = substituted(args, kwargs, stand_ins(operator, args, kwargs, infos, tensors, infos, self.assumed_values))
         try:

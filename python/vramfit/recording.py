@@ -127,7 +127,7 @@ class Recorded:
 
     def run(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         """One pass. ``mode`` is ``train``, ``eval`` (without gradients) or ``eval-grad``. A pass at the same sizes is run once."""
-        key = (precision.name, mode, self.inputs.spread, tuple(sorted(sizes.items())))
+        key = (precision.name, mode, self.session.assumed, self.inputs.spread, tuple(sorted(sizes.items())))
         recording = self._remembered.get(key)
         if recording is not None and not self._keeps_tensors:
             self.effort += len(recording.steps)
