@@ -20,7 +20,7 @@ def estimate():
 def plans():
     model, inputs, targets = blocks()
     needed = vramfit.estimate(model, inputs, targets=targets, loss=loss_function).peak_reserved
-    return vramfit.plan(model, {"x": inputs}, targets=targets, loss=loss_function, vram=int(needed * 0.97), margin=0, keep=["amp", "dtype", "optimizer"])
+    return vramfit.plan(model, {"x": inputs}, targets=targets, loss=loss_function, vram=int(needed * 0.97), margin=0, keep=["amp", "dtype", "optimizer", "batch", "seq"])
 
 
 def test_an_estimate_is_what_the_command_says_of_a_capture(estimate, tmp_path):
