@@ -75,7 +75,7 @@ def captures(tmp_path_factory):
 
 
 def plan(captures, name, *flags):
-    command = [os.environ["VRAMFIT"], "plan", str(captures / f"{name}.vramfit"), "--json", *flags]
+    command = [os.environ["VRAMFIT"], "plan", str(captures / f"{name}.vramfit"), "--json", "--margin", "0", *flags]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)

@@ -15,7 +15,8 @@ fn a_training_that_fits_needs_no_change() {
     let start = setup(&model, 16, Some(128));
     let outcome = plan(&bench, &start, &[], &Control::default()).unwrap();
     assert_eq!(outcome.fit.verdict, Verdict::Fits);
-    assert!(outcome.groups[0].best.as_ref().unwrap().slowdown <= 1.005);
+    let best = outcome.groups[0].best.as_ref().unwrap();
+    assert!(best.changes.is_empty() && best.slowdown == 1.0);
     assert!(outcome.shortfall.is_none() && !outcome.is_cut_short);
 }
 

@@ -76,7 +76,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
             ))
         })?;
         if output.json {
-            print_json(&MaxBatchReport::new(found, bench))?;
+            print_json(&MaxBatchReport::new(found, &bench.device))?;
         } else {
             print(&format!("{}\n", found.batch))?;
         }

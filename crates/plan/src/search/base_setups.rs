@@ -187,9 +187,9 @@ pub fn corners(search: &Search<'_, '_>) -> Vec<Setup> {
 /// much memory.
 fn in_each_precision(search: &Search<'_, '_>) -> Vec<(Setup, bool)> {
     let mut setups = vec![(search.start.clone(), false)];
-    for trick in search.tricks {
+    for trick in search.with_role(|role| matches!(role, Role::Precision { .. })) {
         if let Role::Precision { casts_weights } = trick.role() {
-            let first = search.alternatives(*trick, search.start).into_iter().next();
+            let first = search.alternatives(trick, search.start).into_iter().next();
             setups.extend(first.map(|setup| (setup, casts_weights)));
         }
     }

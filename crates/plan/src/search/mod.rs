@@ -19,7 +19,7 @@ use vramfit_training::parallel;
 
 use crate::control::Control;
 use crate::error::Unanswerable;
-use crate::max_batch::max_batch;
+use crate::max_batch::{MaxBatch, max_batch};
 use crate::risk::Risk;
 use crate::selective::refine;
 use crate::setup::Setup;
@@ -100,7 +100,7 @@ pub fn plan_with<'m>(
     let checkpoints = Checkpoints::of(&search);
     // Groups run in parallel: a core that one group leaves idle works for another.
     let groups_within = |slowdowns: Slowdowns| {
-        parallel::map(&Risk::ALL, |&risk| group(&search, &free, &checkpoints, peaks, risk, slowdowns))
+        parallel::map(&Risk::ALL, |&risk| group(&search, &free, &checkpoints, peaks, max_batch, risk, slowdowns))
     };
     let (mut groups, tricks) = parallel::both(
         || groups_within(Slowdowns { above: f64::NEG_INFINITY, up_to: SLOW }),
@@ -139,13 +139,14 @@ fn group(
     free: &FreeTricks,
     checkpoints: &Checkpoints,
     peaks: Peaks,
+    max_batch: Option<MaxBatch>,
     risk: Risk,
     slowdowns: Slowdowns,
 ) -> Group {
     let Search { bench, start, control, .. } = *search;
     let mut candidates = 0;
     if risk == Risk::SmallerTraining {
-        let (found, considered) = single_changes(search, free, checkpoints, slowdowns);
+        let (found, considered) = single_changes(search, free, checkpoints, max_batch, slowdowns);
         candidates += considered;
         let plans = control.map(&found, |found| Plan::new(search, peaks, found.clone()));
         let mut plans = plans.into_iter().flatten().flatten().filter(|plan| slowdowns.contain(plan.slowdown));
@@ -170,7 +171,10 @@ fn group(
     let (bases, Some(walked)) = walked else {
         return Group { risk, best: None, others: Vec::new(), frontier: Vec::new(), candidates };
     };
-    let best = walked.best.map(|found| refine(bench, start, found, control));
+    // A training that fits is recommended as it is, even if a change would make it faster.
+    let unchanged = || bench.fitting_run(start, control).map(|run| (start.clone(), run));
+    let unchanged = if risk == Risk::None && slowdowns.contain(1.0) { unchanged() } else { None };
+    let best = unchanged.or_else(|| walked.best.map(|found| refine(bench, start, found, control)));
     let best = best.and_then(|found| Plan::new(search, peaks, found));
     let frontier = frontier::frontier(search, free, &bases, &walked.slowdowns, best.as_ref(), slowdowns);
     let others = control.map(&frontier.plans, |plan| Plan::new(search, peaks, plan.clone()));

@@ -6,6 +6,7 @@ use super::base_setups::{Checkpoints, splits, with_change_counts, with_choices};
 use super::by_role::Search;
 use super::free_tricks::FreeTricks;
 use super::walk::{Slowdowns, walk};
+use crate::max_batch::MaxBatch;
 use crate::risk::Risk;
 use crate::selective::refine;
 use crate::setup::Setup;
@@ -23,6 +24,7 @@ pub fn single_changes(
     search: &Search<'_, '_>,
     free: &FreeTricks,
     checkpoints: &Checkpoints,
+    max_batch: Option<MaxBatch>,
     slowdowns: Slowdowns,
 ) -> (Vec<(Setup, Run)>, usize) {
     let mut found = Vec::new();
@@ -38,7 +40,11 @@ pub fn single_changes(
     }
     for role in [Role::BatchSize, Role::SampleSize] {
         for trick in search.with_role(|known| known == role) {
-            let steps = trick.round_steps(search.bench, search.start);
+            let mut steps = trick.round_steps(search.bench, search.start);
+            if let (Role::BatchSize, Some(max)) = (role, max_batch.filter(|max| max.is_final)) {
+                // Some larger batch may fit too, but not every one up to it.
+                steps.retain(|setup| search.bench.batch_of(setup).is_none_or(|batch| batch <= max.batch));
+            }
             considered += steps.len();
             found.extend(first_that_fits(search, steps));
         }

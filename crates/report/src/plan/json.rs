@@ -6,8 +6,8 @@ use vramfit_eager::samples::MeetingKind;
 use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::{FrontierPoint, Group, Plan, SufficientGpu, TrickRow};
 use vramfit_plan::tricks::Change;
-use vramfit_plan::{Parts, Peaks, Setup, SplitCause, Unbound, Workbench};
-use vramfit_training::answer::TopPeaks;
+use vramfit_plan::{Parts, Peaks, Setup, SplitCause, Unbound};
+use vramfit_training::answer::{Device, TopPeaks};
 
 use super::PlanReport;
 use crate::cudnn::CudnnReport;
@@ -341,8 +341,6 @@ pub struct MaxBatchReport {
     /// Whether the next batch is known not to fit; false where the search was stopped.
     #[serde(rename = "final")]
     is_final: bool,
-    /// Bytes of the capacity that every one of these batches leaves free: `--margin`.
-    margin_wanted: u64,
     /// The installed cuDNN that was asked for workspaces; absent where none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     cudnn: Option<CudnnReport>,
@@ -350,13 +348,8 @@ pub struct MaxBatchReport {
 
 impl MaxBatchReport {
     /// What was found on a GPU.
-    pub fn new(found: MaxBatch, bench: &Workbench<'_>) -> MaxBatchReport {
-        MaxBatchReport {
-            max_batch: found.batch,
-            is_final: found.is_final,
-            margin_wanted: bench.margin(),
-            cudnn: CudnnReport::of(&bench.device),
-        }
+    pub fn new(found: MaxBatch, device: &Device<'_>) -> MaxBatchReport {
+        MaxBatchReport { max_batch: found.batch, is_final: found.is_final, cudnn: CudnnReport::of(device) }
     }
 }
 

@@ -154,7 +154,7 @@ fn title(risk: Risk) -> &'static str {
         Risk::MixedPrecision => "With mixed precision",
         Risk::WeightState => "With another optimizer",
         Risk::SmallerDtype => "With the whole model in a smaller type",
-        Risk::SmallerTraining => "With a smaller batch, sequence or model",
+        Risk::SmallerTraining => "With smaller batches, sequences or models",
     }
 }
 

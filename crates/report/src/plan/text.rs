@@ -78,19 +78,19 @@ impl PlanReport<'_, '_> {
             let is_recommended = group.best.as_ref().is_some_and(|best| std::ptr::eq(best, plan));
             others.extend(shown(group).into_iter().skip(usize::from(is_recommended)));
         }
-        if !others.is_empty() {
+        if !others.is_empty() && !plan.changes.is_empty() {
             text += &wrapped(&format!("or {}", others.join("; or ")), 2);
         }
         let code = if plan.changes.is_empty() { "" } else { "the code, " };
         text + &wrapped(&format!("--all prints {code}every plan and every trick; --html FILE writes a page."), 0)
     }
 
-    /// `9.50 GiB reserved at the peak, 9.90 GiB on the device, 880 MiB stay free, time ×1.35`.
+    /// `peak 9.50 GiB reserved, 9.90 GiB on the device, 880 MiB free, time ×1.35`.
     fn figures(&self, plan: &Plan) -> String {
         let free = self.outcome.fit.capacity.low.saturating_sub(plan.taken);
         let rough = if self.bench.has_measured_times() { "" } else { " (times are rough)" };
         format!(
-            "{} reserved at the peak, {} on the device, {} stay free, time {}{rough}",
+            "peak {} reserved, {} on the device, {} free, time {}{rough}",
             human(plan.run.peak_reserved),
             human(plan.device_used),
             human(free),
