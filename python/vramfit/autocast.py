@@ -11,7 +11,7 @@ from typing import Dict, FrozenSet
 
 import torch
 
-LOWER, FLOAT32, FLOAT32_DTYPE, APPEND_DTYPE, PROMOTE, BANNED = range(6)
+LOWER, FLOAT32, FLOAT32_DTYPE, APPEND_DTYPE, PROMOTE, BANNED, FLOAT32_AND_BACK = range(7)
 
 LOWER_PRECISION: FrozenSet[str] = frozenset("""
 _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
@@ -58,3 +58,6 @@ for _names, _policy in (
     (WIDEST, PROMOTE), (frozenset({"binary_cross_entropy"}), BANNED),
 ):
     POLICIES.update((f"aten::{_name}", _policy) for _name in _names if is_registered(_name))
+# torchvision's own. Results of the others are cast back to the type of the first argument.
+POLICIES["torchvision::nms"] = FLOAT32
+POLICIES.update((f"torchvision::{_name}", FLOAT32_AND_BACK) for _name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"))

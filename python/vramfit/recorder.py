@@ -20,7 +20,7 @@ from torch._ops import OpOverload
 from torch.nn import functional
 
 from .assumptions import Assumed, share_of
-from .autocast import POLICIES
+from .autocast import FLOAT32_AND_BACK, POLICIES
 from .casting import Casting
 from .dtypes import refuse
 from .operators import Operator, base_name, encode_word, opens_here
@@ -202,6 +202,7 @@ class Recorder(Casting):
         """Records one call and returns its results."""
         policy = None
         temporaries: List[torch.Tensor] = []
+        given = args[0].dtype if args and isinstance(args[0], torch.Tensor) else None
         autocast = not self._autocast_off and torch.is_autocast_enabled("cuda")
         if autocast:
             policy = POLICIES.get(operator.qualified)
@@ -225,6 +226,8 @@ class Recorder(Casting):
             self.steps.append(("grad", self._opened_with_grad))
         else:
             result = self._run(key, operator, args, kwargs, tensors, infos, encoded, flag)
+        if policy == FLOAT32_AND_BACK and isinstance(result, torch.Tensor) and result.dtype is not given:
+            result = self.call(self.session.operator(torch.ops.aten.to.dtype), (result, given), {})
         if temporaries:
             args, kwargs = (), {}
             tensors.clear()

@@ -38,7 +38,7 @@ def lines(path):
 
 def draw(seed, without, libraries):
     """Names of models that the sweep answered, in the order of the draw, each with its share; those of ``without`` are left out."""
-    used = {(case["library"], case["model"]) for path in [SWEEP / "blind.jsonl.gz", *without] for case in lines(path)}
+    used = {(case["library"], case["model"]) for path in [SWEEP / "blind-first.jsonl.gz", *without] for case in lines(path)}
     left = {library: [] for library in libraries}
     for line in lines(SWEEP / "lines.jsonl.gz"):
         name = line["model"]

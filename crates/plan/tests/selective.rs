@@ -82,3 +82,16 @@ fn selective_checkpointing_is_as_fast_as_the_best_subset_of_blocks() {
         }
     }
 }
+
+#[test]
+fn layers_that_get_a_growing_list_are_not_checkpointed_alone() {
+    let (gpu, control, model) = (gpu("H200"), Control::default(), model("densenet121"));
+    let start = setup(&model, 16, None);
+    let needed = Workbench::new(&model, None, capped(&gpu, 100 * GIB)).peaks(&start, &control).unwrap().reserved;
+    let bench = Workbench::new(&model, None, capped(&gpu, needed * 7 / 10));
+    let (found, _) = cheapest(&bench, &start, 48, &control).unwrap();
+    let chosen = format!("{:?}", found.training.checkpoint);
+    assert!(chosen.contains("denseblock"), "{chosen}");
+    let is_layer = |name: &str| name.rsplit('.').next().is_some_and(|part| part.starts_with("denselayer"));
+    assert!(!chosen.split('"').any(is_layer), "{chosen}");
+}

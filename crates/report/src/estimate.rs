@@ -199,7 +199,13 @@ struct RangeReport {
 
 impl From<&Range> for RangeReport {
     fn from(range: &Range) -> RangeReport {
-        RangeReport { low: range.low(), high: range.high(), by: range.causes().map(CauseName::from).collect() }
+        let mut by: Vec<CauseName> = Vec::new();
+        for cause in range.causes().map(CauseName::from) {
+            if !by.contains(&cause) {
+                by.push(cause);
+            }
+        }
+        RangeReport { low: range.low(), high: range.high(), by }
     }
 }
 

@@ -5,6 +5,7 @@
 //! each saving. The subsets are candidates like any other: each is simulated to see whether it fits.
 
 mod earliest;
+mod growing_lists;
 mod kinds;
 mod refine;
 mod subsets;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::growing_lists::growing_lists;
 use vramfit_eager::forward::{Choice, regions, updates_cache};
 use vramfit_eager::operators::{Effect, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
@@ -30,6 +31,9 @@ const NOTHING_SAVED: &str = "no module saves anything for the backward pass";
 /// The reason for modules that only keep a cache of keys and values beside their results.
 const CACHE: &str = "modules put keys and values into a cache, which recomputation would fill twice (use_cache=False, or \
                      gradient_checkpointing_enable() for every block)";
+
+/// The reason for modules that are called with a list which grows.
+const GROWING_LIST: &str = "modules get a list to which their results are added: recomputation would find them in it";
 
 /// All calls of modules with a path except the model itself, ordered by their ends.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +92,7 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
     let mut tree = ModuleTree::default();
     let mut open: Vec<(u32, usize, Vec<usize>)> = Vec::new();
     let mut calls: HashMap<u32, u32> = HashMap::new();
-    let lifetimes = Lifetimes::of(bound);
+    let (lifetimes, growing) = (Lifetimes::of(bound), growing_lists(bound));
     let own: Vec<(usize, usize)> = regions(bound, &Choice::Nothing)
         .map(|regions| regions.iter().map(|region| (region.first, region.last)).collect())
         .unwrap_or_default();
@@ -106,6 +110,7 @@ pub fn modules(bound: &Bound<'_>) -> ModuleTree {
                         let steps = (first, index);
                         let meets_own = own.iter().any(|own| own.0 <= index && first <= own.1);
                         let reason = lifetimes.why_not(bound, steps, results);
+                        let reason = reason.or_else(|| growing.contains(&first).then_some(GROWING_LIST));
                         let can_checkpoint = !meets_own && reason.is_none();
                         tree.nodes.push(ModuleCall {
                             path: path.to_owned(),
