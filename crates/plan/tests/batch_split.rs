@@ -13,7 +13,7 @@ fn accumulation(name: &str, batch: i64, sequence: Option<i64>) -> (TrainingEffec
     let bench = Workbench::new(&model, None, capped(&gpu, GIB));
     let setup = setup(&model, batch, sequence);
     let trick = TRICKS.iter().find(|trick| trick.name() == "gradient accumulation").unwrap();
-    (trick.effect(&bench, &setup), trick.split_cause(&bench, &setup))
+    (trick.risk(&bench, &setup).effect(), trick.split_cause(&bench, &setup))
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn micro_batches_of_a_net_with_batch_norm_are_another_training() {
     assert!(splits(group) && bench.batch_of(&best.setup) == Some(16), "the largest micro-batch that fits");
     assert_eq!(best.effect, TrainingEffect::Training);
     let warnings: Vec<&str> = best.changes.iter().filter_map(|change| change.warning.as_deref()).collect();
-    assert!(warnings.iter().any(|warning| warning.contains("over a micro-batch of 16 samples")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("over 16 samples instead of all")), "{warnings:?}");
 }
 
 #[test]

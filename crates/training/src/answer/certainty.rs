@@ -1,4 +1,5 @@
-//! How far a peak may be from all simulations where their requests are not certain.
+//! How far a peak may be from all simulations where their requests are not certain. The verdict does not count this: PyTorch frees what
+//! it has cached before it runs out of memory, so that a peak near the capacity says little.
 
 use super::cause::Cause;
 use super::device::{Device, Slack};
@@ -54,18 +55,5 @@ impl Certainty {
             }
         };
         Slack { below: bytes, above: bytes }
-    }
-
-    /// The same, where the verdict depends on it: other orders of addresses are simulated.
-    pub(super) fn verdict_slack(self, reserved: u64) -> Slack {
-        match self {
-            Certainty::Requests => Slack::default(),
-            Certainty::Nothing => self.reserved_slack(reserved),
-        }
-    }
-
-    /// What a run takes of the capacity at most.
-    pub(super) fn taken(self, device: &Device<'_>, run: &Run) -> u64 {
-        device.taken(run) + self.verdict_slack(run.lasting_peak_reserved()).above
     }
 }

@@ -3,7 +3,6 @@
 use vramfit_allocator::OutOfMemory;
 use vramfit_catalogue::gpu::Capacity;
 
-use super::certainty::Certainty;
 use super::device::{CapacityKind, Device};
 use super::runs::Runs;
 use crate::report::{Failure, Phase, Run};
@@ -80,11 +79,9 @@ pub struct GpuMemory {
 }
 
 /// Whether a run fits under its cap where cuBLAS's workspaces are smaller than assumed.
-fn may_fit(device: &Device<'_>, unlimited: &Runs, certainty: Certainty) -> bool {
+fn may_fit(device: &Device<'_>, unlimited: &Runs) -> bool {
     unlimited.iter().any(|run| {
-        let peak = run.lasting_peak_reserved();
-        let slack = device.reserved_slack(run.libraries).below + certainty.verdict_slack(peak).below;
-        let least = peak.saturating_sub(slack);
+        let least = run.lasting_peak_reserved().saturating_sub(device.reserved_slack(run.libraries).below);
         run.failure.is_none() && device.cap(run.libraries).is_some_and(|cap| least <= cap)
     })
 }
@@ -92,14 +89,12 @@ fn may_fit(device: &Device<'_>, unlimited: &Runs, certainty: Certainty) -> bool 
 impl Fit {
     /// Of runs that are all under the cap, and of the same without one where some run out of memory; `None` where no
     /// capacity is known.
-    pub(super) fn of(device: &Device<'_>, runs: &Runs, unlimited: Option<&Runs>, certainty: Certainty) -> Option<Fit> {
+    pub(super) fn of(device: &Device<'_>, runs: &Runs, unlimited: Option<&Runs>) -> Option<Fit> {
         let capacity = device.capacity()?;
-        let fits = |run: &Run| run.failure.is_none() && certainty.taken(device, run) <= capacity.low;
+        let fits = |run: &Run| run.failure.is_none() && device.taken(run) <= capacity.low;
         let verdict = if runs.iter().all(fits) {
             Verdict::Fits
-        } else if runs.iter().all(|run| run.failure.is_some())
-            && !unlimited.is_some_and(|runs| may_fit(device, runs, certainty))
-        {
+        } else if runs.iter().all(|run| run.failure.is_some()) && !unlimited.is_some_and(|runs| may_fit(device, runs)) {
             Verdict::DoesNotFit
         } else {
             Verdict::TooClose

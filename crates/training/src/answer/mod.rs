@@ -59,7 +59,7 @@ impl Answer {
         device: &Device<'_>,
     ) -> Answer {
         let certainty = Certainty::of(&capped.expected, file_causes, is_cudnn_benchmarked, device);
-        let fit = Fit::of(device, &capped, unlimited.as_ref(), certainty);
+        let fit = Fit::of(device, &capped, unlimited.as_ref());
         let runs = match unlimited {
             Some(unlimited) => capped.completed_by(unlimited),
             None => capped,
@@ -67,11 +67,6 @@ impl Answer {
         let peak_allocated = |run: &Run| run.peak().map_or(0, |phase| phase.peak.allocated);
         let mut allocated = Range::of(&runs, peak_allocated, |later| later.allocated);
         let mut reserved = Range::of(&runs, |run| run.peak_reserved, |later| later.reserved);
-        if is_cudnn_benchmarked {
-            // Plans whose workspace the GPU has no memory for are not tried.
-            let limit = device.gpu.capacity().high;
-            (allocated, reserved) = (allocated.at_most(limit), reserved.at_most(limit));
-        }
         let libraries = runs.expected.libraries;
         allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
         reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
@@ -93,6 +88,11 @@ impl Answer {
             allocated = allocated.widened(certainty.allocated_slack(), cause);
             let peak = reserved.high();
             reserved = reserved.widened(certainty.reserved_slack(peak), cause);
+        }
+        if is_cudnn_benchmarked {
+            // Plans whose workspace the GPU has no memory for are not tried.
+            let limit = device.gpu.capacity().high;
+            (allocated, reserved) = (allocated.at_most(limit), reserved.at_most(limit));
         }
         let expected = runs.expected;
         Answer {

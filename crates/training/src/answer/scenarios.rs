@@ -11,7 +11,6 @@ use vramfit_graph::model::Assumed;
 
 use super::Answer;
 use super::cause::{Cause, Causes};
-use super::certainty::Certainty;
 use super::device::Device;
 use super::runs::{AlternativeRuns, Runs};
 use crate::parallel;
@@ -159,12 +158,10 @@ impl Scenarios {
         let capacity = device.capacity()?.low.checked_sub(margin)?;
         let cap = settings.cap.or_else(|| device.cap(self.expected.libraries));
         let settings = Settings { cap, ..settings.clone() };
-        let (mut expected, mut certainty) = (None, None);
+        let mut expected = None;
         for (program, driver) in self.simulations() {
             let run = follow(program, &settings, &driver, cap, expected.is_none(), false);
-            let certainty = *certainty
-                .get_or_insert_with(|| Certainty::of(&run, &self.file_causes, self.is_cudnn_benchmarked, device));
-            if run.failure.is_some() || certainty.taken(device, &run) > capacity {
+            if run.failure.is_some() || device.taken(&run) > capacity {
                 return None;
             }
             expected.get_or_insert(run);
@@ -172,18 +169,17 @@ impl Scenarios {
         expected
     }
 
-    /// Every program with every order of addresses that it is answered under, the expected one first.
+    /// Every program with every likely order of addresses, the expected one first.
     fn simulations(&self) -> impl Iterator<Item = (&Program, SimulatedDriver)> {
         let alternatives = self.alternatives.iter().flat_map(|alternatives| &alternatives.programs);
-        let unlikely = unlikely_address_orders().into_iter().map(|driver| (&self.expected, driver));
-        let expected = self.expected.orders().into_iter().map(|driver| (&self.expected, driver));
-        let others = alternatives.flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver)));
-        expected.chain(unlikely).chain(others)
+        let programs = std::iter::once(&self.expected).chain(alternatives);
+        programs.flat_map(|program| program.orders().into_iter().map(move |driver| (program, driver)))
     }
 
     /// Every simulation; those that need nearly `near` bytes are followed until memory repeats, as the expected one is.
     fn simulate(&self, settings: &Settings, near: Option<u64>, keeps_journal: bool) -> Runs {
-        let simulations: Vec<_> = self.simulations().collect();
+        let unlikely = unlikely_address_orders().map(|driver| (&self.expected, driver));
+        let simulations: Vec<_> = self.simulations().chain(unlikely).collect();
         let indices: Vec<usize> = (0..simulations.len()).collect();
         let run = |&index: &usize| {
             let (program, driver) = &simulations[index];
@@ -194,9 +190,8 @@ impl Scenarios {
             true => indices.iter().map(run).collect(),
             false => parallel::map_once(&indices, run),
         };
-        let likely = self.expected.orders().len();
-        let alternative_runs = runs.split_off(likely + unlikely_address_orders().len());
-        let unlikely_orders = runs.split_off(likely);
+        let unlikely_orders = runs.split_off(runs.len() - unlikely_address_orders().len());
+        let alternative_runs = runs.split_off(self.expected.orders().len());
         let other_orders = runs.split_off(1);
         let alternatives = self.alternatives.as_ref();
         Runs {
