@@ -123,7 +123,11 @@ fn what_runs_out_of_memory_is_answered_by_what_it_would_need() {
     assert_eq!(fit.shortage.unwrap().error.reserved, 7);
     assert_eq!(answer.expected.peak_reserved, 30);
     let slack = 2 << 20;
-    assert_eq!((answer.reserved.low(), answer.reserved.high()), (0, 40 + slack), "what runs under the cap stays as it is");
+    assert_eq!(
+        (answer.reserved.low(), answer.reserved.high()),
+        (0, 40 + slack),
+        "what runs under the cap stays as it is"
+    );
     let fitting = Answer::new(runs(run(8), vec![], vec![]), None, &[], false, &device).fit.unwrap();
     assert_eq!((fitting.needed, fitting.short), (8, None));
 }
@@ -157,7 +161,11 @@ fn a_gpu_that_was_not_measured_has_bounds_for_the_workspaces_of_cublas() {
     let others = 8 << 20;
     let bounds = (2 * (2 << 20) + others, 2 * (32 << 20) + others);
     assert_eq!(ranges("RTX 3060"), (bounds, false), "PyTorch may give it 32 MiB a thread");
-    assert_eq!(ranges("H100 PCIe"), ((2 * (34 << 20) + others, others), false), "or 8 MiB, in segments that others share");
+    assert_eq!(
+        ranges("H100 PCIe"),
+        ((2 * (34 << 20) + others, others), false),
+        "or 8 MiB, in segments that others share"
+    );
 }
 
 #[test]
