@@ -70,7 +70,7 @@ def plain(vramfit):
     with Terminal(os.environ) as terminal:
         terminal.run("clear; " + command(vramfit, "bert-small", "--batch 32 --seq 128 --vram 600MiB --no-color") + " | head -n 18")
         shown = terminal.until("largest batch")
-        check(re.search(r"does not fit in 600 MiB; it would take \d+ MiB", shown), "no verdict", terminal)
+        check(re.search(r"does not fit in 600 MiB; it would reserve \d+ MiB", shown), "no verdict", terminal)
 
 
 def main():
