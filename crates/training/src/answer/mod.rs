@@ -58,7 +58,6 @@ impl Answer {
         is_cudnn_benchmarked: bool,
         device: &Device<'_>,
     ) -> Answer {
-        let certainty = Certainty::of(&capped.expected, file_causes, is_cudnn_benchmarked, device);
         let fit = Fit::of(device, &capped, unlimited.as_ref());
         let runs = match unlimited {
             Some(unlimited) => capped.completed_by(unlimited),
@@ -84,6 +83,7 @@ impl Answer {
         }
         reserved = reserved.over(&runs.unlikely_orders, |run| run.peak_reserved);
         if let Some(cause) = causes.iter().find(|cause| !cause.leaves_exact()) {
+            let certainty = Certainty::of(&causes);
             allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
             allocated = allocated.widened(certainty.allocated_slack(), cause);
             let peak = reserved.high();

@@ -38,10 +38,7 @@ impl Range {
         if by_address.0 != by_address.1 {
             causes.push(Cause::AddressOrder);
         }
-        let likely = || std::iter::once(&runs.expected).chain(&runs.other_orders);
-        let alternatives = || runs.alternatives.iter().flat_map(|alternatives| &alternatives.runs);
-        let grown =
-            || likely().chain(alternatives()).filter_map(|run| run.later.filter(|later| lasting(later) > number(run)));
+        let grown = || runs.iter().filter_map(|run| run.later.filter(|later| lasting(later) > number(run)));
         if let Some(step) = grown().map(|later| later.step).min() {
             all.1 = grown().map(|later| lasting(&later)).fold(all.1, u64::max);
             causes.push(Cause::LaterSteps { step });
