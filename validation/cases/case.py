@@ -56,6 +56,12 @@ class Case:
     mode: str = "train"  # train, eval
     grad: bool = False  # keep the graph in eval mode
     inputs: str = "kept"  # kept, fresh
+    offload_activations: str = "none"  # none, pinned, pageable
+    checkpoint_save: str = "none"  # none, or some of matmul, attention, convolution with commas between
+    chunked_loss: int = 0  # how many chunks; 0 for the model's own loss
+    fused_linear_loss: str = "none"  # none, liger
+    ema: bool = False
+    freeze: str = ""  # patterns of names of weights with commas between
 
     def settings(self):
         """All but the name and the model, as in the JSON of `vramfit estimate`."""

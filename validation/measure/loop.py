@@ -4,6 +4,7 @@ Add no local variable that keeps a tensor alive, because lifetimes are what is m
 """
 
 import torch
+from memory_tricks import offload
 from settings import autocast, make_scaler
 
 
@@ -11,7 +12,7 @@ def loss_of(outputs, targets, function):
     return function(outputs, targets) if function else outputs.loss
 
 
-def train(case, model, inputs, targets, function, optimizer, device, phase, steps=3, before_backward=None):
+def train(case, model, inputs, targets, function, optimizer, device, phase, steps=3, before_backward=None, averaged=None):
     """`inputs` and `targets` are on the device, or on the CPU for fresh ones.
 
     `phase(step, name, micro)` is told of the end of each phase, `phase.end()` while all is still bound.
@@ -28,7 +29,7 @@ def train(case, model, inputs, targets, function, optimizer, device, phase, step
             if not kept:
                 inputs = {name: tensor.to(device) for name, tensor in given.items()}
                 targets = wanted.to(device) if wanted is not None else None
-            with autocast(case.amp, device):
+            with offload(case.offload_activations), autocast(case.amp, device):
                 outputs = model(**inputs)
                 if case.accumulate == 1:
                     loss = loss_of(outputs, targets, function)
@@ -53,6 +54,8 @@ def train(case, model, inputs, targets, function, optimizer, device, phase, step
             scaler.update()
         else:
             optimizer.step()
+        if averaged is not None:
+            averaged.update_parameters(model)
         phase(step, "step", None)
     phase.end()
 

@@ -94,6 +94,7 @@ def small_stats():
 def run(case, model_entry, device, tiny, kind, phase, steps):
     """Builds as the protocol says, then goes through the steps."""
     from loop import evaluate, train
+    from memory_tricks import average, freeze, replace_loss
     from settings import apply_checkpointing, make_optimizer
 
     from cases import DTYPES, loss_function, make_inputs
@@ -102,7 +103,9 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
     inputs, targets = make_inputs(model_entry, case, tiny)
     model = model.to(device)
     model.train(case.mode == "train")
-    apply_checkpointing(model, case.checkpoint)
+    freeze(model, case.freeze)
+    apply_checkpointing(model, case.checkpoint, case.checkpoint_save)
+    replace_loss(model, case.chunked_loss, case.fused_linear_loss)
     if case.inputs == "kept":
         inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
         targets = targets.to(device) if targets is not None else None
@@ -116,10 +119,14 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
         phase(None, "build", None)
         evaluate(case, model, inputs, targets, function, device, phase, steps)
         return
-    optimizer = make_optimizer(case.optimizer, case.optimizer_impl, model.parameters())
+    parameters = model.parameters()
+    if case.freeze:
+        parameters = [parameter for parameter in parameters if parameter.requires_grad]
+    optimizer = make_optimizer(case.optimizer, case.optimizer_impl, parameters)
+    averaged = average(model, case.ema)
     phase(None, "build", None)
     before_backward = annotator.before_backward if annotator else None
-    train(case, model, inputs, targets, function, optimizer, device, phase, steps, before_backward)
+    train(case, model, inputs, targets, function, optimizer, device, phase, steps, before_backward, averaged)
 
 
 def environment(device):

@@ -4,6 +4,7 @@ import contextlib
 import functools
 
 import torch
+from memory_tricks import selective
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 OPTIMIZERS = {
@@ -30,7 +31,7 @@ IMPLEMENTATIONS = {
 
 
 def make_optimizer(name, implementation, parameters):
-    """Over all parameters, frozen ones too, with torch's default arguments."""
+    """Over these parameters, with torch's default arguments."""
     optimizer, arguments = OPTIMIZERS[name]
     return optimizer(parameters, **arguments, **IMPLEMENTATIONS[implementation])
 
@@ -40,22 +41,23 @@ def outermost_sequential(model):
     return next(module for module in model.modules() if isinstance(module, torch.nn.Sequential))
 
 
-def apply_checkpointing(model, setting):
-    """Non-reentrant everywhere."""
+def apply_checkpointing(model, setting, saved="none"):
+    """Non-reentrant everywhere. `saved`: what is kept in checkpointed modules."""
+    arguments = {"use_reentrant": False, **selective(saved)}
     if setting == "none":
         return
     if setting == "blocks":
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=arguments)
         return
     if setting.startswith("sequential:"):
         segments = int(setting.split(":")[1])
         sequential = outermost_sequential(model)
         functions = list(sequential.children())
-        sequential.forward = lambda input: checkpoint_sequential(functions, segments, input, use_reentrant=False)
+        sequential.forward = lambda input: checkpoint_sequential(functions, segments, input, **arguments)
         return
     for name in setting.split(","):
         module = model.get_submodule(name)
-        module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+        module.forward = functools.partial(checkpoint, module.forward, **arguments)
 
 
 def autocast(setting, device):
