@@ -62,6 +62,9 @@ class Case:
     fused_linear_loss: str = "none"  # none, liger
     ema: bool = False
     freeze: str = ""  # patterns of names of weights with commas between
+    optimizer_groups: str = ""  # as --optimizer-groups takes them; empty for one group of all weights
+    step_in_backward: bool = False
+    optimizer_state: str = "gpu"  # gpu, cpu
 
     def settings(self):
         """All but the name and the model, as in the JSON of `vramfit estimate`."""

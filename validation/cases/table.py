@@ -110,6 +110,55 @@ def optimizers():
     ]
 
 
+def newer_optimizers():
+    """Those of bitsandbytes, Muon with AdamW, transformers' Adafactor; groups of weights; updates in the backward pass and
+    on the CPU.
+    """
+    bitsandbytes = "adamw8bit adam8bit lion8bit lion paged-adamw8bit paged-adamw paged-lion8bit paged-lion".split()
+    names = (*bitsandbytes, "muon", "adafactor-hf")
+    cases = [Case(f"residual-{name}", "residual", 511, optimizer=name) for name in names]
+    for name in ("adamw8bit", "paged-adamw8bit", "lion", "muon", "adafactor-hf"):
+        cases.append(Case(f"gpt2-small-bf16-{name}", "gpt2-small", 2, 128, dtype="bf16", optimizer=name))
+    for name in ("adamw8bit", "muon"):
+        cases.append(Case(f"gpt2-small-fp16-{name}", "gpt2-small", 2, 128, amp="fp16", optimizer=name, clip_grad=True))
+    cases += [
+        Case("resnet18-adamw8bit", "resnet18", 8, optimizer="adamw8bit"),
+        Case("resnet18-muon", "resnet18", 8, optimizer="muon"),
+        Case("resnet18-adafactor-hf", "resnet18", 8, optimizer="adafactor-hf"),
+        Case("bert-small-muon-fp16", "bert-small", 4, 64, amp="fp16", optimizer="muon"),
+    ]
+    hooked = {"step_in_backward": True}
+    for name in ("adamw", "sgd", "momentum", "adafactor", "adamw8bit", "paged-adamw8bit", "adafactor-hf", "adagrad"):
+        cases.append(Case(f"residual-hook-{name}", "residual", 511, optimizer=name, **hooked))
+    cases += [
+        Case("residual-hook-fused", "residual", 511, optimizer_impl="fused", **hooked),
+        Case("residual-hook-for-loop", "residual", 511, optimizer_impl="for-loop", **hooked),
+        Case("residual-hook-checkpoint", "residual", 2000, checkpoint="sequential:4", **hooked),
+        Case("gpt2-small-hook", "gpt2-small", 2, 128, **hooked),
+        Case("gpt2-small-hook-bf16", "gpt2-small", 2, 128, dtype="bf16", optimizer="adamw8bit", **hooked),
+        Case("llama-small-hook-bf16", "llama-small", 2, 128, dtype="bf16", optimizer="adafactor", **hooked),
+        Case("bert-small-hook-amp", "bert-small", 4, 128, amp="bf16", checkpoint="blocks", **hooked),
+        Case("bert-frozen-hook", "bert-frozen", 8, 128, **hooked),
+        Case("resnet18-hook", "resnet18", 16, optimizer="momentum", **hooked),
+        Case("lstm-hook", "lstm", 20, 35, optimizer="adam", **hooked),
+        Case("residual-cpu", "residual", 511, optimizer_state="cpu"),
+        Case("residual-cpu-clip", "residual", 511, optimizer_state="cpu", clip_grad=True, accumulate=2),
+        Case("gpt2-small-cpu-bf16", "gpt2-small", 2, 128, dtype="bf16", optimizer_state="cpu"),
+        Case("gpt2-small-cpu-hook", "gpt2-small", 2, 128, optimizer_state="cpu", **hooked),
+        Case("resnet18-cpu-hook", "resnet18", 16, optimizer="momentum", optimizer_state="cpu", **hooked),
+    ]
+    two = "decay:*.weight;*"
+    for name in ("adamw", "adam", "momentum", "radam", "adafactor", "adamw8bit"):
+        cases.append(Case(f"residual-groups-{name}", "residual", 511, optimizer=name, optimizer_groups=two))
+    return cases + [
+        Case("residual-groups-three", "residual", 511, optimizer_groups="7-12;0,2,4;*"),
+        Case("residual-groups-some", "residual", 511, optimizer_groups="0-3;8,6"),
+        Case("gpt2-small-groups-fp16", "gpt2-small", 2, 128, amp="fp16", optimizer_groups="*.bias,*ln_*;*"),
+        Case("gpt2-small-groups-fused", "gpt2-small", 2, 128, optimizer_impl="fused", optimizer_groups=two),
+        Case("bert-small-groups-clip", "bert-small", 4, 64, optimizer_groups=two, clip_grad=True),
+    ]
+
+
 def loops():
     """Accumulation, places of zero_grad, fresh inputs, checkpointing, evaluation, frozen parameters."""
     return [
@@ -213,7 +262,10 @@ def part_two():
     ]
 
 
-CASES = {case.name: case for case in (*families(), *precisions(), *optimizers(), *loops(), *part_two())}
+CASES = {
+    case.name: case
+    for case in (*families(), *precisions(), *optimizers(), *newer_optimizers(), *loops(), *part_two())
+}
 
 # Tried for real under caps of 80 % to 120 % of their peak reserved.
 CAPPED = ["mlp-relu-large", "bert-small", "gpt2-small-amp-bf16", "llama-checkpoint-bf16", "t5", "qwen3-bf16"] + [

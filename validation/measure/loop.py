@@ -12,10 +12,11 @@ def loss_of(outputs, targets, function):
     return function(outputs, targets) if function else outputs.loss
 
 
-def train(case, model, inputs, targets, function, optimizer, device, phase, steps=3, before_backward=None, averaged=None):
+def train(case, model, inputs, targets, function, optimizers, device, phase, steps=3, before_backward=None, averaged=None):
     """`inputs` and `targets` are on the device, or on the CPU for fresh ones.
 
-    `phase(step, name, micro)` is told of the end of each phase, `phase.end()` while all is still bound.
+    `optimizers` are those that the loop itself calls. `phase(step, name, micro)` is told of the end of each phase,
+    `phase.end()` while all is still bound.
     """
     scaler = make_scaler(case.amp, device)
     kept = case.inputs == "kept"
@@ -24,7 +25,8 @@ def train(case, model, inputs, targets, function, optimizer, device, phase, step
         inputs = targets = None
     for step in range(steps):
         if case.zero_grad == "before-forward":
-            optimizer.zero_grad(set_to_none=case.set_to_none)
+            for optimizer in optimizers:
+                optimizer.zero_grad(set_to_none=case.set_to_none)
         for micro in range(case.accumulate):
             if not kept:
                 inputs = {name: tensor.to(device) for name, tensor in given.items()}
@@ -39,7 +41,8 @@ def train(case, model, inputs, targets, function, optimizer, device, phase, step
             if before_backward:
                 before_backward(loss)
             if case.zero_grad == "before-backward" and micro == 0:
-                optimizer.zero_grad(set_to_none=case.set_to_none)
+                for optimizer in optimizers:
+                    optimizer.zero_grad(set_to_none=case.set_to_none)
             if scaler:
                 scaler.scale(loss).backward()
             else:
@@ -47,13 +50,16 @@ def train(case, model, inputs, targets, function, optimizer, device, phase, step
             phase(step, "backward", micro)
         if case.clip_grad:
             if scaler:
-                scaler.unscale_(optimizer)
+                for optimizer in optimizers:
+                    scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            if scaler:
+                scaler.step(optimizer)
+            else:
+                optimizer.step()
         if scaler:
-            scaler.step(optimizer)
             scaler.update()
-        else:
-            optimizer.step()
         if averaged is not None:
             averaged.update_parameters(model)
         phase(step, "step", None)

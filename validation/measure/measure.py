@@ -25,6 +25,7 @@ MIB = 1024 * 1024
 def imports():
     """What every job needs, imported in the parent so that forks share it. Returns nothing to hold."""
     import annotate  # noqa: F401
+    import case_optimizers  # noqa: F401
     import loop  # noqa: F401
     import meter  # noqa: F401
     import torch  # noqa: F401
@@ -93,9 +94,10 @@ def small_stats():
 
 def run(case, model_entry, device, tiny, kind, phase, steps):
     """Builds as the protocol says, then goes through the steps."""
+    from case_optimizers import make_optimizers
     from loop import evaluate, train
     from memory_tricks import average, freeze, replace_loss
-    from settings import apply_checkpointing, make_optimizer
+    from settings import apply_checkpointing
 
     from cases import DTYPES, loss_function, make_inputs
 
@@ -119,14 +121,11 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
         phase(None, "build", None)
         evaluate(case, model, inputs, targets, function, device, phase, steps)
         return
-    parameters = model.parameters()
-    if case.freeze:
-        parameters = [parameter for parameter in parameters if parameter.requires_grad]
-    optimizer = make_optimizer(case.optimizer, case.optimizer_impl, parameters)
+    optimizers = make_optimizers(case, model)
     averaged = average(model, case.ema)
     phase(None, "build", None)
     before_backward = annotator.before_backward if annotator else None
-    train(case, model, inputs, targets, function, optimizer, device, phase, steps, before_backward, averaged)
+    train(case, model, inputs, targets, function, optimizers, device, phase, steps, before_backward, averaged)
 
 
 def environment(device):

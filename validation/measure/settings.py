@@ -7,6 +7,7 @@ import torch
 from memory_tricks import selective
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
+# The optimizers of torch.optim, with the arguments that choose them.
 OPTIMIZERS = {
     "adamw": (torch.optim.AdamW, {}),
     "adam": (torch.optim.Adam, {}),
@@ -28,12 +29,6 @@ IMPLEMENTATIONS = {
     "fused": {"fused": True},
     "for-loop": {"foreach": False},
 }
-
-
-def make_optimizer(name, implementation, parameters):
-    """Over these parameters, with torch's default arguments."""
-    optimizer, arguments = OPTIMIZERS[name]
-    return optimizer(parameters, **arguments, **IMPLEMENTATIONS[implementation])
 
 
 def outermost_sequential(model):

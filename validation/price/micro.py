@@ -67,6 +67,7 @@ def main():
         "dispatch": lambda: dispatch.rows(clock, is_late),
         "stacks": lambda: stacks.rows(clock, is_late),
         "optimizers": lambda: optimizers.rows(clock, given.tiny, is_late),
+        "newer_optimizers": lambda: optimizers.newer_rows(clock, given.tiny, is_late),
         "products": lambda: products.products(*common),
         "kernels": lambda: kernels.rows(*common),
         "attention": lambda: products.attention(*common),

@@ -1,12 +1,16 @@
 """Optimizer steps: CPU time per weight tensor, GPU time per element."""
 
+import os
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "measure"))
 
+from case_optimizers import BITSANDBYTES, CpuOptimizers, make_optimizer  # noqa: E402
 from settings import IMPLEMENTATIONS, OPTIMIZERS  # noqa: E402
 
 NO_FUSED = ("rmsprop", "adadelta", "adamax", "nadam", "radam", "adafactor")
@@ -56,6 +60,59 @@ def rows(clock, is_tiny, is_late):
             row["cpu" if shape[0] == 16 else "gpu"] = clock.cpu(clip, 5) if shape[0] == 16 else clock.gpu(clip)
             found.append(row)
     return found + scaled(clock, is_tiny)
+
+
+def newer_rows(clock, is_tiny, is_late):
+    """The same of bitsandbytes, Muon and transformers' Adafactor, which go weight by weight."""
+    found = []
+    for name in (*BITSANDBYTES, "muon", "adafactor-hf"):
+        for count, shape in ((20, (16, 16)), (200, (16, 16)), (24, (2048, 1024)), (6, (4096, 4096))):
+            if is_late() or (is_tiny and shape[0] > 16):
+                continue
+            row = {"optimizer": name, "implementation": "for-loop", "weights": count}
+            row["elements"] = count * shape[0] * shape[1]
+            try:
+                given = weights(clock, count, shape)
+                optimizer = torch.optim.Muon(given) if name == "muon" else make_optimizer(name, "default", given)
+                optimizer.step()
+                if shape[0] > 16:
+                    row["gpu"] = clock.gpu(optimizer.step)
+                else:
+                    row["cpu"] = clock.cpu(optimizer.step, 2)
+            except Exception as error:
+                row["error"] = f"{type(error).__name__}: {error}"[:200]
+            found.append(row)
+    return found + cpu_rows(clock, is_tiny, is_late)
+
+
+def cpu_rows(clock, is_tiny, is_late):
+    """Optimizers on the CPU, with all its cores: gradients to pinned memory, the update, weights back."""
+    found = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1)
+    for name in OPTIMIZERS:
+        for count, shape in ((20, (16, 16)), (200, (16, 16)), (6, (4096, 4096))):
+            if is_late() or (is_tiny and shape[0] > 16):
+                continue
+            row = {"optimizer": name, "implementation": "cpu", "weights": count}
+            row["elements"] = count * shape[0] * shape[1]
+            case = SimpleNamespace(optimizer=name, optimizer_impl="default", step_in_backward=False)
+            model = torch.nn.ParameterList(weights(clock, count, shape))
+            (optimizer,) = CpuOptimizers(case, model).in_loop()
+            row["cpu"] = clock.cpu(optimizer.step, 2) if shape[0] == 16 else once(clock, optimizer.step)
+            found.append(row)
+    torch.set_num_threads(threads)
+    return found
+
+
+def once(clock, call):
+    """Microseconds of the second call: one takes long."""
+    call()
+    clock.synchronize()
+    began = time.perf_counter()
+    call()
+    clock.synchronize()
+    return (time.perf_counter() - began) * 1e6
 
 
 def scaled(clock, is_tiny):

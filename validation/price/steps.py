@@ -103,7 +103,8 @@ def build(case, device, tiny):
 
 def prepare(case, device, tiny, built):
     """`built` holds the models of earlier settings: weights are the same whatever the optimizer."""
-    from settings import make_optimizer, make_scaler
+    from case_optimizers import make_optimizer
+    from settings import make_scaler
 
     from cases import MODELS, loss_function, make_inputs
 

@@ -3,6 +3,7 @@
 import gc
 
 import torch
+from case_optimizers import BITSANDBYTES, make_optimizer
 from recorder import Recorder, storage_address
 
 LISTS = {
@@ -11,7 +12,12 @@ LISTS = {
     "twelve large": [(771, 515)] * 12,
     "two kinds": [(129, 77)] * 4,  # every other one in bf16
     "scalar and empty grad": [(), (7, 9)],
+    "matrices": [(1000, 771), (771, 1000), (64, 64), (33, 5), (5, 4100)],
+    "around 4096": [(4095,), (4096,), (64, 65), (3, 3, 5, 500)],
+    "around 100000": [(99_999,), (100_000,), (331, 777)],
 }
+# Lists that older recordings have: all optimizers of torch.optim but Muon.
+OLDER_LISTS = ("three", "forty small", "twelve large", "two kinds", "scalar and empty grad")
 OPTIMIZERS = {
     "SGD": {},
     "SGD momentum": {"momentum": 0.9},
@@ -79,11 +85,22 @@ def label_state(recorder, optimizer, parameters):
                 recorder.label(f"p{position}.{key}", value)
 
 
-def step_events(name, options, implementation, list_name, dtype, device, recorder):
+def torch_optimizer(name, options, implementation):
+    kind = getattr(torch.optim, name.split()[0])
+    return lambda parameters: kind(parameters, **options, **IMPLEMENTATIONS[implementation])
+
+
+def newer_optimizer(name):
+    if name == "muon":
+        return torch.optim.Muon
+    return lambda parameters: make_optimizer(name, "default", parameters)
+
+
+def step_events(make, list_name, dtype, device, recorder):
     parameters = make_parameters(list_name, dtype, device)
     give_gradients(parameters)
     recorder.start(names_of(parameters))
-    optimizer = getattr(torch.optim, name.split()[0])(parameters, **options, **IMPLEMENTATIONS[implementation])
+    optimizer = make(parameters)
     recorder.mark("constructor")
     for step in (1, 2, 3):
         optimizer.step()
@@ -137,14 +154,14 @@ def jobs(device, recorder):
     """Name and function of every probe here."""
     for name, options in OPTIMIZERS.items():
         for implementation in IMPLEMENTATIONS:
-            for list_name in LISTS:
+            for list_name in OLDER_LISTS:
                 for dtype in (torch.float32, torch.bfloat16):
                     if dtype == torch.bfloat16 and list_name != "three":
                         continue
                     label = f"{name}|{implementation}|{list_name}|{str(dtype).removeprefix('torch.')}"
-                    given = (name, options, implementation, list_name, dtype, device)
+                    given = (torch_optimizer(name, options, implementation), list_name, dtype, device)
                     yield label, lambda r, given=given: step_events(*given, r)
-    for list_name in LISTS:
+    for list_name in OLDER_LISTS:
         for foreach in (None, True, False):
             for dtype in (torch.float32, torch.bfloat16):
                 label = f"clip|foreach {foreach}|{list_name}|{str(dtype).removeprefix('torch.')}"
@@ -157,9 +174,19 @@ def jobs(device, recorder):
                 yield label, lambda r, given=given: scaler_events(*given, r)
 
 
-def run(device):
+def newer_jobs(device):
+    """Those of bitsandbytes, Muon and transformers' Adafactor."""
+    for name in (*BITSANDBYTES, "muon", "adafactor-hf"):
+        for list_name in LISTS:
+            for dtype in (torch.float32, torch.bfloat16, torch.float16):
+                label = f"{name}|default|{list_name}|{str(dtype).removeprefix('torch.')}"
+                given = (newer_optimizer(name), list_name, dtype, device)
+                yield label, lambda r, given=given: step_events(*given, r)
+
+
+def run(device, newer=False):
     recorder, silent, results = Recorder(device), Recorder("cpu"), {}
-    for label, work in jobs(device, recorder):
+    for label, work in newer_jobs(device) if newer else jobs(device, recorder):
         try:
             work(silent)
             results[f"optimizer|{label}"] = work(recorder)

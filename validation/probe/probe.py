@@ -90,12 +90,13 @@ def run_workspace(call_name, dtype, amp, device):
     }
 
 
-def run_optimizers(device):
+def run_optimizers(device, newer=False):
     import optimizers
     import torch
 
     torch.set_num_threads(1)
-    return {"probes": optimizers.run(device)}
+    warm_up(device)
+    return {"probes": optimizers.run(device, newer)}
 
 
 def make_jobs(given):
@@ -115,6 +116,9 @@ def make_jobs(given):
         jobs.append(
             {"name": "family optimizers", "call": "probe:run_optimizers", "arguments": {"device": given.device}}
         )
+    if "newer-optimizers" in chosen:
+        arguments = {"device": given.device, "newer": True}
+        jobs.append({"name": "family newer-optimizers", "call": "probe:run_optimizers", "arguments": arguments})
     if not chosen or "workspaces" in chosen:
         for job in workspaces.jobs():
             name = job.pop("name")
@@ -152,7 +156,7 @@ def count_errors(probes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--families", default="", help="with commas between; also optimizers, workspaces")
+    parser.add_argument("--families", default="", help="with commas between; also optimizers, newer-optimizers, workspaces")
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--split", type=int, default=2, help="processes a family")
     parser.add_argument("--limit", type=int, help="only the first probes of each family")
