@@ -39,9 +39,11 @@ def selective(setting):
 
 
 def freeze(model, setting):
-    patterns = [pattern for pattern in setting.split(",") if pattern]
+    """A pattern names weights or modules; `*` matches within one part between dots."""
+    patterns = [pattern.split(".") for pattern in setting.split(",") if pattern]
     for name, parameter in model.named_parameters():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+        parts = name.split(".")
+        if any(len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted)) for wanted in patterns):
             parameter.requires_grad_(False)
 
 
