@@ -35,6 +35,7 @@ FAMILIES = (
     "copy",
     "corners",
     "uncommon",
+    "rare",
 )
 DTYPES_ON_CPU = ("fp32",)
 
