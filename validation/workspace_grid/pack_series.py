@@ -6,26 +6,32 @@
 
 The packing is lossless. The payload (`series.rs` reads it) is:
 
-    number of layers, 32 bits
-    offset of each layer's record, 32 bits each, counted from the end of this list; records are sorted by key
-    records: key, number of batches, lengths of the first two series, one series for each pass
+    number of layers and number of pairs, 32 bits each
+    pairs of symbols, 16 bits a symbol, see `pairs.py`
+    offset of each block of records, 32 bits each, counted from the end of this list
+    records, sorted by key: how many bytes of the key are those of the key before (none in a block's first record), how many others there are,
+    and these; number of batches; lengths of the three series in bytes; one series for each pass, as symbols
 
 A key is the full description of a layer, see `key_of`. A series is the logarithm of a stride, lines (bytes per batch, bytes at batch 0), and runs of
-batches that are a stride apart, see `series`.
+batches that are a stride apart, see `series`. Packing takes four minutes, most of it in `pairs.py`.
 """
 
 import collections
 import gzip
+import itertools
 import json
 import multiprocessing
+import os
 import struct
 import sys
 
+import pairs
 import table as tables
 from shapes import TYPES
 
 TARGET = tables.DATA / "cudnn-series.bin"
 STRIDES = (1, 2, 4, 8)
+LAYERS_PER_BLOCK = 16
 
 
 def as_two(row):
@@ -141,33 +147,39 @@ def series(workspaces, stride):
 
 
 def body(passes):
-    """A layer: how many batches, how long its first two series are, the series."""
+    """A layer: how many batches, and its series."""
     count = min(map(len, passes))
-    found = [min((series(workspaces[:count], stride) for stride in STRIDES), key=len) for workspaces in passes]
-    return number(count) + number(len(found[0])) + number(len(found[1])) + b"".join(found)
+    return count, [min((series(workspaces[:count], stride) for stride in STRIDES), key=len) for workspaces in passes]
 
 
-def payload(records):
-    """The payload of a table with these records, {key: the rest of the record}."""
-    ordered = sorted(records.items())
-    offsets, offset = [], 0
-    for key, rest in ordered:
-        offsets.append(offset)
-        offset += len(key) + len(rest)
-    return struct.pack(f"<{1 + len(offsets)}I", len(offsets), *offsets) + b"".join(key + rest for key, rest in ordered)
+def payload(bodies):
+    """The payload of a table with these layers, {key: its body}."""
+    ordered = sorted(bodies.items())
+    table, symbols = pairs.packed([one for _, (_, found) in ordered for one in found])
+    symbols, offsets, records = iter(symbols), [], bytearray()
+    for index, (key, (count, _)) in enumerate(ordered):
+        is_first = index % LAYERS_PER_BLOCK == 0
+        if is_first:
+            offsets.append(len(records))
+        shared = 0 if is_first else len(os.path.commonprefix([key, ordered[index - 1][0]]))
+        packed = [pairs.as_bytes(one) for one in itertools.islice(symbols, 3)]
+        for part in shared, len(key) - shared, key[shared:], count, *map(len, packed), *packed:
+            records += number(part) if isinstance(part, int) else part
+    head = struct.pack("<II", len(ordered), len(table)) + pairs.as_bytes([symbol for pair in table for symbol in pair])
+    return head + struct.pack(f"<{len(offsets)}I", *offsets) + records
 
 
 def bodies_of(layers):
-    """{key: the rest of the record}; layers without a plan at batch 1 are left out."""
+    """{key: its body}; layers without a plan at batch 1 are left out."""
     kept = {key: passes for key, passes in layers.items() if all(passes)}
     with multiprocessing.Pool() as pool:
         return dict(zip(kept, pool.map(body, kept.values(), 64)))
 
 
 def write(layers):
-    records = bodies_of(layers)
-    TARGET.write_bytes(tables.with_header(tables.SERIES, payload(records)))
-    print(len(records), "layers,", sum(Reader(rest, 0).number() for rest in records.values()), "shapes,", TARGET.stat().st_size, "bytes")
+    bodies = bodies_of(layers)
+    TARGET.write_bytes(tables.with_header(tables.SERIES, payload(bodies)))
+    print(len(bodies), "layers,", sum(count for count, _ in bodies.values()), "shapes,", TARGET.stat().st_size, "bytes")
 
 
 class Reader:
@@ -183,6 +195,10 @@ class Reader:
             shift += 7
             if byte < 128:
                 return value
+
+    def bytes(self, length):
+        self.place += length
+        return self.data[self.place - length : self.place]
 
     def signed(self):
         value = self.number()
@@ -210,29 +226,29 @@ def skip_key(reader):
 
 
 def records():
-    """{key: a reader of the rest of the record} of the shipped table."""
+    """For each layer of the shipped table its key, number of batches and series as symbols, and the table's pairs."""
     data = tables.payload_of(TARGET.read_bytes(), tables.SERIES)
-    (count,) = struct.unpack_from("<I", data)
-    found, first = {}, 4 + 4 * count
-    for offset in struct.unpack_from(f"<{count}I", data, 4):
-        reader = Reader(data, first + offset)
-        skip_key(reader)
-        found[data[first + offset : reader.place]] = reader
-    return found
+    count, made = struct.unpack_from("<II", data)
+    symbols = pairs.as_symbols(data[8 : 8 + 4 * made])
+    reader, key, found = Reader(data, 8 + 4 * made + 4 * -(-count // LAYERS_PER_BLOCK)), b"", []
+    for _ in range(count):
+        key = key[: reader.number()] + reader.bytes(reader.number())
+        batches, *lengths = (reader.number() for _ in range(4))
+        found.append((key, batches, [pairs.as_symbols(reader.bytes(length)) for length in lengths]))
+    return found, list(zip(symbols[::2], symbols[1::2]))
 
 
 def last_batches():
     """{key: up to which batch the table has a layer}."""
-    return {key: reader.number() for key, reader in records().items()}
+    return {key: batches for key, batches, _ in records()[0]}
 
 
 def unpacked():
     """{key: workspaces by pass, by batch from 1 on} of the shipped table."""
-    found = {}
-    for key, reader in records().items():
-        batches, _, _ = reader.number(), reader.number(), reader.number()
-        found[key] = [read_series(reader, batches) for _ in range(3)]
-    return found
+    layers, table = records()
+    return {
+        key: [read_series(Reader(pairs.expanded(table, symbols), 0), batches) for symbols in found] for key, batches, found in layers
+    }
 
 
 def check(layers):

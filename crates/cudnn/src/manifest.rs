@@ -72,7 +72,7 @@ fn headers_agree_with_the_manifest_and_payloads_are_intact() {
         assert_eq!(format!("{major}.{minor}"), entry.compute_capability);
         assert_eq!(source.gpu.multiprocessors, entry.multiprocessors);
         assert_eq!(source.gpu.threads_per_multiprocessor, entry.threads_per_multiprocessor);
-        assert_eq!(entry.format, Some(1));
+        assert_eq!(entry.format, Some(u16::from_le_bytes([bytes[12], bytes[13]])));
         assert!(table.is_intact(), "{}", entry.file);
         checked += 1;
     }

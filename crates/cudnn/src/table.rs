@@ -40,7 +40,10 @@ impl TableKind {
 
     /// The only format version that this build reads.
     fn version(self) -> u32 {
-        1
+        match self {
+            TableKind::Series => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -173,7 +176,7 @@ pub(crate) mod tests {
     /// A table of the H200 with this payload.
     pub(crate) fn table_of(kind: TableKind, payload: &[u8]) -> Vec<u8> {
         let mut bytes = [MAGIC, kind.tag()].concat();
-        bytes.extend([1_u16, 64].into_iter().flat_map(u16::to_le_bytes));
+        bytes.extend([kind.version() as u16, 64].into_iter().flat_map(u16::to_le_bytes));
         bytes.extend([payload.len() as u32, checksum(payload), 91_900].into_iter().flat_map(u32::to_le_bytes));
         bytes.extend([9, 0]);
         bytes.extend([132_u16, 2048].into_iter().flat_map(u16::to_le_bytes));
@@ -238,9 +241,9 @@ pub(crate) mod tests {
         let trees = table_of(TableKind::Trees, b"");
         assert_eq!(read(&trees).unwrap_err(), TableError::WrongKind);
         let mut newer = table_of(TableKind::Series, b"");
-        newer[12] = 2;
+        newer[12] = 3;
         let header = checksum(&newer[..CHECKED]).to_le_bytes();
         newer[CHECKED..].copy_from_slice(&header);
-        assert_eq!(read(&newer).unwrap_err(), TableError::UnsupportedVersion { found: 2, supported: 1 });
+        assert_eq!(read(&newer).unwrap_err(), TableError::UnsupportedVersion { found: 3, supported: 2 });
     }
 }

@@ -47,12 +47,10 @@ impl Block<'_> {
     fn find(&self, key: &[u8]) -> Option<&[u8]> {
         let mut records = Numbers(self.bytes());
         loop {
-            let length = usize::try_from(records.next()?).ok()?;
-            let (record, rest) = records.0.split_at_checked(length)?;
-            if let Some(found) = record.strip_prefix(key) {
+            let length = records.next_length()?;
+            if let Some(found) = records.bytes(length)?.strip_prefix(key) {
                 return Some(found);
             }
-            records = Numbers(rest);
         }
     }
 }
@@ -74,19 +72,14 @@ impl<'t> LayersByCapability<'t> {
         }
         let mut heads = Vec::new();
         for _ in 0..head.next()? {
-            let deflated = usize::try_from(head.next()?).ok()?;
-            let length = usize::try_from(head.next()?).ok().filter(|&length| length <= LARGEST_BLOCK)?;
-            let key = usize::try_from(head.next()?).ok()?;
-            let (first_key, rest) = head.0.split_at_checked(key)?;
-            head = Numbers(rest);
-            heads.push((first_key, deflated, length));
+            let deflated = head.next_length()?;
+            let length = head.next_length().filter(|&length| length <= LARGEST_BLOCK)?;
+            let key = head.next_length()?;
+            heads.push((head.bytes(key)?, deflated, length));
         }
-        let mut rest = head.0;
         let mut blocks = Vec::with_capacity(heads.len());
         for (first_key, deflated, length) in heads {
-            let (deflated, others) = rest.split_at_checked(deflated)?;
-            rest = others;
-            blocks.push(Block { first_key, deflated, length, inflated: OnceLock::new() });
+            blocks.push(Block { first_key, deflated: head.bytes(deflated)?, length, inflated: OnceLock::new() });
         }
         Some(LayersByCapability { capabilities, batches, blocks })
     }
@@ -100,7 +93,7 @@ impl<'t> LayersByCapability<'t> {
         let mut layer = Numbers(self.blocks[block].find(&key)?);
         let mut lengths: SmallVec<[usize; PASSES * 8]> = SmallVec::new();
         for _ in 0..layer.next()? {
-            lengths.push(usize::try_from(layer.next()?).ok()?);
+            lengths.push(layer.next_length()?);
         }
         let pass = match problem.pass {
             ConvolutionPass::Forward => 0,

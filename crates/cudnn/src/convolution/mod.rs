@@ -9,6 +9,7 @@ mod layer_key;
 mod lines;
 mod live;
 mod numbers;
+mod pairs;
 mod plan_cache;
 mod problem;
 mod problem_map;
