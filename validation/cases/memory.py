@@ -18,7 +18,6 @@ def offloaded():
         Case("t5-offload", "t5", 8, 128, offload_activations="pinned"),
         Case("resnet18-offload", "resnet18", 16, optimizer="momentum", offload_activations="pinned"),
         Case("resnet18-offload-amp", "resnet18", 16, amp="fp16", offload_activations="pageable"),
-        Case("gru-offload", "gru", 20, 50, optimizer="adam", offload_activations="pinned"),
         Case(
             "llama-checkpoint-offload-bf16",
             "llama-no-cache",

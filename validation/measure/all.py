@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--no-trace", action="store_true")
     parser.add_argument("--no-caps", action="store_true")
     parser.add_argument("--no-alone", action="store_true")
+    parser.add_argument("--change", action="append", default=[], help="SETTING=TEXT: every case with another setting")
     parser.add_argument("--annotate", action="store_true", help="traces with names of modules and autograd nodes")
     parser.add_argument("--timeout", type=int, default=110, help="seconds for one run")
     parser.add_argument("--deadline", type=int, default=440, help="seconds after which no run is started")
@@ -62,10 +63,11 @@ def chosen_cases(given):
 
 
 def job(name, given, **arguments):
+    changes = dict(change.split("=", 1) for change in given.change)
     return {
         "name": name,
         "call": "measure:measure",
-        "arguments": {"device": given.device, "tiny": given.tiny, **arguments},
+        "arguments": {"device": given.device, "tiny": given.tiny, "changes": changes, **arguments},
     }
 
 

@@ -49,14 +49,17 @@ def set_cap(cap):
     return {"cap": cap, "total_memory": total, "mem_get_info_total": torch.cuda.mem_get_info(0)[1]}
 
 
-def measure(case_name, device="cuda", tiny=False, kind="plain", cap=None, alone=False, steps=3, threads=2):
-    """One run in this process, which must not have used CUDA before. `kind`: plain, trace, annotate."""
+def measure(case_name, device="cuda", tiny=False, kind="plain", cap=None, alone=False, steps=3, threads=2, changes=None):
+    """One run in this process, which must not have used CUDA before. `kind`: plain, trace, annotate.
+
+    `changes` replaces settings of the case.
+    """
     import torch
 
     from cases import CASES, MODELS
 
     torch.set_num_threads(threads)
-    case = CASES[case_name]
+    case = replace(CASES[case_name], **(changes or {}))
     if tiny:
         case = replace(case, batch=2, seq=8 if case.seq else None)
     result = {"case": case.name, "model": case.model, "part": MODELS[case.model].part, "settings": case.settings()}

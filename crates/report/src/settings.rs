@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use vramfit_eager::forward::Choice;
+use vramfit_eager::autograd::{HostMemory, KeptResults};
+use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::answer::Device;
@@ -34,6 +35,18 @@ pub(crate) struct SettingsReport {
     accumulate: u32,
     /// `none`, `blocks`, `sequential:N`, or module names with commas between.
     checkpoint: String,
+    /// `none`, or results that checkpointed modules keep: `matmul`, `attention`, `convolution` with commas between.
+    checkpoint_save: String,
+    /// Where what autograd saves is kept.
+    offload_activations: OffloadName,
+    /// Chunks in which the loss of a language model is computed.
+    chunked_loss: Option<u32>,
+    /// `liger`, where its fused function computes the loss.
+    fused_linear_loss: Option<&'static str>,
+    /// Names of weights and modules that are not trained, with commas between; empty where all are.
+    freeze: String,
+    /// Whether an exponential moving average of the weights is kept on the GPU.
+    ema: bool,
     /// Where `optimizer.zero_grad()` is called.
     zero_grad: ZeroGradName,
     /// `optimizer.zero_grad(set_to_none=…)`.
@@ -139,6 +152,37 @@ impl OutputsName {
     }
 }
 
+/// Where what autograd saves is kept.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum OffloadName {
+    /// On the GPU.
+    None,
+    /// In pinned host memory.
+    Pinned,
+    /// In pageable host memory.
+    Pageable,
+}
+
+impl OffloadName {
+    fn of(memory: Option<HostMemory>) -> OffloadName {
+        match memory {
+            None => OffloadName::None,
+            Some(HostMemory::Pinned) => OffloadName::Pinned,
+            Some(HostMemory::Pageable) => OffloadName::Pageable,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            OffloadName::None => "none",
+            OffloadName::Pinned => "pinned",
+            OffloadName::Pageable => "pageable",
+        }
+    }
+}
+
 /// Where the loss comes from.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -188,6 +232,15 @@ impl SettingsReport {
             clip_grad: training.clips_gradients,
             accumulate: training.accumulate,
             checkpoint: checkpoint(&training.checkpoint),
+            checkpoint_save: kept_results(training.kept_results),
+            offload_activations: OffloadName::of(training.offload),
+            chunked_loss: match training.loss_head {
+                LossHead::Chunked(chunks) => Some(chunks),
+                LossHead::Captured | LossHead::Liger => None,
+            },
+            fused_linear_loss: (training.loss_head == LossHead::Liger).then_some("liger"),
+            freeze: training.frozen.join(","),
+            ema: training.averages_weights,
             zero_grad: match training.zero_grad {
                 ZeroGrad::BeforeForward => ZeroGradName::BeforeForward,
                 ZeroGrad::BeforeBackward => ZeroGradName::BeforeBackward,
@@ -221,6 +274,12 @@ impl SettingsReport {
             ("clip grad", yes_or_no(self.clip_grad)),
             ("accumulate", self.accumulate.to_string()),
             ("checkpoint", or_none(&self.checkpoint)),
+            ("checkpoint save", self.checkpoint_save.clone()),
+            ("offload activations", self.offload_activations.name().to_owned()),
+            ("chunked loss", self.chunked_loss.map_or_else(|| or_none(""), |chunks| chunks.to_string())),
+            ("fused linear loss", or_none(self.fused_linear_loss.unwrap_or_default())),
+            ("freeze", or_none(&self.freeze)),
+            ("ema", yes_or_no(self.ema)),
             ("zero grad", self.zero_grad.name().to_owned()),
             ("set to none", yes_or_no(self.set_to_none)),
             ("cudnn benchmark", yes_or_no(self.cudnn_benchmark)),
@@ -252,6 +311,10 @@ fn or_none(text: &str) -> String {
 }
 
 /// `--checkpoint`, as it is written.
+fn kept_results(kept: KeptResults) -> String {
+    if kept.is_empty() { "none".to_owned() } else { kept.names() }
+}
+
 fn checkpoint(choice: &Choice) -> String {
     match choice {
         Choice::Nothing => "none".to_owned(),
@@ -277,6 +340,12 @@ mod tests {
             clip_grad: false,
             accumulate: 1,
             checkpoint: "none".to_owned(),
+            checkpoint_save: "none".to_owned(),
+            offload_activations: OffloadName::None,
+            chunked_loss: None,
+            fused_linear_loss: None,
+            freeze: String::new(),
+            ema: false,
             zero_grad: ZeroGradName::BeforeForward,
             set_to_none: true,
             cudnn_benchmark: false,

@@ -21,7 +21,7 @@ pub mod shortcuts;
 
 pub use holders::Holder;
 pub use program::Program;
-pub use record::{record, record_forward, record_script, visit};
+pub use record::{check, record, record_forward, record_script, visit};
 pub use report::{Account, Failure, Label, LaterPeaks, Peak, Phase, PhaseReport, Run};
 pub use run::{address_orders, train};
 pub use script::{AddedLoss, Loop, Script, ZeroGrad, training_loop};

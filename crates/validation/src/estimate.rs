@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_catalogue::{Catalogue, CudaContext};
-use vramfit_eager::forward::Choice;
+use vramfit_eager::autograd::{HostMemory, KeptResults, ResultKind};
+use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
@@ -144,8 +145,35 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
         sets_to_none: settings.set_to_none,
         has_fresh_inputs: settings.inputs == "fresh",
         checkpoint: checkpoint(&settings.checkpoint),
+        kept_results: kept_results(&settings.checkpoint_save)?,
+        offload: match settings.offload_activations.as_str() {
+            "pinned" => Some(HostMemory::Pinned),
+            "pageable" => Some(HostMemory::Pageable),
+            _ => None,
+        },
+        loss_head: match (settings.chunked_loss, settings.fused_linear_loss.as_str()) {
+            (_, "liger") => LossHead::Liger,
+            (0, _) => LossHead::Captured,
+            (chunks, _) => LossHead::Chunked(chunks),
+        },
+        averages_weights: settings.ema,
+        frozen: Arc::new(names(&settings.freeze)),
         ..Loop::default()
     })
+}
+
+fn kept_results(text: &str) -> Result<KeptResults> {
+    let kind = |name: &String| {
+        let known = ResultKind::NAMES.into_iter().find(|(_, known)| known == name);
+        known.map(|(kind, _)| kind).ok_or_else(|| format!("no results `{name}`"))
+    };
+    let names = names(text).into_iter().filter(|name| name != "none").collect::<Vec<_>>();
+    Ok(KeptResults::of(&names.iter().map(kind).collect::<Result<Vec<_>>>()?))
+}
+
+/// The names of a list with commas between.
+fn names(text: &str) -> Vec<String> {
+    text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn checkpoint(text: &str) -> Choice {

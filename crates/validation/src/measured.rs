@@ -112,6 +112,24 @@ pub struct CaseSettings {
     pub grad: bool,
     /// `--inputs`.
     pub inputs: String,
+    /// `--offload-activations`.
+    #[serde(default)]
+    pub offload_activations: String,
+    /// `--checkpoint-save`.
+    #[serde(default)]
+    pub checkpoint_save: String,
+    /// `--chunked-loss`.
+    #[serde(default)]
+    pub chunked_loss: u32,
+    /// `--fused-linear-loss`.
+    #[serde(default)]
+    pub fused_linear_loss: String,
+    /// `--ema`.
+    #[serde(default)]
+    pub ema: bool,
+    /// `--freeze`.
+    #[serde(default)]
+    pub freeze: String,
 }
 
 /// A measured phase.

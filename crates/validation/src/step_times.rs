@@ -81,6 +81,7 @@ fn case_of(row: &PublishedTime) -> Case {
             mode: "train".to_owned(),
             grad: false,
             inputs: "kept".to_owned(),
+            ..CaseSettings::default()
         },
         peak_allocated: 0,
         peak_reserved: 0,

@@ -100,6 +100,8 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "optimizer": _one_of(*OPTIMIZERS, hint=_OTHER_OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
     "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh", "whole"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
+    "checkpoint_save": _modules, "offload_activations": _one_of("none", "pinned", "pageable"), "chunked_loss": _count,
+    "fused_linear_loss": _one_of("liger"), "freeze": _modules, "ema": _switch,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,

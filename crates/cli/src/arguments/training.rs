@@ -7,9 +7,9 @@ use clap::Args;
 use vramfit_catalogue::TorchRelease;
 
 use super::values::{
-    AutocastDtype, CheckpointChoice, ImplementationName, InputLocation, Kept, LossKind, Margin, ModeKind, ModelDtype,
-    OptimizerName, OutputLifetime, ZeroGradPosition, implementations, optimizers, parse_checkpoint, parse_keep,
-    parse_margin,
+    AutocastDtype, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice, LossKind,
+    Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, ZeroGradPosition, implementations,
+    optimizers, parse_checkpoint, parse_keep, parse_kept_results, parse_margin,
 };
 
 /// Help headings.
@@ -77,6 +77,30 @@ pub struct RunSettings {
     /// Modules to checkpoint: none, blocks, sequential:N, or module names separated by commas.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_checkpoint, help_heading = TRAINING)]
     pub checkpoint: CheckpointChoice,
+    /// Results that checkpointed modules keep instead of computing them again: matmul, attention, convolution, separated by
+    /// commas (create_selective_checkpoint_contexts).
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_kept_results, help_heading = TRAINING)]
+    pub checkpoint_save: KeptResultsChoice,
+    /// Keep what autograd saves in host memory and copy it back in the backward pass (save_on_cpu); without a value,
+    /// pinned.
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = OffloadTarget::None, num_args = 0..=1, default_missing_value = "pinned", help_heading = TRAINING)]
+    pub offload_activations: OffloadTarget,
+    /// Compute the loss of a causal language model of transformers in so many checkpointed chunks, so that the logits of
+    /// one chunk exist at a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = TRAINING)]
+    pub chunked_loss: Option<u32>,
+    /// Compute the loss of a causal language model of transformers by a fused function, which keeps no logits: liger is
+    /// LigerFusedLinearCrossEntropyLoss.
+    #[arg(long, value_enum, value_name = "WHOSE", conflicts_with = "chunked_loss", help_heading = TRAINING)]
+    pub fused_linear_loss: Option<FusedLoss>,
+    /// Weights that are not trained, by their names or those of their modules, separated by commas; * matches within a
+    /// part between dots. The optimizer has only the others.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = TRAINING)]
+    pub freeze: Vec<String>,
+    /// Keep an exponential moving average of the weights on the GPU (AveragedModel of torch.optim.swa_utils), updated
+    /// after each step.
+    #[arg(long, help_heading = TRAINING)]
+    pub ema: bool,
     /// Micro-batches per step, each of the size --batch.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
     pub accumulate: u32,

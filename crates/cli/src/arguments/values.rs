@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use vramfit_eager::autograd::{HostMemory, KeptResults, ResultKind};
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_plan::tricks::parse_kept;
@@ -76,6 +77,55 @@ pub enum LossKind {
     Mean,
     /// None: no backward pass.
     None,
+}
+
+/// Where what autograd saves is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OffloadTarget {
+    /// On the GPU.
+    None,
+    /// In pinned host memory.
+    Pinned,
+    /// In pageable host memory.
+    Pageable,
+}
+
+/// A fused linear layer and loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FusedLoss {
+    /// liger-kernel's.
+    Liger,
+}
+
+/// The value of `--checkpoint-save`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptResultsChoice(pub KeptResults);
+
+/// Parses `--checkpoint-save`.
+pub fn parse_kept_results(text: &str) -> Result<KeptResultsChoice, String> {
+    if text == "none" {
+        return Ok(KeptResultsChoice(KeptResults::NONE));
+    }
+    let kind = |name: &str| {
+        let known = ResultKind::NAMES.into_iter().find(|(_, known)| *known == name.trim());
+        known.map(|(kind, _)| kind).ok_or_else(|| {
+            let names = ResultKind::NAMES.map(|(_, name)| name).join(", ");
+            format!("found `{name}`, needed none, or one or more of {names}")
+        })
+    };
+    let kinds = text.split(',').map(kind).collect::<Result<Vec<_>, String>>()?;
+    Ok(KeptResultsChoice(KeptResults::of(&kinds)))
+}
+
+impl OffloadTarget {
+    /// The host memory; `None` for the GPU.
+    pub fn memory(self) -> Option<HostMemory> {
+        match self {
+            OffloadTarget::None => None,
+            OffloadTarget::Pinned => Some(HostMemory::Pinned),
+            OffloadTarget::Pageable => Some(HostMemory::Pageable),
+        }
+    }
 }
 
 /// The value of `--optimizer`.

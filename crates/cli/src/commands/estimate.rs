@@ -2,8 +2,11 @@
 
 pub mod conflicts;
 
+use std::sync::Arc;
+
 use vramfit_allocator::Settings;
 use vramfit_cudnn::Scenario;
+use vramfit_eager::forward::LossHead;
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_report::page::command;
@@ -13,7 +16,7 @@ use vramfit_training::optimizer::{Kind, Recipe};
 use vramfit_training::{AddedLoss, Loop, ZeroGrad, visit};
 
 use crate::arguments::{
-    EstimateArguments, InputLocation, LossKind, Output, OutputLifetime, RunSettings, ZeroGradPosition,
+    EstimateArguments, FusedLoss, InputLocation, LossKind, Output, OutputLifetime, RunSettings, ZeroGradPosition,
 };
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
@@ -113,6 +116,15 @@ pub fn training(options: &RunSettings) -> Loop {
         holds_whole_batch: options.inputs == InputLocation::Whole,
         releases_outputs: options.outputs == OutputLifetime::Released,
         checkpoint: options.checkpoint.0.clone(),
+        kept_results: options.checkpoint_save.0,
+        offload: options.offload_activations.memory(),
+        loss_head: match (options.chunked_loss, options.fused_linear_loss) {
+            (Some(chunks), _) => LossHead::Chunked(chunks),
+            (None, Some(FusedLoss::Liger)) => LossHead::Liger,
+            (None, None) => LossHead::Captured,
+        },
+        frozen: Arc::new(options.freeze.clone()),
+        averages_weights: options.ema,
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,
         is_cudnn_benchmarked: options.cudnn_benchmark,

@@ -115,7 +115,7 @@ fn with_bench(
         }
     }
     let setup = setup(options, &bound, alloc_conf);
-    vramfit_eager::forward::regions(&bound, &setup.training.checkpoint)?;
+    vramfit_training::check(&bound, &setup.training)?;
     drop(bound);
     let in_place = rewritten(&model, options);
     let bench = Workbench::new(&model, in_place.as_ref(), device).with_margin(margin.0);

@@ -1,25 +1,76 @@
 //! Checkpointed regions: what they hold, and the placeholders of their saved tensors.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use smallvec::SmallVec;
+use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
 use super::engine::Recompute;
-use super::{Context, Saved, Tensor};
+use super::offload::HostCopies;
+use super::{Context, Edge, KeptResults, ResultKind, Saved, Tensor};
 use crate::memory::{SharedMemory, Storage};
 
 /// One run through a checkpointed region.
 #[derive(Debug)]
 pub struct Frame {
-    /// Its first and last step in the captured pass.
-    pub steps: (usize, usize),
+    /// What runs in it.
+    pub body: Body,
     /// What the region uses from outside, held until the region's backward pass is over.
-    pub inputs: Vec<(TensorId, Tensor)>,
+    pub inputs: Vec<(TensorId, Held)>,
+    keeps: KeptResults,
+    /// The results that are kept, in the order in which they were computed.
+    kept: RefCell<VecDeque<Results>>,
     holders: RefCell<Vec<Weak<Holder>>>,
     is_recomputed: Cell<bool>,
     last: Cell<LastSaved>,
+}
+
+/// The results of an operator.
+pub(crate) type Results = SmallVec<[Tensor; 1]>;
+
+/// What runs in a checkpointed region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// The captured steps from the first to the last.
+    Steps(usize, usize),
+    /// A chunk of the loss, by its number.
+    ChunkOfLoss(usize),
+}
+
+/// What a checkpointed region holds of an input.
+#[derive(Clone, Debug)]
+pub enum Held {
+    /// The tensor.
+    Tensor(Tensor),
+    /// A copy on the host, because saved tensors go there; it is copied back before the region is recomputed.
+    HostCopy {
+        /// Its layout.
+        layout: Rc<Layout>,
+        /// Where its gradient goes.
+        edge: Option<Edge>,
+    },
+}
+
+impl Held {
+    /// Of a positional argument, which `checkpoint` saves for backward: where saved tensors go to the host, so does it.
+    pub fn by_position(context: &Context, tensor: &Tensor) -> Held {
+        if context.offload.target().is_none() || tensor.is_on_host() {
+            return Held::Tensor(tensor.clone());
+        }
+        let layout = context.offload.pack_alone(tensor, context.memory());
+        Held::HostCopy { layout, edge: tensor.edge().cloned() }
+    }
+
+    /// The input, copied to the GPU if it is on the host.
+    pub fn tensor(&self, memory: &SharedMemory) -> Tensor {
+        match self {
+            Held::Tensor(tensor) => tensor.clone(),
+            Held::HostCopy { layout, edge } => Tensor::empty(memory, Rc::clone(layout)).with_edge(edge.clone()),
+        }
+    }
 }
 
 /// Where in the region the last tensor is saved: recomputation stops there.
@@ -39,16 +90,34 @@ struct Holder {
     recomputed: RefCell<Option<Tensor>>,
 }
 
+/// What stands for a node's saved tensors.
+#[derive(Debug)]
+pub enum Packed {
+    /// In a checkpointed region: placeholders.
+    Placeholders(Placeholders),
+    /// Copies on the host.
+    HostCopies(HostCopies),
+}
+
 /// The placeholders of a node's saved tensors.
 #[derive(Debug)]
-pub struct Packed {
+pub struct Placeholders {
     frame: Rc<Frame>,
     holders: SmallVec<[Option<Rc<Holder>>; 4]>,
 }
 
 impl Packed {
-    /// The saved tensors, recomputed if they are not there.
+    /// The saved tensors: recomputed if they are not there, or copied back.
     pub fn unpack(&self, context: &mut Context, recompute: Recompute<'_>) -> Saved {
+        match self {
+            Packed::Placeholders(placeholders) => placeholders.unpack(context, recompute),
+            Packed::HostCopies(copies) => copies.unpack(context.memory()),
+        }
+    }
+}
+
+impl Placeholders {
+    fn unpack(&self, context: &mut Context, recompute: Recompute<'_>) -> Saved {
         let needs_any = self.holders.iter().any(Option::is_some);
         if needs_any && !self.frame.is_recomputed.replace(true) {
             recompute(context, &self.frame);
@@ -59,10 +128,12 @@ impl Packed {
 
 impl Frame {
     /// A run that begins.
-    pub fn new(steps: (usize, usize), inputs: Vec<(TensorId, Tensor)>) -> Rc<Frame> {
+    pub fn new(body: Body, inputs: Vec<(TensorId, Held)>, keeps: KeptResults) -> Rc<Frame> {
         Rc::new(Frame {
-            steps,
+            body,
             inputs,
+            keeps,
+            kept: RefCell::default(),
             holders: RefCell::default(),
             is_recomputed: Cell::new(false),
             last: Cell::default(),
@@ -118,6 +189,23 @@ impl Checkpointing {
         matches!(self.state, State::Recomputing { is_complete: true, .. })
     }
 
+    /// The results of an operator that the running region kept when it ran first. They are kept no longer.
+    pub(super) fn take_kept(&self, kind: ResultKind) -> Option<Results> {
+        match &self.state {
+            State::Recomputing { frame, .. } if frame.keeps.contains(kind) => frame.kept.borrow_mut().pop_front(),
+            _ => None,
+        }
+    }
+
+    /// Keeps the results of an operator if the running region keeps those of its kind.
+    pub(super) fn keep(&self, kind: ResultKind, results: &[Tensor]) {
+        if let State::Packing(frame) = &self.state
+            && frame.keeps.contains(kind)
+        {
+            frame.kept.borrow_mut().push_back(results.iter().map(Tensor::detach).collect());
+        }
+    }
+
     /// A call begins. If it saves the last tensor before it does anything else, recomputation stops before the call.
     pub fn begin_call(&mut self, step: u32, memory: &SharedMemory) {
         if let State::Recomputing { frame, .. } = &self.state {
@@ -155,7 +243,7 @@ impl Checkpointing {
                     })
                 };
                 let holders = saved.into_iter().map(&mut pack).collect();
-                (Saved::new(), Some(Box::new(Packed { frame: Rc::clone(frame), holders })))
+                (Saved::new(), Some(Box::new(Packed::Placeholders(Placeholders { frame: Rc::clone(frame), holders }))))
             }
             State::Recomputing { frame, filled, is_complete } => {
                 let known = frame.holders.borrow();
@@ -187,7 +275,7 @@ fn mute_before_last(frame: &Frame, step: u32, function: u32, memory: &SharedMemo
 }
 
 /// Whether a saved tensor is one of the function's inputs.
-fn is_input(inputs: &[Option<&Tensor>], tensor: &Tensor) -> bool {
+pub(super) fn is_input(inputs: &[Option<&Tensor>], tensor: &Tensor) -> bool {
     let same = |one: &Rc<Storage>, other: &Rc<Storage>| Rc::ptr_eq(one, other);
     inputs.iter().flatten().any(|input| match (input.storage(), tensor.storage()) {
         (Some(one), Some(other)) => same(one, other),

@@ -13,7 +13,7 @@ use vramfit_cudnn::convolution::{
     ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange,
 };
 
-use super::{Backward, Checkpointing, Edge, Node, Plans, Saved, Tensor, Visits};
+use super::{Backward, Checkpointing, Edge, Node, Offload, Packed, Plans, ResultKind, Results, Saved, Tensor, Visits};
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
 use crate::machine::Machine;
@@ -91,6 +91,8 @@ pub struct Context {
     cudnn_sources: CudnnSources,
     /// The state of checkpointed regions.
     pub checkpointing: Checkpointing,
+    /// Whether saved tensors go to the host.
+    pub offload: Offload,
 }
 
 impl Context {
@@ -113,6 +115,7 @@ impl Context {
             unmodelled: Missing::new(),
             cudnn_sources: CudnnSources::default(),
             checkpointing: Checkpointing::default(),
+            offload: Offload::default(),
         }
     }
 
@@ -431,6 +434,18 @@ impl Context {
         }
     }
 
+    /// The results of an operator: `compute` finds them, unless a checkpointed region kept them.
+    pub(crate) fn computed(&mut self, kind: ResultKind, compute: impl FnOnce(&mut Context) -> Results) -> Results {
+        let is_muted = self.memory.borrow().is_muted();
+        let kept = if is_muted { None } else { self.checkpointing.take_kept(kind) };
+        if let Some(kept) = kept {
+            return kept;
+        }
+        let results = compute(self);
+        self.checkpointing.keep(kind, &results);
+        results
+    }
+
     /// Records a call in the graph if one of its inputs requires a gradient; returns the edge of its first output.
     pub fn record(
         &mut self,
@@ -451,7 +466,13 @@ impl Context {
         let wants = |index: usize| next.get(index).is_some_and(Option::is_some);
         let saved = saved(&wants);
         let early = if backward.saves_afterwards() { &[] } else { inputs };
-        let (saved, packed) = self.checkpointing.pack(early, saved, &self.memory);
+        let (saved, packed) = match self.offload.target().filter(|_| !self.checkpointing.is_on()) {
+            Some(to) => {
+                let copies = self.offload.pack(to, early, saved, &self.memory);
+                (Saved::new(), copies.map(|copies| Box::new(Packed::HostCopies(copies))))
+            }
+            None => self.checkpointing.pack(early, saved, &self.memory),
+        };
         if let Some(visits) = &mut self.visits {
             visits.note_saved(self.memory.borrow().origin(), saved.iter().flatten());
         }

@@ -6,14 +6,19 @@
 mod checkpoint;
 mod context;
 pub mod engine;
+mod kept_results;
 mod node;
+mod offload;
 mod plans;
 mod tensor;
 mod visits;
 
-pub use checkpoint::{Checkpointing, Frame, Packed};
+pub(crate) use checkpoint::Results;
+pub use checkpoint::{Body, Checkpointing, Frame, Held, Packed};
 pub use context::{Context, CudnnSources, Guessed, Libraries, Missing, Thread};
+pub use kept_results::{KeptResults, ResultKind};
 pub use node::{Backward, Edge, Gradients, Node, Saved};
+pub use offload::{HostMemory, Offload};
 pub use plans::Plans;
 pub use tensor::{Tensor, TensorBody};
 pub use visits::Visits;

@@ -40,7 +40,7 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub sequence: u64,
     /// Tensors saved for backward.
     pub saved: RefCell<Saved>,
-    /// In a checkpointed region: placeholders for saved tensors that are recomputed when they are needed.
+    /// What stands for saved tensors that are recomputed, or copied from the host, when they are needed.
     pub packed: RefCell<Option<Box<Packed>>>,
     /// Where the gradients of its inputs go.
     pub next: SmallVec<[Option<Edge>; 3]>,

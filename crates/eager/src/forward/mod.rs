@@ -1,6 +1,8 @@
 //! The forward pass: runs the steps of a captured pass.
 
+mod frozen;
 mod function;
+mod loss_head;
 mod passes;
 mod region;
 mod replay;
@@ -16,15 +18,18 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::TensorId;
 
-use crate::autograd::{Context, Edge, Frame, Tensor};
+use crate::autograd::{Body, Context, Edge, Frame, Held, Tensor};
 use crate::memory::Category;
 use crate::operators::Call;
 
 pub use crate::autograd::Missing;
+pub use crate::operators::LossHead;
+pub use frozen::frozen_weights;
 use function::OpenFunction;
 pub use passes::Passes;
 pub use region::{
-    Choice, Region, UnknownModule, block_names, is_transformers_model, module_names, regions, updates_cache,
+    Choice, Region, UnknownModule, block_names, is_transformers_model, module_names, regions, regions_keeping,
+    updates_cache,
 };
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use unknown::SCRATCH;
@@ -91,7 +96,9 @@ impl<'a> Forward<'a> {
             if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
                 let inputs = self.inputs_of(region);
                 if region.is_checkpointed {
-                    context.checkpointing.begin(Frame::new((region.first, region.last), inputs));
+                    let inputs = inputs.into_iter().map(|(id, tensor)| (id, held(context, tensor))).collect();
+                    let body = Body::Steps(region.first, region.last);
+                    context.checkpointing.begin(Frame::new(body, inputs, region.keeps));
                     open = Some((region, Vec::new()));
                 } else {
                     open = Some((region, inputs));
@@ -100,7 +107,9 @@ impl<'a> Forward<'a> {
             if index == loss_made {
                 observe(context, &mut self.tensors, Instant::LossMade);
             }
-            self.step(context, index, step);
+            if !self.replaces_step(context, index) {
+                self.step(context, index, step);
+            }
             if open.as_ref().is_some_and(|(region, _)| region.last == index) {
                 let memory = Rc::clone(context.memory());
                 context.checkpointing.end(&memory);
@@ -140,11 +149,24 @@ impl<'a> Forward<'a> {
         memory.borrow_mut().set_category(Category::Activations);
         let was_grad_on = context.is_grad_on();
         context.set_grad(true);
-        for (id, tensor) in &frame.inputs {
+        // PyTorch holds the inputs until the region has been recomputed.
+        let inputs: Vec<(TensorId, Tensor)> =
+            frame.inputs.iter().map(|(id, held)| (*id, held.tensor(&memory))).collect();
+        for (id, tensor) in &inputs {
             self.tensors[id.0 as usize] = Some(tensor.clone());
         }
         context.checkpointing.begin_again(Rc::clone(frame));
-        let (first, last) = frame.steps;
+        match frame.body {
+            Body::Steps(first, last) => self.steps_again(context, first, last),
+            Body::ChunkOfLoss(_) => self.chunk_again(context),
+        }
+        context.checkpointing.end(&memory);
+        context.set_grad(was_grad_on);
+        memory.borrow_mut().set_category(Category::Temporary);
+    }
+
+    /// Runs the steps of a region again, up to the last tensor that its backward pass needs.
+    fn steps_again(&mut self, context: &mut Context, first: usize, last: usize) {
         let steps = &self.bound.steps;
         for (index, step) in steps.iter().enumerate().take(last + 1).skip(first) {
             match step {
@@ -168,9 +190,6 @@ impl<'a> Forward<'a> {
                 _ => self.step(context, index, step),
             }
         }
-        context.checkpointing.end(&memory);
-        context.set_grad(was_grad_on);
-        memory.borrow_mut().set_category(Category::Temporary);
     }
 
     /// Repeats the casts of weights that a call uses: a recomputed region has its own autocast region, whose cache is
@@ -233,7 +252,19 @@ impl<'a> Forward<'a> {
                     let memory = Rc::clone(context.memory());
                     context.checkpointing.begin_call(index as u32, &memory);
                 }
+                let has_frozen = !self.passes.frozen_casts.is_empty();
+                if has_frozen {
+                    self.cast_frozen(context, call);
+                    context.memory().borrow_mut().set_origin(index as u32);
+                }
+                if context.offload.target().is_some() && context.is_grad_on() && !context.checkpointing.is_on() {
+                    self.list_copies(context, call);
+                }
                 self.call(context, index, call);
+                context.offload.end_call();
+                if has_frozen {
+                    self.drop_frozen_casts(call);
+                }
             }
             BoundStep::Free(tensors) => {
                 for tensor in tensors.iter().filter(|tensor| !self.passes.is_late.contains(*tensor)) {
@@ -265,6 +296,33 @@ impl<'a> Forward<'a> {
         }
     }
 
+    /// Runs a call muted, to list what its functions copy to the host before they run.
+    fn list_copies(&self, context: &mut Context, call: &BoundCall<'_>) {
+        let facts = self.passes.facts(call);
+        let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
+        if returns_arguments(call, facts) || call.results.iter().flatten().any(is_on_host) {
+            return;
+        }
+        let memory = Rc::clone(context.memory());
+        let visits = context.visits.take();
+        memory.borrow_mut().set_muted(true);
+        context.offload.begin_listing();
+        let name = self.bound.operator_name(call);
+        drop(run_call(context, (name, facts), &self.view_of(call), self.passes.scenario));
+        memory.borrow_mut().set_muted(false);
+        context.visits = visits;
+        context.offload.begin_call(&memory);
+    }
+
+    /// A call as a rule sees it.
+    fn view_of<'c>(&'c self, call: &'c BoundCall<'_>) -> Call<'c> {
+        Call {
+            arguments: &call.arguments,
+            tensors: &self.tensors,
+            captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
+        }
+    }
+
     fn call(&mut self, context: &mut Context, index: usize, call: &BoundCall<'_>) {
         let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
         if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
@@ -276,17 +334,13 @@ impl<'a> Forward<'a> {
             return;
         }
         let is_in_place = facts.effect.is_in_place();
-        let view = Call {
-            arguments: &call.arguments,
-            tensors: &self.tensors,
-            captured: call.results.iter().map(|id| id.map(|id| self.bound.tensor(id))).collect(),
-        };
+        let view = self.view_of(call);
         let name = self.bound.operator_name(call);
         let Outcome { results, is_modelled } = run_call(context, (name, facts), &view, self.passes.scenario);
+        drop(view);
         if !is_modelled {
             self.missing.entry(name.to_owned()).or_default().push(index as u32);
         }
-        drop(view);
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
@@ -308,4 +362,10 @@ impl<'a> Forward<'a> {
             self.tensors[id.0 as usize] = Some(on_host(self.bound.tensor(*id)));
         }
     }
+}
+
+/// What a checkpointed region holds of an input. `checkpoint` saves positional arguments for backward, and holds keyword
+/// arguments. A capture does not tell them apart: those that require a gradient are taken to be positional.
+fn held(context: &Context, tensor: Tensor) -> Held {
+    if tensor.requires_grad() { Held::by_position(context, &tensor) } else { Held::Tensor(tensor) }
 }

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
-use super::region::Region;
+use super::frozen::casts_of;
+use super::region::{Region, UnknownModule};
 use super::replay::Replay;
-use crate::operators::{Facts, facts};
+use crate::operators::{Facts, Head, LossHead, facts, find_head};
 use vramfit_cudnn::Scenario;
 
 /// What every pass through a model shares.
@@ -28,13 +29,19 @@ pub struct Passes<'a> {
     /// The tensors that Python may hold for longer than the steps say, by their ends; only for the upper bound.
     pub(super) late: &'a [Late],
     pub(super) is_late: BTreeSet<TensorId>,
+    /// The weights that are not trained, though the captured model trains them.
+    frozen: BTreeSet<TensorId>,
+    /// Their casts under autocast, each with the step that makes it.
+    pub(super) frozen_casts: BTreeMap<TensorId, usize>,
+    /// How the loss is computed, if not as captured, and where.
+    pub(super) loss_head: Option<(LossHead, Head)>,
 }
 
 impl<'a> Passes<'a> {
     /// Of a model, with these regions; operators without a rule need what `scenario` says.
     pub fn new(bound: &'a Bound<'a>, regions: Vec<Region>, scenario: Scenario) -> Passes<'a> {
         let mut casts = BTreeMap::new();
-        for (index, step) in bound.steps.iter().enumerate().filter(|_| !regions.is_empty()) {
+        for (index, step) in bound.steps.iter().enumerate() {
             if let BoundStep::Call(call) = step
                 && call.cast == Cast::Kept
             {
@@ -45,7 +52,50 @@ impl<'a> Passes<'a> {
         let operators = bound.model.operators.iter().map(|operator| facts(operator.id)).collect();
         let is_late = late.iter().map(|late| late.tensor).collect();
         let replays = bound.functions.iter().map(|it| (it.end, Rc::new(Replay::new(bound, it, scenario)))).collect();
-        Passes { bound, operators, regions, scenario, casts, replays, late, is_late }
+        Passes {
+            bound,
+            operators,
+            regions,
+            scenario,
+            casts,
+            replays,
+            late,
+            is_late,
+            frozen: BTreeSet::new(),
+            frozen_casts: BTreeMap::new(),
+            loss_head: None,
+        }
+    }
+
+    /// With weights that are not trained.
+    #[must_use]
+    pub fn with_frozen(self, frozen: BTreeSet<TensorId>) -> Passes<'a> {
+        let frozen_casts = casts_of(self.bound, &frozen).into_iter().collect();
+        Passes { frozen, frozen_casts, ..self }
+    }
+
+    /// With another way to compute the loss.
+    ///
+    /// # Errors
+    /// The model does not end in a linear layer and a loss that can be replaced.
+    pub fn with_loss_head(self, kind: LossHead) -> Result<Passes<'a>, UnknownModule> {
+        let (flag, wanted) = match kind {
+            LossHead::Captured => return Ok(self),
+            LossHead::Chunked(chunks) => ("--chunked-loss", chunks.to_string()),
+            LossHead::Liger => ("--fused-linear-loss", "liger".to_owned()),
+        };
+        let head = find_head(self.bound).map_err(|reason| UnknownModule {
+            flag,
+            wanted,
+            reason: reason.to_string(),
+            present: Vec::new(),
+        })?;
+        Ok(Passes { loss_head: Some((kind, head)), ..self })
+    }
+
+    /// The weights that are not trained, though the captured model trains them.
+    pub fn frozen(&self) -> &BTreeSet<TensorId> {
+        &self.frozen
     }
 
     /// What is known of a call's operator.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::Module;
 
+use crate::autograd::KeptResults;
+
 /// What is checkpointed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Choice {
@@ -27,10 +29,12 @@ impl Choice {
     }
 }
 
-/// A choice that matches nothing in the model.
+/// A setting that the model has nothing for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownModule {
-    /// The choice, as on the command line.
+    /// The flag that names it.
+    pub flag: &'static str,
+    /// The setting, as on the command line.
     pub wanted: String,
     /// Why it matches nothing.
     pub reason: String,
@@ -40,7 +44,7 @@ pub struct UnknownModule {
 
 impl std::fmt::Display for UnknownModule {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "--checkpoint {}: {}", self.wanted, self.reason)?;
+        write!(formatter, "{} {}: {}", self.flag, self.wanted, self.reason)?;
         if self.present.is_empty() { Ok(()) } else { write!(formatter, "; it has {}", self.present.join(", ")) }
     }
 }
@@ -59,6 +63,8 @@ pub struct Region {
     /// Whether the cache of keys and values is off inside, as in layers that Hugging Face's `gradient_checkpointing_enable`
     /// checkpoints.
     pub turns_cache_off: bool,
+    /// Which results are kept, not computed again.
+    pub keeps: KeptResults,
 }
 
 /// The regions of a captured pass in order; they do not nest.
@@ -66,6 +72,14 @@ pub struct Region {
 /// # Errors
 /// The model has no such module.
 pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, UnknownModule> {
+    regions_keeping(bound, choice, KeptResults::NONE)
+}
+
+/// The regions of a captured pass; those of the choice keep the results of some operators.
+///
+/// # Errors
+/// The model has no such module.
+pub fn regions_keeping(bound: &Bound<'_>, choice: &Choice, keeps: KeptResults) -> Result<Vec<Region>, UnknownModule> {
     let modules = &bound.model.modules;
     let mut found = match choice {
         Choice::Nothing => Vec::new(),
@@ -107,6 +121,7 @@ pub fn regions(bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, Unknow
             found
         }
     };
+    found.iter_mut().for_each(|region| region.keeps = keeps);
     found.extend(own_regions(bound));
     found.sort_by_key(|region| (region.first, std::cmp::Reverse(region.last)));
     let mut outermost: Vec<Region> = Vec::new();
@@ -130,16 +145,19 @@ pub fn is_transformers_model(bound: &Bound<'_>) -> bool {
 }
 
 fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
-    let mut paths: Vec<&str> =
-        modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
-    // The outermost modules say most.
-    paths.sort_by_key(|path| path.matches('.').count());
-    let left = paths.len().saturating_sub(12);
-    let mut present: Vec<String> = paths.into_iter().take(12).map(str::to_owned).collect();
+    let paths = modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
+    UnknownModule { flag: "--checkpoint", wanted: name.to_owned(), reason: reason.to_owned(), present: named(paths) }
+}
+
+/// The first of these dotted names, the outermost first: they say most.
+pub(super) fn named(mut names: Vec<&str>) -> Vec<String> {
+    names.sort_by_key(|name| name.matches('.').count());
+    let left = names.len().saturating_sub(12);
+    let mut present: Vec<String> = names.into_iter().take(12).map(str::to_owned).collect();
     if left > 0 {
         present.push(format!("and {left} more"));
     }
-    UnknownModule { wanted: name.to_owned(), reason: reason.to_owned(), present }
+    present
 }
 
 /// Whether a pattern with `*` matches a module's path.
@@ -149,7 +167,7 @@ fn matches(pattern: &str, path: Option<&str>) -> bool {
     wanted.len() == found.len() && wanted.iter().zip(&found).all(|(wanted, found)| matches_part(wanted, found))
 }
 
-fn matches_part(pattern: &str, text: &str) -> bool {
+pub(super) fn matches_part(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => text.strip_prefix(start).is_some_and(|left| {
@@ -219,7 +237,13 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
                 if let Some((module, first)) = open.pop()
                     && chosen.contains(&(module as usize))
                 {
-                    found.push(Region { first, last: index, is_checkpointed: true, turns_cache_off: false });
+                    found.push(Region {
+                        first,
+                        last: index,
+                        is_checkpointed: true,
+                        turns_cache_off: false,
+                        keeps: KeptResults::NONE,
+                    });
                 }
             }
             _ => {}
@@ -233,6 +257,7 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
 fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownModule> {
     let modules = &bound.model.modules;
     let fail = |reason: &str| UnknownModule {
+        flag: "--checkpoint",
         wanted: format!("sequential:{segments}"),
         reason: reason.to_owned(),
         present: Vec::new(),
@@ -269,11 +294,18 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
             last: segment[size - 1].last,
             is_checkpointed: true,
             turns_cache_off: false,
+            keeps: KeptResults::NONE,
         });
     }
     let rest = &calls[checkpointed..];
     if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
-        found.push(Region { first: first.first, last: last.last, is_checkpointed: false, turns_cache_off: false });
+        found.push(Region {
+            first: first.first,
+            last: last.last,
+            is_checkpointed: false,
+            turns_cache_off: false,
+            keeps: KeptResults::NONE,
+        });
     }
     Ok(found)
 }
@@ -287,7 +319,13 @@ fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
             BoundStep::Checkpoint { is_reentrant, .. } => open.push((!is_reentrant).then_some(index)),
             BoundStep::EndCheckpoint(_) => {
                 if let Some(Some(first)) = open.pop() {
-                    found.push(Region { first, last: index, is_checkpointed: true, turns_cache_off: false });
+                    found.push(Region {
+                        first,
+                        last: index,
+                        is_checkpointed: true,
+                        turns_cache_off: false,
+                        keeps: KeptResults::NONE,
+                    });
                 }
             }
             _ => {}

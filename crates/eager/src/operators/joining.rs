@@ -2,6 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
 use vramfit_graph::layout::Layout;
 
@@ -200,10 +201,21 @@ fn stack(context: &mut Context, call: &Call<'_>) -> Outcome {
     let tensors = call.tensor_list(0)?;
     let wanted = call.result(0)?;
     let dim = wrap(call.int(1).unwrap_or(0), wanted.shape.len())?;
+    Ok(smallvec![stacked_at(context, &tensors, dim, &wanted)])
+}
+
+fn stacked_at(context: &mut Context, tensors: &[&Tensor], dim: usize, wanted: &Layout) -> Tensor {
     let result = context.empty_contiguous(wanted.dtype, &wanted.shape);
     let inputs: SmallVec<[Option<&Tensor>; 4]> = tensors.iter().copied().map(Some).collect();
     let edge = context.record(&inputs, 1, |_| smallvec![], Stacked { dim, count: tensors.len() });
-    Ok(smallvec![result.with_edge(edge)])
+    result.with_edge(edge)
+}
+
+/// `torch.stack` of numbers.
+pub(super) fn stacked(context: &mut Context, numbers: &[Tensor]) -> Tensor {
+    let dtype = numbers.first().map_or(Dtype::Float32, Tensor::dtype);
+    let wanted = Layout::contiguous(dtype, &[numbers.len() as i64]);
+    stacked_at(context, &numbers.iter().collect::<Vec<_>>(), 0, &wanted)
 }
 
 /// Parts of a tensor, all from one call: their gradients are joined again, zeros standing in for those that did not
@@ -229,7 +241,7 @@ impl Backward for Cut {
     }
 }
 
-fn cut(context: &mut Context, source: &Tensor, parts: SmallVec<[Layout; 3]>) -> Outcome {
+pub(super) fn cut(context: &mut Context, source: &Tensor, parts: SmallVec<[Layout; 3]>) -> Outcome {
     let shapes = parts.iter().map(|part| part.shape.clone()).collect();
     let backward = Cut { shape: source.shape().into(), parts: shapes };
     let edge = context.record(&[Some(source)], parts.len(), |_| smallvec![], backward);

@@ -27,6 +27,7 @@ mod indexing;
 mod joining;
 mod linear_algebra;
 mod loss;
+mod loss_head;
 mod normalization;
 mod padding;
 mod pointwise;
@@ -51,6 +52,10 @@ pub use call::{Call, Outcome, Unmodelled};
 pub use facts::{
     Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
     MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, Time, Work,
+};
+pub use loss_head::{Head, LossHead, NoHead, find_head};
+pub(crate) use loss_head::{
+    LigerInputs, chunk_lengths, chunks_of, fused_loss, loss_of_chunk, loss_of_chunks, rows_and_labels,
 };
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};

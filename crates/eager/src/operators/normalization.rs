@@ -59,7 +59,7 @@ impl Rows {
     }
 }
 
-/// Saved: the input, then a statistic or two of each row. Inputs are the input, scale and shift.
+/// Saved: the shift, the input, the scale, then a statistic or two of each row. Inputs are the input, scale and shift.
 #[derive(Debug)]
 struct Normalized {
     rows: Rows,
@@ -70,7 +70,7 @@ struct Normalized {
 impl Backward for Normalized {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
-        let source = node.saved(0);
+        let source = node.saved(1);
         let input = context.contiguous(&source);
         let result = node.wants(0).then(|| context.empty(input.shared_layout()));
         let like = |context: &mut Context, index: usize, layout: &Option<Rc<Layout>>| match layout {
@@ -153,7 +153,7 @@ fn fused(
         &inputs,
         1 + statistics.len(),
         |_| {
-            let mut saved = smallvec![Some(input.clone()), scale.cloned(), shift.cloned()];
+            let mut saved = smallvec![shift.cloned(), Some(input.clone()), scale.cloned()];
             saved.extend(statistics.iter().map(|statistic| Some(statistic.detach())));
             saved
         },

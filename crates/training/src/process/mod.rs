@@ -1,6 +1,7 @@
 //! The simulated process: runs a script's actions and writes what they allocate and free to the journal.
 
 mod added_loss;
+mod average;
 mod moves;
 mod names;
 mod scaled_loss;
@@ -9,8 +10,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Thread, Visits, engine};
-use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, regions};
+use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
 use vramfit_eager::machine::Machine;
 use vramfit_eager::memory::{ADDED_LOSS, Category, Memory, OUTSIDE_MODEL};
 
@@ -19,8 +21,9 @@ use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Optimizer, Parameter, zero_grad};
 use crate::program::{Mark, MicroBatchRun, Position, Program, Repeat};
 use crate::report::Phase;
-use crate::script::{Action, Name, Script};
+use crate::script::{Action, Name, Pass, Script};
 use added_loss::added_loss;
+use average::AveragedModel;
 use moves::{Tensors, move_inputs, move_model, share_model};
 use names::Names;
 use scaled_loss::{Scaling, scaled};
@@ -38,6 +41,8 @@ pub(crate) struct Process<'s> {
     /// The optimizers that have been created.
     pub optimizers: Vec<Option<Optimizer>>,
     pub scalers: Vec<GradScaler>,
+    /// The averaged copy of each model.
+    pub averages: Vec<Option<AveragedModel>>,
     pub marks: Vec<Mark>,
     /// Where each pass bound its names for the first time.
     pub rebindings: Vec<Rebinding>,
@@ -73,6 +78,13 @@ pub(crate) struct Rebinding {
     pub side_event: usize,
 }
 
+/// What every run of a pass shares.
+pub(crate) fn shared<'s>(pass: &Pass<'s>, scenario: Scenario) -> Result<Passes<'s>, UnknownModule> {
+    let regions = regions_keeping(pass.bound, &pass.checkpoint, pass.kept_results)?;
+    let frozen = frozen_weights(pass.bound, &pass.frozen)?;
+    Passes::new(pass.bound, regions, scenario).with_frozen(frozen).with_loss_head(pass.loss_head)
+}
+
 impl<'s> Process<'s> {
     /// A process that has not run any action yet.
     pub fn new(script: &'s Script<'s>, machine: Machine) -> Result<Process<'s>, UnknownModule> {
@@ -82,9 +94,8 @@ impl<'s> Process<'s> {
         context.set_plans(script.plans);
         let mut passes = Vec::with_capacity(script.passes.len());
         for (index, pass) in script.passes.iter().enumerate() {
-            let regions = regions(pass.bound, &pass.checkpoint)?;
             passes.push(LivePass {
-                shared: Passes::new(pass.bound, regions, script.plans.assumption),
+                shared: shared(pass, script.plans.assumption)?,
                 tensors: vec![None; pass.bound.tensors.len()],
                 names: Names::default(),
                 classes: None,
@@ -100,6 +111,7 @@ impl<'s> Process<'s> {
             parameters: vec![Vec::new(); script.models],
             optimizers: script.optimizers.iter().map(|_| None).collect(),
             scalers: (0..script.scalers).map(|_| GradScaler::default()).collect(),
+            averages: (0..script.models).map(|_| None).collect(),
             marks: Vec::new(),
             rebindings: Vec::new(),
             micro_batch_runs: Vec::new(),
@@ -150,6 +162,18 @@ impl<'s> Process<'s> {
             }
             Action::Update { optimizer, scaler } => self.update(optimizer, scaler),
             Action::UpdateScaler { scaler } => self.scalers[scaler].update(),
+            Action::CreateAverage { model } => {
+                let pass = self.script.passes.iter().position(|pass| pass.model == model);
+                self.averages[model] = pass.map(|index| {
+                    let bound = self.script.passes[index].bound;
+                    AveragedModel::new(bound, &mut self.context, &self.passes[index].tensors)
+                });
+            }
+            Action::UpdateAverage { model } => {
+                if let Some(average) = &mut self.averages[model] {
+                    average.update(&mut self.context);
+                }
+            }
             Action::EndPhase(phase) => self.end_phase(phase, self.step, self.micro_batch),
         }
     }
@@ -220,8 +244,9 @@ impl<'s> Process<'s> {
         for (index, pass) in self.script.passes.iter().enumerate().filter(|(_, pass)| pass.model == model) {
             match first {
                 None => {
-                    let tensors = &mut self.passes[index].tensors;
-                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors);
+                    let LivePass { shared, tensors, .. } = &mut self.passes[index];
+                    let frozen = shared.frozen();
+                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen);
                     first = Some(index);
                 }
                 Some(first) => {
@@ -256,6 +281,7 @@ impl<'s> Process<'s> {
         let mut uncovered = Missing::new();
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
+        context.offload.set(script.passes[index].offload);
         let mut forward = Forward::new(shared, tensors);
         forward.run(context, |context, tensors, instant| match instant {
             Instant::ModelReturned => {
@@ -286,6 +312,7 @@ impl<'s> Process<'s> {
                 note_binding(context, Name::Loss);
             }
         });
+        context.offload.set(None);
         uncovered.append(&mut forward.missing);
         names.bind_kept(bound, &forward.tensors);
         note_binding(context, Name::Kept);

@@ -1,6 +1,7 @@
 //! Moving weights, inputs and targets to the GPU.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use vramfit_allocator::SimulatedDriver;
@@ -17,8 +18,14 @@ use crate::optimizer::Parameter;
 /// The tensors that exist before a pass, by id.
 pub(crate) type Tensors = Vec<Option<Tensor>>;
 
-/// `model.cuda()`; returns the weights as an optimizer takes them, frozen ones included.
-pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut Tensors) -> Vec<Parameter> {
+/// `model.cuda()`; returns the weights as an optimizer takes them. Weights that the model itself has frozen are among them,
+/// those in `frozen` are not.
+pub(super) fn move_model(
+    bound: &Bound<'_>,
+    context: &mut Context,
+    tensors: &mut Tensors,
+    frozen: &BTreeSet<TensorId>,
+) -> Vec<Parameter> {
     let model = bound.model;
     context.memory().borrow_mut().set_category(Category::Parameters);
     let recurrent = recurrent_modules(bound);
@@ -30,6 +37,9 @@ pub(super) fn move_model(bound: &Bound<'_>, context: &mut Context, tensors: &mut
     }
     let mut parameters = Vec::with_capacity(model.parameters.len());
     for weight in &model.parameters {
+        if frozen.contains(&weight.tensor) {
+            continue;
+        }
         let slot = &mut tensors[weight.tensor.0 as usize];
         let Some(mut tensor) = slot.take() else { continue };
         let gradient = Rc::new(RefCell::new(None));

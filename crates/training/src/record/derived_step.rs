@@ -43,8 +43,16 @@ impl<'s> StepParts<'s> {
             )
         };
         let is_update = |action: &Action| {
-            use Action::{ClipGradients, EndPhase, Unscale, Update, UpdateScaler};
-            matches!(action, EndPhase(_) | Unscale { .. } | ClipGradients { .. } | Update { .. } | UpdateScaler { .. })
+            use Action::{ClipGradients, EndPhase, Unscale, Update, UpdateAverage, UpdateScaler};
+            matches!(
+                action,
+                EndPhase(_)
+                    | Unscale { .. }
+                    | ClipGradients { .. }
+                    | Update { .. }
+                    | UpdateScaler { .. }
+                    | UpdateAverage { .. }
+            )
         };
         let frees_gradients_of = |pass: usize| {
             parts.zero_grad.iter().any(|action| {

@@ -13,7 +13,7 @@ use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
 
-use crate::process::Process;
+use crate::process::{Process, shared};
 use crate::program::{Program, Repeat};
 use crate::report::Phase;
 use crate::script::{Action, Loop, Script, training_loop};
@@ -31,6 +31,15 @@ pub(crate) const LATER_STEPS: u32 = 20;
 /// The model has no module that is to be checkpointed.
 pub fn record(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
     record_script(&training_loop(bound, settings), machine, Shortcuts::ALL)
+}
+
+/// Whether the model has what the settings name.
+///
+/// # Errors
+/// What it does not have.
+pub fn check(bound: &Bound<'_>, settings: &Loop) -> Result<(), UnknownModule> {
+    let script = training_loop(bound, settings);
+    script.passes.iter().try_for_each(|pass| shared(pass, script.plans.assumption).map(drop))
 }
 
 /// The requests of a loop that goes on after the steps that are reported: [`Program::run_on`] follows it further.

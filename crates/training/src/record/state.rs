@@ -103,6 +103,9 @@ impl State {
         for tensor in tensors(process, false) {
             found.add_tensor(tensor);
         }
+        for tensor in process.averages.iter().flatten().flat_map(|average| &average.copies) {
+            found.add_tensor(tensor);
+        }
         for optimizer in process.optimizers.iter().flatten() {
             optimizer.kept().filter_map(Storage::id).for_each(|id| {
                 found.add(id, 1);

@@ -82,6 +82,16 @@ pub enum Action {
         /// The scaler.
         scaler: usize,
     },
+    /// `AveragedModel(model)`: a copy whose weights are moving averages.
+    CreateAverage {
+        /// The model.
+        model: usize,
+    },
+    /// `averaged.update_parameters(model)`.
+    UpdateAverage {
+        /// The model.
+        model: usize,
+    },
     /// A phase of the report ends.
     EndPhase(Phase),
 }
@@ -133,6 +143,8 @@ impl fmt::Display for Action {
                 write!(formatter, "update by optimizer {optimizer}{}", scaled(scaler))
             }
             Action::UpdateScaler { scaler } => write!(formatter, "update scaler {scaler}"),
+            Action::CreateAverage { model } => write!(formatter, "create average of model {model}"),
+            Action::UpdateAverage { model } => write!(formatter, "update average of model {model}"),
             Action::EndPhase(phase) => write!(formatter, "end of {}", phase.name()),
         }
     }

@@ -11,8 +11,10 @@ pub use action::{Action, Name};
 pub use settings::{AddedLoss, Loop, ZeroGrad};
 pub use training_loop::training_loop;
 
-use vramfit_eager::autograd::Plans;
-use vramfit_eager::forward::Choice;
+use std::sync::Arc;
+
+use vramfit_eager::autograd::{HostMemory, KeptResults, Plans};
+use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 
 use crate::optimizer::Recipe;
@@ -45,6 +47,14 @@ pub struct Pass<'m> {
     pub bound: &'m Bound<'m>,
     /// What is checkpointed.
     pub checkpoint: Choice,
+    /// The results that checkpointed modules keep.
+    pub kept_results: KeptResults,
+    /// The host memory that takes what autograd saves.
+    pub offload: Option<HostMemory>,
+    /// How the loss of a language model is computed from its last hidden states.
+    pub loss_head: LossHead,
+    /// Names of weights and modules that are not trained.
+    pub frozen: Arc<Vec<String>>,
     /// The loss, where the captured pass returns none.
     pub loss: AddedLoss,
 }

@@ -1,7 +1,10 @@
 //! The settings of a training loop.
 
+use std::sync::Arc;
+
 use vramfit_cudnn::Scenario;
-use vramfit_eager::forward::Choice;
+use vramfit_eager::autograd::{HostMemory, KeptResults};
+use vramfit_eager::forward::{Choice, LossHead};
 
 use crate::optimizer::{Implementation, Kind, Recipe};
 
@@ -58,6 +61,16 @@ pub struct Loop {
     pub releases_outputs: bool,
     /// What is checkpointed.
     pub checkpoint: Choice,
+    /// The results that checkpointed modules keep.
+    pub kept_results: KeptResults,
+    /// The host memory that takes what autograd saves; `None` where that stays on the GPU.
+    pub offload: Option<HostMemory>,
+    /// How the loss of a language model is computed from its last hidden states.
+    pub loss_head: LossHead,
+    /// Names of weights and modules that are not trained, with `*` within a part.
+    pub frozen: Arc<Vec<String>>,
+    /// Whether an exponential moving average of the model is kept on the GPU.
+    pub averages_weights: bool,
     /// The loss, where the captured pass returns none.
     pub loss: AddedLoss,
     /// What is assumed about operators without a rule and workspaces that were not recorded.
@@ -82,6 +95,11 @@ impl Default for Loop {
             holds_whole_batch: false,
             releases_outputs: false,
             checkpoint: Choice::Nothing,
+            kept_results: KeptResults::NONE,
+            offload: None,
+            loss_head: LossHead::Captured,
+            frozen: Arc::default(),
+            averages_weights: false,
             loss: AddedLoss::None,
             scenario: Scenario::Expected,
             is_cudnn_benchmarked: false,

@@ -1,5 +1,7 @@
 //! The script of a plain training or evaluation loop.
 
+use std::sync::Arc;
+
 use vramfit_eager::autograd::Plans;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
@@ -16,11 +18,20 @@ const ONLY: usize = 0;
 pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
     let is_training = bound.variant.mode == Mode::Train;
     let is_scaled = is_training && bound.variant.precision == Precision::Autocast(Dtype::Float16);
-    let checkpoint = if is_training { settings.checkpoint.clone() } else { Choice::Nothing };
+    let pass = Pass {
+        model: ONLY,
+        bound,
+        checkpoint: if is_training { settings.checkpoint.clone() } else { Choice::Nothing },
+        kept_results: settings.kept_results,
+        offload: settings.offload.filter(|_| bound.variant.has_grad),
+        loss_head: settings.loss_head,
+        frozen: Arc::clone(&settings.frozen),
+        loss: settings.loss,
+    };
     let optimizer = OptimizerSetup { recipe: settings.optimizer, model: ONLY };
     Script {
         models: 1,
-        passes: vec![Pass { model: ONLY, bound, checkpoint, loss: settings.loss }],
+        passes: vec![pass],
         optimizers: if is_training { vec![optimizer] } else { Vec::new() },
         scalers: usize::from(is_scaled),
         plans: Plans { are_benchmarked: settings.is_cudnn_benchmarked, assumption: settings.scenario },
@@ -37,6 +48,9 @@ fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Act
     }
     if is_training {
         actions.push(Action::CreateOptimizer { optimizer: ONLY });
+        if settings.averages_weights {
+            actions.push(Action::CreateAverage { model: ONLY });
+        }
     }
     actions.push(Action::EndPhase(Phase::Build));
     let step = if is_training { training_step(settings, scaler) } else { evaluation_step(settings) };
@@ -79,6 +93,9 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
     }
     actions.push(Action::Update { optimizer, scaler });
     actions.extend(scaler.map(|scaler| Action::UpdateScaler { scaler }));
+    if settings.averages_weights {
+        actions.push(Action::UpdateAverage { model: ONLY });
+    }
     actions.push(Action::EndPhase(Phase::Step));
     actions
 }
@@ -127,6 +144,7 @@ mod tests {
             sets_to_none: false,
             has_fresh_inputs: true,
             releases_outputs: true,
+            averages_weights: true,
             ..Loop::default()
         };
         let expected = [
@@ -145,6 +163,7 @@ mod tests {
             "clip gradients of optimizer 0",
             "update by optimizer 0 with scaler 0",
             "update scaler 0",
+            "update average of model 0",
             "end of step",
         ];
         assert_eq!(text(&training_step(&settings, Some(0))), expected);

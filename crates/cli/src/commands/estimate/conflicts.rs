@@ -14,6 +14,13 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
         return Err(Failure::new("--grad: found --mode train, needed --mode eval")
             .with_hint(Some("training always keeps the graph; --grad keeps it in evaluation")));
     }
+    if !options.checkpoint_save.0.is_empty() && options.checkpoint.0 == Choice::Nothing {
+        return Err(Failure::new(format!(
+            "--checkpoint-save {}: found --checkpoint none, needed modules to checkpoint",
+            options.checkpoint_save.0.names()
+        ))
+        .with_hint(Some("such as --checkpoint blocks; without checkpoints nothing is computed again")));
+    }
     let recipe = Recipe::new(options.optimizer.0, options.optimizer_impl.0);
     if !recipe.exists() {
         let fused: Vec<&str> = Kind::NAMES
@@ -41,6 +48,10 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
             ("--weight-decay", options.weight_decay),
             ("--clip-grad", options.clip_grad),
             ("--checkpoint", options.checkpoint.0 != Choice::Nothing),
+            ("--checkpoint-save", !options.checkpoint_save.0.is_empty()),
+            ("--offload-activations", options.offload_activations.memory().is_some() && !bound.variant.has_grad),
+            ("--freeze", !options.freeze.is_empty()),
+            ("--ema", options.ema),
             ("--accumulate", options.accumulate != 1),
             ("--zero-grad", options.zero_grad != ZeroGradPosition::BeforeForward),
             ("--set-to-none", !options.set_to_none),

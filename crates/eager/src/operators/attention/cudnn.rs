@@ -10,7 +10,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::inputs::{Inputs, Sizes};
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Results, Tensor};
 use crate::operators::call::Unmodelled;
 
 /// Bytes that cuDNN asks for beside what the graph's tensors need.
@@ -56,22 +56,13 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
     context.use_dnn();
     context.note_assumed_workspace();
-    let number = Layout::contiguous(Dtype::Int64, &[]);
-    let seed = context.empty(number.clone());
-    let offset = context.empty(number);
-    let shape = [sizes.batch, sizes.heads, sizes.queries, sizes.value_width];
-    let layout = if query.shape() == shape {
-        query.like(query.dtype())
-    } else {
-        ordered_as(query.layout(), &shape, query.dtype()).into()
+    let results =
+        context.computed(ResultKind::Attention, |context| compute(context, query, sizes, inputs.wants_gradient));
+    let mut results = results.into_iter();
+    let (Some(output), Some(seed), Some(offset)) = (results.next(), results.next(), results.next()) else {
+        return Err(Unmodelled);
     };
-    let output = context.empty(layout);
-    let sums = inputs
-        .wants_gradient
-        .then(|| context.empty_contiguous(Dtype::Float32, &[sizes.batch, sizes.heads, sizes.queries, 1]));
-    if sizes.queries != 1 {
-        drop(context.scratch(LIBRARY));
-    }
+    let sums = results.next();
     let edge = context.record(
         &[Some(query), Some(key), Some(value)],
         1,
@@ -93,6 +84,28 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     drop(seed);
     drop(offset);
     Ok(output.with_edge(edge))
+}
+
+/// Runs the kernel. Returns the output, seed and offset of the random numbers, and the row sums that a gradient needs.
+fn compute(context: &mut Context, query: &Tensor, sizes: Sizes, wants_gradient: bool) -> Results {
+    let number = Layout::contiguous(Dtype::Int64, &[]);
+    let seed = context.empty(number.clone());
+    let offset = context.empty(number);
+    let shape = [sizes.batch, sizes.heads, sizes.queries, sizes.value_width];
+    let layout = if query.shape() == shape {
+        query.like(query.dtype())
+    } else {
+        ordered_as(query.layout(), &shape, query.dtype()).into()
+    };
+    let output = context.empty(layout);
+    let sums =
+        wants_gradient.then(|| context.empty_contiguous(Dtype::Float32, &[sizes.batch, sizes.heads, sizes.queries, 1]));
+    if sizes.queries != 1 {
+        drop(context.scratch(LIBRARY));
+    }
+    let mut results: Results = smallvec![output, seed, offset];
+    results.extend(sums);
+    results
 }
 
 /// A dense layout of `shape` in the order of dimensions that `model` has.

@@ -5,7 +5,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::{Layout, contiguous_strides};
 
 use super::inputs::{Inputs, Sizes, swapped};
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Results, Tensor};
 use crate::operators::call::Unmodelled;
 
 /// The backward kernels read the row sums in blocks of this many.
@@ -81,15 +81,11 @@ fn delta(context: &mut Context, gradient: &Tensor, output: &Tensor) -> Tensor {
 pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tensor, Unmodelled> {
     let Inputs { query, key, value, mask, .. } = *inputs;
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
-    let Sizes { batch, heads, queries, width, value_width, .. } = sizes;
-    let shape = [batch, queries, heads, value_width];
-    let output = swapped(&context.empty_contiguous(query.dtype(), &shape));
-    let sums = inputs
-        .wants_gradient
-        .then(|| context.empty_contiguous(Dtype::Float32, &[batch, heads, align(queries, SUMS_ALIGNMENT)]));
-    if query.dtype().is_half() && width.max(value_width) > WIDEST_IN_REGISTERS {
-        drop(context.empty_contiguous(Dtype::Float32, &shape));
-    }
+    let results =
+        context.computed(ResultKind::Attention, |context| compute(context, query, sizes, inputs.wants_gradient));
+    let mut results = results.into_iter();
+    let output = results.next().ok_or(Unmodelled)?;
+    let sums = results.next();
     // Seed and offset of the random numbers are tensors on the host.
     let edge = context.record(
         &[Some(query), Some(key), Some(value), mask],
@@ -108,6 +104,21 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     );
     drop(sums);
     Ok(output.with_edge(edge))
+}
+
+/// Runs the kernel. Returns the output, and the row sums that a gradient needs.
+fn compute(context: &mut Context, query: &Tensor, sizes: Sizes, wants_gradient: bool) -> Results {
+    let Sizes { batch, heads, queries, width, value_width, .. } = sizes;
+    let shape = [batch, queries, heads, value_width];
+    let output = swapped(&context.empty_contiguous(query.dtype(), &shape));
+    let sums = wants_gradient
+        .then(|| context.empty_contiguous(Dtype::Float32, &[batch, heads, align(queries, SUMS_ALIGNMENT)]));
+    if query.dtype().is_half() && width.max(value_width) > WIDEST_IN_REGISTERS {
+        drop(context.empty_contiguous(Dtype::Float32, &shape));
+    }
+    let mut results: Results = smallvec![output];
+    results.extend(sums);
+    results
 }
 
 fn align(number: i64, to: i64) -> i64 {

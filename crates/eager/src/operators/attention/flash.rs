@@ -6,7 +6,7 @@ use vramfit_graph::layout::Layout;
 
 use super::inputs::{Inputs, Sizes, swapped};
 use super::steps;
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Results, Tensor};
 use crate::operators::call::Unmodelled;
 
 /// Heads are padded to a multiple of this.
@@ -84,30 +84,13 @@ fn wide(context: &mut Context, tensor: &Tensor, width: i64) -> Result<Tensor, Un
 fn fused(context: &mut Context, tensors: [&Tensor; 3], dropout: f64) -> Result<Tensor, Unmodelled> {
     let [query, key, value] = tensors;
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
-    let Sizes { batch, heads, queries, width, .. } = sizes;
+    let Sizes { heads, queries, .. } = sizes;
     if queries == 1 && sizes.key_heads != heads {
         // The kernel then swaps groups and queries.
         return Err(Unmodelled);
     }
-    let layout = swapped(query).like(query.dtype());
-    let output = swapped(&context.empty(layout));
-    let sums = context.empty_contiguous(Dtype::Float32, &[batch, heads, queries]);
-    let splits = if dropout == 0.0 { splits(sizes, context.gpu().multiprocessors) } else { 1 };
-    let partials = (splits > 1).then(|| {
-        let sums = context.empty_contiguous(Dtype::Float32, &[splits, batch, heads, queries]);
-        let outputs = context.empty_contiguous(Dtype::Float32, &[splits, batch, heads, queries, rounded_width(width)]);
-        (sums, outputs)
-    });
-    let state = Layout::contiguous(Dtype::Int64, &[2]);
-    let mut random_state = context.empty(state.clone());
-    let unused = context.empty(Layout::contiguous(Dtype::Int64, &[]));
-    if dropout != 0.0 {
-        random_state = context.empty(state);
-    }
-    if let Some((sums, outputs)) = partials {
-        drop(sums);
-        drop(outputs);
-    }
+    let results = context.computed(ResultKind::Attention, |context| compute(context, query, sizes, dropout));
+    let [output, sums, random_state, unused] = <[Tensor; 4]>::try_from(results.into_vec()).map_err(|_| Unmodelled)?;
     let edge = context.record(
         &[Some(query), Some(key), Some(value)],
         1,
@@ -128,6 +111,31 @@ fn fused(context: &mut Context, tensors: [&Tensor; 3], dropout: f64) -> Result<T
     drop(random_state);
     drop(unused);
     Ok(output.with_edge(edge))
+}
+
+/// Runs the kernel. Returns the output, the row sums, the state of the random numbers and an unused number.
+fn compute(context: &mut Context, query: &Tensor, sizes: Sizes, dropout: f64) -> Results {
+    let Sizes { batch, heads, queries, width, .. } = sizes;
+    let layout = swapped(query).like(query.dtype());
+    let output = swapped(&context.empty(layout));
+    let sums = context.empty_contiguous(Dtype::Float32, &[batch, heads, queries]);
+    let splits = if dropout == 0.0 { splits(sizes, context.gpu().multiprocessors) } else { 1 };
+    let partials = (splits > 1).then(|| {
+        let sums = context.empty_contiguous(Dtype::Float32, &[splits, batch, heads, queries]);
+        let outputs = context.empty_contiguous(Dtype::Float32, &[splits, batch, heads, queries, rounded_width(width)]);
+        (sums, outputs)
+    });
+    let state = Layout::contiguous(Dtype::Int64, &[2]);
+    let mut random_state = context.empty(state.clone());
+    let unused = context.empty(Layout::contiguous(Dtype::Int64, &[]));
+    if dropout != 0.0 {
+        random_state = context.empty(state);
+    }
+    if let Some((sums, outputs)) = partials {
+        drop(sums);
+        drop(outputs);
+    }
+    smallvec![output, sums, random_state, unused]
 }
 
 fn round(number: i64, to: i64) -> i64 {

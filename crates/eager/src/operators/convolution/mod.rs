@@ -12,9 +12,9 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::format::Format;
 use vramfit_graph::layout::Layout;
 
-use super::call::{Call, Outcome, Unmodelled};
+use super::call::{Call, Outcome, Unmodelled, only};
 use super::facts::*;
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Tensor};
 use geometry::{Backend, Geometry};
 
 /// What the family's operators have in common.
@@ -150,34 +150,48 @@ fn convolve(context: &mut Context, call: &Call<'_>, geometry: Geometry) -> Outco
     };
     let (image, kernel) = (input_image(context, input), as_image(weight));
     let backend = geometry.backend(image.layout(), kernel.layout());
-    let result = match backend {
-        Backend::Depthwise => {
-            let read = context.contiguous_in(&image, Format::Contiguous);
-            let result = context.empty_contiguous(image.dtype(), &like.shape);
-            drop(context.contiguous_in(&kernel, Format::Contiguous));
-            drop(read);
-            result
-        }
-        Backend::Cudnn => {
-            let format = Format::of_convolution(image.layout(), kernel.layout());
-            let read = context.contiguous_in(&image, format);
-            let like = Rc::new(like);
-            let result = if geometry.is_transposed {
-                cudnn::input_gradient(context, &like, &read, &kernel, &geometry)
-            } else {
-                cudnn::forward(context, &like, &read, &kernel, &geometry)
-            };
-            drop(read);
-            result
-        }
-    };
+    let results = context.computed(ResultKind::Convolution, |context| {
+        let result = compute(context, (&image, &kernel), like, (&geometry, backend));
+        smallvec![result]
+    });
     drop(kernel);
     drop(image);
+    let result = only(Ok(results))?;
     let result = as_row(result, rank);
     let backward = Convolution { geometry, backend };
     let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(input.clone()), Some(weight.clone())];
     let edge = context.record(&[Some(input), Some(weight), bias], 1, saved, backward);
     Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Runs the kernels; the result is `like` this.
+fn compute(
+    context: &mut Context,
+    (image, kernel): (&Tensor, &Tensor),
+    like: Layout,
+    (geometry, backend): (&Geometry, Backend),
+) -> Tensor {
+    match backend {
+        Backend::Depthwise => {
+            let read = context.contiguous_in(image, Format::Contiguous);
+            let result = context.empty_contiguous(image.dtype(), &like.shape);
+            drop(context.contiguous_in(kernel, Format::Contiguous));
+            drop(read);
+            result
+        }
+        Backend::Cudnn => {
+            let format = Format::of_convolution(image.layout(), kernel.layout());
+            let read = context.contiguous_in(image, format);
+            let like = Rc::new(like);
+            let result = if geometry.is_transposed {
+                cudnn::input_gradient(context, &like, &read, kernel, geometry)
+            } else {
+                cudnn::forward(context, &like, &read, kernel, geometry)
+            };
+            drop(read);
+            result
+        }
+    }
 }
 
 /// Saved: input and weight. Inputs are the input, the weight and the bias.

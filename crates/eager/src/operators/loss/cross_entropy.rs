@@ -28,6 +28,16 @@ pub(super) fn rule(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result])
 }
 
+/// `cross_entropy(input, target, reduction="sum")` of classes.
+pub(in crate::operators) fn summed(
+    context: &mut Context,
+    input: &Tensor,
+    target: &Tensor,
+) -> Result<Tensor, Unmodelled> {
+    let logarithms = softmax(context, input, input.dtype(), Kind::Logarithm);
+    of_any(context, &logarithms, target, None, Reduction::Sum)
+}
+
 fn of_probabilities(
     context: &mut Context,
     input: &Tensor,

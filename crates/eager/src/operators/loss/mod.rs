@@ -13,6 +13,8 @@ use super::facts::*;
 const FAMILY: Facts =
     Facts::of_family(Library::Own, Launch::LocalMemoryAndStack, Time::ASSUMED, Keeps::Nothing, Autocast::Single);
 
+pub(super) use cross_entropy::summed as summed_cross_entropy;
+
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.cross_entropy_loss.default"],

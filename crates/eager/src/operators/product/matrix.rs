@@ -5,8 +5,8 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use crate::autograd::{Backward, Context, Gradients, Node, Saved, Tensor};
-use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Saved, Tensor};
+use crate::operators::call::{Call, Outcome, Unmodelled, only};
 
 /// `first @ second`. The second factor's gradient is found first.
 #[derive(Debug)]
@@ -123,10 +123,17 @@ fn product_shape(first: &Tensor, second: &Tensor) -> Result<Dims, Unmodelled> {
     }
 }
 
+/// A product that a selective checkpoint may keep.
+fn kept_product(context: &mut Context, compute: impl FnOnce(&mut Context) -> Tensor) -> Result<Tensor, Unmodelled> {
+    only(Ok(context.computed(ResultKind::Matmul, |context| smallvec![compute(context)])))
+}
+
 /// `first @ second`: `mm` of matrices, `bmm` of batches of them.
 pub(in crate::operators) fn multiply(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
     let shape = product_shape(first, second)?;
-    let result = multiplied(context, first.dtype(), &shape, (first, second), Context::use_blas);
+    let result = kept_product(context, |context| {
+        multiplied(context, first.dtype(), &shape, (first, second), Context::use_blas)
+    })?;
     let saved = |wants: &dyn Fn(usize) -> bool| -> Saved {
         smallvec![wants(0).then(|| second.clone()), wants(1).then(|| first.clone())]
     };
@@ -154,7 +161,7 @@ fn scaled_sum(context: &mut Context, bias: &Tensor, (first, second): (&Tensor, &
     let shape = product_shape(first, second)?;
     let is_in_epilogue = adds_bias_in_epilogue(bias, second) && scales == Scales::NONE;
     let run = |context: &mut Context| if is_in_epilogue { context.use_blas_lt() } else { context.use_blas() };
-    let result = multiplied(context, first.dtype(), &shape, (first, second), run);
+    let result = kept_product(context, |context| multiplied(context, first.dtype(), &shape, (first, second), run))?;
     let saved = |wants: &dyn Fn(usize) -> bool| -> Saved {
         smallvec![wants(2).then(|| first.clone()), wants(1).then(|| second.clone())]
     };

@@ -268,6 +268,10 @@ fn run_form(context: &mut Context, call: &Call<'_>, kind: Kind, form: &Form) -> 
     if !(is_plain || is_projected) || call.tensor(0)?.shape().len() != rank {
         return Err(Unmodelled);
     }
+    if context.offload.target().is_some() {
+        // Saved weights would be copied to the host one by one, which was not followed up.
+        return Err(Unmodelled);
+    }
     let has_dropout = dropout > 0.0 && is_training;
     if has_dropout {
         context.use_dropout_state(DROPOUT_STATE);
