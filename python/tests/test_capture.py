@@ -1,6 +1,7 @@
 """What capture promises about the file and about the model it is given."""
 
 import copy
+import functools
 import gzip
 import json
 import re
@@ -577,3 +578,29 @@ def test_a_bound_that_the_model_does_not_run_with_is_named(tmp_path):
     assert list(assumed(contents)) == ["expected", "most"]
     causes = next(variant for variant in contents["variants"] if variant["precision"] == "fp32" and variant["mode"] == "train")["causes"]
     assert "the bounds do not cover that nothing is chosen by the assumed values: the model does not run so" in causes
+
+
+class Remembering(nn.Module):
+    """Keeps a tensor in a cache of its class, which no module has, as functions with ``lru_cache`` do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4)
+    def positions(count, device):
+        return torch.arange(0.5, count, device=device) / count
+
+    def forward(self, x):
+        return self.linear(x) * self.positions(4, x.device)
+
+
+def test_a_tensor_that_an_earlier_pass_left_in_a_cache_is_on_the_gpu_and_a_cause(tmp_path):
+    Remembering.positions.cache_clear()
+    first = capture(Remembering(), torch.randn(2, 4), tmp_path, sizes={}, **LOSS)
+    again = capture(Remembering(), torch.randn(2, 4), tmp_path, sizes={}, **LOSS)
+    for contents in (first, again):
+        assert all(any("a cache" in cause for cause in variant["causes"]) for variant in contents["variants"])
+    variant = again["variants"][0]
+    assert len(variant["constants"]) == 1 and any("left there" in cause for cause in variant["causes"])

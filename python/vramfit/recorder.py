@@ -26,7 +26,7 @@ from .dtypes import refuse
 from .operators import Operator, base_name, encode_word, opens_here
 from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .rules import LENGTHS, lengths_as_numbers
-from .session import Session
+from .session import Session, is_left
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
 from .transforms import hand_on, in_a_transform
 
@@ -112,7 +112,7 @@ class Recorder(Casting):
         self.autocast_cache.clear()
 
     def info_of(self, tensor: torch.Tensor) -> Info:
-        """The record of a tensor. A tensor not seen before is a constant of the model."""
+        """The record of a tensor. A tensor not seen before is a constant of the model, or was left in a cache by an earlier pass."""
         info = self.infos.get(id(tensor))
         if info is not None:
             return info
@@ -120,7 +120,10 @@ class Recorder(Casting):
         if replacement is not None:
             return self.infos[id(replacement)]
         real = tensor.device.type == "cpu" and tensor.layout is torch.strided
-        host = tensor.device.type == "cpu"
+        from_before = is_left(tensor)
+        host = tensor.device.type == "cpu" and not from_before
+        if from_before:
+            self.cause("the model finds tensors that an earlier pass left there (a cache); a training's first step, which makes them, may differ from the recorded one")
         kind = self.session.kinds.of(tensor)
         info = self.adopt(tensor, kind, None, int(tensor.storage_offset()) if real else 0, host, leaf=tensor.is_leaf, real=real, known=real)
         self.constants.append(info.index)

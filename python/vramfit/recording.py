@@ -19,7 +19,7 @@ from .outputs import describe, find_loss
 from .patches import Patches
 from .recorder import Recorder
 from .regions import ModuleTable, Regions, tensors_in
-from .session import Session
+from .session import Session, leave
 from .tensors import META
 
 _PRE = torch._C.DispatchKey.PreDispatch
@@ -240,9 +240,10 @@ class Recorded:
         kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
         if kept and not self._makes_cycles:
             gc.collect()
-            still = {info.index for info in recorder.infos.values()}
-            if not still.issuperset(kept):
-                raise _ReleasedLate
+        still = {info.index for info in recorder.infos.values()}
+        leave(info for info in recorder.infos.values() if info.index in kept)
+        if not still.issuperset(kept):
+            raise _ReleasedLate
         if kept:
             self._keeps_tensors = True
             recorder.cause(

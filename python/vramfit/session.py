@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import weakref
 from types import CodeType
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
+import torch
 from torch._ops import OpOverload
 
 from .assumptions import Assumed
 from .operators import Operator
 from .outcomes import Outcomes
 from .sources import Sources
-from .tensors import Kinds
+from .tensors import Info, Kinds
+
+# Tensors of the GPU that a pass left in a cache, by address. A cache outlives a capture, so the next one finds them too.
+_LEFT: Dict[int, weakref.ref[torch.Tensor]] = {}
+
+
+def leave(infos: Iterable[Info]) -> None:
+    """Remembers tensors that outlive the pass that made them."""
+    for info in infos:
+        tensor = info.reference() if info.reference is not None else None
+        if tensor is not None and not info.host:
+            address = id(tensor)
+            _LEFT[address] = weakref.ref(tensor, lambda _, address=address: _LEFT.pop(address, None))
+
+
+def is_left(tensor: torch.Tensor) -> bool:
+    """Whether an earlier pass made the tensor, on the GPU."""
+    found = _LEFT.get(id(tensor))
+    return found is not None and found() is tensor
 
 
 class Session:
