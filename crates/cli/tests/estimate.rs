@@ -228,6 +228,18 @@ fn a_range_names_what_makes_it() {
     assert!(report["range"]["by"].is_null() && report["range"]["low"] == report["range"]["high"]);
 }
 
+/// All trees predict the same workspace for this layer, but cuDNN was not asked about it.
+#[test]
+fn a_workspace_that_was_predicted_is_never_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.toml");
+    let layers = r#"layers = ["Conv2d(96, 96, kernel_size=3)", "Flatten()", "Linear(42336, 10)"]"#;
+    fs::write(&path, format!("input = [\"batch\", 96, 23, 23]\nsizes = {{ batch = 5 }}\n{layers}\n")).unwrap();
+    let (_, report) = estimate(path.to_str().unwrap(), &["--gpu", "H200"]);
+    assert_eq!(report["exact"], false);
+    assert_eq!(report["range"]["by"], serde_json::json!(["guessed workspaces"]), "{}", report["range"]);
+}
+
 #[test]
 fn an_added_loss_and_its_target_are_no_layer() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! `validation/workspace_grid/pairs.py` replaces them. A symbol has two bytes. Those below 256 are bytes, each other one stands for two
 //! earlier symbols.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// The first symbol that stands for others.
 const BYTES: u16 = 256;
@@ -18,20 +18,24 @@ impl Pairs<'_> {
     /// The bytes that symbols stand for.
     pub fn bytes(&self, symbols: &[u8]) -> Option<SmallVec<[u8; 256]>> {
         let mut bytes = SmallVec::new();
-        let mut waiting: SmallVec<[u16; 32]> = smallvec![];
+        let mut waiting: SmallVec<[u16; 32]> = SmallVec::new();
         for symbol in symbols.as_chunks().0 {
-            waiting.push(u16::from_le_bytes(*symbol));
-            while let Some(symbol) = waiting.pop() {
-                let Some(index) = symbol.checked_sub(BYTES) else {
-                    bytes.push(symbol as u8);
-                    continue;
-                };
-                let [low, high, next_low, next_high] = *self.0.get(usize::from(index))?;
-                let (first, second) = (u16::from_le_bytes([low, high]), u16::from_le_bytes([next_low, next_high]));
-                if first.max(second) >= symbol || bytes.len() > LONGEST {
-                    return None;
+            let mut symbol = u16::from_le_bytes(*symbol);
+            loop {
+                while let Some(index) = symbol.checked_sub(BYTES) {
+                    let [low, high, next_low, next_high] = *self.0.get(usize::from(index))?;
+                    let (first, second) = (u16::from_le_bytes([low, high]), u16::from_le_bytes([next_low, next_high]));
+                    if first.max(second) >= symbol || bytes.len() > LONGEST {
+                        return None;
+                    }
+                    waiting.push(second);
+                    symbol = first;
                 }
-                waiting.extend([second, first]);
+                bytes.push(symbol as u8);
+                match waiting.pop() {
+                    Some(next) => symbol = next,
+                    None => break,
+                }
             }
         }
         Some(bytes)

@@ -69,6 +69,7 @@ impl Answer {
         let libraries = runs.expected.libraries;
         allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
         reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
+        allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
         let requested = [
             Cause::unmodelled(&runs.expected.missing),
             Cause::workspaces(&runs.expected.guessed, is_cudnn_benchmarked),
@@ -84,7 +85,6 @@ impl Answer {
         reserved = reserved.over(&runs.unlikely_orders, |run| run.peak_reserved);
         if let Some(cause) = causes.iter().find(|cause| !cause.leaves_exact()) {
             let certainty = Certainty::of(&causes);
-            allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
             allocated = allocated.widened(certainty.allocated_slack(), cause);
             let peak = reserved.high();
             reserved = reserved.widened(certainty.reserved_slack(peak), cause);

@@ -7,7 +7,7 @@ use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_eager::autograd::{CudnnSources, Libraries};
 
 use super::*;
-use crate::report::{Failure, LaterPeaks, Run};
+use crate::report::{Failure, LaterPeaks, Peak, Phase, PhaseReport, Run};
 
 /// A run that reserves so much.
 fn run(peak_reserved: u64) -> Run {
@@ -91,6 +91,35 @@ fn what_cudnn_answered_without_the_gpu_is_never_exact_and_replaces_another_gpus_
     for others in [CudnnSources { is_assumed: true, ..asked }, CudnnSources { is_guessed: true, ..asked }] {
         assert_eq!(causes(other, others), [GpuNotMeasured, CudnnNotMeasured, CudnnAsked]);
     }
+}
+
+#[test]
+fn an_answer_is_exact_only_where_orders_of_addresses_that_are_merely_possible_allocate_the_same() {
+    let allocating = |bytes: u64| {
+        let peak = Peak { allocated: bytes, ..Peak::default() };
+        let phase = PhaseReport {
+            phase: Phase::Forward,
+            step: Some(0),
+            micro: None,
+            allocated: bytes,
+            peak,
+            reserved: 5,
+            peak_reserved: 5,
+            end: 1,
+        };
+        Run { phases: vec![phase], ..run(5) }
+    };
+    let gpu = gpu();
+    let with = |unlikely: Run| {
+        let runs = Runs { unlikely_orders: vec![unlikely], ..runs(allocating(3), vec![allocating(3)], vec![]) };
+        answer(runs, &gpu, 10)
+    };
+    let (same, other) = (with(allocating(3)), with(allocating(4)));
+    assert!(same.is_exact() && same.allocated == Range::Single(3));
+    assert!(!other.is_exact() && other.causes == [Cause::AddressOrder]);
+    assert_eq!((other.allocated.low(), other.allocated.high()), (3, 4));
+    // More reserved memory alone leaves an answer exact.
+    assert!(with(Run { peak_reserved: 9, ..allocating(3) }).is_exact());
 }
 
 #[test]

@@ -15,8 +15,8 @@ pub fn address_orders() -> [SimulatedDriver; 3] {
     [expected, many_threads, SimulatedDriver::unlimited()]
 }
 
-/// Orders that are possible: the gaps that a process has left between its mappings may be anywhere. The peak of allocated bytes was
-/// never seen to follow one of them, that of reserved bytes was.
+/// Orders that are possible: the gaps that a process has left between its mappings may be anywhere. Of the models of the sweep whose
+/// events all agree, one had the peak of allocated bytes of such an order (`docs/cuda-addresses.md`), and two that of reserved bytes.
 pub fn unlikely_address_orders() -> [SimulatedDriver; 3] {
     [SimulatedDriver::ascending(), SimulatedDriver::scattered(1), SimulatedDriver::scattered(2)]
 }
