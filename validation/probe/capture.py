@@ -1,6 +1,6 @@
 """Captures every probe's calls without a GPU: python validation/probe/capture.py, into measured/probe-captures.jsonl.gz.
 
-`--families uncommon --out validation/measured/probe-captures-uncommon.jsonl.gz` makes those of probe-uncommon.json.gz.
+`--families uncommon --out validation/measured/probe-captures-uncommon.jsonl.gz` makes those of probe-uncommon.json.gz, and `rare` likewise.
 
 Each line is one probe, a capture with three variants: `train` is the probe's mode leaf, `eval-grad` chained, `eval` no_grad. The
 module below calls the operator as runner.py does on the GPU, so that simulated events can be compared with recorded ones. Needs

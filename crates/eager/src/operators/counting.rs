@@ -1,14 +1,17 @@
-//! Counts of values, distinct values, and random orders.
+//! Counts of values, distinct values, which values are among others, random orders and samples.
 
 use smallvec::smallvec;
+use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
-use super::reduction::largest;
+use super::indexing::look_for_largest;
+use super::reduction::{PLACED, largest, running_sum};
 use crate::autograd::{Context, Tensor};
 use crate::kernels::cub;
+use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
 const FAMILY: Facts =
@@ -24,8 +27,13 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.randperm.default", "aten.randperm.generator"],
         Facts { memory: Modelled(random_order), greatest: Greatest::Below(0), ..FAMILY },
     ),
-    Operator::new(&["aten.multinomial.default"], FAMILY),
+    Operator::new(&["aten.multinomial.default"], Facts { memory: Modelled(sampled), ..FAMILY }),
+    Operator::new(&["aten.isin.Tensor_Tensor"], Facts { memory: Modelled(is_among), ..FAMILY }),
+    Operator::new(&["aten.isin.Tensor_Scalar"], Facts { memory: Modelled(is_equal), ..FAMILY }),
 ];
+
+/// Whether any or all of some truth values hold.
+const TRUTHS: Reduction = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
 
 /// The smallest and the largest element, one after the other.
 fn look_for_bounds(context: &Context, source: &Tensor) {
@@ -114,4 +122,91 @@ fn random_order(context: &mut Context, call: &Call<'_>) -> Outcome {
     drop(context.scratch(scratch.ok_or(Unmodelled)?));
     drop((sorted, keys, range));
     Ok(smallvec![result])
+}
+
+/// `isin(elements, test_elements)`: few are compared with each element. Many are sorted, and how many are distinct depends on them.
+fn is_among(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (elements, tested) = (call.tensor(0)?, call.tensor(1)?.layout().elements());
+    let most = (10.0 * (elements.layout().elements() as f64).powf(0.145)) as i64;
+    if tested >= most {
+        return Err(Unmodelled);
+    }
+    let result = context.empty(call.result(0)?);
+    let mut pairs: Dims = elements.shape().into();
+    pairs.push(tested);
+    let compared = context.empty_contiguous(Dtype::Bool, &pairs);
+    drop(context.reduce(&compared, &[-1], false, Dtype::Bool, TRUTHS));
+    Ok(smallvec![result])
+}
+
+/// `isin(elements, test_element)`: a comparison.
+fn is_equal(context: &mut Context, call: &Call<'_>) -> Outcome {
+    Ok(smallvec![context.empty(call.result(0)?)])
+}
+
+/// `multinomial(self, num_samples, replacement)`. Without replacement, and for one sample, the weights are looked at, then divided by
+/// random numbers: the largest are the samples. Else the places of random numbers are found in running sums.
+fn sampled(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (weights, count, is_replaced) = (call.tensor(0)?, call.int(1)?, call.bool(2).unwrap_or(false));
+    let dtype = weights.dtype();
+    let last = weights.shape().len().checked_sub(1).ok_or(Unmodelled)?;
+    let result = context.empty(call.result(0)?);
+    if is_replaced && count > 1 {
+        let given = context.empty(weights.like(dtype));
+        let shares = context.empty(weights.like(dtype));
+        drop(running_sum(context, &shares, last, dtype));
+        drop(shares);
+        drop(given);
+        return Ok(smallvec![result]);
+    }
+    let are_valid = look_at_weights(context, weights);
+    let has_zeros = look_for_zeros(context, weights);
+    let divided = context.empty(weights.like(dtype));
+    if count > 1 {
+        let values = context.empty_contiguous(dtype, result.shape());
+        look_for_largest(context, &divided, last)?;
+        drop(values);
+    } else {
+        context.reduction_buffers(divided.layout(), &[last as i64], PLACED);
+    }
+    drop(divided);
+    drop(has_zeros);
+    drop(are_valid);
+    Ok(smallvec![result])
+}
+
+fn truth(context: &Context) -> Tensor {
+    context.empty_contiguous(Dtype::Bool, &[])
+}
+
+/// Whether the weights are finite and not negative.
+fn look_at_weights(context: &Context, weights: &Tensor) -> Tensor {
+    let dtype = weights.dtype();
+    let most = context.reduce(weights, &[], false, dtype, largest(dtype));
+    let is_finite = truth(context);
+    let least = context.reduce(weights, &[], false, dtype, largest(dtype));
+    let is_positive = truth(context);
+    let are_valid = truth(context);
+    drop(is_positive);
+    drop(least);
+    drop(is_finite);
+    drop(most);
+    are_valid
+}
+
+/// Whether the weights of any row sum to zero; that none does is asserted.
+fn look_for_zeros(context: &Context, weights: &Tensor) -> Tensor {
+    let dtype = weights.dtype();
+    let sums = context.reduce(weights, &[-1], false, dtype, Reduction::summing(dtype));
+    let is_zero = context.empty_contiguous(Dtype::Bool, sums.shape());
+    let found = if sums.shape().is_empty() {
+        is_zero
+    } else {
+        let any = context.reduce(&is_zero, &[], false, Dtype::Bool, TRUTHS);
+        drop(is_zero);
+        any
+    };
+    drop(sums);
+    drop(truth(context));
+    found
 }

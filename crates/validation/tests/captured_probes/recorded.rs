@@ -28,8 +28,11 @@ fn text(name: &str) -> String {
 }
 
 /// Recordings and their captures. A key names one probe within its file only.
-const FILES: [(&str, &str); 2] =
-    [("probe.json.gz", "probe-captures.jsonl.gz"), ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz")];
+const FILES: [(&str, &str); 3] = [
+    ("probe.json.gz", "probe-captures.jsonl.gz"),
+    ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz"),
+    ("probe-rare.json.gz", "probe-captures-rare.jsonl.gz"),
+];
 
 /// The probes that were recorded and captured and whose key contains `wanted`: key, recording, capture.
 pub fn probes(wanted: &str) -> impl Iterator<Item = (String, Probe, Model)> {

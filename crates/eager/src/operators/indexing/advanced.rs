@@ -198,6 +198,8 @@ struct Put {
     /// Whether that number is moved to the GPU.
     is_moved: bool,
     is_added: bool,
+    /// How many elements a mask picks; 0 without one.
+    count: i64,
     wanted: Dims,
 }
 
@@ -213,44 +215,63 @@ impl Backward for Put {
             if self.is_moved {
                 drop(context.empty_contiguous(gradient.dtype(), &[]));
             }
+            if self.count > 0 {
+                drop(as_places(context, &saved_indices(node, &self.given), self.count, true));
+            }
             drop(zeros);
             copy
         });
         let values = node.wants(1).then(|| {
             let given = saved_indices(node, &self.given);
-            picked(context, &gradient, &given, 0, &self.wanted)
+            picked(context, &gradient, &given, self.count, &self.wanted)
         });
         smallvec![target, values]
     }
 }
 
-/// Writes, and puts that into the graph. Where a mask says, only a number can be written: how many elements it picks
-/// does not show. `x[mask] = number` fills, without looking for places.
+/// How many elements a mask picks: as many as values are written, one for each. Values that broadcast do not show it.
+fn counted_by_values(given: &Indices, target: &Tensor, values: &Tensor) -> Result<i64, Unmodelled> {
+    let place = given.iter().position(Option::is_some).ok_or(Unmodelled)?;
+    let mask = given[place].as_ref().filter(|mask| is_mask(mask)).ok_or(Unmodelled)?;
+    let is_alone = given.iter().flatten().count() == 1 && !values.is_on_host();
+    let is_whole = values.shape().len() + mask.shape().len() == target.shape().len() + 1;
+    let count = values.shape().get(place).copied().filter(|&count| count > 1 && is_alone && is_whole);
+    count.ok_or(Unmodelled)
+}
+
+/// Writes, and puts that into the graph. `x[mask] = number` fills, without looking for places.
 fn put(context: &mut Context, call: &Call<'_>, target: &Tensor) -> Result<Option<Edge>, Unmodelled> {
     let given = given_indices(call)?;
     let values = call.tensor(2)?;
     let is_added = call.bool(3).unwrap_or(false);
     let is_filled = values.is_on_host() && values.layout().elements() == 1 && !is_added;
-    if given.iter().flatten().any(is_mask) && !(is_filled && given.iter().flatten().count() == 1) {
-        return Err(Unmodelled);
-    }
+    let has_mask = given.iter().flatten().any(is_mask);
+    let is_filled_by_mask = has_mask && is_filled && given.iter().flatten().count() == 1;
+    let count = match has_mask && !is_filled_by_mask {
+        true if is_added => return Err(Unmodelled),
+        true => counted_by_values(&given, target, values)?,
+        false => 0,
+    };
     if is_added {
         for _ in given.iter().flatten() {
             check_range(context);
         }
         let places = as_places(context, &given, 0, false);
         add_by_sorting(context, target.shape(), places, None);
-    } else if !given.iter().flatten().any(is_mask) {
-        drop(as_places(context, &given, 0, true));
+    } else if !is_filled_by_mask {
+        drop(as_places(context, &given, count, true));
         if is_filled {
             drop(context.empty_contiguous(target.dtype(), &[]));
         }
     }
-    let is_moved = is_filled && !given.iter().flatten().any(is_mask);
-    let wanted = picked_shape(target.shape(), &given, &broadcast(&given));
+    let is_moved = is_filled && !has_mask;
+    let wanted = match count {
+        0 => picked_shape(target.shape(), &given, &broadcast(&given)),
+        _ => values.shape().into(),
+    };
     let saved = |_: &dyn Fn(usize) -> bool| given.iter().flatten().cloned().map(Some).collect();
     let zeros = (!values.is_on_host()).then(|| values.shape().into());
-    let backward = Put { given: shapes_of(&given), zeros, is_moved, is_added, wanted };
+    let backward = Put { given: shapes_of(&given), zeros, is_moved, is_added, count, wanted };
     Ok(context.record(&[Some(target), Some(values)], 1, saved, backward))
 }
 

@@ -10,7 +10,7 @@ mod windows;
 
 use super::facts::*;
 
-pub(super) use order::sorted;
+pub(super) use order::{look_for_largest, sorted};
 pub(super) use selected::nonzero;
 
 /// What the family's operators have in common.
@@ -69,6 +69,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.scatter_add_.default"], Facts { memory: Modelled(plain::scatter_add_in_place), ..IN_PLACE }),
     Operator::new(&["aten.index_add_.default"], Facts { memory: Modelled(plain::index_add_in_place), ..IN_PLACE }),
     Operator::new(&["aten.index_copy.default"], Facts { memory: Modelled(plain::index_copy), ..FAMILY }),
+    Operator::new(&["aten.index_copy_.default"], Facts { memory: Modelled(plain::index_copy_in_place), ..IN_PLACE }),
     Operator::new(
         &["aten.take.default"],
         Facts {

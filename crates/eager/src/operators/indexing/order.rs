@@ -113,18 +113,21 @@ fn multiblock_scratch(context: &Context, source: &Tensor, rows: i64, length: i64
     Ok(())
 }
 
+/// What `topk` takes beside its results.
+pub(in crate::operators) fn look_for_largest(context: &Context, source: &Tensor, dim: usize) -> Result<(), Unmodelled> {
+    let length = source.shape().get(dim).copied().unwrap_or(1);
+    let rows = source.layout().elements() / length.max(1);
+    if is_multiblock(rows, length) { multiblock_scratch(context, source, rows, length) } else { Ok(()) }
+}
+
 /// The largest elements along a dimension.
 pub(super) fn topk(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let dim = call.dim(2, source.shape().len())?;
-    let length = source.shape().get(dim).copied().unwrap_or(1);
-    let rows = source.layout().elements() / length.max(1);
     let shape = call.result(0)?.shape;
     let values = context.empty_contiguous(source.dtype(), &shape);
     let places = indices(context, &shape);
-    if is_multiblock(rows, length) {
-        multiblock_scratch(context, source, rows, length)?;
-    }
+    look_for_largest(context, source, dim)?;
     placed(context, source, values, places)
 }
 

@@ -109,7 +109,7 @@ pub(super) fn index_add_in_place(context: &mut Context, call: &Call<'_>) -> Outc
 }
 
 /// What was overwritten gets a copy of the gradient with zeros there, what was written the gradient from there.
-pub(super) fn index_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
+fn record_index_copy(context: &mut Context, call: &Call<'_>) -> Result<Option<Edge>, Unmodelled> {
     #[derive(Debug)]
     struct Copied;
     impl Backward for Copied {
@@ -121,10 +121,19 @@ pub(super) fn index_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
         }
     }
     let (source, index, written) = (call.tensor(0)?, call.tensor(2)?, call.tensor(3)?);
-    let result = copy_of(context, source);
     let saved = |wants: &dyn Fn(usize) -> bool| smallvec![Some(index.clone()), wants(1).then(|| written.clone())];
-    let edge = context.record(&[Some(source), Some(written)], 1, saved, Copied);
+    Ok(context.record(&[Some(source), Some(written)], 1, saved, Copied))
+}
+
+pub(super) fn index_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = copy_of(context, call.tensor(0)?);
+    let edge = record_index_copy(context, call)?;
     Ok(smallvec![result.with_edge(edge)])
+}
+
+pub(super) fn index_copy_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let edge = record_index_copy(context, call)?;
+    written(call, edge)
 }
 
 /// `gather` of tensors that broadcast.

@@ -91,6 +91,8 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             "aten.logical_xor_.default",
             "aten.bitwise_or_.Scalar",
             "aten.bitwise_or_.Tensor",
+            "aten.floor_divide_.Scalar",
+            "aten.floor_divide_.Tensor",
         ],
         Facts { memory: Modelled(in_place!(formula::NO_GRADIENT)), ..IN_PLACE },
     ),

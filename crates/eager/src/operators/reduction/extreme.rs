@@ -18,7 +18,7 @@ pub(in crate::operators) fn largest(dtype: Dtype) -> Reduction {
 }
 
 /// Partial results are elements with their places.
-const PLACED: Reduction = Reduction { partial_bytes: 16, input_vector: 4, max_threads: 512 };
+pub(in crate::operators) const PLACED: Reduction = Reduction { partial_bytes: 16, input_vector: 4, max_threads: 512 };
 
 /// The gradient goes to all equal elements, in equal shares.
 #[derive(Debug)]

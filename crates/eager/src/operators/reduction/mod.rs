@@ -11,7 +11,8 @@ mod sum;
 use super::facts::*;
 use over::Over;
 
-pub(super) use extreme::largest;
+pub(super) use extreme::{PLACED, largest};
+pub(super) use scan::running_sum;
 pub(super) use sum::mean;
 
 /// What the family's operators have in common.

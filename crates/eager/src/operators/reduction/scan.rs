@@ -37,7 +37,7 @@ impl Backward for Cumsum {
 }
 
 /// The sums, and the scratch of a scan over one row.
-pub(super) fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
+pub(in crate::operators) fn running_sum(context: &Context, source: &Tensor, dim: usize, dtype: Dtype) -> Tensor {
     let result = context.empty(source.like(dtype));
     scan_scratch(context, source, dim, dtype);
     result
