@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import importlib
 import pkgutil
 
@@ -70,6 +71,7 @@ def state_of(model):
 WITHOUT_EFFECT = [
     dict(checkpoint="blocks"), dict(checkpoint="blocks.*.up,head"), dict(accumulate=4, batch=BATCH // 4), dict(outputs="released"),
     dict(optimizer_impl="fused"), dict(optimizer_impl="for-loop"), dict(optimizer_impl="foreach"), dict(zero_grad="before-backward"),
+    dict(checkpoint="blocks", checkpoint_save="matmul"), dict(offload_activations="pinned"),
     dict(set_to_none=False), dict(inputs_are="fresh"), dict(alloc_conf="expandable_segments:True"),
     dict(checkpoint="blocks", accumulate=2, batch=BATCH // 2, outputs="released", inputs_are="fresh", optimizer_impl="fused"),
 ]
@@ -100,6 +102,44 @@ def test_settings_without_effect_give_the_same_gradients_and_weights(captures, s
     optimizer.zero_grad()
     loss_function(model(inputs), targets).backward()
     optimizer.step()
+
+
+def language_model():
+    transformers = pytest.importorskip("transformers")
+    sizes = dict(vocab_size=97, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, max_position_embeddings=64)).train()
+    tokens = torch.randint(0, 97, (4, 24))
+    return model, {"input_ids": tokens, "labels": tokens}
+
+
+@pytest.mark.parametrize("by_code", [False, True], ids=["applied", "printed"])
+def test_a_loss_in_chunks_gives_the_same_gradients(by_code):
+    model, batch = language_model()
+    model(**batch).loss.backward()
+    wanted = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    model.zero_grad()
+    start = vramfit.plan(model, batch, vram="1GiB", chunked_loss=5).start
+    if by_code:
+        exec(compile(start.code.replace('"cuda"', '"cpu"'), "printed", "exec"), {"model": model, "batches": [batch]})
+        assert_same(gradients(model), wanted, 1e-4)
+        return
+    before = state_of(model)
+    with start.apply(model) as training:
+        training.step(batch)
+        assert_same(gradients(model), wanted, 1e-4)
+        assert training.outputs.logits.shape[-1] == 32
+    model.zero_grad()
+    assert {name: set(found) for name, found in state_of(model).items()} == {name: set(found) for name, found in before.items()}
+    assert model(**batch).logits.shape[-1] == 97
+
+
+def test_a_model_without_a_loss_function_is_refused(captures):
+    model, _, _ = blocks()
+    start = planned(captures).start
+    parts = dataclasses.replace(start.parts, replaced_loss={"head": "head", "chunks": 2})
+    with pytest.raises(vramfit.PlanError, match="loss_function"):
+        dataclasses.replace(start, parts=parts).apply(model, loss=loss_function)
 
 
 @pytest.mark.parametrize("name, make", [("blocks", blocks), ("images", images)])

@@ -120,6 +120,10 @@ def plain(captures):
 WITHOUT_EFFECT = [
     ("--checkpoint", "blocks"),
     ("--checkpoint", "blocks.*.up,head"),
+    ("--checkpoint", "blocks", "--checkpoint-save", "matmul"),
+    ("--offload-activations", "pinned"),
+    ("--offload-activations", "pageable", "--checkpoint", "blocks"),
+    ("--ema",),
     ("--accumulate", "4", "--batch", "16"),
     ("--outputs", "released"),
     ("--optimizer-impl", "fused"),

@@ -7,9 +7,10 @@ use vramfit_price::PricedGraph;
 use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Recipe};
 
-/// The loop settings that change the time, except checkpoints: optimizer, micro-batches, clipping, fresh inputs. When
+/// The loop settings that change the time, except checkpoints: optimizer, micro-batches, clipping, fresh inputs, copies to
+/// the host. When
 /// gradients are freed takes no time.
-type LoopKey = (Recipe, u32, [bool; 2]);
+type LoopKey = (Recipe, u32, [bool; 3]);
 
 /// A priced graph with its checkpointed regions, and the step times computed so far.
 pub struct Pricing {
@@ -26,7 +27,11 @@ impl Pricing {
 
     /// Seconds per step.
     pub fn seconds(&mut self, training: &Loop) -> f64 {
-        let key = (training.optimizer, training.accumulate, [training.clips_gradients, training.has_fresh_inputs]);
+        let key = (
+            training.optimizer,
+            training.accumulate,
+            [training.clips_gradients, training.has_fresh_inputs, training.offload.is_some()],
+        );
         if let Some((_, seconds)) = self.known.iter().find(|(known, _)| *known == key) {
             return *seconds;
         }

@@ -33,6 +33,9 @@ impl Setup {
         *sizes == other.sizes
             && *variant == other.variant
             && training.checkpoint == other.training.checkpoint
+            && training.kept_results == other.training.kept_results
+            && training.loss_head == other.training.loss_head
+            && training.offload == other.training.offload
             && *is_in_place == other.is_in_place
     }
 }

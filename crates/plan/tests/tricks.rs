@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{GIB, capped, gpu, model, setup};
+use vramfit_eager::autograd::HostMemory;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Step};
@@ -435,4 +436,64 @@ fn autocast_is_priced_plausibly_on_gpus_that_were_not_timed() {
             assert!((0.2..1.0).contains(&slowdown), "{name} on {ampere}: {slowdown}");
         }
     }
+}
+
+#[test]
+fn selective_checkpoints_keep_more_than_plain_ones_and_compute_less_again() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, 16 * GIB));
+    let start = setup(&model, 32, Some(256));
+    let plain = trick("activation checkpointing").alternatives(&bench, &start).unwrap().remove(0);
+    let selective = trick("selective checkpointing").alternatives(&bench, &start).unwrap();
+    assert_eq!(selective.len(), 2);
+    for setup in selective {
+        assert_eq!(setup.training.checkpoint, plain.training.checkpoint);
+        let saved = saving(&bench, &start, &setup);
+        assert!(0 < saved && saved < saving(&bench, &start, &plain), "{saved}");
+        let seconds = |setup: &Setup| bench.seconds(&bench.with_batch(setup, 1024).unwrap()).unwrap();
+        assert!(seconds(&setup) < seconds(&plain));
+        let code = written(&bench, TRICKS, &setup).unwrap().code;
+        assert!(code.contains("create_selective_checkpoint_contexts"), "{code}");
+        assert_eq!(effect(&bench, &start, &setup), TrainingEffect::None);
+    }
+}
+
+#[test]
+fn results_that_are_overwritten_in_place_are_not_kept() {
+    let (model, gpu) = (model("mlp-inplace"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let mut start = setup(&model, 64, None);
+    start.training.checkpoint = Choice::Sequential(2);
+    assert!(trick("selective checkpointing").alternatives(&bench, &start).is_err());
+}
+
+#[test]
+fn a_loss_in_chunks_saves_logits_and_is_only_for_causal_language_models() {
+    let gpu = gpu("H200");
+    let language = model("gpt2-small");
+    let bench = Workbench::new(&language, None, capped(&gpu, 16 * GIB));
+    let start = setup(&language, 8, Some(512));
+    let found = trick("loss without whole logits").alternatives(&bench, &start).unwrap();
+    assert_eq!(found.len(), 2);
+    for setup in &found {
+        // The logits of 8 × 512 tokens in single precision are 785 MiB.
+        assert!(saving(&bench, &start, setup) > 785 * (1 << 20));
+        assert!(written(&bench, TRICKS, setup).unwrap().code.contains("model.loss_function = "));
+    }
+    assert!(bench.seconds(&found[0]).unwrap() > bench.seconds(&start).unwrap());
+    let other = model("bert-small");
+    let bench = Workbench::new(&other, None, capped(&gpu, 16 * GIB));
+    let reason = trick("loss without whole logits").alternatives(&bench, &setup(&other, 4, Some(64))).unwrap_err();
+    assert!(reason.contains("ForCausalLMLoss"), "{reason}");
+}
+
+#[test]
+fn saved_tensors_on_the_host_free_the_gpu() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, 16 * GIB));
+    let start = setup(&model, 32, Some(256));
+    let mut setup = start.clone();
+    setup.training.offload = Some(HostMemory::Pinned);
+    assert!(saving(&bench, &start, &setup) > 0);
+    assert!(written(&bench, TRICKS, &setup).unwrap().code.contains("save_on_cpu(pin_memory=True)"));
 }

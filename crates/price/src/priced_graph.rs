@@ -1,5 +1,6 @@
 //! A bound graph with the cost of each call.
 
+use vramfit_eager::autograd::ResultKind;
 use vramfit_eager::operators::{Keeps, Work, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
@@ -17,6 +18,8 @@ pub(crate) struct PricedCall {
     /// Its index among the bound steps.
     pub step: usize,
     pub keeps: Keeps,
+    /// The kind of result that a selective checkpoint may keep.
+    pub kept_as: Option<ResultKind>,
     /// Whether Python waits for the GPU.
     pub synchronizes: bool,
     pub cost: CallCost,
@@ -89,7 +92,8 @@ impl PricedGraph {
             accumulation.cpu *= cpu_factors[1];
             let keeps = if is_differentiated { operator.facts.keeps } else { Keeps::Nothing };
             let synchronizes = operator.facts.time.work == Work::Wait;
-            calls.push(PricedCall { step, keeps, synchronizes, cost, accumulation });
+            let kept_as = operator.facts.time.work.kept_as();
+            calls.push(PricedCall { step, keeps, kept_as, synchronizes, cost, accumulation });
         }
         let inputs = bound.model.inputs.iter().chain(&bound.model.targets);
         let assumed = bound.model.operators.iter().zip(is_assumed).filter(|(_, is_assumed)| *is_assumed);

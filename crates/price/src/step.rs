@@ -1,7 +1,8 @@
 //! Simulates the launches of a training step and derives its time.
 
-use vramfit_eager::forward::{Choice, Region, UnknownModule, regions};
-use vramfit_eager::operators::Keeps;
+use vramfit_eager::autograd::KeptResults;
+use vramfit_eager::forward::{Choice, LossHead, Region, UnknownModule, regions, regions_keeping};
+use vramfit_eager::operators::{Keeps, find_head};
 use vramfit_graph::bind::Bound;
 use vramfit_training::Loop;
 use vramfit_training::optimizer::Recipe;
@@ -27,6 +28,8 @@ struct CheckpointedCalls {
     recomputed_end: usize,
     forward: f64,
     backward: f64,
+    /// Results that are not computed again.
+    keeps: KeptResults,
 }
 
 impl PricedGraph {
@@ -35,15 +38,29 @@ impl PricedGraph {
     /// # Errors
     /// The model has no module of a name in the loop's checkpoint setting.
     pub fn step_time(&self, bound: &Bound<'_>, options: &Loop) -> Result<StepTime, UnknownModule> {
-        Ok(self.step_time_with(&self.regions(bound, &options.checkpoint)?, options))
+        Ok(self.step_time_with(&self.regions(bound, options)?, options))
     }
 
-    /// The checkpointed regions of `bound`; none outside training.
+    /// The checkpointed regions of `bound`, a loss in chunks among them; none outside training.
     ///
     /// # Errors
-    /// The model has no module of a name in `choice`.
-    pub fn regions(&self, bound: &Bound<'_>, choice: &Choice) -> Result<Vec<Region>, UnknownModule> {
-        regions(bound, if self.is_training { choice } else { &Choice::Nothing })
+    /// The model has no module of a name in the loop's checkpoint setting.
+    pub fn regions(&self, bound: &Bound<'_>, options: &Loop) -> Result<Vec<Region>, UnknownModule> {
+        if !self.is_training {
+            return regions(bound, &Choice::Nothing);
+        }
+        let mut found = regions_keeping(bound, &options.checkpoint, options.kept_results)?;
+        if let (LossHead::Chunked(times), Ok(head)) = (options.loss_head, find_head(bound)) {
+            found.push(Region {
+                first: head.enter,
+                last: head.last,
+                is_checkpointed: true,
+                turns_cache_off: false,
+                keeps: KeptResults::NONE,
+                times,
+            });
+        }
+        Ok(found)
     }
 
     /// The time of one step with these checkpointed regions, in order, instead of the loop's own setting.
@@ -169,7 +186,9 @@ impl PricedGraph {
             if let Some(region) = checkpointed.next_if(|region| region.end == index + 1) {
                 queues.launch(Cost { cpu: region.backward, gpu: 0.0 });
                 for recomputed in &self.calls[region.first..region.recomputed_end] {
-                    queues.launch(recomputed.cost.forward);
+                    let is_kept = recomputed.kept_as.is_some_and(|kind| region.keeps.contains(kind));
+                    let Cost { cpu, gpu } = recomputed.cost.forward;
+                    queues.launch(Cost { cpu, gpu: if is_kept { 0.0 } else { gpu } });
                 }
             }
             queues.launch(call.cost.backward);
@@ -193,12 +212,18 @@ impl PricedGraph {
             let last = inside.iter().rposition(|call| call.keeps != Keeps::Nothing);
             let recomputed = last.map_or(0, |last| last + usize::from(inside[last].keeps == Keeps::Results));
             let kept = inside.iter().filter(|call| call.keeps != Keeps::Nothing).count() as f64;
+            // Each part launches its own kernels, which take their part of the time.
+            let times = f64::from(region.times.max(1));
+            let forward: f64 = inside.iter().map(|call| call.cost.forward.cpu).sum();
+            let again: f64 = inside[..recomputed].iter().map(|call| call.cost.forward.cpu).sum();
+            let backward: f64 = inside.iter().map(|call| call.cost.backward.cpu).sum();
             CheckpointedCalls {
                 first,
                 end,
                 recomputed_end: first + recomputed,
-                forward: base_forward + each_forward * kept,
-                backward: base_backward + each_backward * kept,
+                forward: times * (base_forward + each_forward * kept) + (times - 1.0) * forward,
+                backward: times * (base_backward + each_backward * kept) + (times - 1.0) * (again + backward),
+                keeps: region.keeps,
             }
         };
         let found = regions.iter().filter(|region| region.is_checkpointed).map(calls);

@@ -45,6 +45,8 @@ class Parts:
     loss: str
     adds_losses: bool = False
     is_every_block: bool = False
+    kept_operators: Tuple[str, ...] = ()
+    replaced_loss: Optional[Mapping[str, Any]] = None
 
     @staticmethod
     def of(raw: Mapping[str, Any]) -> "Parts":

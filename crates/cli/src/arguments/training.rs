@@ -163,7 +163,7 @@ pub struct PlanArguments {
     #[command(flatten)]
     pub margin: MarginSettings,
     /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, optimizer, optimizer-impl,
-    /// alloc-conf, checkpoint, accumulate, amp, dtype, batch, seq.
+    /// alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations, accumulate, amp, dtype, batch, seq.
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,
     /// Print every plan, the code of the first and every trick, not only the recommended plan.

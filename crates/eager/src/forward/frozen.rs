@@ -20,7 +20,7 @@ pub fn frozen_weights(bound: &Bound<'_>, names: &[String]) -> Result<BTreeSet<Te
     let mut frozen = BTreeSet::new();
     for wanted in names {
         let before = frozen.len();
-        let chosen = weights.iter().filter(|weight| weight.names.iter().any(|name| begins_with(name, wanted)));
+        let chosen = weights.iter().filter(|weight| weight.names.iter().any(|name| chooses(wanted, name)));
         let mut is_any = false;
         frozen.extend(chosen.inspect(|_| is_any = true).map(|weight| weight.tensor));
         if frozen.len() == before && !is_any {
@@ -36,8 +36,8 @@ pub fn frozen_weights(bound: &Bound<'_>, names: &[String]) -> Result<BTreeSet<Te
     Ok(frozen)
 }
 
-/// Whether the first parts of a name match a pattern.
-fn begins_with(name: &str, pattern: &str) -> bool {
+/// Whether a pattern chooses a weight: whether the first parts of the weight's name match it.
+pub fn chooses(pattern: &str, name: &str) -> bool {
     let (wanted, found): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), name.split('.').collect());
     wanted.len() <= found.len() && wanted.iter().zip(&found).all(|(wanted, found)| matches_part(wanted, found))
 }
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_name_chooses_a_weight_or_all_weights_of_a_module() {
-        assert!(begins_with("h.0.norm.weight", "h.0"));
-        assert!(begins_with("h.0.norm.weight", "h.*.norm"));
-        assert!(begins_with("h.0.norm.weight", "h.0.norm.weight"));
-        assert!(!begins_with("h.10.norm.weight", "h.1"));
-        assert!(!begins_with("h.0", "h.0.norm"));
+        assert!(chooses("h.0", "h.0.norm.weight"));
+        assert!(chooses("h.*.norm", "h.0.norm.weight"));
+        assert!(chooses("h.0.norm.weight", "h.0.norm.weight"));
+        assert!(!chooses("h.1", "h.10.norm.weight"));
+        assert!(!chooses("h.0.norm", "h.0"));
     }
 }

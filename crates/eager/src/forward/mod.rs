@@ -24,7 +24,7 @@ use crate::operators::Call;
 
 pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
-pub use frozen::frozen_weights;
+pub use frozen::{chooses, frozen_weights};
 use function::OpenFunction;
 pub use passes::Passes;
 pub use region::{

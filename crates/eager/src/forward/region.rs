@@ -7,6 +7,7 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::Module;
 
 use crate::autograd::KeptResults;
+use crate::operators::facts;
 
 /// What is checkpointed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -65,6 +66,8 @@ pub struct Region {
     pub turns_cache_off: bool,
     /// Which results are kept, not computed again.
     pub keeps: KeptResults,
+    /// How often it runs in a pass, each time on a part of the rows.
+    pub times: u32,
 }
 
 /// The regions of a captured pass in order; they do not nest.
@@ -122,6 +125,14 @@ pub fn regions_keeping(bound: &Bound<'_>, choice: &Choice, keeps: KeptResults) -
         }
     };
     found.iter_mut().for_each(|region| region.keeps = keeps);
+    if let Some(call) = found.iter().find_map(|region| overwritten(bound, region)) {
+        return Err(UnknownModule {
+            flag: "--checkpoint-save",
+            wanted: keeps.names(),
+            reason: format!("{} writes into a result that is kept, which PyTorch refuses", bound.operator_name(call)),
+            present: Vec::new(),
+        });
+    }
     found.extend(own_regions(bound));
     found.sort_by_key(|region| (region.first, std::cmp::Reverse(region.last)));
     let mut outermost: Vec<Region> = Vec::new();
@@ -131,6 +142,24 @@ pub fn regions_keeping(bound: &Bound<'_>, choice: &Choice, keeps: KeptResults) -
         }
     }
     Ok(outermost)
+}
+
+/// The call in a region that writes into a result which the region keeps.
+fn overwritten<'b>(bound: &'b Bound<'_>, region: &Region) -> Option<&'b BoundCall<'b>> {
+    let mut kept = BTreeSet::new();
+    for step in &bound.steps[region.first..=region.last] {
+        let BoundStep::Call(call) = step else { continue };
+        let facts = facts(bound.operator(call));
+        let mut storages = call.results.iter().flatten().map(|&id| bound.tensor(id).storage);
+        if facts.effect.is_in_place() {
+            if storages.any(|storage| kept.contains(&storage)) {
+                return Some(call);
+            }
+        } else if facts.time.work.kept_as().is_some_and(|kind| region.keeps.contains(kind)) {
+            kept.extend(storages);
+        }
+    }
+    None
 }
 
 /// Whether a call updates a cache of keys and values of the transformers library.
@@ -243,6 +272,7 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
                         is_checkpointed: true,
                         turns_cache_off: false,
                         keeps: KeptResults::NONE,
+                        times: 1,
                     });
                 }
             }
@@ -295,6 +325,7 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
             is_checkpointed: true,
             turns_cache_off: false,
             keeps: KeptResults::NONE,
+            times: 1,
         });
     }
     let rest = &calls[checkpointed..];
@@ -305,6 +336,7 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
             is_checkpointed: false,
             turns_cache_off: false,
             keeps: KeptResults::NONE,
+            times: 1,
         });
     }
     Ok(found)
@@ -325,6 +357,7 @@ fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
                         is_checkpointed: true,
                         turns_cache_off: false,
                         keeps: KeptResults::NONE,
+                        times: 1,
                     });
                 }
             }

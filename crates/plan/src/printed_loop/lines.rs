@@ -20,6 +20,13 @@ impl Lines {
         self.0.push((indent, text.to_owned()));
     }
 
+    /// Adds a line without indentation, unless it is there.
+    pub fn once(&mut self, text: &str) {
+        if !self.0.iter().any(|(indent, line)| *indent == 0 && line == text) {
+            self.line(0, text);
+        }
+    }
+
     /// Adds lines, further indented.
     pub fn extend(&mut self, indent: usize, lines: &Lines) {
         self.0.extend(lines.0.iter().map(|(inner, text)| (indent + inner, text.clone())));

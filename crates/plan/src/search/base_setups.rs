@@ -59,7 +59,7 @@ impl Checkpoints {
             setup.training.checkpoint = Choice::modules(subset.names);
             setup
         }));
-        choices.extend(saved_tensors(search).flat_map(|trick| search.alternatives(trick, base)));
+        choices.extend(proposed(search, base));
         let mut distinct: Vec<Setup> = Vec::with_capacity(choices.len());
         for choice in choices {
             if !distinct.contains(&choice) {
@@ -174,8 +174,7 @@ pub fn corners(search: &Search<'_, '_>) -> Vec<Setup> {
         for state in search.combined(Role::WeightState, &base) {
             let one = search.bench.with_batch(&state, 1).unwrap_or(state);
             let smallest = search.combined(Role::SampleSize, &one).pop().unwrap_or(one);
-            let choices: Vec<Setup> =
-                saved_tensors(search).flat_map(|trick| search.alternatives(trick, &smallest)).collect();
+            let choices = proposed(search, &smallest);
             setups.push(smallest);
             setups.extend(choices);
         }
@@ -213,6 +212,22 @@ fn precisions(search: &Search<'_, '_>, casts_weights: bool) -> Vec<Setup> {
 
 fn saved_tensors(search: &Search<'_, '_>) -> impl Iterator<Item = &'static dyn Trick> {
     search.with_role(|role| matches!(role, Role::SavedTensors { .. }))
+}
+
+/// What the tricks propose for saved tensors: checkpointed modules, and each other trick on the base and on all of these
+/// modules, in every combination.
+fn proposed(search: &Search<'_, '_>, base: &Setup) -> Vec<Setup> {
+    let is_by_module = |trick: &&dyn Trick| trick.role() == Role::SavedTensors { by_module: true };
+    let (by_module, others): (Vec<_>, Vec<_>) = saved_tensors(search).partition(is_by_module);
+    let mut modules: Vec<Setup> = by_module.iter().flat_map(|trick| search.alternatives(*trick, base)).collect();
+    let mut combined = vec![base.clone()];
+    combined.extend(modules.first().cloned());
+    for trick in others {
+        let more: Vec<Setup> = combined.iter().flat_map(|setup| search.alternatives(trick, setup)).collect();
+        combined.extend(more);
+    }
+    modules.extend(combined.into_iter().skip(1));
+    modules
 }
 
 /// Each setup with each choice of saved tensors.

@@ -103,20 +103,25 @@ impl Trick for Checkpointing {
     fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         let names = checkpointed(bench, setup);
         if is_every_block(bench, setup) {
-            code.model_changes.call(
-                0,
-                "model.gradient_checkpointing_enable",
-                &["gradient_checkpointing_kwargs={\"use_reentrant\": False}"],
-                "",
-            );
+            let kwargs = match write_kept(setup, code) {
+                true => "gradient_checkpointing_kwargs={\"use_reentrant\": False, \"context_fn\": keeping}",
+                false => "gradient_checkpointing_kwargs={\"use_reentrant\": False}",
+            };
+            code.model_changes.call(0, "model.gradient_checkpointing_enable", &[kwargs], "");
         } else if !names.is_empty() {
-            code.standard_imports.line(0, "import functools");
-            code.imports.line(0, "from torch.utils.checkpoint import checkpoint");
+            code.standard_imports.once("import functools");
+            code.imports.once("from torch.utils.checkpoint import checkpoint");
+            let keeps = write_kept(setup, code);
             let lines = &mut code.model_changes;
             lines.list("checkpointed", &names);
             lines.line(0, "for name in checkpointed:");
             lines.line(1, "module = model.get_submodule(name)");
-            lines.line(1, "forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+            if keeps {
+                lines.line(1, "arguments = {\"use_reentrant\": False, \"context_fn\": keeping}");
+                lines.line(1, "forward = functools.partial(checkpoint, module.forward, **arguments)");
+            } else {
+                lines.line(1, "forward = functools.partial(checkpoint, module.forward, use_reentrant=False)");
+            }
             lines.line(1, "module.forward = forward");
         }
         if let Choice::Sequential(segments) = setup.training.checkpoint {
@@ -139,6 +144,24 @@ impl Trick for Checkpointing {
             parts.segments = Some(segments);
         }
     }
+}
+
+/// Writes which results checkpoints keep; returns whether they keep any.
+fn write_kept(setup: &Setup, code: &mut PrintedLoop) -> bool {
+    let kept = setup.training.kept_results;
+    if kept.is_empty() {
+        return false;
+    }
+    code.standard_imports.once("import functools");
+    code.imports.once("from torch.utils.checkpoint import create_selective_checkpoint_contexts");
+    let lines = &mut code.model_changes;
+    lines.line(0, "kept = [");
+    for name in kept.kinds().flat_map(|kind| kind.overloads()) {
+        lines.line(1, &format!("torch.ops.aten.{name},"));
+    }
+    lines.line(0, "]");
+    lines.line(0, "keeping = functools.partial(create_selective_checkpoint_contexts, kept)");
+    true
 }
 
 /// The modules that a setup checkpoints.

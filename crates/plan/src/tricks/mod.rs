@@ -6,9 +6,12 @@ mod checkpoint;
 mod evaluation;
 mod half_precision;
 pub mod in_place;
+mod kept_results;
+mod loss_head;
 mod loss_item;
 mod mixed_precision;
 mod module_names;
+mod offload;
 mod optimizer;
 mod optimizer_implementation;
 mod release_outputs;
@@ -41,6 +44,9 @@ pub const TRICKS: &[&dyn Trick] = &[
     &optimizer_implementation::OptimizerImplementation,
     &allocator::AllocatorSettings,
     &checkpoint::Checkpointing,
+    &kept_results::SelectiveCheckpoints,
+    &loss_head::LossWithoutLogits,
+    &offload::OffloadedActivations,
     &accumulation::Accumulation,
     &mixed_precision::MixedPrecision,
     &smaller_dtype::SmallerDtype,

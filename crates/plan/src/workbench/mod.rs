@@ -9,8 +9,8 @@ mod simulate;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use vramfit_eager::autograd::Libraries;
-use vramfit_eager::forward::{Choice, Region};
+use vramfit_eager::autograd::{KeptResults, Libraries};
+use vramfit_eager::forward::{Choice, LossHead, Region};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::expression::Linear;
 use vramfit_graph::model::{Model, Size};
@@ -48,7 +48,7 @@ pub struct Workbench<'m> {
     cost_model: CostModel,
     priced_graphs: Memo<BoundKey, Arc<PricedGraph>>,
     regions: Memo<RegionsKey, Arc<[Region]>>,
-    pricings: Mutex<HashMap<(BoundKey, Choice), Pricing>>,
+    pricings: Mutex<HashMap<(BoundKey, Recomputed), Pricing>>,
     /// Plans share intermediate setups.
     peaks: Memo<Setup, Peaks>,
     /// Minimum bytes of a forward pass, and the cap. The optimizer is removed from the key.
@@ -57,8 +57,27 @@ pub struct Workbench<'m> {
     scenarios: Memo<Setup, Arc<Scenarios>>,
 }
 
-/// Variant, whether activations are in place, and the checkpointed modules. Regions do not depend on sizes.
-type RegionsKey = (usize, bool, Choice);
+/// Variant, whether activations are in place, and what is computed again. Regions do not depend on sizes.
+type RegionsKey = (usize, bool, Recomputed);
+
+/// What a setup computes again in the backward pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Recomputed {
+    checkpoint: Choice,
+    kept_results: KeptResults,
+    loss_head: LossHead,
+}
+
+impl Recomputed {
+    fn of(setup: &Setup) -> Recomputed {
+        let training = &setup.training;
+        Recomputed {
+            checkpoint: training.checkpoint.clone(),
+            kept_results: training.kept_results,
+            loss_head: training.loss_head,
+        }
+    }
+}
 
 /// Variant, sizes, and whether activations are in place.
 type BoundKey = (usize, Vec<i64>, bool);

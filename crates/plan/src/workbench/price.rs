@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
-use super::Workbench;
+use super::{Recomputed, Workbench};
 use crate::error::SetupError;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
@@ -19,7 +19,7 @@ impl Workbench<'_> {
     /// # Errors
     /// The setup cannot be simulated.
     pub fn try_seconds(&self, setup: &Setup) -> Result<f64, SetupError> {
-        let key = (self.key(setup)?, setup.training.checkpoint.clone());
+        let key = (self.key(setup)?, Recomputed::of(setup));
         if let Some(pricing) = self.pricings.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&key) {
             return Ok(pricing.seconds(&setup.training));
         }
@@ -36,10 +36,9 @@ impl Workbench<'_> {
     pub fn pricing(&self, setup: &Setup) -> Result<Pricing, SetupError> {
         let key = self.key(setup)?;
         let bound = self.try_bind(setup)?;
-        let choice = &setup.training.checkpoint;
-        let regions_key = (key.0, key.2, choice.clone());
+        let regions_key = (key.0, key.2, Recomputed::of(setup));
         let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
-        let regions = self.regions.try_get(regions_key, || graph.regions(&bound, choice).map(Into::into))?;
+        let regions = self.regions.try_get(regions_key, || graph.regions(&bound, &setup.training).map(Into::into))?;
         Ok(Pricing::new(graph, regions))
     }
 

@@ -4,6 +4,7 @@
 
 mod loss_line;
 
+use vramfit_eager::forward::{chooses, frozen_weights};
 use vramfit_graph::bind::Bound;
 use vramfit_training::optimizer::Kind;
 
@@ -71,6 +72,9 @@ impl Skeleton<'_, '_> {
         }
         lines.line(0, "import torch");
         lines.extend(0, &self.code.imports);
+        if self.setup.training.averages_weights {
+            lines.line(0, "from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn");
+        }
         lines.line(0, "");
     }
 
@@ -105,14 +109,48 @@ impl Skeleton<'_, '_> {
         let code = self.code;
         lines.line(0, &format!("model = model{}.to(device).train()", code.model_calls));
         lines.extend(0, &code.model_changes);
+        let frozen = self.frozen();
+        if !frozen.is_empty() {
+            lines.list("frozen", &frozen);
+            lines.line(0, "for name, weight in model.named_parameters():");
+            lines.line(1, "if f\"{name}.\".startswith(tuple(f\"{part}.\" for part in frozen)):");
+            lines.line(2, "weight.requires_grad_(False)");
+        }
         if let Some(class) = &code.optimizer_class {
-            let mut arguments = vec!["model.parameters()"];
+            let weights = match frozen.is_empty() {
+                true => "model.parameters()",
+                false => "[weight for weight in model.parameters() if weight.requires_grad]",
+            };
+            let mut arguments = vec![weights];
             arguments.extend(code.optimizer_arguments.iter().chain(&code.implementation_arguments).map(String::as_str));
             arguments.extend(self.setup.training.optimizer.adds_decay.then_some("weight_decay=0.01"));
             lines.call(0, &format!("optimizer = {class}"), &arguments, "");
         }
         lines.extend(0, &code.after_optimizer);
+        if self.setup.training.averages_weights {
+            lines.line(0, "update = get_ema_multi_avg_fn(0.999)");
+            lines.line(0, "averaged = AveragedModel(model, multi_avg_fn=update)");
+        }
         lines.line(0, "");
+    }
+
+    /// The weights and modules that are not trained, without patterns.
+    fn frozen(&self) -> Vec<String> {
+        let weights = frozen_weights(self.bound, &self.setup.training.frozen).unwrap_or_default();
+        let chosen = self.bound.model.parameters.iter().filter(|weight| weights.contains(&weight.tensor));
+        let patterns = &self.setup.training.frozen;
+        let mut names: Vec<String> = Vec::new();
+        for name in chosen.filter_map(|weight| weight.names.first()) {
+            let parts = |pattern: &String| pattern.split('.').count();
+            // As much of the weight's name as the shortest pattern that chooses it names.
+            let shortest = patterns.iter().filter(|pattern| chooses(pattern, name)).map(parts).min();
+            let short: Vec<&str> = name.split('.').take(shortest.unwrap_or(usize::MAX)).collect();
+            let short = short.join(".");
+            if !names.contains(&short) {
+                names.push(short);
+            }
+        }
+        names
     }
 
     fn steps(&self, lines: &mut Lines) {
@@ -156,6 +194,9 @@ impl Skeleton<'_, '_> {
             end.line(0, "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)");
         }
         end.extend(0, &code.update);
+        if training.averages_weights {
+            end.line(0, "averaged.update_parameters(model)");
+        }
         self.once_a_step(lines, count - 1, &end);
     }
 

@@ -6,9 +6,13 @@ from .allocator import AllocatorSettings
 from .checkpoint import Checkpointing
 from .in_place import InPlace
 from .mixed_precision import MixedPrecision
+from .offload import Offload
 from .optimizer import Optimizer
+from .replaced_loss import ReplacedLoss
 from .smaller_dtype import SmallerDtype
 from .trick import LiveTrick
 
 #: All of them, in the order in which they are applied.
-TRICKS: Tuple[LiveTrick, ...] = (AllocatorSettings(), SmallerDtype(), Checkpointing(), InPlace(), Optimizer(), MixedPrecision())
+TRICKS: Tuple[LiveTrick, ...] = (
+    AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Offload(), MixedPrecision(),
+)

@@ -1,5 +1,7 @@
 //! Which measurement an operator's time is taken from. `price` holds the measurements; rows have the same names there.
 
+use crate::autograd::ResultKind;
+
 /// How many elements a measurement of a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -40,6 +42,18 @@ pub enum Work {
     Wait,
     /// Nothing like it was measured. It is timed as an addition, and the answer names the operator.
     Assumed,
+}
+
+impl Work {
+    /// The kind that a selective checkpoint may keep, if it is one.
+    pub fn kept_as(self) -> Option<ResultKind> {
+        match self {
+            Work::Product { .. } => Some(ResultKind::Matmul),
+            Work::Attention => Some(ResultKind::Attention),
+            Work::Convolution { .. } => Some(ResultKind::Convolution),
+            Work::Moves(..) | Work::Recurrent(_) | Work::Wait | Work::Assumed => None,
+        }
+    }
 }
 
 /// What an operator's time is taken from.
