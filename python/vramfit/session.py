@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import CodeType
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 from torch._ops import OpOverload
@@ -19,13 +19,19 @@ from .tensors import Info, Kinds
 _LEFT: Dict[int, weakref.ref[torch.Tensor]] = {}
 
 
+def _forgetting(address: int) -> Callable[["weakref.ref[torch.Tensor]"], None]:
+    def forget(_: "weakref.ref[torch.Tensor]") -> None:
+        _LEFT.pop(address, None)
+
+    return forget
+
+
 def leave(infos: Iterable[Info]) -> None:
     """Remembers tensors that outlive the pass that made them."""
     for info in infos:
         tensor = info.reference() if info.reference is not None else None
         if tensor is not None and not info.host:
-            address = id(tensor)
-            _LEFT[address] = weakref.ref(tensor, lambda _, address=address: _LEFT.pop(address, None))
+            _LEFT[id(tensor)] = weakref.ref(tensor, _forgetting(id(tensor)))
 
 
 def is_left(tensor: torch.Tensor) -> bool:
