@@ -106,7 +106,14 @@ def test_a_live_optimizer_is_its_name():
     assert step[0] >= step[1] + 4 * sum(p.numel() for p in model.parameters()) * 0.9
     groups = torch.optim.AdamW([{"params": model.head.parameters()}, {"params": model.blocks.parameters()}])
     told = vramfit.estimate(model, inputs, optimizer=groups, **common)
-    assert not told.exact and "2 groups" in told.unmodelled[0] and "2 groups" in repr(told)
+    named = vramfit.estimate(model, inputs, optimizer_groups="head.*;blocks.*", **common)
+    assert told.exact and told.phases == named.phases
+    # Its temporaries are those of one group at a time.
+    whole = vramfit.estimate(model, inputs, **common)
+    step = [max(phase.peak for phase in one.phases if phase.phase == "step") for one in (told, whole)]
+    assert step[0] < step[1]
+    capturable = vramfit.estimate(model, inputs, optimizer=torch.optim.Adam(model.parameters(), maximize=True), **common)
+    assert not capturable.exact and "maximize" in capturable.unmodelled[0] and "maximize" in repr(capturable)
 
 
 def test_bad_questions_are_refused_before_anything_is_captured():

@@ -258,6 +258,28 @@ def test_an_optimizer_with_state_may_be_switched_and_back(captures):
         assert torch.allclose(weight, other, atol=2e-3)
 
 
+@pytest.mark.parametrize("settings", [
+    {"step_in_backward": True}, {"optimizer_state": "cpu"}, {"step_in_backward": True, "optimizer_state": "cpu"},
+], ids=str)
+def test_updates_in_the_backward_pass_and_on_the_cpu_are_the_plain_loops(captures, settings):
+    start = planned(captures, **settings).start
+    model, inputs, targets = blocks()
+    reference = copy.deepcopy(model)
+    plain(reference, inputs, targets, steps=3, lr=1e-3)
+    applied = start.apply(model, lambda weights: torch.optim.AdamW(weights, lr=1e-3), loss=loss_function)
+    for _ in range(3):
+        applied.step(inputs, targets)
+    for weight, other in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(weight, other, atol=1e-6)
+    assert all(weight.grad is None for weight in model.parameters()) == bool(settings.get("step_in_backward"))
+    applied.undo()
+    before = [weight.clone() for weight in model.parameters()]
+    loss_function(model(inputs), targets).backward()
+    assert all(torch.equal(weight, old) and weight.grad is not None for weight, old in zip(model.parameters(), before))
+    with pytest.raises(vramfit.PlanError, match="needed None or a function"):
+        start.apply(model, torch.optim.AdamW(model.parameters()))
+
+
 def test_without_an_optimizer_one_is_made_as_the_printed_code_does(captures):
     model, _, _ = blocks()
     applied = planned(captures, optimizer="nesterov", optimizer_impl="for-loop").start.apply(model)

@@ -85,4 +85,56 @@ def test_what_only_moves_temporary_memory_is_told():
     one, other = model.parameters()
     assert "2 groups" in describe(torch.optim.AdamW([{"params": [one]}, {"params": [other]}])).causes[0]
     assert "maximize" in describe(torch.optim.Adam([one], maximize=True)).causes[0]
-    assert "1 parameters" in describe(torch.optim.Adam([one]), model).causes[0]
+    stranger = torch.nn.Parameter(torch.zeros(2))
+    assert "1 of its parameters" in describe(torch.optim.Adam([one, stranger]), model).causes[0]
+    mixed = torch.optim.SGD([{"params": [one], "momentum": 0.9}, {"params": [other]}])
+    assert "differ in more than weight decay" in describe(mixed, model).causes[0]
+
+
+def test_groups_are_numbers_of_weights_in_the_optimizers_order():
+    model = torch.nn.Sequential(weights(), weights(), weights())
+    all_of_them = list(model.parameters())
+    assert describe(torch.optim.AdamW(all_of_them), model).groups is None
+    decayed = [weight for weight in all_of_them if weight.dim() > 1]
+    others = [weight for weight in all_of_them if weight.dim() == 1]
+    two = torch.optim.Adam([{"params": decayed, "weight_decay": 0.1}, {"params": others}])
+    described = describe(two, model)
+    assert (described.groups, described.weight_decay, described.causes) == ("decay:0,2,4;1,3,5", False, ())
+    assert describe(torch.optim.AdamW([{"params": all_of_them[3:]}, {"params": all_of_them[:2]}]), model).groups == "3-5;0-1"
+    model[0].requires_grad_(False)
+    assert describe(torch.optim.AdamW(all_of_them), model).groups is None
+    assert describe(torch.optim.AdamW(all_of_them[4:]), model).groups == "4-5"
+
+
+@pytest.mark.parametrize("kind, name", [
+    ("AdamW8bit", "adamw8bit"), ("Adam8bit", "adam8bit"), ("Lion8bit", "lion8bit"), ("Lion", "lion"), ("PagedAdamW8bit", "paged-adamw8bit"),
+    ("PagedAdam8bit", "paged-adamw8bit"), ("PagedAdamW", "paged-adamw"), ("PagedLion8bit", "paged-lion8bit"), ("PagedLion", "paged-lion"),
+])
+def test_optimizers_of_bitsandbytes_get_their_names(kind, name):
+    bitsandbytes = pytest.importorskip("bitsandbytes")
+    described = describe(getattr(bitsandbytes.optim, kind)(weights().parameters()))
+    assert (described.name, described.implementation, described.causes) == (name, "default", ())
+
+
+def test_what_bitsandbytes_does_otherwise_is_told_or_refused():
+    bitsandbytes = pytest.importorskip("bitsandbytes")
+    assert "min_8bit_size=16384" in describe(bitsandbytes.optim.AdamW8bit(weights().parameters(), min_8bit_size=16384)).causes[0]
+    for kind in ("AdamW32bit", "RMSprop8bit"):
+        with pytest.raises(SettingError, match=kind):
+            describe(getattr(bitsandbytes.optim, kind)(weights().parameters(), lr=0.1))
+
+
+def test_muon_and_the_adafactor_of_transformers_get_their_names():
+    transformers = pytest.importorskip("transformers")
+    model = weights()
+    weight, bias = model.parameters()
+    assert describe([torch.optim.Muon([weight]), torch.optim.AdamW([bias])]).causes == ()
+    assert describe(torch.optim.Muon([weight])).name == "muon"
+    with pytest.raises(SettingError, match="2 optimizers"):
+        describe([torch.optim.AdamW([weight]), torch.optim.AdamW([bias])])
+    adafactor = transformers.optimization.Adafactor
+    described = describe(adafactor(model.parameters(), lr=1e-3, scale_parameter=False, relative_step=False), model)
+    assert (described.name, described.causes) == ("adafactor-hf", ())
+    assert "relative_step" in describe(adafactor(model.parameters())).causes[0]
+    with pytest.raises(SettingError, match="beta1"):
+        describe(adafactor(model.parameters(), beta1=0.9))

@@ -95,8 +95,19 @@ def gradients(name, code, settings, batch=BATCH):
     assert len(batches) == count and (settings["batch"] is None or len(batches[0][1]) == settings["batch"])
     names = {"model": model, "batches": batches, "compute_loss": loss_function}
     assert code.count('device = "cuda"') == 1
-    exec(compile(code.replace('device = "cuda"', 'device = "cpu"'), "printed", "exec"), names)
+    on_cpu = code.replace('device = "cuda"', 'device = "cpu"').replace("pin_memory=True", "pin_memory=False")
+    exec(compile(on_cpu, "printed", "exec"), names)
+    if settings["step_in_backward"]:
+        # Each gradient has been used and freed: the new weights tell what it was.
+        assert all(weight.grad is None for weight in model.parameters())
+        return None, names
     return {key: weight.grad.float() for key, weight in model.named_parameters()}, names
+
+
+def new_weights(name, code, settings, batch=BATCH):
+    """The weights after one step over the same samples."""
+    _, names = gradients(name, code, settings, batch)
+    return {key: weight.detach().float() for key, weight in names["model"].named_parameters()}
 
 
 def assert_same(one, other):
@@ -143,6 +154,39 @@ def test_settings_without_effect_give_the_same_gradients(captures, plain, flags)
     assert_same(found, plain["blocks"])
 
 
+UPDATES = [
+    ("--step-in-backward",),
+    ("--optimizer-state", "cpu"),
+    ("--optimizer-state", "cpu", "--step-in-backward"),
+    ("--step-in-backward", "--checkpoint", "blocks", "--outputs", "released"),
+]
+
+
+@pytest.mark.parametrize("flags", UPDATES, ids=" ".join)
+def test_other_ways_to_update_give_the_same_weights(captures, flags):
+    start = plan(captures, "blocks", "--vram", "1GiB")["start"]
+    other = plan(captures, "blocks", "--vram", "1GiB", *flags)["start"]
+    found = [new_weights("blocks", one["code"], one["settings"]) for one in (start, other)]
+    assert_same(found[1], found[0])
+
+
+@pytest.mark.parametrize("name, library", [("adamw8bit", "bitsandbytes"), ("paged-lion", "bitsandbytes"), ("adafactor-hf", "transformers")])
+def test_optimizers_of_other_libraries_are_written_as_they_take_it(captures, name, library):
+    pytest.importorskip(library)
+    start = plan(captures, "blocks", "--vram", "1GiB", "--optimizer", name)["start"]
+    _, names = gradients("blocks", start["code"], start["settings"])
+    assert type(names["optimizer"]).__module__.startswith(library)
+
+
+def test_muon_is_written_with_adamw_for_what_is_no_matrix(captures, plain):
+    start = plan(captures, "blocks", "--vram", "1GiB", "--optimizer", "muon")["start"]
+    found, names = gradients("blocks", start["code"], start["settings"])
+    assert_same(found, plain["blocks"])
+    muon, adamw = names["optimizers"]
+    assert [weight.dim() for group in muon.param_groups for weight in group["params"]] == [2] * 13
+    assert all(weight.dim() == 1 for group in adamw.param_groups for weight in group["params"])
+
+
 OPTIMIZERS = ("adamw", "adam", "sgd", "momentum", "nesterov", "amsgrad", "rmsprop", "adagrad", "adadelta", "adamax")
 
 
@@ -182,10 +226,15 @@ def test_plans_without_effect_give_the_same_gradients(captures, plain, name):
         assert found["peak_reserved"] <= needed * share
         settings = found["settings"]
         batch = settings["batch"] * settings["accumulate"]
-        values, _ = gradients(name, found["code"], settings, batch)
+        values, names = gradients(name, found["code"], settings, batch)
         if found["effect"] == "none":
             assert batch == BATCH
-            assert_same(values, plain[name])
+            if values is not None:
+                assert_same(values, plain[name])
+            else:
+                start = answer["start"]
+                weights = {key: weight.detach().float() for key, weight in names["model"].named_parameters()}
+                assert_same(weights, new_weights(name, start["code"], start["settings"]))
 
 
 class Returning(nn.Module):

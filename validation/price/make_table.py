@@ -24,6 +24,7 @@ HEAD = """# What was timed on an H200, one operator at a time. Made by validatio
 # point       name, element type, three sizes, then forward and backward time for a million operations
 #             (recurrent: for each token, layer and direction)
 # optimizer   name, implementation; on the CPU for a step and for each weight; on the GPU for each weight and each byte
+#             (cpu: the last is the CPU's, with the copies from and to the GPU; muon: without its matrix products)
 # copy        pairs of bytes:time of a copy from the host, which Python waits for
 # constant    a name and a time: what the CPU does at a certain place
 """
@@ -262,9 +263,25 @@ def points(data):
         yield point(f"recurrent_{row['kind']}", row["dtype"], sizes, row["forward"], row["backward"], units)
 
 
-def optimizers(rows, launch):
+def products_within(name, row, measured):
+    """The time of Muon's matrix products: five Newton-Schulz iterations of three products of square matrices."""
+    if name != "muon":
+        return 0.0
+    grid = {
+        (found["rows"], found["inner"], found["outer"]): [found["forward"]]
+        for found in measured
+        if found["dtype"] == "bfloat16"
+    }
+    powers = [key for key in grid if all(size & (size - 1) == 0 for size in key)]
+    axes = [sorted({key[axis] for key in powers}) for axis in range(3)]
+    size = round((row["elements"] / row["weights"]) ** 0.5)
+    return row["weights"] * 5 * 3 * interpolated(grid, axes, (size, size, size), 0)
+
+
+def optimizers(rows, launch, measured):
     """`launch`: what a launch costs the CPU and the GPU at least. Weight by weight, more launches than the queue of launches
-    holds keep the GPU waiting, so that only the few large weights tell its own time; small ones take what launches take."""
+    holds keep the GPU waiting, so that only the few large weights tell its own time; small ones take what launches take.
+    `measured`: the matrix products."""
     groups = defaultdict(list)
     for row in rows:
         if "error" not in row:
@@ -280,8 +297,10 @@ def optimizers(rows, launch):
         if name == "scaler":
             gpu_byte = max(large[0]["whole"] - large[0]["without"] - base - large[0]["weights"] * each, 0.0)
             gpu_byte /= 4 * large[0]["elements"]
+        elif implementation == "cpu":
+            gpu_byte = max(large[0]["cpu"] - base - large[0]["weights"] * each, 0.0) / (4 * large[0]["elements"])
         elif implementation == "for-loop":
-            gpu_byte = large[-1]["gpu"] / (4 * large[-1]["elements"])
+            gpu_byte = (large[-1]["gpu"] - products_within(name, large[-1], measured)) / (4 * large[-1]["elements"])
             gpu_each = each / launch[0] * launch[1]
         elif len(large) == 2:
             (one, other) = large
@@ -345,7 +364,7 @@ def main():
         *constants(data["dispatch"], stacks, given.factors),
         " ".join(["copy", *copies]),
         *stacks.lines(),
-        *optimizers(data["optimizers"], launch),
+        *optimizers(data["optimizers"] + data.get("newer_optimizers", []), launch, data["products"]),
         *products(data["products"]),
         *points(data),
         *kernels(data["kernels"]),

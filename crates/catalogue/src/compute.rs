@@ -57,6 +57,11 @@ impl ComputeCapability {
         self.major >= 8
     }
 
+    /// Whether bitsandbytes supports the GPU: its documentation asks for 6.0.
+    pub fn has_bitsandbytes(self) -> bool {
+        self.major >= 6
+    }
+
     /// Whether PyTorch's FlashAttention runs (`sdp_utils.cpp`: 8.0 to 12.1).
     pub fn has_flash_attention(self) -> bool {
         (ComputeCapability::new(8, 0)..=ComputeCapability::new(12, 1)).contains(&self)

@@ -20,7 +20,10 @@ pub use tools::{Calibrate, Completions, Man};
 #[cfg(feature = "simulate")]
 pub use training::{EstimateArguments, Layers, MaxBatchArguments, ModelAt, PlanArguments, RunSettings};
 #[cfg(feature = "simulate")]
-pub use values::{FusedLoss, InputLocation, LossKind, Margin, ModeKind, OutputLifetime, ZeroGradPosition};
+pub use values::{
+    AutocastDtype, FusedLoss, InputLocation, LossKind, Margin, ModeKind, ModelDtype, OutputLifetime, StateLocation,
+    ZeroGradPosition,
+};
 
 /// For the manual; `vramfit --help` has a short form.
 const EXIT_CODES: &str = "Exit codes: 0 if it fits, if some plan fits, or if there are no findings; 1 if it does not fit, \

@@ -158,6 +158,11 @@ impl Model {
         self.symbols.iter().map(|symbol| symbol.name.as_str()).collect()
     }
 
+    /// The names of each parameter, in order.
+    pub fn weight_names(&self) -> Vec<&[String]> {
+        self.parameters.iter().map(|weight| weight.names.as_slice()).collect()
+    }
+
     /// The example's values of the symbols, in order; `None` where one of them has none.
     pub fn examples(&self) -> Option<Vec<i64>> {
         self.symbols.iter().map(|symbol| symbol.example.value()).collect()

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use vramfit_eager::forward::Region;
 use vramfit_price::PricedGraph;
-use vramfit_training::Loop;
 use vramfit_training::optimizer::{Implementation, Recipe};
+use vramfit_training::{Loop, StatePlace};
 
 /// The loop settings that change the time, except checkpoints: optimizer, micro-batches, clipping, fresh inputs, copies to
-/// the host. When
-/// gradients are freed takes no time.
-type LoopKey = (Recipe, u32, [bool; 3]);
+/// the host, updates in the backward pass, where the optimizer's state is. When gradients are freed takes no time.
+type LoopKey = (Recipe, u32, [bool; 4], StatePlace);
 
 /// A priced graph with its checkpointed regions, and the step times computed so far.
 pub struct Pricing {
@@ -27,11 +26,9 @@ impl Pricing {
 
     /// Seconds per step.
     pub fn seconds(&mut self, training: &Loop) -> f64 {
-        let key = (
-            training.optimizer,
-            training.accumulate,
-            [training.clips_gradients, training.has_fresh_inputs, training.offload.is_some()],
-        );
+        let Loop { clips_gradients, has_fresh_inputs, steps_in_backward, .. } = *training;
+        let switches = [clips_gradients, has_fresh_inputs, training.offload.is_some(), steps_in_backward];
+        let key = (training.optimizer, training.accumulate, switches, training.optimizer_state);
         if let Some((_, seconds)) = self.known.iter().find(|(known, _)| *known == key) {
             return *seconds;
         }
@@ -41,7 +38,7 @@ impl Pricing {
         let recipes = [training.optimizer, fused, for_loop];
         let times = self.graph.step_times_with(&self.regions, training, recipes);
         for (recipe, time) in recipes.into_iter().zip(times) {
-            self.known.push(((recipe, key.1, key.2), time.seconds));
+            self.known.push(((recipe, key.1, key.2, key.3), time.seconds));
         }
         times[0].seconds
     }

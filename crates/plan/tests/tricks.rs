@@ -30,6 +30,13 @@ fn effect(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> TrainingEffect
     vramfit_plan::tricks::risk(bench, TRICKS, start, setup).effect()
 }
 
+/// Peak allocated bytes that a setup saves.
+fn allocated_saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
+    let control = Control::default();
+    let allocated = |setup: &Setup| bench.peaks(setup, &control).unwrap().allocated as i64;
+    allocated(start) - allocated(setup)
+}
+
 /// Peak reserved bytes that a setup saves.
 fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
     let control = Control::default();
@@ -286,10 +293,10 @@ fn leaner_optimizers_save_their_state() {
     let start = setup(&model, 16, Some(128));
     let found = trick("optimizer").alternatives(&bench, &start).unwrap();
     let kinds: Vec<Kind> = found.iter().map(|setup| setup.training.optimizer.kind).collect();
-    assert_eq!(kinds, [Kind::Adafactor, Kind::Momentum, Kind::Sgd]);
+    assert_eq!(kinds, [Kind::AdamW8bit, Kind::PagedAdamW8bit, Kind::Adafactor, Kind::Momentum, Kind::Sgd]);
     let savings: Vec<i64> = found.iter().map(|setup| saving(&bench, &start, setup)).collect();
-    assert!(savings[1] > 0 && savings[2] > savings[1], "{savings:?}");
-    assert!(trick("optimizer").alternatives(&bench, &found[2]).unwrap_err().contains("keeps no state"));
+    assert!(savings[3] > 0 && savings[4] > savings[3], "{savings:?}");
+    assert!(trick("optimizer").alternatives(&bench, &found[4]).unwrap_err().contains("keeps no state"));
 }
 
 #[test]
@@ -496,4 +503,74 @@ fn saved_tensors_on_the_host_free_the_gpu() {
     setup.training.offload = Some(HostMemory::Pinned);
     assert!(saving(&bench, &start, &setup) > 0);
     assert!(written(&bench, TRICKS, &setup).unwrap().code.contains("save_on_cpu(pin_memory=True)"));
+}
+
+#[test]
+fn adam_in_8_bits_comes_before_adafactor_and_only_where_bitsandbytes_runs() {
+    let (model, gpu) = (model("gpt2-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 1, Some(16));
+    let kinds = |start: &Setup| -> Vec<Kind> {
+        trick("optimizer")
+            .alternatives(&bench, start)
+            .unwrap()
+            .iter()
+            .map(|setup| setup.training.optimizer.kind)
+            .collect()
+    };
+    assert_eq!(kinds(&start)[..3], [Kind::AdamW8bit, Kind::PagedAdamW8bit, Kind::Adafactor]);
+    let mut double = start.clone();
+    double.variant.dtype = Some(Dtype::Float64);
+    assert_eq!(kinds(&double)[0], Kind::Adafactor);
+    let found = trick("optimizer").alternatives(&bench, &start).unwrap();
+    let numbers = model.parameter_count().unwrap() as i64;
+    let saved = [allocated_saving(&bench, &start, &found[0]), allocated_saving(&bench, &found[0], &found[1])];
+    // Of Adam's eight bytes for each number a little more than two are left, and of those most are in managed memory.
+    assert!(saved[0] > 5 * numbers && (numbers..=2 * numbers).contains(&saved[1]), "{saved:?} for {numbers} numbers");
+    assert!(written(&bench, TRICKS, &found[0]).unwrap().code.contains("optimizer = bitsandbytes.optim.AdamW8bit("));
+}
+
+#[test]
+fn updates_in_the_backward_pass_save_gradients_and_exclude_what_needs_them_all() {
+    let (model, gpu) = (model("gpt2-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 1, Some(16));
+    let step = trick("step in backward");
+    let found = step.alternatives(&bench, &start).unwrap();
+    assert_eq!(effect(&bench, &start, &found[0]), TrainingEffect::None);
+    let numbers = model.parameter_count().unwrap() as i64;
+    assert!(allocated_saving(&bench, &start, &found[0]) > numbers);
+    let code = written(&bench, TRICKS, &found[0]).unwrap().code;
+    assert!(
+        code.contains("weight.register_post_accumulate_grad_hook(update)") && !code.contains("optimizer.step()"),
+        "{code}"
+    );
+    let mut accumulating = start.clone();
+    accumulating.training.accumulate = 2;
+    let mut clipping = start.clone();
+    clipping.training.clips_gradients = true;
+    let mut scaled = start.clone();
+    scaled.variant.amp = Some(Dtype::Float16);
+    for (setup, reason) in [(accumulating, "micro-batches"), (clipping, "clipping"), (scaled, "GradScaler")] {
+        assert!(step.alternatives(&bench, &setup).unwrap_err().contains(reason));
+        let mut adopted = setup.clone();
+        step.adopt(&bench, &mut adopted, &found[0]);
+        assert_eq!(adopted, setup);
+    }
+}
+
+#[test]
+fn an_optimizer_on_the_cpu_saves_its_state_and_takes_longer() {
+    let (model, gpu) = (model("gpt2-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let start = setup(&model, 1, Some(16));
+    let found = trick("optimizer on the CPU").alternatives(&bench, &start).unwrap();
+    let numbers = model.parameter_count().unwrap() as i64;
+    assert!(allocated_saving(&bench, &start, &found[0]) > 7 * numbers);
+    assert!(bench.slowdown(&start, &found[0]).unwrap() > 1.0);
+    let code = written(&bench, TRICKS, &found[0]).unwrap().code;
+    assert!(code.contains("update_on_cpu()") && code.contains("torch.optim.AdamW(list(copies.values()))"), "{code}");
+    let mut other = start.clone();
+    other.training.optimizer.kind = Kind::Lion;
+    assert!(trick("optimizer on the CPU").alternatives(&bench, &other).unwrap_err().contains("torch.optim"));
 }

@@ -20,7 +20,7 @@ fn share(requires_grad: bool) -> f64 {
 }
 
 /// A matrix product `[rows, inner] × [inner, outer]`.
-fn matrix_product(which: Product, sizes: [f64; 3], is_half: bool, scale: Scale) -> f64 {
+pub(crate) fn matrix_product(which: Product, sizes: [f64; 3], is_half: bool, scale: Scale) -> f64 {
     let [rows, inner, outer] = sizes;
     let grid = TABLES.product(which, is_half);
     // Each multiprocessor gets as many rows as on the measured GPU.

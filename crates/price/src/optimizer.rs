@@ -3,64 +3,132 @@
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Precision;
-use vramfit_training::Loop;
-use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
+use vramfit_training::{Loop, StatePlace, script};
 
+use crate::compute::matrix_product;
 use crate::queues::{Cost, Queue};
 use crate::scale::Scale;
-use crate::tables::{OptimizerCost, TABLES};
+use crate::tables::{OptimizerCost, Product, TABLES};
 
 /// Launches of a foreach implementation, each over a list of tensors. The time depends little on this number.
 const FOREACH_LAUNCHES: u32 = 8;
+/// Newton-Schulz iterations of Muon.
+const ITERATIONS: f64 = 5.0;
 
 /// The trained weights.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weights {
-    count: f64,
-    bytes: f64,
+    all: Tensors,
+    /// The matrices of hidden layers, which Muon updates.
+    hidden: Tensors,
+    /// GPU time of Muon's matrix products.
+    products: f64,
     needs_scaler: bool,
 }
 
+/// Some of the weights.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tensors {
+    count: f64,
+    bytes: f64,
+}
+
+impl Tensors {
+    fn add(&mut self, bytes: f64) {
+        self.count += 1.0;
+        self.bytes += bytes;
+    }
+
+    fn without(self, other: Tensors) -> Tensors {
+        Tensors { count: self.count - other.count, bytes: self.bytes - other.bytes }
+    }
+}
+
 impl Weights {
-    pub fn of(bound: &Bound<'_>) -> Weights {
-        let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+    pub fn of(bound: &Bound<'_>, scale: Scale) -> Weights {
         let needs_scaler = bound.variant.precision == Precision::Autocast(Dtype::Float16);
-        let none = Weights { needs_scaler, ..Weights::default() };
-        trained.fold(none, |sum, weight| Weights {
-            count: sum.count + 1.0,
-            bytes: sum.bytes + bound.tensor(weight.tensor).bytes as f64,
-            ..sum
-        })
+        let mut found = Weights { needs_scaler, ..Weights::default() };
+        for weight in bound.model.parameters.iter().filter(|weight| weight.requires_grad) {
+            let tensor = bound.tensor(weight.tensor);
+            found.all.add(tensor.bytes as f64);
+            if script::is_hidden(bound, weight) {
+                found.hidden.add(tensor.bytes as f64);
+                found.products += newton_schulz(&tensor.shape, scale);
+            }
+        }
+        found
     }
 
     /// Launches everything that follows the backward pass.
     pub fn step(&self, queue: &mut Queue, options: &Loop, recipe: Recipe, scale: Scale) {
         if options.clips_gradients {
-            self.launch(queue, TABLES.optimizer_part("clip", "foreach"), FOREACH_LAUNCHES, scale);
+            launch(queue, self.all, TABLES.optimizer_part("clip", "foreach"), FOREACH_LAUNCHES, scale);
         }
         if self.needs_scaler {
-            self.launch(queue, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
+            launch(queue, self.all, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
             queue.synchronize();
         }
-        if recipe.kind == Kind::None {
-            return;
+        match (options.optimizer_state, recipe.kind) {
+            (_, Kind::None) => {}
+            (StatePlace::Cpu, _) => self.on_cpu(queue, recipe),
+            (StatePlace::Gpu, Kind::Muon) => {
+                let muon = TABLES.optimizer(Kind::Muon, Implementation::Default);
+                launch(queue, self.hidden, muon, self.hidden.count as u32, scale);
+                queue.launch(Cost { cpu: 0.0, gpu: self.products });
+                let others = Recipe::new(Kind::AdamW, Implementation::Default);
+                update(queue, self.all.without(self.hidden), options, others, scale);
+            }
+            (StatePlace::Gpu, _) => update(queue, self.all, options, recipe, scale),
         }
-        let is_loop = recipe.implementation == Implementation::ForLoop || recipe.kind == Kind::Adafactor;
-        let launches = match recipe.implementation {
-            Implementation::Fused => 1,
-            _ if is_loop => self.count as u32,
-            _ => FOREACH_LAUNCHES,
-        };
-        self.launch(queue, TABLES.optimizer(recipe.kind, recipe.implementation), launches, scale);
     }
 
-    fn launch(&self, queue: &mut Queue, cost: OptimizerCost, launches: u32, scale: Scale) {
-        let launches = launches.max(1);
-        let part = 1.0 / f64::from(launches);
-        let cpu = cost.base + cost.each * self.count;
-        let gpu = cost.gpu_each * self.count + cost.gpu_byte * self.bytes * scale.memory;
-        for _ in 0..launches {
-            queue.launch(Cost { cpu: cpu * part, gpu: gpu * part });
-        }
+    /// The CPU copies gradients from the GPU, updates its copies of the weights, and copies them back. The time is that of the
+    /// machine on which it was measured: rough, because CPUs and buses differ more than GPUs.
+    fn on_cpu(&self, queue: &mut Queue, recipe: Recipe) {
+        queue.synchronize();
+        let cost = TABLES.optimizer_part(recipe.kind.name(), "cpu");
+        let cpu = cost.base + cost.each * self.all.count + cost.gpu_byte * self.all.bytes;
+        queue.launch(Cost { cpu, gpu: 0.0 });
     }
+}
+
+/// The update of some weights.
+fn update(queue: &mut Queue, weights: Tensors, options: &Loop, recipe: Recipe, scale: Scale) {
+    let is_loop = recipe.implementation == Implementation::ForLoop || recipe.kind.goes_weight_by_weight();
+    let cost = TABLES.optimizer(recipe.kind, recipe.implementation);
+    if options.steps_in_backward {
+        // Each weight has an optimizer of its own, with all that a step takes.
+        let cost = OptimizerCost { base: 0.0, each: cost.base + cost.each, ..cost };
+        launch(queue, weights, cost, weights.count as u32, scale);
+        return;
+    }
+    let launches = match recipe.implementation {
+        Implementation::Fused => 1,
+        _ if is_loop => weights.count as u32,
+        _ => FOREACH_LAUNCHES,
+    };
+    launch(queue, weights, cost, launches, scale);
+    if recipe.kind.library() == Library::Bitsandbytes {
+        // It waits for the GPU after each weight; the time for that is in what was measured for each weight.
+        queue.synchronize();
+    }
+}
+
+fn launch(queue: &mut Queue, weights: Tensors, cost: OptimizerCost, launches: u32, scale: Scale) {
+    let launches = launches.max(1);
+    let part = 1.0 / f64::from(launches);
+    let cpu = cost.base + cost.each * weights.count;
+    let gpu = cost.gpu_each * weights.count + cost.gpu_byte * weights.bytes * scale.memory;
+    for _ in 0..launches {
+        queue.launch(Cost { cpu: cpu * part, gpu: gpu * part });
+    }
+}
+
+/// GPU time of the products that make a matrix orthogonal, in half precision.
+fn newton_schulz(shape: &[i64], scale: Scale) -> f64 {
+    let [rows, columns] = *shape else { return 0.0 };
+    let (short, long) = (rows.min(columns) as f64, rows.max(columns) as f64);
+    let sizes = [[short, long, short], [short, short, short], [short, short, long]];
+    ITERATIONS * sizes.map(|sizes| matrix_product(Product::Forward, sizes, true, scale)).iter().sum::<f64>()
 }

@@ -102,7 +102,7 @@ impl PricedGraph {
             is_training: bound.variant.mode == Mode::Train,
             has_gradients: bound.variant.has_grad,
             scale,
-            weights: Weights::of(bound),
+            weights: Weights::of(bound, scale),
             copies: inputs.map(|input| TABLES.copy.at(bound.tensor(input.tensor).bytes as f64)).sum(),
             assumed: assumed.map(|(operator, _)| operator.name.clone()).collect(),
             cpu_factors,

@@ -139,7 +139,8 @@ impl Tables {
     pub fn optimizer(&self, kind: Kind, implementation: Implementation) -> OptimizerCost {
         let name = match (implementation, kind) {
             (Implementation::Fused, _) => "fused",
-            (Implementation::ForLoop, _) | (_, Kind::Adafactor) => "for-loop",
+            (Implementation::ForLoop, _) => "for-loop",
+            _ if kind.goes_weight_by_weight() => "for-loop",
             _ => "foreach",
         };
         self.optimizer_part(kind.name(), name)

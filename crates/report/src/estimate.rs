@@ -61,6 +61,9 @@ pub struct EstimateReport {
     peak_reserved: u64,
     /// What `nvidia-smi` shows for the process: `peak_reserved` and the expected CUDA context.
     device_used: u64,
+    /// Bytes of optimizer states in managed memory, which none of the numbers above counts; absent where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    managed: u64,
     /// When the peak is reached; null where it needs more than 64-bit addresses reach.
     peak: Option<PeakReport>,
     /// What is allocated at the peak; the parts sum to `peak_allocated`.
@@ -234,6 +237,7 @@ impl EstimateReport {
             peak_allocated: answer.peak_allocated(),
             peak_reserved: run.peak_reserved,
             device_used: answer.device_used,
+            managed: run.managed,
             peak: answer.peaks.map(|peaks| PeakReport::of(&peaks.first, &locations)),
             breakdown: Breakdown::from(answer.breakdown()),
             phases: run.phases.iter().map(PhaseRow::from).collect(),
@@ -273,6 +277,11 @@ impl EstimateReport {
     fn has_micro_batches(&self) -> bool {
         self.phases.iter().any(|phase| phase.micro > Some(0))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The modules that call each operator without a rule, each once, in order.

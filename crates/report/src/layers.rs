@@ -88,7 +88,7 @@ struct TotalsRow {
     backward_flops: u64,
 }
 
-/// `parameter_bytes` × `copies` + 2 × `output_bytes`.
+/// `parameter_bytes` × `copies` + `state_bytes` + 2 × `output_bytes`.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RuleOfThumb {
@@ -96,6 +96,8 @@ struct RuleOfThumb {
     copies: u64,
     /// Bytes of the weights.
     parameter_bytes: u64,
+    /// Bytes of optimizer states that are not copies of the weights, as bitsandbytes keeps them.
+    state_bytes: u64,
     /// Bytes that modules without modules inside returned.
     output_bytes: u64,
     /// What the rule gives.
@@ -112,6 +114,10 @@ impl LayersReport {
             Mode::Train => 2 + optimizer_copies(question.training.optimizer.kind),
             Mode::Eval | Mode::EvalGrad => 1,
         };
+        let state_bytes = match bound.variant.mode {
+            Mode::Train => quantized_bytes(question.training.optimizer.kind, parameters),
+            Mode::Eval | Mode::EvalGrad => 0,
+        };
         LayersReport {
             model: question.model.to_owned(),
             sizes: sizes(bound),
@@ -126,8 +132,9 @@ impl LayersReport {
             rule_of_thumb: RuleOfThumb {
                 copies,
                 parameter_bytes,
+                state_bytes,
                 output_bytes: totals.leaf_output_bytes,
-                bytes: parameter_bytes * copies + 2 * totals.leaf_output_bytes,
+                bytes: parameter_bytes * copies + state_bytes + 2 * totals.leaf_output_bytes,
             },
             peak_allocated: run.peak().map_or(0, |phase| phase.peak.allocated),
             unmodelled: run.missing.iter().map(|(name, calls)| CountedName::new(name, calls.len())).collect(),
@@ -175,10 +182,14 @@ impl LayersReport {
 
     fn rule_text(&self) -> String {
         let rule = self.rule_of_thumb;
+        let states = match rule.state_bytes {
+            0 => String::new(),
+            bytes => format!(" + states {}", human(bytes)),
+        };
         let off = 100.0 * (rule.bytes as f64 / self.peak_allocated.max(1) as f64 - 1.0);
         format!(
             "\n{} parameters, {} FLOPs forward,\n{} FLOPs backward\n\n\
-             rule of thumb   {:>10}   weights {} × {} + outputs {} × 2\n\
+             rule of thumb   {:>10}   weights {} × {}{states} + outputs {} × 2\n\
              simulated peak  {:>10}   so the rule is off by {off:+.0} %\n",
             grouped(self.totals.parameters),
             grouped(self.totals.forward_flops),
@@ -192,13 +203,21 @@ impl LayersReport {
     }
 }
 
-/// How many copies of the weights an optimizer keeps, by the rule of thumb.
+/// How many copies of the weights an optimizer keeps, by the rule of thumb; those of bitsandbytes have other element types.
 fn optimizer_copies(kind: Kind) -> u64 {
     match kind {
-        Kind::Sgd | Kind::None | Kind::Adafactor => 0,
-        Kind::Momentum | Kind::Nesterov | Kind::RmsProp | Kind::Adagrad => 1,
-        Kind::Amsgrad => 3,
+        Kind::Momentum | Kind::Nesterov | Kind::RmsProp | Kind::Adagrad | Kind::Muon => 1,
         Kind::AdamW | Kind::Adam | Kind::Adadelta | Kind::Adamax | Kind::NAdam | Kind::RAdam => 2,
+        Kind::Amsgrad => 3,
+        _ => 0,
+    }
+}
+
+/// Bytes that an optimizer of bitsandbytes keeps, by the rule of thumb; states in managed memory do not count.
+fn quantized_bytes(kind: Kind, parameters: u64) -> u64 {
+    match kind.quantized() {
+        Some(found) if !found.is_paged => parameters * found.states as u64 * if found.has_8_bits { 1 } else { 4 },
+        _ => 0,
     }
 }
 

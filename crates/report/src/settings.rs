@@ -7,7 +7,7 @@ use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::answer::Device;
-use vramfit_training::{AddedLoss, Loop, ZeroGrad};
+use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad};
 
 use crate::size::human;
 
@@ -27,6 +27,12 @@ pub(crate) struct SettingsReport {
     optimizer: &'static str,
     /// How the optimizer goes over the weights.
     optimizer_impl: &'static str,
+    /// `--optimizer-groups`; empty for one group of all weights.
+    optimizer_groups: String,
+    /// Where the optimizer's state is.
+    optimizer_state: StateName,
+    /// Whether each weight is updated in the backward pass.
+    step_in_backward: bool,
     /// Whether weight decay is added to the gradients.
     weight_decay: bool,
     /// Whether gradients are clipped with `clip_grad_norm_`.
@@ -85,6 +91,26 @@ impl ModeName {
         match self {
             ModeName::Train => "train",
             ModeName::Eval => "eval",
+        }
+    }
+}
+
+/// Where the optimizer's state is.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum StateName {
+    /// On the GPU.
+    Gpu,
+    /// In the CPU's memory.
+    Cpu,
+}
+
+impl StateName {
+    fn name(self) -> &'static str {
+        match self {
+            StateName::Gpu => "gpu",
+            StateName::Cpu => "cpu",
         }
     }
 }
@@ -228,6 +254,12 @@ impl SettingsReport {
             grad: bound.variant.has_grad,
             optimizer: training.optimizer.kind.name(),
             optimizer_impl: training.optimizer.implementation.name(),
+            optimizer_groups: training.groups.as_ref().map_or_else(String::new, ToString::to_string),
+            optimizer_state: match training.optimizer_state {
+                StatePlace::Gpu => StateName::Gpu,
+                StatePlace::Cpu => StateName::Cpu,
+            },
+            step_in_backward: training.steps_in_backward,
             weight_decay: training.optimizer.adds_decay,
             clip_grad: training.clips_gradients,
             accumulate: training.accumulate,
@@ -270,6 +302,9 @@ impl SettingsReport {
             ("grad", yes_or_no(self.grad)),
             ("optimizer", self.optimizer.to_owned()),
             ("optimizer impl", self.optimizer_impl.to_owned()),
+            ("optimizer groups", or_none(&self.optimizer_groups)),
+            ("optimizer state", self.optimizer_state.name().to_owned()),
+            ("step in backward", yes_or_no(self.step_in_backward)),
             ("weight decay", yes_or_no(self.weight_decay)),
             ("clip grad", yes_or_no(self.clip_grad)),
             ("accumulate", self.accumulate.to_string()),
@@ -336,6 +371,9 @@ mod tests {
             grad: true,
             optimizer: "adamw",
             optimizer_impl: "default",
+            optimizer_groups: String::new(),
+            optimizer_state: StateName::Gpu,
+            step_in_backward: false,
             weight_decay: false,
             clip_grad: false,
             accumulate: 1,

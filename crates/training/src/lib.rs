@@ -24,4 +24,4 @@ pub use program::Program;
 pub use record::{check, record, record_forward, record_script, visit};
 pub use report::{Account, Failure, Label, LaterPeaks, Peak, Phase, PhaseReport, Run};
 pub use run::{address_orders, train};
-pub use script::{AddedLoss, Loop, Script, ZeroGrad, training_loop};
+pub use script::{AddedLoss, Loop, Script, StatePlace, ZeroGrad, training_loop};

@@ -27,6 +27,8 @@ pub struct Program {
     pub(crate) repeat: Option<Repeat>,
     /// Consecutive micro-batches that request the same.
     pub(crate) micro_batch_runs: Vec<MicroBatchRun>,
+    /// Bytes of optimizer states in managed memory, which the allocator does not see.
+    pub managed: u64,
     /// Operators without a rule, with the steps of a pass that call them.
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often.

@@ -101,6 +101,8 @@ pub struct Run {
     pub peak_reserved: u64,
     /// What later steps need, if more: only where a run was followed further.
     pub later: Option<LaterPeaks>,
+    /// Bytes of optimizer states in managed memory, which the allocator does not see.
+    pub managed: u64,
     /// Operators without a rule, with the steps of a pass that call them.
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often in the simulated steps.

@@ -14,8 +14,8 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
-use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::{Loop, Program, Run, ZeroGrad, record};
+use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
+use vramfit_training::{Loop, Program, Run, StatePlace, ZeroGrad, record};
 
 use crate::difference;
 use crate::measured::{Case, CaseSettings, RecordedTrace, folder, measured, read_compressed, trace};
@@ -91,7 +91,7 @@ pub fn choices(model: &Model, settings: &CaseSettings) -> Result<(Sizes, Variant
         is_eval: settings.mode == "eval",
         has_grad: settings.grad,
     };
-    let mut options = options(settings)?;
+    let mut options = options(model, settings)?;
     if let Choice::Modules(names) = &mut options.checkpoint {
         add_prefix(model, Arc::make_mut(names).as_mut_slice());
     }
@@ -126,7 +126,7 @@ fn half(name: &str) -> Option<Dtype> {
 }
 
 /// The loop of a case.
-fn options(settings: &CaseSettings) -> Result<Loop> {
+fn options(model: &Model, settings: &CaseSettings) -> Result<Loop> {
     let kind = Kind::named(&settings.optimizer).ok_or_else(|| format!("no optimizer {}", settings.optimizer))?;
     let implementation = Implementation::named(&settings.optimizer_impl)
         .ok_or_else(|| format!("no implementation {}", settings.optimizer_impl))?;
@@ -135,10 +135,17 @@ fn options(settings: &CaseSettings) -> Result<Loop> {
         "before-backward" => ZeroGrad::BeforeBackward,
         other => return Err(format!("zero_grad cannot be called `{other}`")),
     };
+    let groups = match settings.optimizer_groups.as_str() {
+        "" => None,
+        written => Some(Groups::read(written, &model.weight_names()).map_err(|error| error.to_string())?),
+    };
     Ok(Loop {
         steps: 3,
         goes_on: false,
         optimizer: Recipe::new(kind, implementation),
+        groups,
+        steps_in_backward: settings.step_in_backward,
+        optimizer_state: if settings.optimizer_state == "cpu" { StatePlace::Cpu } else { StatePlace::Gpu },
         clips_gradients: settings.clip_grad,
         accumulate: settings.accumulate,
         zero_grad,

@@ -130,6 +130,15 @@ pub struct CaseSettings {
     /// `--freeze`.
     #[serde(default)]
     pub freeze: String,
+    /// `--optimizer-groups`; empty for one group of all weights.
+    #[serde(default)]
+    pub optimizer_groups: String,
+    /// `--step-in-backward`.
+    #[serde(default)]
+    pub step_in_backward: bool,
+    /// `--optimizer-state`; empty for the GPU.
+    #[serde(default)]
+    pub optimizer_state: String,
 }
 
 /// A measured phase.

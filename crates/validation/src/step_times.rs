@@ -73,13 +73,11 @@ fn case_of(row: &PublishedTime) -> Case {
             amp: amp.to_owned(),
             optimizer: row.optimizer.clone(),
             optimizer_impl: row.optimizer_impl.clone(),
-            clip_grad: false,
             accumulate: 1,
             checkpoint: "none".to_owned(),
             zero_grad: "before-forward".to_owned(),
             set_to_none: true,
             mode: "train".to_owned(),
-            grad: false,
             inputs: "kept".to_owned(),
             ..CaseSettings::default()
         },

@@ -12,7 +12,7 @@ use vramfit_validation::measured::{measured, trace};
 const DIFFERENT: [&str; 3] = ["t5-checkpoint", "bloom-amp-fp16", "deberta-v2-amp"];
 
 /// Cases of images and recurrent layers that make the recorded requests, workspaces that are guessed left out.
-const ALIKE: [&str; 27] = [
+const ALIKE: [&str; 31] = [
     "adversary",
     "beit",
     "convnextv2-fused",
@@ -21,14 +21,18 @@ const ALIKE: [&str; 27] = [
     "denoiser-amp",
     "gru-ema",
     "inception-v3",
+    "lstm-hook",
     "maxvit-t",
     "mc3-18-adam",
     "mixer-adafactor",
     "mobilevit-amp-fp16",
     "r2plus1d-18-amp",
     "regnet-x-amp",
+    "resnet18-adamw8bit",
     "resnet18-ema",
     "resnet18-freeze",
+    "resnet18-hook",
+    "resnet18-muon",
     "resnet18-offload",
     "resnet34-accumulate-amp",
     "resnet50-save",

@@ -209,7 +209,7 @@ fn alternating<'m>(one: Script<'m>, other: Script<'m>, steps: usize) -> Script<'
     let passes = [one.passes, other.passes].concat();
     let passes = passes.into_iter().enumerate().map(|(model, pass)| Pass { model, ..pass }).collect();
     let recipe = Recipe::new(Kind::AdamW, Implementation::Default);
-    let optimizers = (0..2).map(|model| OptimizerSetup { recipe, model }).collect();
+    let optimizers = (0..2).map(|model| OptimizerSetup::of_all(recipe, model)).collect();
     Script { models: 2, passes, optimizers, scalers: 0, plans: one.plans, actions }
 }
 

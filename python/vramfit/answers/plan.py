@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .fields import VERDICTS, Fit
 from .html import folded, note_list, page, table
@@ -92,13 +92,14 @@ class Plan:
         )
 
     def apply(
-        self, model: "torch.nn.Module", optimizer: "Optional[torch.optim.Optimizer]" = None, *,
+        self, model: "torch.nn.Module", optimizer: "Union[torch.optim.Optimizer, Callable[..., Any], None]" = None, *,
         loss: Optional[Callable[..., Any]] = None,
     ) -> "Applied":
         """Applies the plan to this model and optimizer; ``Applied.undo()`` reverts it.
 
-        Without an optimizer, one is created with torch's default arguments, as in the printed code. ``loss(outputs, targets)``
-        is the loss that the plan was made with, unless another is given.
+        Without an optimizer, one is created with its library's default arguments, as in the printed code. A plan that updates
+        weights in the backward pass or on the CPU takes a function of weights that creates one. ``loss(outputs, targets)`` is
+        the loss that the plan was made with, unless another is given.
         """
         from ..applying.applied import Applied
 

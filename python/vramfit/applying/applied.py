@@ -12,6 +12,7 @@ from ..errors import PlanError
 from ..devices import is_on_gpu
 from .batches import Micro, first_size, micro_batches, moved
 from .tricks import TRICKS
+from .tricks.updates import is_changed
 from .undoing import Undo
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ class Applied:
     """
 
     def __init__(
-        self, plan: "Plan", model: torch.nn.Module, optimizer: Optional[torch.optim.Optimizer], loss: Optional[Callable[..., Any]],
+        self, plan: "Plan", model: torch.nn.Module, optimizer: Any, loss: Optional[Callable[..., Any]],
     ) -> None:
         self.plan = plan
         self.model = model
-        self.optimizer = optimizer
+        self.optimizer: Any = optimizer
         self.outputs: Any = None
         self.loss: Optional[torch.Tensor] = None
         # Set by tricks. They take the device when it is needed: the model may be moved after this.
@@ -56,7 +57,8 @@ class Applied:
     def _check(self) -> None:
         if not isinstance(self.model, torch.nn.Module):
             raise PlanError(f"model: found {type(self.model).__name__}, needed a torch.nn.Module")
-        if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
+        makes = is_changed(self) and callable(self.optimizer)
+        if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer) and not makes:
             raise PlanError(f"optimizer: found {type(self.optimizer).__name__}, needed a torch.optim.Optimizer or None")
         for trick in TRICKS:
             trick.check(self)

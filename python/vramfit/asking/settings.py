@@ -88,16 +88,18 @@ def _one_of(*names: str, hint: str = "") -> Callable[[str, Any], List[str]]:
 
 OPTIMIZERS = (
     "adamw", "adam", "sgd", "momentum", "nesterov", "amsgrad", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "radam", "adafactor",
+    "muon", "adafactor-hf", "adamw8bit", "adam8bit", "lion8bit", "lion", "paged-adamw8bit", "paged-adamw", "paged-lion8bit", "paged-lion",
     "none",
 )
 
 _OTHER_OPTIMIZERS = (
-    "only optimizers of torch.optim are modelled; name one that keeps as much for each weight: 'momentum' keeps one tensor, 'adamw' two"
+    "only optimizers of torch.optim and some of bitsandbytes are modelled; name one that keeps as much for each weight: 'momentum' keeps one tensor, 'adamw' two"
 )
 
 SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "batch": _count, "seq": _count, "size": _sizes,
     "optimizer": _one_of(*OPTIMIZERS, hint=_OTHER_OPTIMIZERS), "optimizer_impl": _one_of("default", "foreach", "fused", "for-loop"), "weight_decay": _switch,
+    "optimizer_groups": _text, "optimizer_state": _one_of("gpu", "cpu"), "step_in_backward": _switch,
     "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh", "whole"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "checkpoint_save": _modules, "offload_activations": _one_of("none", "pinned", "pageable"), "chunked_loss": _count,

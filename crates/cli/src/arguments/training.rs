@@ -8,8 +8,8 @@ use vramfit_catalogue::TorchRelease;
 
 use super::values::{
     AutocastDtype, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice, LossKind,
-    Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, ZeroGradPosition, implementations,
-    optimizers, parse_checkpoint, parse_keep, parse_kept_results, parse_margin,
+    Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, StateLocation, ZeroGradPosition,
+    implementations, optimizers, parse_checkpoint, parse_keep, parse_kept_results, parse_margin,
 };
 
 /// Help headings.
@@ -52,9 +52,22 @@ pub struct ModelAt {
 pub struct RunSettings {
     #[command(flatten)]
     pub at: ModelAt,
-    /// The optimizer, with torch.optim's default arguments.
+    /// The optimizer, with its library's default arguments. Names with 8bit, paged or lion are of bitsandbytes, adafactor-hf is
+    /// the one of transformers' Trainer, all others are of torch.optim. muon is Muon for matrices except embeddings, and AdamW
+    /// for the other weights.
     #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers(), help_heading = TRAINING)]
     pub optimizer: OptimizerName,
+    /// Groups of weights, which the optimizer updates one after another: groups with semicolons between, each a list of names
+    /// of weights with commas between. A name may have * in it, or be a number or a range (0-5) of model.parameters(). A weight
+    /// belongs to the first group that names it. `decay:` before a group passes it a weight_decay.
+    #[arg(long, value_name = "GROUPS", help_heading = TRAINING)]
+    pub optimizer_groups: Option<String>,
+    /// Where the optimizer's state is. cpu: the weights stay on the GPU, and an optimizer on the CPU updates copies of them.
+    #[arg(long, value_enum, value_name = "PLACE", default_value_t = StateLocation::Gpu, help_heading = TRAINING)]
+    pub optimizer_state: StateLocation,
+    /// Update each weight in the backward pass, as soon as it has its gradient, and free the gradient.
+    #[arg(long, help_heading = TRAINING)]
+    pub step_in_backward: bool,
     /// The optimizer's implementation; default is what torch.optim chooses on CUDA.
     #[arg(long, value_name = "HOW", default_value = "default", value_parser = implementations(), help_heading = TRAINING)]
     pub optimizer_impl: ImplementationName,
@@ -163,7 +176,8 @@ pub struct PlanArguments {
     #[command(flatten)]
     pub margin: MarginSettings,
     /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, optimizer, optimizer-impl,
-    /// alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations, accumulate, amp, dtype, batch, seq.
+    /// optimizer-state, step-in-backward, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
+    /// accumulate, amp, dtype, batch, seq.
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,
     /// Print every plan, the code of the first and every trick, not only the recommended plan.

@@ -59,6 +59,15 @@ pub enum ZeroGradPosition {
     BeforeBackward,
 }
 
+/// Where the optimizer's state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StateLocation {
+    /// On the GPU.
+    Gpu,
+    /// In the CPU's memory.
+    Cpu,
+}
+
 /// Training or evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeKind {

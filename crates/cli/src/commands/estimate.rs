@@ -8,15 +8,17 @@ use vramfit_allocator::Settings;
 use vramfit_cudnn::Scenario;
 use vramfit_eager::forward::LossHead;
 use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::model::Model;
 use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_report::page::command;
 use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
-use vramfit_training::optimizer::{Kind, Recipe};
-use vramfit_training::{AddedLoss, Loop, ZeroGrad, visit};
+use vramfit_training::optimizer::{Groups, Recipe};
+use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad, visit};
 
 use crate::arguments::{
-    EstimateArguments, FusedLoss, InputLocation, LossKind, Output, OutputLifetime, RunSettings, ZeroGradPosition,
+    EstimateArguments, FusedLoss, InputLocation, LossKind, Output, OutputLifetime, RunSettings, StateLocation,
+    ZeroGradPosition,
 };
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
@@ -34,9 +36,10 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let settings = Settings::parse(alloc_conf)?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    conflicts::refuse_gpu(options, gpu)?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let training = training(options);
+    let training = training(options, &model)?;
     let answer = Scenarios::record(&bound, &training, device.machine())?
         .answer(&device, &device.settings(settings), true)
         .map_err(|error| beyond_addresses(options, &bound, error))?;
@@ -93,16 +96,24 @@ fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddre
 }
 
 /// The training loop that the flags describe.
-pub fn training(options: &RunSettings) -> Loop {
-    Loop {
+pub fn training(options: &RunSettings, model: &Model) -> Result<Loop, Failure> {
+    let groups = options.optimizer_groups.as_deref().map(|written| {
+        Groups::read(written, &model.weight_names()).map_err(|error| Failure::at("--optimizer-groups", error))
+    });
+    Ok(Loop {
         steps: options.steps,
         // Fewer steps are those of a run that ends.
         goes_on: options.steps >= Loop::default().steps,
         optimizer: Recipe {
-            // AdamW decays the weights directly.
-            adds_decay: options.weight_decay && options.optimizer.0 != Kind::AdamW,
+            adds_decay: options.weight_decay && options.optimizer.0.adds_decay_to_gradients(),
             ..Recipe::new(options.optimizer.0, options.optimizer_impl.0)
         },
+        groups: groups.transpose()?,
+        optimizer_state: match options.optimizer_state {
+            StateLocation::Gpu => StatePlace::Gpu,
+            StateLocation::Cpu => StatePlace::Cpu,
+        },
+        steps_in_backward: options.step_in_backward,
         clips_gradients: options.clip_grad,
         accumulate: options.accumulate,
         skipped_micro_batches: 0,
@@ -128,7 +139,7 @@ pub fn training(options: &RunSettings) -> Loop {
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,
         is_cudnn_benchmarked: options.cudnn_benchmark,
-    }
+    })
 }
 
 /// The loss that `--loss` adds.

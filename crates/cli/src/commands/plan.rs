@@ -107,6 +107,7 @@ fn with_bench(
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    conflicts::refuse_gpu(options, gpu)?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
@@ -114,7 +115,7 @@ fn with_bench(
             eprintln!("note: size `{}` ({producer}) stays {size} at every batch", symbol.name);
         }
     }
-    let setup = setup(options, &bound, alloc_conf);
+    let setup = setup(options, &bound, alloc_conf)?;
     vramfit_training::check(&bound, &setup.training)?;
     drop(bound);
     let in_place = rewritten(&model, options);
@@ -127,7 +128,7 @@ fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
     (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
 }
 
-fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Setup {
+fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Result<Setup, Failure> {
     let variant = VariantFlags {
         dtype: options.at.dtype.map(Into::into),
         amp: options.at.amp.map(Into::into),
@@ -135,6 +136,6 @@ fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Set
         has_grad: options.at.grad,
     };
     let adds_losses = loss_over_batch(bound.model, bound.variant) == Some(LossOverBatch::Sum);
-    let training = Loop { adds_losses, ..training(options) };
-    Setup { alloc_conf, ..Setup::new(bound.sizes.clone(), variant, training) }
+    let training = Loop { adds_losses, ..training(options, bound.model)? };
+    Ok(Setup { alloc_conf, ..Setup::new(bound.sizes.clone(), variant, training) })
 }

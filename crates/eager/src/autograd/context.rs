@@ -13,6 +13,7 @@ use vramfit_cudnn::convolution::{
     ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange,
 };
 
+use super::engine::GradientHook;
 use super::{Backward, Checkpointing, Edge, Node, Offload, Packed, Plans, ResultKind, Results, Saved, Tensor, Visits};
 use crate::kernels::reduce::{self, Gpu, Reduction};
 use crate::launch::{Launch, Launched};
@@ -93,6 +94,8 @@ pub struct Context {
     pub checkpointing: Checkpointing,
     /// Whether saved tensors go to the host.
     pub offload: Offload,
+    /// Called when a leaf has got its gradient.
+    pub gradient_hook: Option<GradientHook>,
 }
 
 impl Context {
@@ -116,6 +119,7 @@ impl Context {
             cudnn_sources: CudnnSources::default(),
             checkpointing: Checkpointing::default(),
             offload: Offload::default(),
+            gradient_hook: None,
         }
     }
 

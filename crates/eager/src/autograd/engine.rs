@@ -195,6 +195,21 @@ pub struct AccumulateGrad {
     pub gradient: Rc<RefCell<Option<Tensor>>>,
     /// The leaf's own layout, which its gradient gets too.
     pub layout: Rc<Layout>,
+    /// The number that a hook is called with.
+    pub leaf: u32,
+}
+
+/// A function of a leaf's number.
+type LeafFunction = dyn Fn(&mut Context, u32);
+
+/// What `register_post_accumulate_grad_hook` registers: called with the leaf's number when it has its gradient.
+#[derive(Clone)]
+pub struct GradientHook(pub Rc<LeafFunction>);
+
+impl std::fmt::Debug for GradientHook {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("GradientHook")
+    }
 }
 
 impl Backward for AccumulateGrad {
@@ -203,6 +218,8 @@ impl Backward for AccumulateGrad {
         let mut held = self.gradient.borrow_mut();
         if held.is_some() {
             // Added in place; the new gradient is dropped.
+            drop(held);
+            self.call_hook(context);
             return smallvec![];
         }
         let obeys =
@@ -221,7 +238,19 @@ impl Backward for AccumulateGrad {
             storage.become_category(Category::Gradients);
         }
         *held = Some(kept);
+        drop(held);
+        // What was passed in is held until the hook has returned, also where it is the gradient's memory.
+        self.call_hook(context);
+        drop(new);
         smallvec![]
+    }
+}
+
+impl AccumulateGrad {
+    fn call_hook(&self, context: &mut Context) {
+        if let Some(GradientHook(hook)) = context.gradient_hook.clone() {
+            hook(context, self.leaf);
+        }
     }
 }
 
@@ -230,8 +259,8 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
     layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
 }
 
-/// A new [`AccumulateGrad`] node of a leaf.
-pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, origin: u32) -> Edge {
+/// A new [`AccumulateGrad`] node of a leaf, whose number hooks are called with.
+pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32) -> Edge {
     let node = Node {
         sequence: u64::MAX,
         saved: RefCell::default(),
@@ -239,11 +268,11 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, origin: u
         next: smallvec![],
         inputs: smallvec![],
         outputs: 1,
-        origin,
+        origin: 0,
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),
-        backward: AccumulateGrad { gradient, layout },
+        backward: AccumulateGrad { gradient, layout, leaf },
     };
     Edge { node: Rc::new(node), output: 0 }
 }

@@ -4,6 +4,8 @@ mod lines;
 
 pub use lines::Lines;
 
+use vramfit_training::optimizer::Kind;
+
 /// What tricks write of a training loop in PyTorch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedLoop {
@@ -19,6 +21,16 @@ pub struct PrintedLoop {
     pub model_changes: Lines,
     /// The optimizer's class; `None` if there is no optimizer.
     pub optimizer_class: Option<String>,
+    /// The weights that the optimizer takes.
+    pub optimizer_weights: String,
+    /// Whether each of these weights has an optimizer of its own.
+    pub has_optimizer_per_weight: bool,
+    /// The call that creates a second optimizer, for other weights.
+    pub second_optimizer: Option<String>,
+    /// Whether there are two optimizers.
+    has_two_optimizers: bool,
+    /// Whether the optimizer updates copies of the weights on the CPU, `copies`.
+    pub is_on_cpu: bool,
     /// Arguments that are part of which optimizer it is, such as `momentum=0.9`.
     pub optimizer_arguments: Vec<String>,
     /// Arguments that choose how it is computed, such as `fused=True`.
@@ -47,14 +59,19 @@ pub struct PrintedLoop {
 
 impl PrintedLoop {
     /// The loop without any trick.
-    pub(crate) fn new(has_optimizer: bool) -> PrintedLoop {
-        PrintedLoop {
+    pub(crate) fn new(optimizer: Kind) -> PrintedLoop {
+        let mut code = PrintedLoop {
             environment: Lines::default(),
             standard_imports: Lines::default(),
             imports: Lines::default(),
             model_calls: String::new(),
             model_changes: Lines::default(),
             optimizer_class: None,
+            optimizer_weights: "model.parameters()".to_owned(),
+            has_optimizer_per_weight: false,
+            second_optimizer: None,
+            has_two_optimizers: optimizer == Kind::Muon,
+            is_on_cpu: false,
             optimizer_arguments: Vec::new(),
             implementation_arguments: Vec::new(),
             after_optimizer: Lines::default(),
@@ -66,7 +83,45 @@ impl PrintedLoop {
             backward: "loss.backward()".to_owned(),
             after_backward: Lines::default(),
             before_clipping: Lines::default(),
-            update: if has_optimizer { Lines::of("optimizer.step()") } else { Lines::default() },
+            update: Lines::default(),
+        };
+        if optimizer != Kind::None {
+            code.update = code.for_each_optimizer("optimizer.step()");
         }
+        code
+    }
+
+    /// Has each weight's own optimizer update it as soon as it has its gradient.
+    pub fn write_hook(&mut self) {
+        let is_on_cpu = self.is_on_cpu;
+        let lines = &mut self.after_optimizer;
+        *lines = Lines::default();
+        lines.line(0, "");
+        if is_on_cpu {
+            lines.line(0, "@torch.no_grad()");
+        }
+        lines.line(0, "def update(weight):");
+        if is_on_cpu {
+            lines.line(1, "copies[weight].grad.copy_(weight.grad)");
+            lines.line(1, "weight.grad = None");
+            lines.line(1, "optimizers[weight].step()");
+            lines.line(1, "weight.copy_(copies[weight])");
+        } else {
+            lines.line(1, "optimizers[weight].step()");
+            lines.line(1, "optimizers[weight].zero_grad()");
+        }
+        lines.line(0, "");
+        lines.line(0, "for weight in optimizers:");
+        lines.line(1, "weight.register_post_accumulate_grad_hook(update)");
+    }
+
+    /// A line for every optimizer of the loop: as it is where there is one.
+    pub fn for_each_optimizer(&self, line: &str) -> Lines {
+        if !self.has_two_optimizers {
+            return Lines::of(line);
+        }
+        let mut lines = Lines::of("for optimizer in optimizers:");
+        lines.line(1, line);
+        lines
     }
 }

@@ -48,6 +48,9 @@ impl Trick for Accumulation {
         if batch == 1 {
             return Err("the batch is one sample already".to_owned());
         }
+        if start.training.steps_in_backward {
+            return Err("weights are updated in each backward pass".to_owned());
+        }
         // Only divisors of the batch keep the effective batch.
         let setups: Vec<Setup> = (1..batch)
             .rev()

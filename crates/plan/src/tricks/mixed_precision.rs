@@ -1,12 +1,13 @@
 //! Mixed precision: autocast, with a GradScaler for fp16.
 
 use vramfit_graph::dtype::Dtype;
+use vramfit_training::StatePlace;
 
 use super::half_precision;
 use super::role::Role;
 use super::trick::Trick;
 use crate::parts::Parts;
-use crate::printed_loop::{Lines, PrintedLoop};
+use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -40,7 +41,12 @@ impl Trick for MixedPrecision {
         if start.variant.amp.is_some() {
             return Err("autocast is on already".to_owned());
         }
-        half_precision::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))
+        let mut setups = half_precision::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))?;
+        if start.training.steps_in_backward || start.training.optimizer_state == StatePlace::Cpu {
+            // A GradScaler needs all gradients on the GPU before the update.
+            setups.retain(|setup| setup.variant.amp != Some(Dtype::Float16));
+        }
+        if setups.is_empty() { Err("fp16 needs a GradScaler".to_owned()) } else { Ok(setups) }
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
@@ -61,8 +67,9 @@ impl Trick for MixedPrecision {
         if dtype == Dtype::Float16 {
             code.after_optimizer.line(0, "scaler = torch.amp.GradScaler(device)");
             code.backward = "scaler.scale(loss).backward()".to_owned();
-            code.before_clipping.line(0, "scaler.unscale_(optimizer)");
-            code.update = Lines::of("scaler.step(optimizer)");
+            let unscale = code.for_each_optimizer("scaler.unscale_(optimizer)");
+            code.before_clipping.extend(0, &unscale);
+            code.update = code.for_each_optimizer("scaler.step(optimizer)");
             code.update.line(0, "scaler.update()");
         }
     }

@@ -14,6 +14,7 @@ mod module_names;
 mod offload;
 mod optimizer;
 mod optimizer_implementation;
+mod optimizer_state;
 mod release_outputs;
 mod role;
 mod round_numbers;
@@ -21,6 +22,7 @@ mod sizes;
 mod slimmer;
 mod smaller_batch;
 mod smaller_dtype;
+mod step_in_backward;
 mod trick;
 mod zero_grad;
 
@@ -42,6 +44,8 @@ pub const TRICKS: &[&dyn Trick] = &[
     &in_place::InPlace,
     &optimizer::OtherOptimizer,
     &optimizer_implementation::OptimizerImplementation,
+    &optimizer_state::OptimizerState,
+    &step_in_backward::StepInBackward,
     &allocator::AllocatorSettings,
     &checkpoint::Checkpointing,
     &kept_results::SelectiveCheckpoints,

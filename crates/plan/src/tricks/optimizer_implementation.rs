@@ -1,5 +1,6 @@
 //! The optimizer's implementation: foreach needs lists of temporaries, fused none, the for-loop one at a time.
 
+use vramfit_training::StatePlace;
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 
 use super::role::Role;
@@ -16,7 +17,7 @@ const STEP_COUNTER: u64 = 512;
 /// Resolves `default` to what torch.optim chooses on CUDA.
 fn actual(recipe: Recipe) -> Implementation {
     match (recipe.implementation, recipe.kind) {
-        (Implementation::Default, Kind::Adafactor) => Implementation::ForLoop,
+        (Implementation::Default, kind) if kind.goes_weight_by_weight() => Implementation::ForLoop,
         (Implementation::Default, _) => Implementation::Foreach,
         (other, _) => other,
     }
@@ -47,6 +48,9 @@ impl Trick for OptimizerImplementation {
         let recipe = start.training.optimizer;
         if recipe.kind == Kind::None {
             return Err("the training has no optimizer".to_owned());
+        }
+        if start.training.optimizer_state == StatePlace::Cpu {
+            return Err("the optimizer runs on the CPU".to_owned());
         }
         // foreach needs the most memory and is never an improvement.
         let others = [Implementation::Fused, Implementation::ForLoop];

@@ -1,11 +1,11 @@
 //! `zero_grad(set_to_none=True)` before the forward pass, so that it runs without gradients in memory.
 
-use vramfit_training::ZeroGrad;
 use vramfit_training::optimizer::Kind;
+use vramfit_training::{StatePlace, ZeroGrad};
 
 use super::role::Role;
 use super::trick::Trick;
-use crate::printed_loop::PrintedLoop;
+use crate::printed_loop::{Lines, PrintedLoop};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
@@ -57,15 +57,19 @@ impl Trick for ZeroGradEarly {
 
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         let training = &setup.training;
-        let line = match training.optimizer.kind {
-            Kind::None => "model.zero_grad(set_to_none=True)",
-            _ if training.sets_to_none => "optimizer.zero_grad(set_to_none=True)",
-            _ => "optimizer.zero_grad(set_to_none=False)",
+        if training.steps_in_backward {
+            return;
+        }
+        let sets_to_none = if training.sets_to_none { "True" } else { "False" };
+        let lines = match (training.optimizer.kind, training.optimizer_state) {
+            (Kind::None, _) => Lines::of("model.zero_grad(set_to_none=True)"),
+            (_, StatePlace::Cpu) => Lines::of(&format!("model.zero_grad(set_to_none={sets_to_none})")),
+            _ => code.for_each_optimizer(&format!("optimizer.zero_grad(set_to_none={sets_to_none})")),
         };
         let section = match training.zero_grad {
             ZeroGrad::BeforeForward => &mut code.start_of_step,
             ZeroGrad::BeforeBackward => &mut code.before_first_backward,
         };
-        section.line(0, line);
+        section.extend(0, &lines);
     }
 }

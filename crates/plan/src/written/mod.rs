@@ -6,7 +6,6 @@ mod loss_line;
 
 use vramfit_eager::forward::{chooses, frozen_weights};
 use vramfit_graph::bind::Bound;
-use vramfit_training::optimizer::Kind;
 
 use crate::loss::Loss;
 use crate::parts::Parts;
@@ -31,7 +30,7 @@ pub fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Set
     let bound = bench.bind(setup)?;
     let loss = Loss::of(&bound, setup);
     let mut parts = Parts::new(loss);
-    let mut code = PrintedLoop::new(setup.training.optimizer.kind != Kind::None);
+    let mut code = PrintedLoop::new(setup.training.optimizer.kind);
     for trick in tricks {
         trick.write(bench, setup, &mut code);
         trick.fill(bench, setup, &mut parts);
@@ -95,6 +94,9 @@ impl Skeleton<'_, '_> {
             let number = if training.adds_losses { "sum" } else { "mean" };
             lines.line(0, &format!("# `compute_loss(outputs, targets)`, which gives a {number} over the samples;"));
         }
+        if training.groups.is_some() {
+            lines.line(0, "# `parameter_groups`, the groups of weights that your optimizer takes;");
+        }
         lines.line(0, "# the optimizer's own arguments, such as lr.");
         if training.optimizer.adds_decay {
             lines.line(0, "# Put your own weight_decay in place of 0.01.");
@@ -117,14 +119,7 @@ impl Skeleton<'_, '_> {
             lines.line(2, "weight.requires_grad_(False)");
         }
         if let Some(class) = &code.optimizer_class {
-            let weights = match frozen.is_empty() {
-                true => "model.parameters()",
-                false => "[weight for weight in model.parameters() if weight.requires_grad]",
-            };
-            let mut arguments = vec![weights];
-            arguments.extend(code.optimizer_arguments.iter().chain(&code.implementation_arguments).map(String::as_str));
-            arguments.extend(self.setup.training.optimizer.adds_decay.then_some("weight_decay=0.01"));
-            lines.call(0, &format!("optimizer = {class}"), &arguments, "");
+            self.optimizer(lines, class, !frozen.is_empty());
         }
         lines.extend(0, &code.after_optimizer);
         if self.setup.training.averages_weights {
@@ -151,6 +146,43 @@ impl Skeleton<'_, '_> {
             }
         }
         names
+    }
+
+    /// Creates the optimizer, two of them, or one for each weight.
+    fn optimizer(&self, lines: &mut Lines, class: &str, has_frozen: bool) {
+        let code = self.code;
+        let more = code.optimizer_arguments.iter().chain(&code.implementation_arguments).map(String::as_str);
+        let decay = self.setup.training.optimizer.adds_decay.then_some("weight_decay=0.01");
+        let of =
+            |weights: &'static str| -> Vec<&str> { [weights].into_iter().chain(more.clone()).chain(decay).collect() };
+        if code.has_optimizer_per_weight {
+            lines.line(0, "optimizers = {");
+            if code.is_on_cpu {
+                lines.call(1, &format!("weight: {class}"), &of("[copy]"), "");
+                lines.line(1, "for weight, copy in copies.items()");
+            } else {
+                lines.call(1, &format!("weight: {class}"), &of("[weight]"), "");
+                lines.line(1, "for weight in model.parameters() if weight.requires_grad");
+            }
+            lines.line(0, "}");
+            return;
+        }
+        let mut arguments = match code.optimizer_weights.as_str() {
+            "model.parameters()" if has_frozen => {
+                vec!["[weight for weight in model.parameters() if weight.requires_grad]"]
+            }
+            weights => vec![weights],
+        };
+        arguments.extend(more.chain(decay));
+        match &code.second_optimizer {
+            None => lines.call(0, &format!("optimizer = {class}"), &arguments, ""),
+            Some(second) => {
+                lines.line(0, "optimizers = [");
+                lines.call(1, class, &arguments, ",");
+                lines.line(1, &format!("{second},"));
+                lines.line(0, "]");
+            }
+        }
     }
 
     fn steps(&self, lines: &mut Lines) {

@@ -3,7 +3,8 @@
 use vramfit_catalogue::{ContextBasis, ContextBytes, TorchRelease};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::Precision;
+use vramfit_graph::model::{Mode, Precision};
+use vramfit_training::StatePlace;
 use vramfit_training::answer::{Answer, CapacityKind, Cause, Device};
 
 use super::{Question, room};
@@ -18,7 +19,7 @@ const DISPLAY: u64 = 600 << 20;
 pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     let mut notes = question.bound.model.notes.clone();
     notes.extend(answer.causes.iter().filter_map(|cause| match cause {
-        Cause::ModelFile(words) => Some(words.clone()),
+        Cause::ModelFile(words) | Cause::Optimizer(words) => Some(words.clone()),
         Cause::TorchNotMeasured { version, cudnn } => Some(torch_words(version, *cudnn)),
         Cause::LaterSteps { step } => Some(format!(
             "memory does not repeat within the steps shown: from step {} on it needs up to {}",
@@ -32,9 +33,37 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
         notes.push(format!("guessed from similar recordings: {}", joined(&guessed)));
     }
     notes.extend_from_slice(&question.notes);
+    notes.extend(managed_note(answer));
+    notes.extend(host_note(question));
     notes.extend(gpu_notes(&question.device, question.bound, answer));
     notes.extend(display_note(&question.device, answer));
     notes
+}
+
+/// What of the optimizer's state is in managed memory.
+fn managed_note(answer: &Answer) -> Option<String> {
+    let bytes = answer.expected.managed;
+    (bytes > 0).then(|| {
+        format!(
+            "{} of the optimizer's state are in managed memory: neither PyTorch nor nvidia-smi counts them for the process, and the \
+             driver moves them to the CPU's memory where the GPU's is full",
+            human(bytes)
+        )
+    })
+}
+
+/// What an optimizer on the CPU needs there.
+fn host_note(question: &Question<'_>) -> Option<String> {
+    let bound = question.bound;
+    if question.training.optimizer_state == StatePlace::Gpu || bound.variant.mode != Mode::Train {
+        return None;
+    }
+    let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+    let bytes: u64 = trained.map(|weight| bound.tensor(weight.tensor).bytes).sum();
+    Some(format!(
+        "the CPU needs {} of pinned memory for copies of the weights and their gradients, and more for the optimizer's state",
+        human(2 * bytes)
+    ))
 }
 
 /// What another PyTorch than the measured one may change.

@@ -18,7 +18,7 @@ use crate::program::Program;
 use crate::record::record_on;
 use crate::report::{Failure, Run};
 use crate::run::unlikely_address_orders;
-use crate::script::Loop;
+use crate::script::{Loop, not_simulated};
 
 /// Fewer requests are answered sooner than another thread starts.
 const WORTH_A_THREAD: usize = 20_000;
@@ -87,7 +87,8 @@ impl Scenarios {
         let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
         let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
         let alternatives = alternatives.map(|causes| Alternatives { programs, causes });
-        let file_causes = by_file.into_iter().chain(Cause::torch(bound.model.torch.as_deref())).collect();
+        let others = [Cause::torch(bound.model.torch.as_deref()), not_simulated(bound, training).map(Cause::Optimizer)];
+        let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
     }
 

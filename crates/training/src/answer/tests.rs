@@ -15,6 +15,7 @@ fn run(peak_reserved: u64) -> Run {
         phases: Vec::new(),
         peak_reserved,
         later: None,
+        managed: 0,
         missing: Default::default(),
         guessed: Default::default(),
         cudnn_sources: Default::default(),

@@ -5,13 +5,18 @@
 
 mod adadelta;
 mod adafactor;
+mod adafactor_hf;
 mod adagrad;
 mod adam;
 mod adamax;
+mod bitsandbytes;
 pub mod clip;
+mod groups;
 mod list;
+mod muon;
 mod nadam;
 mod radam;
+mod recipe;
 mod rmsprop;
 pub mod scaler;
 mod sgd;
@@ -27,6 +32,9 @@ use vramfit_graph::layout::Layout;
 
 use list::Item;
 
+pub use groups::{Group, Groups, InvalidGroups};
+pub use recipe::{Implementation, Kind, Library, Quantized, Recipe};
+
 /// A weight and its gradient, which frozen weights never have.
 #[derive(Clone, Debug)]
 pub struct Parameter {
@@ -40,133 +48,6 @@ impl Parameter {
     /// The gradient's layout, where there is one.
     fn gradient_layout(&self) -> Option<Rc<Layout>> {
         self.gradient.borrow().as_ref().map(Tensor::shared_layout)
-    }
-}
-
-/// Which optimizer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// `torch.optim.SGD`.
-    Sgd,
-    /// `torch.optim.SGD` with momentum.
-    Momentum,
-    /// `torch.optim.SGD` with Nesterov's momentum.
-    Nesterov,
-    /// `torch.optim.Adam`.
-    Adam,
-    /// `torch.optim.AdamW`.
-    AdamW,
-    /// `torch.optim.Adam` with `amsgrad=True`.
-    Amsgrad,
-    /// `torch.optim.RMSprop`.
-    RmsProp,
-    /// `torch.optim.Adagrad`.
-    Adagrad,
-    /// `torch.optim.Adadelta`.
-    Adadelta,
-    /// `torch.optim.Adamax`.
-    Adamax,
-    /// `torch.optim.NAdam`.
-    NAdam,
-    /// `torch.optim.RAdam`.
-    RAdam,
-    /// `torch.optim.Adafactor`.
-    Adafactor,
-    /// No optimizer: the gradients stay.
-    None,
-}
-
-impl Kind {
-    /// All optimizers with their names on the command line.
-    pub const NAMES: [(&'static str, Kind); 14] = [
-        ("adamw", Kind::AdamW),
-        ("adam", Kind::Adam),
-        ("sgd", Kind::Sgd),
-        ("momentum", Kind::Momentum),
-        ("nesterov", Kind::Nesterov),
-        ("amsgrad", Kind::Amsgrad),
-        ("rmsprop", Kind::RmsProp),
-        ("adagrad", Kind::Adagrad),
-        ("adadelta", Kind::Adadelta),
-        ("adamax", Kind::Adamax),
-        ("nadam", Kind::NAdam),
-        ("radam", Kind::RAdam),
-        ("adafactor", Kind::Adafactor),
-        ("none", Kind::None),
-    ];
-
-    /// The optimizer with this name on the command line.
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// Which implementation of an optimizer runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Implementation {
-    /// The one `torch.optim` chooses on a GPU.
-    #[default]
-    Default,
-    /// `foreach=True`: operators over lists of tensors.
-    Foreach,
-    /// `fused=True`: one kernel for all.
-    Fused,
-    /// `foreach=False`: one weight after another.
-    ForLoop,
-}
-
-impl Implementation {
-    /// All implementations with their names on the command line.
-    pub const NAMES: [(&'static str, Implementation); 4] = [
-        ("default", Implementation::Default),
-        ("foreach", Implementation::Foreach),
-        ("fused", Implementation::Fused),
-        ("for-loop", Implementation::ForLoop),
-    ];
-
-    /// The implementation with this name on the command line.
-    pub fn named(name: &str) -> Option<Implementation> {
-        Implementation::NAMES.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        Implementation::NAMES.iter().find(|(_, found)| *found == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// An optimizer and those of its arguments that change its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Recipe {
-    /// Which optimizer.
-    pub kind: Kind,
-    /// Which implementation of it.
-    pub implementation: Implementation,
-    /// Whether weight decay is added to the gradients. AdamW's decoupled decay allocates nothing and does not count.
-    pub adds_decay: bool,
-}
-
-impl Recipe {
-    /// An optimizer with the default arguments of `torch.optim`.
-    pub fn new(kind: Kind, implementation: Implementation) -> Recipe {
-        Recipe { kind, implementation, adds_decay: false }
-    }
-
-    /// Whether `torch.optim` has this implementation of the optimizer.
-    pub fn exists(self) -> bool {
-        use Kind::{Adam, AdamW, Amsgrad, Momentum, Nesterov, None, Sgd};
-        self.implementation != Implementation::Fused
-            || matches!(self.kind, Sgd | Momentum | Nesterov | Adam | AdamW | Amsgrad | None)
-    }
-
-    /// Whether the update kernel itself divides by the scale of a `GradScaler`.
-    fn scales_itself(self) -> bool {
-        self.implementation == Implementation::Fused && self.kind != Kind::None
     }
 }
 
@@ -191,8 +72,23 @@ trait Algorithm {
         false
     }
 
-    /// Updates all weights that have a gradient.
+    /// Updates all weights of a group that have a gradient.
     fn step(&self, context: &mut Context, route: Route, work: &mut Work<'_>);
+
+    /// What it keeps once, not for each weight.
+    fn shared(&self) -> &[Storage] {
+        &[]
+    }
+
+    /// Whether each update makes the last tensor of a weight's state again.
+    fn replaces_last(&self) -> bool {
+        false
+    }
+
+    /// Bytes of a weight's state that are in managed memory, which PyTorch's allocator does not see.
+    fn managed_bytes(&self, _weight: &Layout) -> u64 {
+        0
+    }
 
     /// Whether the updates with these numbers, from 1, allocate the same where the state is the same.
     fn is_alike(&self, _one: u32, _other: u32) -> bool {
@@ -202,7 +98,7 @@ trait Algorithm {
 
 /// What an update works on.
 struct Work<'a> {
-    /// The weights that have a gradient.
+    /// The weights of the group that have a gradient.
     items: Vec<Item>,
     /// The state of every weight.
     state: &'a mut [Option<State>],
@@ -215,64 +111,83 @@ struct Work<'a> {
 /// An optimizer with its state.
 pub struct Optimizer {
     recipe: Recipe,
+    groups: Vec<Group>,
     algorithm: Option<Box<dyn Algorithm>>,
+    /// By weight of the model.
     state: Vec<Option<State>>,
+    managed: u64,
     steps: u32,
 }
 
 impl Optimizer {
-    /// The constructor.
+    /// The constructor, for all weights as one group.
     pub fn new(context: &mut Context, recipe: Recipe, parameters: &[Parameter]) -> Optimizer {
-        let is_fused = recipe.implementation == Implementation::Fused;
-        let algorithm: Option<Box<dyn Algorithm>> = match recipe.kind {
-            Kind::Sgd => Some(Box::new(sgd::Sgd { has_momentum: false, is_nesterov: false })),
-            Kind::Momentum => Some(Box::new(sgd::Sgd { has_momentum: true, is_nesterov: false })),
-            Kind::Nesterov => Some(Box::new(sgd::Sgd { has_momentum: true, is_nesterov: true })),
-            Kind::Adam | Kind::AdamW => Some(Box::new(adam::Adam { moments: 2, is_fused })),
-            Kind::Amsgrad => Some(Box::new(adam::Adam { moments: 3, is_fused })),
-            Kind::RmsProp => Some(Box::new(rmsprop::RmsProp)),
-            Kind::Adagrad => Some(Box::new(adagrad::Adagrad)),
-            Kind::Adadelta => Some(Box::new(adadelta::Adadelta)),
-            Kind::Adamax => Some(Box::new(adamax::Adamax)),
-            Kind::NAdam => Some(Box::new(nadam::NAdam)),
-            Kind::RAdam => Some(Box::new(radam::RAdam)),
-            Kind::Adafactor => Some(Box::new(adafactor::Adafactor)),
-            Kind::None => None,
-        };
+        Optimizer::with_groups(context, recipe, vec![Group::all(parameters.len(), recipe.adds_decay)], parameters)
+    }
+
+    /// The constructor, for groups of a model's weights.
+    pub fn with_groups(
+        context: &mut Context,
+        recipe: Recipe,
+        groups: Vec<Group>,
+        parameters: &[Parameter],
+    ) -> Optimizer {
+        let algorithm = algorithm(recipe);
+        let adds_decay = |group: &Group| group.adds_decay && recipe.kind.adds_decay_to_gradients();
+        let groups = groups.into_iter().map(|group| Group { adds_decay: adds_decay(&group), ..group }).collect();
         let state = parameters.iter().map(|_| None).collect();
-        let mut optimizer = Optimizer { recipe, algorithm, state, steps: 0 };
+        let mut optimizer = Optimizer { recipe, groups, algorithm, state, managed: 0, steps: 0 };
         if let Some(algorithm) = optimizer.algorithm.as_deref().filter(|algorithm| algorithm.makes_state_at_once()) {
             context.memory().borrow_mut().set_category(Category::Optimizer);
-            for (parameter, state) in parameters.iter().zip(&mut optimizer.state) {
-                *state = Some(algorithm.make_state(context, &parameter.tensor, parameter.tensor.layout()));
+            for &index in optimizer.groups.iter().flat_map(|group| group.weights.iter()) {
+                let tensor = &parameters[index].tensor;
+                optimizer.state[index] = Some(algorithm.make_state(context, tensor, tensor.layout()));
             }
         }
         optimizer
     }
 
-    /// `optimizer.step()`.
+    /// `optimizer.step()`: one group after another.
     pub fn step(&mut self, context: &mut Context, parameters: &[Parameter]) {
         let Some(algorithm) = self.algorithm.as_deref() else { return };
         self.steps += 1;
-        context.memory().borrow_mut().set_category(Category::Optimizer);
-        let mut items = Vec::with_capacity(parameters.len());
-        for (index, parameter) in parameters.iter().enumerate() {
-            let gradient = parameter.gradient.borrow();
-            let Some(gradient) = gradient.as_ref() else { continue };
-            let state = &mut self.state[index];
-            if state.is_none() {
-                *state = Some(algorithm.make_state(context, &parameter.tensor, gradient.layout()));
-            }
-            items.push(Item { index, layout: gradient.like(gradient.dtype()) });
-        }
-        context.memory().borrow_mut().set_category(Category::Temporary);
         let route = match (self.recipe.implementation, self.recipe.kind) {
             (Implementation::Fused, _) => Route::Fused,
             (Implementation::ForLoop, _) | (Implementation::Default, Kind::Adafactor) => Route::ForLoop,
             _ => Route::Foreach,
         };
-        let mut work = Work { items, state: &mut self.state, step: self.steps, adds_decay: self.recipe.adds_decay };
-        algorithm.step(context, route, &mut work);
+        for group in &self.groups {
+            context.memory().borrow_mut().set_category(Category::Optimizer);
+            let mut items = Vec::with_capacity(group.weights.len());
+            for &index in &group.weights {
+                let parameter = &parameters[index];
+                let gradient = parameter.gradient.borrow();
+                let Some(gradient) = gradient.as_ref() else { continue };
+                let state = &mut self.state[index];
+                if state.is_none() {
+                    self.managed += algorithm.managed_bytes(parameter.tensor.layout());
+                    *state = Some(algorithm.make_state(context, &parameter.tensor, gradient.layout()));
+                }
+                items.push(Item { index, layout: gradient.like(gradient.dtype()) });
+            }
+            context.memory().borrow_mut().set_category(Category::Temporary);
+            let mut work = Work { items, state: &mut self.state, step: self.steps, adds_decay: group.adds_decay };
+            algorithm.step(context, route, &mut work);
+        }
+    }
+
+    /// The weights it updates, in its order.
+    pub fn weights<'p>(&self, parameters: &'p [Parameter]) -> impl Iterator<Item = &'p Parameter> {
+        self.groups.iter().flat_map(|group| group.weights.iter()).map(|&index| &parameters[index])
+    }
+
+    /// `optimizer.zero_grad(set_to_none)`: frees the gradients in the order of the weights, or fills them with zeros.
+    pub fn zero_grad(&self, parameters: &[Parameter], sets_to_none: bool) {
+        if sets_to_none {
+            for parameter in self.weights(parameters) {
+                parameter.gradient.borrow_mut().take();
+            }
+        }
     }
 
     /// How many updates it has made.
@@ -286,14 +201,30 @@ impl Optimizer {
         (first..=last).all(|step| algorithm.is_alike(first, step))
     }
 
-    /// The memory of its state, weight by weight.
+    /// The memory of its state that stays from update to update: what it has once, then weight by weight.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &Storage> {
-        self.state.iter().flatten().flatten()
+        let shared = self.algorithm.as_deref().map_or(&[][..], |algorithm| algorithm.shared());
+        shared.iter().chain(self.state.iter().flatten().flat_map(|state| &state[..self.kept_count(state)]))
+    }
+
+    /// The memory of its state that each update allocates again, weight by weight.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = &Storage> {
+        self.state.iter().flatten().flat_map(|state| &state[self.kept_count(state)..])
+    }
+
+    fn kept_count(&self, state: &State) -> usize {
+        let replaces = self.algorithm.as_deref().is_some_and(|algorithm| algorithm.replaces_last());
+        state.len().saturating_sub(usize::from(replaces))
     }
 
     /// For each weight, 0 without state, else one more than its number of state tensors.
     pub(crate) fn state_counts(&self) -> impl Iterator<Item = usize> {
         self.state.iter().map(|state| state.as_ref().map_or(0, |tensors| tensors.len() + 1))
+    }
+
+    /// Bytes of its state in managed memory, which PyTorch's allocator does not see.
+    pub(crate) fn managed_bytes(&self) -> u64 {
+        self.managed
     }
 
     /// Whether the update kernel itself divides by the scale of a `GradScaler`.
@@ -302,17 +233,33 @@ impl Optimizer {
     }
 }
 
+/// What an optimizer allocates; `None` without one.
+fn algorithm(recipe: Recipe) -> Option<Box<dyn Algorithm>> {
+    let is_fused = recipe.implementation == Implementation::Fused;
+    if let Some(quantized) = recipe.kind.quantized() {
+        return Some(Box::new(bitsandbytes::Blockwise::new(quantized)));
+    }
+    Some(match recipe.kind {
+        Kind::Sgd => Box::new(sgd::Sgd { has_momentum: false, is_nesterov: false }),
+        Kind::Momentum => Box::new(sgd::Sgd { has_momentum: true, is_nesterov: false }),
+        Kind::Nesterov => Box::new(sgd::Sgd { has_momentum: true, is_nesterov: true }),
+        Kind::Adam | Kind::AdamW => Box::new(adam::Adam { moments: 2, is_fused }),
+        Kind::Amsgrad => Box::new(adam::Adam { moments: 3, is_fused }),
+        Kind::RmsProp => Box::new(rmsprop::RmsProp),
+        Kind::Adagrad => Box::new(adagrad::Adagrad),
+        Kind::Adadelta => Box::new(adadelta::Adadelta),
+        Kind::Adamax => Box::new(adamax::Adamax),
+        Kind::NAdam => Box::new(nadam::NAdam),
+        Kind::RAdam => Box::new(radam::RAdam),
+        Kind::Adafactor => Box::new(adafactor::Adafactor),
+        Kind::Muon => Box::new(muon::Muon),
+        Kind::AdafactorHf => Box::new(adafactor_hf::Adafactor),
+        _ => return None,
+    })
+}
+
 /// `count` tensors like a weight.
 fn zeros_like(context: &mut Context, tensor: &Tensor, count: usize) -> State {
     let bytes = tensor.like(tensor.dtype()).bytes();
     (0..count).map(|_| context.storage(bytes)).collect()
-}
-
-/// `optimizer.zero_grad(set_to_none)`: frees the gradients in the order of the weights, or fills them with zeros.
-pub fn zero_grad(parameters: &[Parameter], sets_to_none: bool) {
-    if sets_to_none {
-        for parameter in parameters {
-            parameter.gradient.borrow_mut().take();
-        }
-    }
 }

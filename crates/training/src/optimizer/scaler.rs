@@ -10,8 +10,8 @@ use super::{Category, Optimizer, Parameter};
 pub struct GradScaler {
     /// The scale and the growth tracker, made when the first loss is scaled.
     scale: Option<[Tensor; 2]>,
-    /// `found_inf` of `unscale_`, kept until `update`.
-    found: Option<Tensor>,
+    /// `found_inf` of `unscale_` by optimizer, kept until `update`.
+    found: Vec<Option<Tensor>>,
 }
 
 impl GradScaler {
@@ -26,44 +26,54 @@ impl GradScaler {
         scale.clone()
     }
 
-    /// `scaler.unscale_(optimizer)`.
-    pub fn unscale(&mut self, context: &mut Context, parameters: &[Parameter]) {
+    /// `scaler.unscale_(optimizer)` for the optimizer of this number.
+    pub fn unscale(&mut self, context: &mut Context, number: usize, optimizer: &Optimizer, parameters: &[Parameter]) {
         context.memory().borrow_mut().set_category(Category::Temporary);
         let double = context.empty_contiguous(Dtype::Float64, &[]);
         let reciprocal = context.empty_contiguous(Dtype::Float64, &[]);
         drop(double);
         let inverse = context.empty_contiguous(Dtype::Float32, &[]);
         drop(reciprocal);
-        self.check(context, parameters, inverse);
+        self.check(context, number, optimizer, parameters, inverse);
     }
 
     /// `_unscale_grads_`: copies both scalars for the device if there is any gradient.
-    fn check(&mut self, context: &mut Context, parameters: &[Parameter], inverse: Tensor) {
+    fn check(
+        &mut self,
+        context: &mut Context,
+        number: usize,
+        optimizer: &Optimizer,
+        parameters: &[Parameter],
+        inverse: Tensor,
+    ) {
         let found = context.empty_contiguous(Dtype::Float32, &[]);
-        if parameters.iter().any(|parameter| parameter.gradient.borrow().is_some()) {
+        if optimizer.weights(parameters).any(|parameter| parameter.gradient.borrow().is_some()) {
             let found_copy = context.empty_contiguous(Dtype::Float32, &[]);
             let inverse_copy = context.empty_contiguous(Dtype::Float32, &[]);
             drop(inverse_copy);
-            self.found = Some(found_copy);
+            if self.found.len() <= number {
+                self.found.resize(number + 1, None);
+            }
+            self.found[number] = Some(found_copy);
         }
         drop(inverse);
         drop(found);
     }
 
-    /// `scaler.step(optimizer)`.
-    pub fn step(&mut self, context: &mut Context, optimizer: &mut Optimizer, parameters: &[Parameter]) {
+    /// `scaler.step(optimizer)` for the optimizer of this number.
+    pub fn step(&mut self, context: &mut Context, number: usize, optimizer: &mut Optimizer, parameters: &[Parameter]) {
+        let is_unscaled = self.found.get(number).is_some_and(Option::is_some);
         if !optimizer.scales_itself() {
-            if self.found.is_none() {
-                self.unscale(context, parameters);
+            if !is_unscaled {
+                self.unscale(context, number, optimizer, parameters);
             }
             optimizer.step(context, parameters);
             return;
         }
         context.memory().borrow_mut().set_category(Category::Temporary);
-        let is_unscaled = self.found.is_some();
         if !is_unscaled {
             let one = context.empty_contiguous(Dtype::Float32, &[]);
-            self.check(context, parameters, one);
+            self.check(context, number, optimizer, parameters, one);
         }
         let found = context.empty_contiguous(Dtype::Float32, &[]);
         let scale = (!is_unscaled).then(|| context.empty_contiguous(Dtype::Float32, &[]));
@@ -76,11 +86,11 @@ impl GradScaler {
     pub(crate) fn kept(&self) -> impl Iterator<Item = Option<&Tensor>> {
         let [scale, tracker] =
             self.scale.as_ref().map_or([None, None], |[scale, tracker]| [Some(scale), Some(tracker)]);
-        [scale, tracker, self.found.as_ref()].into_iter()
+        [scale, tracker].into_iter().chain(self.found.iter().map(Option::as_ref))
     }
 
     /// `scaler.update()`.
     pub fn update(&mut self) {
-        self.found = None;
+        self.found.fill(None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod added_loss;
 mod average;
+mod hooks;
 mod moves;
 mod names;
 mod scaled_loss;
@@ -18,12 +19,13 @@ use vramfit_eager::memory::{ADDED_LOSS, Category, Memory, OUTSIDE_MODEL};
 
 use crate::optimizer::clip::clip_grad_norm;
 use crate::optimizer::scaler::GradScaler;
-use crate::optimizer::{Optimizer, Parameter, zero_grad};
+use crate::optimizer::{Group, Optimizer, Parameter};
 use crate::program::{Mark, MicroBatchRun, Position, Program, Repeat};
 use crate::report::Phase;
 use crate::script::{Action, Name, Pass, Script};
 use added_loss::added_loss;
 use average::AveragedModel;
+use hooks::Hooks;
 use moves::{Tensors, move_inputs, move_model, share_model};
 use names::Names;
 use scaled_loss::{Scaling, scaled};
@@ -38,8 +40,12 @@ pub(crate) struct Process<'s> {
     pub passes: Vec<LivePass<'s>>,
     /// The weights of each model.
     pub parameters: Vec<Vec<Parameter>>,
+    /// The number of each of these among the parameters of its model.
+    numbers: Vec<Vec<usize>>,
     /// The optimizers that have been created.
     pub optimizers: Vec<Option<Optimizer>>,
+    /// By model and number of the weight, the optimizer that updates it in the backward pass.
+    hooks: Vec<Hooks>,
     pub scalers: Vec<GradScaler>,
     /// The averaged copy of each model.
     pub averages: Vec<Option<AveragedModel>>,
@@ -109,7 +115,9 @@ impl<'s> Process<'s> {
             context,
             passes,
             parameters: vec![Vec::new(); script.models],
+            numbers: vec![Vec::new(); script.models],
             optimizers: script.optimizers.iter().map(|_| None).collect(),
+            hooks: vec![Hooks::default(); script.models],
             scalers: (0..script.scalers).map(|_| GradScaler::default()).collect(),
             averages: (0..script.models).map(|_| None).collect(),
             marks: Vec::new(),
@@ -135,10 +143,16 @@ impl<'s> Process<'s> {
             Action::MoveModel { model } => self.move_model(model),
             Action::MoveInputs { pass, micro_batches } => self.move_inputs(pass, micro_batches),
             Action::CreateOptimizer { optimizer } => {
-                let setup = self.script.optimizers[optimizer];
-                let created = Optimizer::new(&mut self.context, setup.recipe, &self.parameters[setup.model]);
+                let setup = &self.script.optimizers[optimizer];
+                let groups = self.groups_of(optimizer);
+                let (context, parameters) = (&mut self.context, &self.parameters[setup.model]);
+                let created = match groups {
+                    Some(groups) => Optimizer::with_groups(context, setup.recipe, groups, parameters),
+                    None => Optimizer::new(context, setup.recipe, parameters),
+                };
                 self.optimizers[optimizer] = Some(created);
             }
+            Action::HookOptimizer { optimizer } => self.hook(optimizer),
             Action::BeginStep => {
                 self.step = Some(self.step.map_or(0, |step| step + 1));
                 self.next_micro_batch = 0;
@@ -148,18 +162,22 @@ impl<'s> Process<'s> {
                 self.next_micro_batch += 1;
             }
             Action::EndMicroBatch => self.micro_batch = None,
-            Action::ZeroGrad { optimizer, sets_to_none } => zero_grad(self.weights_of(optimizer), sets_to_none),
+            Action::ZeroGrad { optimizer, sets_to_none } => {
+                if let Some(found) = &self.optimizers[optimizer] {
+                    found.zero_grad(self.weights_of(optimizer), sets_to_none);
+                }
+            }
             Action::Forward { pass, divides_loss } => self.forward(pass, divides_loss),
             Action::Backward { pass, scaler } => self.backward(pass, scaler),
             Action::Release { pass, name } => self.passes[pass].names.release(name),
             Action::Unscale { scaler, optimizer } => {
-                let model = self.script.optimizers[optimizer].model;
-                self.scalers[scaler].unscale(&mut self.context, &self.parameters[model]);
+                let Process { script, context, parameters, optimizers, scalers, .. } = self;
+                if let Some(found) = &optimizers[optimizer] {
+                    let parameters = &parameters[script.optimizers[optimizer].model];
+                    scalers[scaler].unscale(context, optimizer, found, parameters);
+                }
             }
-            Action::ClipGradients { optimizer } => {
-                let model = self.script.optimizers[optimizer].model;
-                clip_grad_norm(&mut self.context, &self.parameters[model]);
-            }
+            Action::ClipGradients { model } => clip_grad_norm(&mut self.context, &self.parameters[model]),
             Action::Update { optimizer, scaler } => self.update(optimizer, scaler),
             Action::UpdateScaler { scaler } => self.scalers[scaler].update(),
             Action::CreateAverage { model } => {
@@ -195,9 +213,14 @@ impl<'s> Process<'s> {
         }
     }
 
-    /// The weights that an optimizer updates.
+    /// The weights of an optimizer's model.
     pub fn weights_of(&self, optimizer: usize) -> &[Parameter] {
         &self.parameters[self.script.optimizers[optimizer].model]
+    }
+
+    /// Whether an optimizer updates weights in the backward pass.
+    pub fn is_hooked(&self, optimizer: usize) -> bool {
+        self.hooks.iter().any(|hooks| hooks.has(optimizer))
     }
 
     /// Notes from now on which calls run.
@@ -213,6 +236,7 @@ impl<'s> Process<'s> {
     /// Ends the process; what its tensors free then is not recorded.
     pub fn finish(self, repeat: Option<Repeat>) -> Program {
         let next_id = self.context.memory().borrow().next_id();
+        let managed = self.optimizers.iter().flatten().map(Optimizer::managed_bytes).sum();
         let (entries, side_events) = self.context.memory().borrow_mut().close();
         let mut missing = Missing::new();
         for pass in &self.passes {
@@ -227,6 +251,7 @@ impl<'s> Process<'s> {
             marks: self.marks,
             repeat,
             micro_batch_runs: self.micro_batch_runs,
+            managed,
             missing,
             guessed: self.context.guessed().clone(),
             cudnn_sources: self.context.cudnn_sources(),
@@ -247,6 +272,9 @@ impl<'s> Process<'s> {
                     let LivePass { shared, tensors, .. } = &mut self.passes[index];
                     let frozen = shared.frozen();
                     self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen);
+                    let weights = pass.bound.model.parameters.iter().enumerate();
+                    let trained = weights.filter(|(_, weight)| !frozen.contains(&weight.tensor));
+                    self.numbers[model] = trained.map(|(number, _)| number).collect();
                     first = Some(index);
                 }
                 Some(first) => {
@@ -321,7 +349,8 @@ impl<'s> Process<'s> {
     }
 
     fn backward(&mut self, index: usize, scaler: Option<usize>) {
-        let Process { context, passes, scalers, .. } = self;
+        let Process { script, context, passes, parameters, optimizers, hooks, scalers, .. } = self;
+        let model = script.passes[index].model;
         let LivePass { shared, tensors, names, missing, .. } = &mut passes[index];
         let Some(loss) = names.loss().cloned() else { return };
         context.set_grad(true);
@@ -338,9 +367,13 @@ impl<'s> Process<'s> {
         context.memory().borrow_mut().set_category(Category::Temporary);
         let gradient = context.empty(loss.shared_layout());
         context.set_thread(Thread::Backward);
+        let hooked = hooks::Hooked::install(context, &hooks[model], &mut parameters[model], optimizers);
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
             Forward::new(shared, tensors).run_again(context, frame);
         });
+        if let Some(hooked) = hooked {
+            (parameters[model], *optimizers) = hooked.remove(context);
+        }
         context.set_thread(Thread::Main);
         for (operator, mut steps) in context.take_unmodelled() {
             missing.entry(operator).or_default().append(&mut steps);
@@ -350,12 +383,30 @@ impl<'s> Process<'s> {
         drop(loss);
     }
 
+    /// An optimizer's groups, with the positions of their weights in `parameters`; weights that are frozen are left out.
+    fn groups_of(&self, optimizer: usize) -> Option<Vec<Group>> {
+        let setup = &self.script.optimizers[optimizer];
+        let numbers = &self.numbers[setup.model];
+        let positions = |group: &Group| {
+            let weights = group.weights.iter().filter_map(|number| numbers.binary_search(number).ok()).collect();
+            Group { weights, ..*group }
+        };
+        setup.groups.as_ref().map(|groups| groups.iter().map(positions).collect())
+    }
+
+    fn hook(&mut self, index: usize) {
+        let model = self.script.optimizers[index].model;
+        for weight in self.groups_of(index).into_iter().flatten().flat_map(|group| group.weights) {
+            self.hooks[model].set(weight, index);
+        }
+    }
+
     fn update(&mut self, index: usize, scaler: Option<usize>) {
         let Process { script, context, parameters, optimizers, scalers, .. } = self;
         let Some(optimizer) = &mut optimizers[index] else { return };
         let parameters = &parameters[script.optimizers[index].model];
         match scaler {
-            Some(scaler) => scalers[scaler].step(context, optimizer, parameters),
+            Some(scaler) => scalers[scaler].step(context, index, optimizer, parameters),
             None => optimizer.step(context, parameters),
         }
     }

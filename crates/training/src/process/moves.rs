@@ -44,7 +44,7 @@ pub(super) fn move_model(
         let Some(mut tensor) = slot.take() else { continue };
         let gradient = Rc::new(RefCell::new(None));
         if weight.requires_grad {
-            let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), 0);
+            let edge = engine::sink(Rc::clone(&gradient), tensor.shared_layout(), parameters.len() as u32);
             tensor = tensor.with_edge(Some(edge));
         }
         *slot = Some(tensor.clone());

@@ -13,7 +13,7 @@ use super::micro_batches::run_step;
 use super::state::State;
 use crate::process::{Process, Rebinding};
 use crate::program::{Mark, MicroBatchRun, Position, Repeat};
-use crate::script::{Action, Script};
+use crate::script::{Action, OptimizerSetup, Pass, Script};
 
 /// The parts of a step from which a second one can be derived.
 #[derive(Clone, Copy)]
@@ -55,10 +55,11 @@ impl<'s> StepParts<'s> {
             )
         };
         let frees_gradients_of = |pass: usize| {
-            parts.zero_grad.iter().any(|action| {
-                matches!(action, Action::ZeroGrad { optimizer, .. }
-                    if script.optimizers[*optimizer].model == script.passes[pass].model)
-            })
+            let optimizers = parts.zero_grad.iter().filter_map(|action| match action {
+                Action::ZeroGrad { optimizer, .. } => Some(&script.optimizers[*optimizer]),
+                _ => None,
+            });
+            frees_all_gradients(&script.passes[pass], optimizers)
         };
         let frees_all = parts.passes.iter().all(|action| match action {
             Action::Backward { pass, .. } => frees_gradients_of(*pass),
@@ -71,6 +72,19 @@ impl<'s> StepParts<'s> {
             && !script.plans.are_benchmarked;
         is_derivable.then_some(parts)
     }
+}
+
+/// Whether these optimizers have all trained weights of a pass's model.
+fn frees_all_gradients<'o>(pass: &Pass<'_>, optimizers: impl Iterator<Item = &'o OptimizerSetup>) -> bool {
+    let weights = &pass.bound.model.parameters;
+    let mut is_freed: Vec<bool> = weights.iter().map(|weight| !weight.requires_grad).collect();
+    for optimizer in optimizers.filter(|optimizer| optimizer.model == pass.model) {
+        match &optimizer.groups {
+            None => return true,
+            Some(groups) => groups.iter().flat_map(|group| &group.weights).for_each(|&weight| is_freed[weight] = true),
+        }
+    }
+    is_freed.into_iter().all(|is_freed| is_freed)
 }
 
 /// The reference counts of the tensors that exist before a step: rules may look at them.

@@ -144,7 +144,12 @@ fn steps_alike(process: &Process<'_>, actions: &[Action], later: u32, following:
 /// one that is `later` steps after it.
 fn updates_alike(process: &Process<'_>, actions: &[Action], later: u32, following: usize) -> bool {
     process.optimizers.iter().enumerate().all(|(index, optimizer)| {
-        let is_update = |action: &&Action| matches!(action, Action::Update { optimizer, .. } if *optimizer == index);
+        let is_update = |action: &&Action| match action {
+            Action::Update { optimizer, .. } => *optimizer == index,
+            // A loop that steps in the backward pass has no other updates.
+            Action::Backward { .. } => process.is_hooked(index),
+            _ => false,
+        };
         let updates = actions.iter().filter(is_update).count() as u32;
         optimizer.as_ref().is_none_or(|optimizer| {
             let first = (optimizer.updates() + later * updates + 1).saturating_sub(updates);

@@ -119,6 +119,9 @@ impl State {
             counts.push(usize::from(storage.id().is_some()));
         });
         let lasting = found.ids.len();
+        for id in process.optimizers.iter().flatten().flat_map(Optimizer::replaced).filter_map(Storage::id) {
+            found.add(id, 1);
+        }
         let mut fresh = Vec::new();
         for tensor in tensors(process, true) {
             fresh.extend(add_fresh(&mut found, tensor));
@@ -171,9 +174,11 @@ impl State {
             known += usize::from(is_next);
             is_next || self.ids[..known].contains(&id)
         });
+        let mut replaced = optimizers().flat_map(Optimizer::replaced).filter_map(Storage::id);
         let state_counts: Vec<usize> = optimizers().flat_map(Optimizer::state_counts).collect();
         process.context.memory().borrow().live() as usize == self.ids.len()
             && is_in_order
+            && replaced.all(|id| self.ids.contains(&id))
             && known + workspaces == self.lasting
             && self.counts.starts_with(&state_counts)
             && self.launched == process.context.launched_so_far()

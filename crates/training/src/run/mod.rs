@@ -85,6 +85,7 @@ impl Program {
             later: later_peaks(&answering.phases, &later),
             phases: answering.phases,
             peak_reserved,
+            managed: self.managed,
             missing: self.missing.clone(),
             guessed: self.guessed.clone(),
             cudnn_sources: self.cudnn_sources,

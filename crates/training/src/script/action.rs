@@ -24,6 +24,11 @@ pub enum Action {
         /// The optimizer.
         optimizer: usize,
     },
+    /// Each weight of an optimizer gets a hook, by which the optimizer updates it in the backward pass and frees its gradient.
+    HookOptimizer {
+        /// The optimizer.
+        optimizer: usize,
+    },
     /// A step begins. Steps with equal actions may be simulated once.
     BeginStep,
     /// A micro-batch begins.
@@ -65,10 +70,10 @@ pub enum Action {
         /// The optimizer.
         optimizer: usize,
     },
-    /// `clip_grad_norm_` on the weights of an optimizer.
+    /// `clip_grad_norm_` on the weights of a model.
     ClipGradients {
-        /// The optimizer.
-        optimizer: usize,
+        /// The model.
+        model: usize,
     },
     /// `optimizer.step()`, or `scaler.step(optimizer)`.
     Update {
@@ -117,6 +122,7 @@ impl fmt::Display for Action {
                 write!(formatter, "move inputs of {micro_batches} micro-batches of pass {pass}")
             }
             Action::CreateOptimizer { optimizer } => write!(formatter, "create optimizer {optimizer}"),
+            Action::HookOptimizer { optimizer } => write!(formatter, "hook optimizer {optimizer}"),
             Action::BeginStep => formatter.write_str("begin step"),
             Action::BeginMicroBatch => formatter.write_str("begin micro-batch"),
             Action::EndMicroBatch => formatter.write_str("end micro-batch"),
@@ -138,7 +144,7 @@ impl fmt::Display for Action {
             Action::Unscale { scaler, optimizer } => {
                 write!(formatter, "unscale optimizer {optimizer} with scaler {scaler}")
             }
-            Action::ClipGradients { optimizer } => write!(formatter, "clip gradients of optimizer {optimizer}"),
+            Action::ClipGradients { model } => write!(formatter, "clip gradients of model {model}"),
             Action::Update { optimizer, scaler } => {
                 write!(formatter, "update by optimizer {optimizer}{}", scaled(scaler))
             }

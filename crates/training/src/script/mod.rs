@@ -4,11 +4,14 @@
 //! distributed training, is another list of the same actions.
 
 mod action;
+mod optimizers;
 mod settings;
 mod training_loop;
 
 pub use action::{Action, Name};
-pub use settings::{AddedLoss, Loop, ZeroGrad};
+pub use optimizers::is_hidden;
+pub(crate) use optimizers::not_simulated;
+pub use settings::{AddedLoss, Loop, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
 
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use vramfit_eager::autograd::{HostMemory, KeptResults, Plans};
 use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 
-use crate::optimizer::Recipe;
+use crate::optimizer::{Group, Recipe};
 use crate::report::Phase;
 
 /// The actions of a script and the objects they refer to by index.
@@ -59,13 +62,22 @@ pub struct Pass<'m> {
     pub loss: AddedLoss,
 }
 
-/// An optimizer over the weights of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An optimizer over weights of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptimizerSetup {
     /// Which optimizer.
     pub recipe: Recipe,
     /// The model whose weights it updates.
     pub model: usize,
+    /// Which weights, in its order; `None` for all as one group.
+    pub groups: Option<Vec<Group>>,
+}
+
+impl OptimizerSetup {
+    /// Over all weights of a model.
+    pub fn of_all(recipe: Recipe, model: usize) -> OptimizerSetup {
+        OptimizerSetup { recipe, model, groups: None }
+    }
 }
 
 impl Script<'_> {

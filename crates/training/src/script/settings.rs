@@ -6,7 +6,7 @@ use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{HostMemory, KeptResults};
 use vramfit_eager::forward::{Choice, LossHead};
 
-use crate::optimizer::{Implementation, Kind, Recipe};
+use crate::optimizer::{Groups, Implementation, Kind, Recipe};
 
 /// Where the script calls `optimizer.zero_grad()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -16,6 +16,16 @@ pub enum ZeroGrad {
     BeforeForward,
     /// Between the first forward and backward pass of a step.
     BeforeBackward,
+}
+
+/// Where the optimizer's state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum StatePlace {
+    /// On the GPU.
+    #[default]
+    Gpu,
+    /// In the CPU's memory, with copies of the weights and their gradients: the CPU computes the update.
+    Cpu,
 }
 
 /// The loss that is added where the captured pass returns no scalar.
@@ -41,6 +51,12 @@ pub struct Loop {
     pub goes_on: bool,
     /// The optimizer.
     pub optimizer: Recipe,
+    /// The groups of weights that it updates; `None` for all weights as one.
+    pub groups: Option<Groups>,
+    /// Where its state is.
+    pub optimizer_state: StatePlace,
+    /// Whether each weight is updated in the backward pass, as soon as it has its gradient, which is freed then.
+    pub steps_in_backward: bool,
     /// Whether `clip_grad_norm_` runs before the update.
     pub clips_gradients: bool,
     /// How many micro-batches a step has; never 0.
@@ -85,6 +101,9 @@ impl Default for Loop {
             steps: 3,
             goes_on: true,
             optimizer: Recipe::new(Kind::AdamW, Implementation::Default),
+            groups: None,
+            optimizer_state: StatePlace::Gpu,
+            steps_in_backward: false,
             clips_gradients: false,
             accumulate: 1,
             skipped_micro_batches: 0,

@@ -8,10 +8,11 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Precision};
 
-use super::{Action, Loop, Name, OptimizerSetup, Pass, Script, ZeroGrad};
+use super::optimizers::optimizers;
+use super::{Action, Loop, Name, Pass, Script, ZeroGrad};
 use crate::report::Phase;
 
-/// The only model, pass, optimizer and scaler of a loop.
+/// The only model, pass and scaler of a loop.
 const ONLY: usize = 0;
 
 /// The script of a loop over one captured pass.
@@ -28,18 +29,18 @@ pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
         frozen: Arc::clone(&settings.frozen),
         loss: settings.loss,
     };
-    let optimizer = OptimizerSetup { recipe: settings.optimizer, model: ONLY };
+    let optimizers = if is_training { optimizers(bound, settings, ONLY) } else { Vec::new() };
     Script {
         models: 1,
         passes: vec![pass],
-        optimizers: if is_training { vec![optimizer] } else { Vec::new() },
         scalers: usize::from(is_scaled),
         plans: Plans { are_benchmarked: settings.is_cudnn_benchmarked, assumption: settings.scenario },
-        actions: actions(settings, is_training, is_scaled.then_some(ONLY)),
+        actions: actions(settings, is_training, is_scaled.then_some(ONLY), optimizers.len()),
+        optimizers,
     }
 }
 
-fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Action> {
+fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>, optimizers: usize) -> Vec<Action> {
     let mut actions = vec![Action::MoveModel { model: ONLY }];
     if !settings.has_fresh_inputs {
         let all = settings.accumulate.max(1) + settings.skipped_micro_batches;
@@ -47,25 +48,33 @@ fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>) -> Vec<Act
         actions.push(Action::MoveInputs { pass: ONLY, micro_batches });
     }
     if is_training {
-        actions.push(Action::CreateOptimizer { optimizer: ONLY });
+        actions.extend((0..optimizers).map(|optimizer| Action::CreateOptimizer { optimizer }));
         if settings.averages_weights {
             actions.push(Action::CreateAverage { model: ONLY });
         }
     }
+    let in_loop = if settings.steps_in_backward {
+        actions.extend((0..optimizers).map(|optimizer| Action::HookOptimizer { optimizer }));
+        0
+    } else {
+        optimizers
+    };
     actions.push(Action::EndPhase(Phase::Build));
-    let step = if is_training { training_step(settings, scaler) } else { evaluation_step(settings) };
+    let step = if is_training { training_step(settings, scaler, in_loop) } else { evaluation_step(settings) };
     for _ in 0..settings.steps {
         actions.extend_from_slice(&step);
     }
     actions
 }
 
-fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
-    let optimizer = ONLY;
-    let zero_grad = Action::ZeroGrad { optimizer, sets_to_none: settings.sets_to_none };
+/// A step in which the loop itself calls so many optimizers.
+fn training_step(settings: &Loop, scaler: Option<usize>, optimizers: usize) -> Vec<Action> {
+    let optimizers = 0..optimizers;
+    let sets_to_none = settings.sets_to_none;
+    let zero_grad = optimizers.clone().map(|optimizer| Action::ZeroGrad { optimizer, sets_to_none });
     let mut actions = vec![Action::BeginStep];
     if settings.zero_grad == ZeroGrad::BeforeForward {
-        actions.push(zero_grad);
+        actions.extend(zero_grad.clone());
     }
     for micro_batch in 0..settings.accumulate.max(1) {
         actions.push(Action::BeginMicroBatch);
@@ -78,7 +87,7 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
             actions.push(Action::Release { pass: ONLY, name: Name::Outputs });
         }
         if settings.zero_grad == ZeroGrad::BeforeBackward && micro_batch == 0 {
-            actions.push(zero_grad);
+            actions.extend(zero_grad.clone());
         }
         actions.push(Action::Backward { pass: ONLY, scaler });
         if settings.releases_outputs {
@@ -88,10 +97,12 @@ fn training_step(settings: &Loop, scaler: Option<usize>) -> Vec<Action> {
         actions.push(Action::EndMicroBatch);
     }
     if settings.clips_gradients {
-        actions.extend(scaler.map(|scaler| Action::Unscale { scaler, optimizer }));
-        actions.push(Action::ClipGradients { optimizer });
+        if let Some(scaler) = scaler {
+            actions.extend(optimizers.clone().map(|optimizer| Action::Unscale { scaler, optimizer }));
+        }
+        actions.push(Action::ClipGradients { model: ONLY });
     }
-    actions.push(Action::Update { optimizer, scaler });
+    actions.extend(optimizers.map(|optimizer| Action::Update { optimizer, scaler }));
     actions.extend(scaler.map(|scaler| Action::UpdateScaler { scaler }));
     if settings.averages_weights {
         actions.push(Action::UpdateAverage { model: ONLY });
@@ -133,7 +144,7 @@ mod tests {
         expected.extend(micro_batch);
         expected.extend(micro_batch);
         expected.extend(["update by optimizer 0", "end of step"]);
-        assert_eq!(text(&training_step(&settings, None)), expected);
+        assert_eq!(text(&training_step(&settings, None, 1)), expected);
     }
 
     #[test]
@@ -160,13 +171,13 @@ mod tests {
             "end of backward",
             "end micro-batch",
             "unscale optimizer 0 with scaler 0",
-            "clip gradients of optimizer 0",
+            "clip gradients of model 0",
             "update by optimizer 0 with scaler 0",
             "update scaler 0",
             "update average of model 0",
             "end of step",
         ];
-        assert_eq!(text(&training_step(&settings, Some(0))), expected);
+        assert_eq!(text(&training_step(&settings, Some(0), 1)), expected);
     }
 
     #[test]
@@ -176,6 +187,6 @@ mod tests {
         let mut expected = vec!["move model 0", "move inputs of pass 0", "end of build"];
         expected.extend(step);
         expected.extend(step);
-        assert_eq!(text(&actions(&settings, false, None)), expected);
+        assert_eq!(text(&actions(&settings, false, None, 0)), expected);
     }
 }

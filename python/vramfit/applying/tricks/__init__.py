@@ -11,8 +11,9 @@ from .optimizer import Optimizer
 from .replaced_loss import ReplacedLoss
 from .smaller_dtype import SmallerDtype
 from .trick import LiveTrick
+from .updates import Updates
 
 #: All of them, in the order in which they are applied.
 TRICKS: Tuple[LiveTrick, ...] = (
-    AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Offload(), MixedPrecision(),
+    AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(), MixedPrecision(),
 )

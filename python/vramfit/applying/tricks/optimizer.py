@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+import importlib
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional
 
 import torch
 
@@ -20,7 +21,12 @@ _CLASSES: Dict[str, Any] = {
     "momentum": ("SGD", {"momentum": 0.9}), "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}), "rmsprop": ("RMSprop", {}),
     "adagrad": ("Adagrad", {}), "adadelta": ("Adadelta", {}), "adamax": ("Adamax", {}), "nadam": ("NAdam", {}), "radam": ("RAdam", {}),
     "adafactor": ("Adafactor", {}),
+    "adafactor-hf": ("Adafactor", {"lr": 5e-5, "scale_parameter": False, "relative_step": False}),
+    "adamw8bit": ("AdamW8bit", {}), "adam8bit": ("Adam8bit", {}), "lion8bit": ("Lion8bit", {}), "lion": ("Lion", {}),
+    "paged-adamw8bit": ("PagedAdamW8bit", {}), "paged-adamw": ("PagedAdamW", {}), "paged-lion8bit": ("PagedLion8bit", {}),
+    "paged-lion": ("PagedLion", {}),
 }
+_BITSANDBYTES = ("adamw8bit", "adam8bit", "lion8bit", "lion", "paged-adamw8bit", "paged-adamw", "paged-lion8bit", "paged-lion")
 _HOW: Dict[str, Dict[str, Optional[bool]]] = {
     "default": {"foreach": None, "fused": None}, "foreach": {"foreach": True, "fused": None},
     "fused": {"foreach": None, "fused": True}, "for-loop": {"foreach": False, "fused": None},
@@ -31,20 +37,34 @@ class Optimizer(LiveTrick):
     """Switches the given optimizer to the plan's implementation, or creates one if none is given."""
 
     def apply(self, applied: "Applied") -> List[Undo]:
-        name, implementation = applied.plan.settings["optimizer"], applied.plan.settings["optimizer_impl"]
+        settings = applied.plan.settings
+        name, implementation = settings["optimizer"], settings["optimizer_impl"]
+        if settings["step_in_backward"] or settings["optimizer_state"] == "cpu":
+            return []
         if applied.optimizer is None:
-            applied.optimizer = _make(applied.model, name, implementation)
+            if name == "muon":
+                raise PlanError("optimizer: found None, needed torch.optim.Muon: the plan has two optimizers", "carry the plan out in your own loop: print(plan.code)")
+            applied.optimizer = make(name, implementation, applied.model.parameters())
             return []
         return _switch(applied.optimizer, name, implementation)
 
 
-def _make(model: torch.nn.Module, name: str, implementation: str) -> Optional[torch.optim.Optimizer]:
-    """Creates an optimizer with torch's default arguments; None if the plan has no optimizer."""
+def library(name: str) -> Any:
+    """The module with an optimizer. Raises if it is not installed."""
+    module = "bitsandbytes.optim" if name in _BITSANDBYTES else "transformers.optimization" if name == "adafactor-hf" else "torch.optim"
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise PlanError(f"optimizer: {name} is of {module}, which cannot be imported: {error}", f"pip install {module.split('.')[0]}") from error
+
+
+def make(name: str, implementation: str, weights: Iterable[torch.Tensor]) -> Optional[torch.optim.Optimizer]:
+    """Creates an optimizer with its library's default arguments; None if the plan has no optimizer."""
     if name == "none":
         return None
     kind, arguments = _CLASSES[name]
     how = {key: value for key, value in _HOW[implementation].items() if value is not None}
-    made: torch.optim.Optimizer = getattr(torch.optim, kind)(model.parameters(), **arguments, **how)
+    made: torch.optim.Optimizer = getattr(library(name), kind)(weights, **arguments, **how)
     return made
 
 
@@ -61,7 +81,7 @@ def _switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) ->
         given = "".join(f", {key}={value}" for key, value in arguments.items())
         raise PlanError(
             f"optimizer: found {described.name}, needed {name}: this plan is for another optimizer",
-            f"make it with your own arguments: plan.apply(model, torch.optim.{kind}(model.parameters(), lr=…{given}))",
+            f"make it with your own arguments: plan.apply(model, {library(name).__name__}.{kind}(model.parameters(), lr=…{given}))",
         )
     if described.implementation == implementation:
         return []

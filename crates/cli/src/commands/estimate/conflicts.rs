@@ -1,11 +1,14 @@
 //! Flags that contradict each other, and flags without effect.
 
+mod updates;
+
+use vramfit_catalogue::Gpu;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
-use vramfit_training::optimizer::{Implementation, Kind, Recipe};
+use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
-use crate::arguments::{LossKind, ModeKind, OutputLifetime, RunSettings, ZeroGradPosition};
+use crate::arguments::{LossKind, ModeKind, ModelDtype, OutputLifetime, RunSettings, StateLocation, ZeroGradPosition};
 use crate::failure::Failure;
 
 /// Refuses combinations that PyTorch does not support.
@@ -21,6 +24,14 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
         ))
         .with_hint(Some("such as --checkpoint blocks; without checkpoints nothing is computed again")));
     }
+    updates::refuse(options)?;
+    let is_quantized = options.optimizer.0.library() == Library::Bitsandbytes;
+    if is_quantized && options.at.dtype == Some(ModelDtype::Fp64) {
+        let name = options.optimizer.0.name();
+        return Err(Failure::new(format!(
+            "--optimizer {name}: found --dtype fp64, needed fp32, bf16 or fp16 for bitsandbytes"
+        )));
+    }
     let recipe = Recipe::new(options.optimizer.0, options.optimizer_impl.0);
     if !recipe.exists() {
         let fused: Vec<&str> = Kind::NAMES
@@ -29,11 +40,26 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
             .map(|(name, _)| *name)
             .collect();
         return Err(Failure::new(format!(
-            "--optimizer-impl {}: torch.optim has no such implementation of {} on CUDA",
+            "--optimizer-impl {}: {} has no such implementation of {} on CUDA",
             recipe.implementation.name(),
+            recipe.kind.library().module(),
             recipe.kind.name()
         ))
         .with_hint(Some(format!("optimizers with a fused implementation: {}", fused.join(", ")))));
+    }
+    Ok(())
+}
+
+/// Refuses optimizers that do not run on a GPU.
+pub fn refuse_gpu(options: &RunSettings, gpu: &Gpu) -> Result<(), Failure> {
+    let kind = options.optimizer.0;
+    if kind.library() == Library::Bitsandbytes && !gpu.compute.has_bitsandbytes() {
+        return Err(Failure::new(format!(
+            "--optimizer {}: found compute capability {} of the {}, needed 6.0 for bitsandbytes",
+            kind.name(),
+            gpu.compute,
+            gpu.name
+        )));
     }
     Ok(())
 }
@@ -45,6 +71,9 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
         let asked = [
             ("--optimizer", options.optimizer.0 != Kind::AdamW),
             ("--optimizer-impl", options.optimizer_impl.0 != Implementation::Default),
+            ("--optimizer-groups", options.optimizer_groups.is_some()),
+            ("--optimizer-state", options.optimizer_state != StateLocation::Gpu),
+            ("--step-in-backward", options.step_in_backward),
             ("--weight-decay", options.weight_decay),
             ("--clip-grad", options.clip_grad),
             ("--checkpoint", options.checkpoint.0 != Choice::Nothing),
