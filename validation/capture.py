@@ -19,6 +19,14 @@ def first_case(model):
     return next(case for case in CASES.values() if case.model == model)
 
 
+def precisions(name):
+    """What its cases use; all for most models. Those with adapters are fixtures of these cases only."""
+    if MODELS[name].part != 3:
+        return None
+    cases = [case for case in CASES.values() if case.model == name]
+    return {(f"amp-{case.amp}" if case.amp != "none" else case.dtype, "train") for case in cases}
+
+
 def capture(name, folder):
     model = MODELS[name]
     case = first_case(name)
@@ -27,7 +35,9 @@ def capture(name, folder):
     sizes = {name: tensor.shape for name, tensor in model.inputs.items()}
     if model.targets:
         sizes["targets"] = model.targets.shape
-    vramfit.capture(model.build("meta"), inputs, path, targets=targets, loss=loss_function(model), sizes=sizes)
+    vramfit.capture(
+        model.build("meta"), inputs, path, targets=targets, loss=loss_function(model), sizes=sizes, only=precisions(name)
+    )
     return path.stat().st_size
 
 

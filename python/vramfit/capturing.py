@@ -13,6 +13,7 @@ from .assumptions import Assumed
 from .errors import CaptureError
 from .file_format import Document, write
 from .inputs import Inputs
+from .model_state import Entry
 from .recording import PRECISIONS, Precision, Recorded, Recording, step
 from .refusals import refuse
 from .session import Session
@@ -256,7 +257,7 @@ def _autocast_name(precision: Precision) -> Optional[str]:
 
 def _native(recorded: Recorded) -> Optional[str]:
     """The precision in which the model is built, if it is one of those recorded anyway."""
-    entries = [*recorded.state.parameters, *recorded.state.buffers]
+    entries = [*recorded.state.parameters, *(buffer for buffer in recorded.state.buffers if buffer.quantized is None)]
     found = {entry.original.dtype for entry in entries if entry.original.is_floating_point()}
     found |= {leaf.dtype for leaf in recorded.inputs.leaves if leaf.dtype.is_floating_point and leaf.is_input}
     if len(found) > 1:
@@ -295,11 +296,7 @@ def _head(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) 
         "modules": [list(row) for row in recorded.modules.rows],
         "operators": [[name, arguments] for name, arguments in session.rows],
         "sources": [list(row) for row in session.sources.rows],
-        "parameters": [
-            {"names": entry.names, "tensor": numbers[id(entry.original)], "shape": list(entry.original.shape),
-             "dtype": _dtype(entry.original), "requires_grad": entry.original.requires_grad}
-            for entry in recorded.state.parameters
-        ],
+        "parameters": [_parameter(entry, numbers) for entry in recorded.state.parameters],
         "buffers": [
             {"names": entry.names, "tensor": numbers[id(entry.original)], "shape": list(entry.original.shape),
              "dtype": _dtype(entry.original), "persistent": entry.persistent}
@@ -309,6 +306,18 @@ def _head(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) 
         "inputs": _leaves(recorded, plan, True, len(entries)),
         "targets": _leaves(recorded, plan, False, len(entries)),
     }
+
+
+def _parameter(entry: Entry, numbers: Dict[int, int]) -> Dict[str, Any]:
+    """A parameter as it lies on the GPU."""
+    weight, quantized = entry.original, entry.quantized
+    lies = weight if quantized is None else quantized.packed()
+    described = {
+        "names": entry.names, "tensor": numbers[id(weight)], "shape": list(lies.shape), "dtype": _dtype(lies), "requires_grad": weight.requires_grad,
+    }
+    if quantized is not None:
+        described["quantized"] = quantized.described(numbers)
+    return described
 
 
 def _dtype(tensor: torch.Tensor) -> str:

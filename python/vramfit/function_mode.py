@@ -229,6 +229,10 @@ def _set_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
     recorder = mode.recorder
     old, new = recorder.info_of(args[0]), recorder.info_of(args[1])
     func(*args)
+    if new is old:
+        return
+    if new.kind.dtype is not old.kind.dtype and old.index < len(recorder.replacements):
+        recorder.recast = recorder.where()
     kind = recorder.session.kinds.of(args[0])
     del recorder.infos[id(args[0])]
     info = recorder.adopt(args[0], kind, new.storage, new.offset, new.host, leaf=old.leaf, real=new.real)

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
+from . import quantized
 from .tensors import META
 
 _SHARED = ("_parameters", "_buffers", "_modules")
@@ -19,10 +20,12 @@ _SHARED = ("_parameters", "_buffers", "_modules")
 class Entry:
     """A parameter or buffer, under all its names."""
 
-    def __init__(self, original: torch.Tensor, name: str, persistent: bool = True) -> None:
+    def __init__(self, original: torch.Tensor, name: str, persistent: bool = True, quantized: Optional[quantized.QuantizedWeight] = None) -> None:
         self.original = original
         self.names = [name]
         self.persistent = persistent
+        # For a weight, how it is quantised; for a tensor beside one, the weight it belongs to.
+        self.quantized = quantized
 
 
 class ModelState:
@@ -47,11 +50,12 @@ class ModelState:
 
     def _collect(self) -> None:
         known: Dict[int, Entry] = {}
+        packed = quantized.find(self.model)
         for name, parameter in self.model.named_parameters(remove_duplicate=False):
             if id(parameter) in known:
                 known[id(parameter)].names.append(name)
             else:
-                known[id(parameter)] = Entry(parameter, name)
+                known[id(parameter)] = Entry(parameter, name, quantized=packed.get(id(parameter)))
                 self.parameters.append(known[id(parameter)])
         transient = {
             (prefix + "." if prefix else "") + name
@@ -63,11 +67,16 @@ class ModelState:
             else:
                 known[id(buffer)] = Entry(buffer, name, name not in transient)
                 self.buffers.append(known[id(buffer)])
+        for entry in self.parameters:
+            if entry.quantized is not None:
+                for name, state in entry.quantized.states.items():
+                    self.buffers.append(Entry(state, f"{entry.names[0]}.{name}", quantized=entry.quantized))
 
     def move_order(self) -> List[torch.Tensor]:
         """Originals in the order in which ``model.cuda()`` moves them: children first, then parameters, then buffers."""
         order: List[torch.Tensor] = []
         seen: Set[int] = set()
+        beside = {id(entry.original): entry.quantized.states.values() for entry in self.parameters if entry.quantized is not None}
 
         def visit(module: torch.nn.Module) -> None:
             for child in module.children():
@@ -76,6 +85,7 @@ class ModelState:
                 if tensor is not None and id(tensor) not in seen:
                     seen.add(id(tensor))
                     order.append(tensor)
+                    order.extend(beside.get(id(tensor), ()))
 
         visit(self.model)
         return order
@@ -83,10 +93,16 @@ class ModelState:
     def install(self, dtype: Optional[torch.dtype]) -> Dict[int, torch.Tensor]:
         """Installs stand-ins; floating-point ones have the given dtype. Returns them keyed by the ``id`` of their originals."""
         replacements: Dict[int, torch.Tensor] = {}
-        for entry in self.parameters:
-            replacements[id(entry.original)] = self._parameter(entry.original, dtype)
         for entry in self.buffers:
             replacements[id(entry.original)] = self._buffer(entry, dtype)
+        for entry in self.parameters:
+            if entry.quantized is not None:
+                states = {name: replacements[id(state)] for name, state in entry.quantized.states.items()}
+                replacements[id(entry.original)] = stand_in = entry.quantized.stand_in(states, dtype)
+                if entry.quantized.same is not None:
+                    replacements[id(entry.quantized.same)] = stand_in
+            else:
+                replacements[id(entry.original)] = self._parameter(entry.original, dtype)
         for module in self.modules:
             tables: List[Dict[str, Any]] = [module._parameters, module._buffers]
             for table in tables:
@@ -99,9 +115,12 @@ class ModelState:
         return replacements
 
     @staticmethod
+    def _dtype(tensor: torch.Tensor, dtype: Optional[torch.dtype]) -> torch.dtype:
+        return dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+
+    @staticmethod
     def _stand_in(tensor: torch.Tensor, dtype: Optional[torch.dtype]) -> torch.Tensor:
-        wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=wanted, device=META)
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=ModelState._dtype(tensor, dtype), device=META)
 
     def _parameter(self, tensor: torch.Tensor, dtype: Optional[torch.dtype]) -> torch.Tensor:
         parameter = self._stand_ins.get((id(tensor), dtype))
@@ -113,6 +132,8 @@ class ModelState:
     def _buffer(self, entry: Entry, dtype: Optional[torch.dtype]) -> torch.Tensor:
         """Integer and boolean buffers have real values, because the model may branch on them."""
         tensor = entry.original
+        if entry.quantized is not None:
+            return self._stand_in(tensor, None)
         if tensor.is_floating_point() or tensor.is_complex():
             return self._stand_in(tensor, dtype)
         if not tensor.is_meta:

@@ -63,6 +63,8 @@ class Recorder(Casting):
         self.causes: List[str] = []
         # Whether one of them is an assumed value, so that another assumption may lead elsewhere.
         self.assumes = False
+        # Where the model gives one of its weights another type, which later steps find.
+        self.recast: Optional[str] = None
         self.active = False
         self.busy = False
         self._storages = 0

@@ -59,6 +59,7 @@ class Recording:
         self.held = held
         self.causes = recorder.causes
         self.assumes = recorder.assumes
+        self.recast = recorder.recast
         self.backwards = recorder.backwards
 
 
@@ -138,6 +139,15 @@ class Recorded:
         return recording
 
     def _run_again(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
+        recording = self._run_until_released(precision, mode, sizes)
+        if recording.recast is None:
+            return recording
+        # The stand-ins keep the type that they got, as the weights of a training do.
+        later = self._run_until_released(precision, mode, sizes)
+        later.causes.append(f"{recording.recast}: the first forward gives weights another type; it is assumed to be theirs from the start")
+        return later
+
+    def _run_until_released(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         try:
             return self._run(precision, mode, sizes)
         except _ReleasedLate:

@@ -44,7 +44,7 @@ class Case:
     model: str
     batch: int
     seq: int | None = None
-    dtype: str = "fp32"  # fp32, bf16, fp16
+    dtype: str = "fp32"  # fp32, bf16, fp16, as-built
     amp: str = "none"  # none, bf16, fp16
     optimizer: str = "adamw"
     optimizer_impl: str = "default"  # default, foreach, fused, for-loop

@@ -2,7 +2,7 @@
 
 import torch
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "as-built": None}
 TINY_HIGH = 512
 
 
@@ -25,7 +25,7 @@ def make_tensor(tensor, symbols, dtype, tiny=False):
     values = torch.randn(shape)
     if tensor.fill == "channels-last":
         values = values.to(memory_format=torch.channels_last)
-    return values if tensor.kind == "float32" else values.to(DTYPES[dtype])
+    return values if tensor.kind == "float32" else values.to(DTYPES[dtype] or torch.float32)
 
 
 def make_inputs(model, case, tiny=False):

@@ -34,7 +34,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="case names with commas between, or parts of names with a * after")
-    parser.add_argument("--part", type=int, choices=[1, 2], help="only the cases of this part")
+    parser.add_argument("--part", type=int, choices=[1, 2, 3, 4], help="only the cases of this part")
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-trace", action="store_true")

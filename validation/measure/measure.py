@@ -104,7 +104,9 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
 
     from cases import DTYPES, loss_function, make_inputs
 
-    model = model_entry.build("cpu", tiny).to(DTYPES[case.dtype])
+    model = model_entry.build("cpu", tiny)
+    if DTYPES[case.dtype] is not None:
+        model = model.to(DTYPES[case.dtype])
     inputs, targets = make_inputs(model_entry, case, tiny)
     model = model.to(device)
     model.train(case.mode == "train")

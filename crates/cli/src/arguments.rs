@@ -18,11 +18,13 @@ pub use lint::{Lint, LintFormat};
 pub use snapshot::{Explain, OtherSettings, Replay, SnapshotFile, SummaryAt};
 pub use tools::{Calibrate, Completions, Man};
 #[cfg(feature = "simulate")]
-pub use training::{EstimateArguments, Layers, MaxBatchArguments, ModelAt, PlanArguments, RunSettings};
+pub use training::{
+    EstimateArguments, FineTuningFlags, Layers, MaxBatchArguments, ModelAt, PlanArguments, RunSettings,
+};
 #[cfg(feature = "simulate")]
 pub use values::{
-    AutocastDtype, FusedLoss, InputLocation, LossKind, Margin, ModeKind, ModelDtype, OutputLifetime, StateLocation,
-    ZeroGradPosition,
+    AutocastDtype, FusedLoss, InputLocation, LossKind, Margin, ModeKind, ModelDtype, OutputLifetime, QuantizeScheme,
+    StateLocation, ZeroGradPosition,
 };
 
 /// For the manual; `vramfit --help` has a short form.

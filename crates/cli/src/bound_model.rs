@@ -2,12 +2,14 @@
 
 use std::error::Error;
 
+use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned};
 use vramfit_eager::reach::check_reach;
 use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
-use crate::arguments::{ModeKind, ModelAt, RunSettings};
+use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
 use crate::failure::Failure;
 
@@ -15,6 +17,36 @@ impl RunSettings {
     /// The loaded model as one of the PyTorch that `--torch` names.
     pub fn with_torch(&self, model: Model) -> Model {
         Model { torch: self.torch.map(|release| release.to_string()).or(model.torch), ..model }
+    }
+}
+
+impl FineTuningFlags {
+    /// What the flags say.
+    pub fn read(&self) -> Result<FineTuning, Failure> {
+        let needs = |flag: &str, needed: &str| Failure::new(format!("{flag}: has no effect without {needed}"));
+        if self.lora.is_none() && !self.lora_targets.is_empty() {
+            return Err(needs("--lora-targets", "--lora"));
+        }
+        if self.lora.is_none() && self.lora_dropout.is_some() {
+            return Err(needs("--lora-dropout", "--lora"));
+        }
+        if self.quantize != Some(QuantizeScheme::Nf4) && self.quantize_compute.is_some() {
+            return Err(needs("--quantize-compute", "--quantize nf4"));
+        }
+        let targets = match self.lora_targets.as_slice() {
+            [] => Targets::Default,
+            [word] if word == "all-linear" => Targets::AllLinear,
+            names => Targets::Named(names.to_vec()),
+        };
+        let dropout = self.lora_dropout.map_or(0, |chance| chance.0);
+        let compute = self.quantize_compute.map_or(Dtype::Bfloat16, Into::into);
+        Ok(FineTuning {
+            lora: self.lora.map(|rank| Lora { rank, targets, dropout }),
+            quantize: self.quantize.map(|scheme| match scheme {
+                QuantizeScheme::Nf4 => Quantize::Nf4 { compute },
+                QuantizeScheme::Int8 => Quantize::Int8,
+            }),
+        })
     }
 }
 
@@ -29,9 +61,21 @@ impl ModelAt {
         }
     }
 
-    /// Loads the model for a command that uses no other precision and mode.
+    /// Loads the model for a command that uses no other precision and mode, changed as the flags of fine-tuning say.
     pub fn load(&self) -> Result<Model, Failure> {
-        load_for(&self.model, self.variant())
+        self.fine_tuned(load_for(&self.model, self.variant())?)
+    }
+
+    /// The model, changed as the flags of fine-tuning say.
+    pub fn fine_tuned(&self, model: Model) -> Result<Model, Failure> {
+        let how = self.fine_tuning.read()?;
+        if !how.is_any() {
+            return Ok(model);
+        }
+        if how.quantize.is_some() && self.amp.is_some() {
+            return Err(Failure::at(&self.model, Refusal::QuantizedUnderAutocast));
+        }
+        fine_tuned(&model, &how).map_err(|error| Failure::at(&self.model, error))
     }
 
     /// Binds the loaded `model` to the sizes, precision and mode of the flags.

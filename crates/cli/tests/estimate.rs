@@ -269,7 +269,7 @@ fn settings_that_cannot_be_are_refused_with_what_can() {
     for (arguments, words) in [
         (&["--grad"][..], "--mode eval"),
         (&["--optimizer", "rmsprop", "--optimizer-impl", "fused"], "no such implementation of rmsprop"),
-        (&["--optimizer", "lion"], "adafactor"),
+        (&["--optimizer", "lamb"], "adafactor"),
         (&["--dtype", "int8"], "possible values"),
         (&["--dtype", "bf16", "--amp", "bf16"], "bf"),
         (&["--checkpoint", "decoder.*"], "bert.encoder"),

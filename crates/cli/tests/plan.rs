@@ -54,6 +54,18 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
             "--alloc-conf",
             &conf,
         ];
+        let (state, lora, quantize) = (text("optimizer_state"), text("lora"), text("quantize"));
+        flags.extend(["--optimizer-state", &state]);
+        flags.extend(settings["step_in_backward"].as_bool().unwrap().then_some("--step-in-backward"));
+        // Plans take the defaults of peft and NF4.
+        flags.extend((lora != "none").then_some("--lora"));
+        if quantize != "none" {
+            flags.extend(["--quantize", "nf4"]);
+        }
+        let chunks = settings["chunked_loss"].as_u64().map(|chunks| chunks.to_string());
+        if let Some(chunks) = &chunks {
+            flags.extend(["--chunked-loss", chunks]);
+        }
         match precision.strip_prefix("amp-") {
             Some(amp) => flags.extend(["--amp", amp]),
             None if precision != "as-built" => flags.extend(["--dtype", &precision]),
@@ -67,7 +79,7 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
     }
     let effects: Vec<&str> = plans.iter().map(|plan| plan["effect"].as_str().unwrap()).collect();
     assert!(["none", "rounding", "training"].iter().all(|effect| effects.contains(effect)));
-    assert_eq!(answer["tricks"].as_array().unwrap().len(), 18);
+    assert_eq!(answer["tricks"].as_array().unwrap().len(), 21);
 }
 
 #[test]
@@ -137,7 +149,7 @@ fn plans_are_grouped_by_risk_and_settings_can_be_kept() {
     let place = |plan: &serde_json::Value| order.iter().position(|group| plan["group"] == **group).unwrap();
     let places: Vec<usize> = answer["plans"].as_array().unwrap().iter().map(place).collect();
     assert!(places.is_sorted(), "{places:?}");
-    let (_, kept) = json(&[&given[..], &["--keep", "amp,dtype,optimizer,batch,seq"]].concat());
+    let (_, kept) = json(&[&given[..], &["--keep", "amp,dtype,adapters,optimizer,batch,seq"]].concat());
     assert!(kept["plans"].as_array().unwrap().iter().all(|plan| plan["group"] == "none"));
 }
 
@@ -151,7 +163,7 @@ fn all_has_the_verdict_the_groups_and_the_code_within_80_columns() {
         "largest batch",
         "Without any effect",
         "With mixed precision",
-        "With another optimizer",
+        "With another optimizer, or adapters",
         "With the whole model in a smaller type",
         "With smaller batches, sequences or models",
     ] {
@@ -177,7 +189,7 @@ fn each_trick_tells_its_conflicts_its_code_and_what_to_note() {
     ] {
         assert!(flat.contains(part), "{part}\n{tricks}");
     }
-    assert_eq!(tricks.matches("    code: ").count(), 18);
+    assert_eq!(tricks.matches("    code: ").count(), 21);
     // Of the plans that are only named too.
     let (_, answer) = json(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     let changes = answer["plans"].as_array().unwrap().iter().flat_map(|plan| plan["changes"].as_array().unwrap());

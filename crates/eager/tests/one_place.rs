@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Sources that name operators for another reason. A path that ends in `/` is a folder.
 const MAY_NAME_OPERATORS: &[(&str, &str)] = &[
+    ("adapters/src/", "makes the calls of adapters and of quantised layers"),
     ("eager/src/operators/", "the table itself"),
     ("readers/src/model_toml/", "makes the calls that layers make"),
     ("readers/src/pt2/open", "makes the calls inside operators that run as several"),

@@ -1,6 +1,7 @@
 //! A model, with sizes still as expressions of its symbols.
 
 mod function;
+mod quantization;
 mod step;
 mod symbol;
 mod tensor;
@@ -10,6 +11,7 @@ use crate::dtype::Dtype;
 use crate::expression::{Expression, Linear};
 
 pub use function::RecordedBackward;
+pub use quantization::{Quantization, Scheme};
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};
@@ -94,6 +96,8 @@ pub struct Weight {
     pub dtype: Dtype,
     /// Whether it is trained; false for buffers.
     pub requires_grad: bool,
+    /// How it is quantised, where it is.
+    pub quantization: Option<Box<Quantization>>,
 }
 
 /// An input or target.
@@ -150,6 +154,17 @@ pub struct Model {
     pub tensors: Vec<Vec<Tensor>>,
     /// Steps, likewise.
     pub steps: Vec<Vec<Step>>,
+    /// How it was changed for fine-tuning after it was read.
+    pub fine_tuning: FineTuned,
+}
+
+/// How a model was changed for fine-tuning, in the words of the flags; empty where it was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FineTuned {
+    /// Its adapters: rank and targets.
+    pub lora: String,
+    /// How its weights are quantised.
+    pub quantize: String,
 }
 
 impl Model {
@@ -186,7 +201,7 @@ impl Model {
 
     /// The number of elements of all parameters, tied ones counted once; `None` where it exceeds 64 bits.
     pub fn parameter_count(&self) -> Option<u64> {
-        self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.elements()?))
+        self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.represented()?))
     }
 
     /// The variants that record the same precision and mode as the one at `index` under other assumptions.
@@ -204,6 +219,12 @@ impl Model {
 }
 
 impl Weight {
+    /// The number of elements of what it stands for: of a quantised weight, those before it was packed.
+    fn represented(&self) -> Option<u64> {
+        let shape = self.quantization.as_ref().map_or(&self.shape, |quantization| &quantization.shape);
+        shape.iter().try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))
+    }
+
     /// Its number of elements; `None` where it exceeds 64 bits.
     pub fn elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))

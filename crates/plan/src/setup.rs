@@ -4,6 +4,7 @@ use vramfit_graph::select::{Sizes, VariantFlags};
 use vramfit_training::Loop;
 
 use crate::alloc_conf::AllocConf;
+use crate::forms::Adapters;
 
 /// The settings of a training that a plan may change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,18 +19,27 @@ pub struct Setup {
     pub alloc_conf: AllocConf,
     /// Whether activation modules write into their input where that is legal.
     pub is_in_place: bool,
+    /// Whether adapters are trained instead of the model.
+    pub adapters: Adapters,
 }
 
 impl Setup {
     /// Without what only plans set.
     pub fn new(sizes: Sizes, variant: VariantFlags, training: Loop) -> Setup {
-        Setup { sizes, variant, training, alloc_conf: AllocConf::default(), is_in_place: false }
+        Setup {
+            sizes,
+            variant,
+            training,
+            alloc_conf: AllocConf::default(),
+            is_in_place: false,
+            adapters: Adapters::AsGiven,
+        }
     }
 
     /// Whether both run the same operators on the same sizes, checkpoints included: their step times then differ by their
     /// loops only.
     pub(crate) fn has_same_graph(&self, other: &Setup) -> bool {
-        let Setup { sizes, variant, training, alloc_conf: _, is_in_place } = self;
+        let Setup { sizes, variant, training, alloc_conf: _, is_in_place, adapters } = self;
         *sizes == other.sizes
             && *variant == other.variant
             && training.checkpoint == other.training.checkpoint
@@ -37,5 +47,6 @@ impl Setup {
             && training.loss_head == other.training.loss_head
             && training.offload == other.training.offload
             && *is_in_place == other.is_in_place
+            && *adapters == other.adapters
     }
 }

@@ -69,6 +69,7 @@ impl<'a> CallPricer<'a> {
             Work::Product { factors, bias, is_transposed } => {
                 compute::product(&tensors, factors, bias, is_transposed, self.scale)
             }
+            Work::UnpackedProduct => compute::unpacked_product(&tensors, self.scale),
             Work::Attention => compute::attention(&tensors, self.scale),
             Work::Convolution { is_transposed } => compute::convolution(&tensors, is_transposed, self.scale),
             Work::Recurrent(family) => compute::recurrent(&tensors, family, self.scale),

@@ -84,6 +84,21 @@ pub(crate) fn product(
     [matrix_product(Product::Forward, sizes, half, scale), backward]
 }
 
+/// A linear layer whose weight is unpacked for each pass, which takes as long as a cast of as many elements.
+pub(crate) fn unpacked_product(tensors: &CallTensors<'_>, scale: Scale) -> PerPass<f64> {
+    let (Some(input), Some(result)) = (tensors.tensor(0), tensors.result) else { return [0.0; 2] };
+    let (Some((&inner, outer_dims)), Some(&outer)) = (input.shape.split_last(), result.shape.last()) else {
+        return [0.0; 2];
+    };
+    let half = is_half(input.dtype);
+    let sizes = [count(outer_dims), inner as f64, outer as f64];
+    let unpack = TABLES
+        .kernel("to_half")
+        .map_or(0.0, |kernel| scale.memory_bound(Movement::of(&kernel.0[usize::from(half)][0], sizes[1] * sizes[2])));
+    let backward = share(result.requires_grad) * (unpack + matrix_product(Product::ForInput, sizes, half, scale));
+    [unpack + matrix_product(Product::Forward, sizes, half, scale), backward]
+}
+
 /// The time of the work of `loads`, forward and backward, interpolated from the measured points. The costs of both are for the
 /// operations of the forward pass.
 fn interpolated(points: Option<&Points>, sizes: [f64; 3], loads: PerPass<Load>, scale: Scale) -> PerPass<f64> {

@@ -254,7 +254,7 @@ impl CauseName {
 impl From<&Cause> for CauseName {
     fn from(cause: &Cause) -> CauseName {
         match cause {
-            Cause::UnmodelledOperators(_) | Cause::Optimizer(_) => CauseName::Unmodelled,
+            Cause::UnmodelledOperators(_) | Cause::Training(_) => CauseName::Unmodelled,
             Cause::GuessedWorkspaces(_) => CauseName::Guessed,
             Cause::CudnnBenchmark(_) => CauseName::CudnnBenchmark,
             Cause::PythonLifetimes => CauseName::PythonLifetimes,

@@ -19,6 +19,10 @@ pub(crate) struct SettingsReport {
     pub sizes: IndexMap<String, i64>,
     /// `as built`, an element type, or `autocast` with one.
     precision: String,
+    /// Adapters that were added to the model: their rank and targets.
+    lora: String,
+    /// How the weights of linear layers were quantised.
+    quantize: String,
     /// Training or evaluation.
     mode: ModeName,
     /// Whether autograd keeps the graph.
@@ -250,6 +254,8 @@ impl SettingsReport {
         SettingsReport {
             sizes: sizes(bound),
             precision: bound.variant.precision.to_string(),
+            lora: or_none(&bound.model.fine_tuning.lora),
+            quantize: or_none(&bound.model.fine_tuning.quantize),
             mode: if bound.variant.mode == Mode::Train { ModeName::Train } else { ModeName::Eval },
             grad: bound.variant.has_grad,
             optimizer: training.optimizer.kind.name(),
@@ -298,6 +304,8 @@ impl SettingsReport {
         let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), size.to_string()));
         let others = [
             ("precision", self.precision.clone()),
+            ("lora", self.lora.clone()),
+            ("quantize", self.quantize.clone()),
             ("mode", self.mode.name().to_owned()),
             ("grad", yes_or_no(self.grad)),
             ("optimizer", self.optimizer.to_owned()),
@@ -367,6 +375,8 @@ mod tests {
         SettingsReport {
             sizes: IndexMap::from([("batch".to_owned(), 4)]),
             precision: "as built".to_owned(),
+            lora: "none".to_owned(),
+            quantize: "none".to_owned(),
             mode: ModeName::Train,
             grad: true,
             optimizer: "adamw",

@@ -380,7 +380,7 @@ impl Summary {
 /// # Errors
 /// The measurements cannot be read.
 pub fn page() -> Result<String> {
-    let (transformers, networks) = (overview(1)?, overview(2)?);
+    let (transformers, networks, adapted) = (overview(1)?, overview(2)?, overview(3)?);
     Ok(format!(
         "# How exact the estimate is\n\nMade by `cargo run --release -p vramfit-validation -- estimate --write`: every \
          measured case (one H200, torch 2.11.0+cu130, two or three runs per case), simulated from its capture without a \
@@ -391,6 +391,7 @@ pub fn page() -> Result<String> {
          events agree and a number does not, CUDA placed a segment at another address than [the rules](cuda-addresses.md) predict. \
          `vramfit estimate` then answers with a range.\n\n## Transformers and MLPs\n\n```\n{transformers}```\n\n## \
          Convolutions and recurrent layers\n\n[cudnn-workspaces.md](cudnn-workspaces.md) explains how cuDNN's workspaces \
-         are predicted.\n\n```\n{networks}```\n"
+         are predicted.\n\n```\n{networks}```\n\n## Adapters and quantised weights\n\nModules of peft and bitsandbytes \
+         ([fine-tuning.md](fine-tuning.md)).\n\n```\n{adapted}```\n"
     ))
 }

@@ -61,10 +61,37 @@ fn every_simulated_step_makes_the_recorded_requests_in_the_recorded_order() {
     assert!(compared >= 135, "only {compared} cases were compared");
 }
 
+/// The first forward casts biases for good. A function holds what a checkpointed region leaves. PyTorch adds gradients in place that
+/// functions of Python return; the simulation adds some of them into new memory.
+const DIFFERENT_ADAPTED: &[&str] = &[
+    "bert-nf4-amp",
+    "llama-int8-mixed-checkpoint",
+    "llama-int8-outliers-checkpoint-bf16",
+    "llama-nf4-bf16",
+    "llama-nf4-checkpoint-bf16",
+    "llama-nf4-few",
+    "llama-nf4-prepared-checkpoint",
+];
+
+#[test]
+fn steps_with_adapters_and_quantised_weights_make_the_recorded_requests() {
+    let measured = measured().unwrap();
+    let adapted =
+        measured.cases.iter().filter(|(name, case)| case.part == 3 && !DIFFERENT_ADAPTED.contains(&name.as_str()));
+    let mut compared = 0;
+    for (name, case) in adapted {
+        let recorded = trace(name).unwrap();
+        let (same, all) = simulate(case, |_, run| agreement(&recorded, run)).unwrap();
+        assert_eq!(same, all, "{name}: `vramfit-validate trace {name}` shows the first difference");
+        compared += 1;
+    }
+    assert!(compared >= 27, "only {compared} cases were compared");
+}
+
 #[test]
 fn no_peak_is_off_by_more_than_one_percent() {
     let measured = measured().unwrap();
-    for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == 1) {
+    for (name, case) in measured.cases.iter().filter(|(_, case)| case.part != 2) {
         let peak = simulate(case, |_, run| run.peak().map_or(0, |phase| phase.peak.allocated)).unwrap();
         let error = peak as f64 / case.peak_allocated as f64 - 1.0;
         assert!(error.abs() < 0.01, "{name}: {error:+.4}");

@@ -7,13 +7,15 @@ use clap::Args;
 use vramfit_catalogue::TorchRelease;
 
 use super::values::{
-    AutocastDtype, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice, LossKind,
-    Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, StateLocation, ZeroGradPosition,
-    implementations, optimizers, parse_checkpoint, parse_keep, parse_kept_results, parse_margin,
+    AutocastDtype, Chance, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice,
+    LossKind, Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, QuantizeScheme,
+    StateLocation, ZeroGradPosition, implementations, optimizers, parse_chance, parse_checkpoint, parse_keep,
+    parse_kept_results, parse_margin, parse_rank,
 };
 
 /// Help headings.
 const MODEL: &str = "Model";
+const FINE_TUNING: &str = "Fine-tuning";
 const TRAINING: &str = "Training";
 const GPU: &str = "GPU";
 
@@ -45,6 +47,29 @@ pub struct ModelAt {
     /// Keep the autograd graph in evaluation.
     #[arg(long, help_heading = MODEL)]
     pub grad: bool,
+    #[command(flatten)]
+    pub fine_tuning: FineTuningFlags,
+}
+
+/// How a plain model is fine-tuned. A captured module with adapters or quantised weights needs none of these.
+#[derive(Args, Debug)]
+pub struct FineTuningFlags {
+    /// Freeze the model and train low-rank adapters of peft, of rank 8 or the one given.
+    #[arg(long, value_name = "RANK", num_args = 0..=1, default_missing_value = "8", allow_negative_numbers = true, value_parser = parse_rank, help_heading = FINE_TUNING)]
+    pub lora: Option<u32>,
+    /// The linear layers that get adapters: names with commas between, or all-linear for all but the last
+    /// [default: peft's own for this model].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = FINE_TUNING)]
+    pub lora_targets: Vec<String>,
+    /// The adapters' dropout, such as 0.05.
+    #[arg(long, value_name = "P", value_parser = parse_chance, help_heading = FINE_TUNING)]
+    pub lora_dropout: Option<Chance>,
+    /// Quantise the frozen linear layers with bitsandbytes: nf4 (with double quantisation) or int8; with --lora this is QLoRA.
+    #[arg(long, value_enum, value_name = "HOW", help_heading = FINE_TUNING)]
+    pub quantize: Option<QuantizeScheme>,
+    /// The type that nf4 layers compute in [default: bf16].
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = FINE_TUNING)]
+    pub quantize_compute: Option<ModelDtype>,
 }
 
 /// A training run: the model, the training loop, the GPU.
@@ -175,8 +200,8 @@ pub struct PlanArguments {
     pub run: RunSettings,
     #[command(flatten)]
     pub margin: MarginSettings,
-    /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, optimizer, optimizer-impl,
-    /// optimizer-state, step-in-backward, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
+    /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, adapters, optimizer,
+    /// optimizer-impl, optimizer-state, step-in-backward, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
     /// accumulate, amp, dtype, batch, seq.
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,

@@ -177,6 +177,38 @@ pub fn parse_margin(text: &str) -> Result<Margin, String> {
     }
 }
 
+/// A way to quantise weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QuantizeScheme {
+    /// Four bits of bitsandbytes ("QLoRA").
+    Nf4,
+    /// Eight bits of bitsandbytes ("LLM.int8()").
+    Int8,
+}
+
+/// Parses the rank of `--lora`.
+pub fn parse_rank(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(rank) if (1..=65_536).contains(&rank) => Ok(rank),
+        Ok(0) => Err("found rank 0, needed at least 1: an adapter of rank 0 has no weights".to_owned()),
+        _ => Err(format!(
+            "found `{text}`, needed a rank such as 16; write the model before --lora, or the rank as --lora=16"
+        )),
+    }
+}
+
+/// The value of `--lora-dropout`, in parts of a million.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance(pub u32);
+
+/// Parses `--lora-dropout`.
+pub fn parse_chance(text: &str) -> Result<Chance, String> {
+    match text.parse::<f64>() {
+        Ok(chance) if (0.0..1.0).contains(&chance) => Ok(Chance((chance * 1e6).round() as u32)),
+        _ => Err(format!("found `{text}`, needed a number of at least 0 and below 1, such as 0.05")),
+    }
+}
+
 /// The value of `--keep`.
 #[derive(Clone, Debug, Default)]
 pub struct Kept(pub Vec<&'static str>);

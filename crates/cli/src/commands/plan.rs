@@ -8,7 +8,7 @@ use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::tricks::in_place;
-use vramfit_plan::{AllocConf, Control, SearchOptions, Setup, Workbench, max_batch, plan_with};
+use vramfit_plan::{AllocConf, Control, OtherForms, SearchOptions, Setup, Workbench, max_batch, plan_with};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
@@ -102,7 +102,8 @@ fn with_bench(
         return Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
             .with_hint(Some("such as --gpu \"RTX 3060\" or --vram 11GiB; `vramfit catalogue` lists the GPUs")));
     }
-    let model = options.with_torch(load(&options.at.model)?);
+    let plain = options.with_torch(load(&options.at.model)?);
+    let model = options.at.fine_tuned(plain.clone())?;
     let bound = options.at.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let known = KnownGpus::load()?;
@@ -118,14 +119,24 @@ fn with_bench(
     let setup = setup(options, &bound, alloc_conf)?;
     vramfit_training::check(&bound, &setup.training)?;
     drop(bound);
+    let forms = other_forms(&plain, &model, options, gpu.compute.has_bfloat16())?;
     let in_place = rewritten(&model, options);
-    let bench = Workbench::new(&model, in_place.as_ref(), device).with_margin(margin.0);
+    let bench = Workbench::new(&model, in_place.as_ref(), device).with_forms(&forms).with_margin(margin.0);
     work(&bench, &setup, &known, &cudnn)
 }
 
 /// The model with in-place activations, which only plans for a training use.
 fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
     (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
+}
+
+/// The model with adapters, which only plans for a training use.
+fn other_forms(plain: &Model, model: &Model, options: &RunSettings, has_bfloat16: bool) -> Result<OtherForms, Failure> {
+    if options.at.mode != ModeKind::Train {
+        return Ok(OtherForms::default());
+    }
+    let how = options.at.fine_tuning.read()?;
+    Ok(OtherForms::of(plain, model, how.lora.as_ref(), has_bfloat16))
 }
 
 fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Result<Setup, Failure> {

@@ -188,6 +188,9 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, given: &mut Option
     }
 }
 
+/// The number of a leaf that has no hook.
+const NO_LEAF: u32 = u32::MAX;
+
 /// The node that writes the `.grad` of a leaf.
 #[derive(Debug)]
 pub struct AccumulateGrad {
@@ -197,6 +200,8 @@ pub struct AccumulateGrad {
     pub layout: Rc<Layout>,
     /// The number that a hook is called with.
     pub leaf: u32,
+    /// The leaf itself, where nothing else may hold it: a node holds its leaf as long as the graph lives.
+    pub held: Option<Tensor>,
 }
 
 /// A function of a leaf's number.
@@ -259,8 +264,18 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
     layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
 }
 
-/// A new [`AccumulateGrad`] node of a leaf, whose number hooks are called with.
+/// A new [`AccumulateGrad`] node of a leaf that lives anyway, whose number hooks are called with.
 pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32) -> Edge {
+    accumulating(AccumulateGrad { gradient, layout, leaf, held: None })
+}
+
+/// A new [`AccumulateGrad`] node that holds its leaf; no hook is called for it.
+pub fn sink_of(leaf: &Tensor) -> Edge {
+    let (gradient, layout) = (Rc::default(), leaf.shared_layout());
+    accumulating(AccumulateGrad { gradient, layout, leaf: NO_LEAF, held: Some(leaf.clone()) })
+}
+
+fn accumulating(backward: AccumulateGrad) -> Edge {
     let node = Node {
         sequence: u64::MAX,
         saved: RefCell::default(),
@@ -272,7 +287,7 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32
         dependencies: Cell::new(0),
         visited: Cell::new(0),
         buffer: RefCell::default(),
-        backward: AccumulateGrad { gradient, layout, leaf },
+        backward,
     };
     Edge { node: Rc::new(node), output: 0 }
 }

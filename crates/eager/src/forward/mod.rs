@@ -20,7 +20,7 @@ use vramfit_graph::model::TensorId;
 
 use crate::autograd::{Body, Context, Edge, Frame, Held, Tensor};
 use crate::memory::Category;
-use crate::operators::Call;
+use crate::operators::{Call, made_leaf};
 
 pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
@@ -110,6 +110,9 @@ impl<'a> Forward<'a> {
             if !self.replaces_step(context, index) {
                 self.step(context, index, step);
             }
+            if let (BoundStep::Exit(_, results), true) = (step, self.passes.made_leaves.contains(&index)) {
+                self.require_grad(context, results);
+            }
             if open.as_ref().is_some_and(|(region, _)| region.last == index) {
                 let memory = Rc::clone(context.memory());
                 context.checkpointing.end(&memory);
@@ -123,6 +126,17 @@ impl<'a> Forward<'a> {
         }
         if loss_made == steps.len() {
             observe(context, &mut self.tensors, Instant::LossMade);
+        }
+    }
+
+    /// `requires_grad_()` on a module's results.
+    fn require_grad(&mut self, context: &Context, results: &[TensorId]) {
+        for TensorId(id) in results {
+            if let Some(tensor) =
+                self.tensors[*id as usize].take_if(|tensor| context.is_grad_on() && !tensor.requires_grad())
+            {
+                self.tensors[*id as usize] = Some(made_leaf(&tensor));
+            }
         }
     }
 

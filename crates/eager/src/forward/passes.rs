@@ -7,7 +7,7 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
 use super::frozen::casts_of;
-use super::region::{Region, UnknownModule};
+use super::region::{Region, UnknownModule, embedding_exits};
 use super::replay::Replay;
 use crate::operators::{Facts, Head, LossHead, facts, find_head};
 use vramfit_cudnn::Scenario;
@@ -33,6 +33,8 @@ pub struct Passes<'a> {
     frozen: BTreeSet<TensorId>,
     /// Their casts under autocast, each with the step that makes it.
     pub(super) frozen_casts: BTreeMap<TensorId, usize>,
+    /// The steps after which the results of a module are made to require grad.
+    pub(super) made_leaves: BTreeSet<usize>,
     /// How the loss is computed, if not as captured, and where.
     pub(super) loss_head: Option<(LossHead, Head)>,
 }
@@ -52,6 +54,11 @@ impl<'a> Passes<'a> {
         let operators = bound.model.operators.iter().map(|operator| facts(operator.id)).collect();
         let is_late = late.iter().map(|late| late.tensor).collect();
         let replays = bound.functions.iter().map(|it| (it.end, Rc::new(Replay::new(bound, it, scenario)))).collect();
+        let made_leaves = if regions.iter().any(|region| region.turns_cache_off) {
+            embedding_exits(bound).into_iter().collect()
+        } else {
+            BTreeSet::new()
+        };
         Passes {
             bound,
             operators,
@@ -63,6 +70,7 @@ impl<'a> Passes<'a> {
             is_late,
             frozen: BTreeSet::new(),
             frozen_casts: BTreeMap::new(),
+            made_leaves,
             loss_head: None,
         }
     }

@@ -173,6 +173,20 @@ pub fn is_transformers_model(bound: &Bound<'_>) -> bool {
     bound.model.sources.iter().any(|source| source.file.contains("transformers/models/"))
 }
 
+/// The steps at which the embedding of the tokens returns. `gradient_checkpointing_enable` of the transformers library has its
+/// results require grad, so that adapters learn in the first block too.
+pub(super) fn embedding_exits(bound: &Bound<'_>) -> Vec<usize> {
+    let tokens = bound.model.inputs.iter().find(|input| input.name == "input_ids").map(|input| input.tensor);
+    let (Some(tokens), true) = (tokens, is_transformers_model(bound)) else { return Vec::new() };
+    let is_embedding = |module: &u32| bound.model.modules[*module as usize].class == "Embedding";
+    let entered = bound.steps.iter().find_map(|step| match step {
+        BoundStep::Enter(module, given) if given.contains(&tokens) && is_embedding(module) => Some(*module),
+        _ => None,
+    });
+    let is_exit = |step: &BoundStep<'_>| matches!(step, BoundStep::Exit(module, _) if Some(*module) == entered);
+    (0..bound.steps.len()).filter(|&at| is_exit(&bound.steps[at])).collect()
+}
+
 fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
     let paths = modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
     UnknownModule { flag: "--checkpoint", wanted: name.to_owned(), reason: reason.to_owned(), present: named(paths) }

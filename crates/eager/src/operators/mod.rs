@@ -13,6 +13,7 @@
 mod activation;
 mod attention;
 mod batch_norm;
+mod bitsandbytes;
 mod call;
 mod convolution;
 mod copy;
@@ -60,3 +61,4 @@ pub(crate) use loss_head::{
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
 pub use table::{all, facts, find, named};
+pub(crate) use view::made_leaf;

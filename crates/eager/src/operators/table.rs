@@ -8,9 +8,9 @@ use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
-    activation, attention, batch_norm, convolution, copy, counting, dropout, embedding, factory, group_norm, indexing,
-    joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product, recurrent, reduction, resize,
-    sampling, softmax, spectral, view, vision, weight_norm, windows,
+    activation, attention, batch_norm, bitsandbytes, convolution, copy, counting, dropout, embedding, factory,
+    group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product,
+    recurrent, reduction, resize, sampling, softmax, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -19,6 +19,7 @@ const FAMILIES: &[&[Operator]] = &[
     activation::OPERATORS,
     attention::OPERATORS,
     batch_norm::OPERATORS,
+    bitsandbytes::OPERATORS,
     convolution::OPERATORS,
     copy::OPERATORS,
     counting::OPERATORS,

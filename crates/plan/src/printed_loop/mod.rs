@@ -17,6 +17,8 @@ pub struct PrintedLoop {
     pub imports: Lines,
     /// Calls on the model before it is moved to the GPU, such as `.to(torch.bfloat16)`.
     pub model_calls: String,
+    /// Changes to the model before it is moved to the GPU, after those calls.
+    pub before_move: Lines,
     /// Changes to the model on the GPU, before the optimizer is created.
     pub model_changes: Lines,
     /// The optimizer's class; `None` if there is no optimizer.
@@ -65,6 +67,7 @@ impl PrintedLoop {
             standard_imports: Lines::default(),
             imports: Lines::default(),
             model_calls: String::new(),
+            before_move: Lines::default(),
             model_changes: Lines::default(),
             optimizer_class: None,
             optimizer_weights: "model.parameters()".to_owned(),

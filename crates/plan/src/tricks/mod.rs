@@ -1,6 +1,7 @@
 //! The tricks, one file each: where a trick applies, what it changes, how the search combines it, its code.
 
 mod accumulation;
+mod adapters;
 mod allocator;
 mod checkpoint;
 mod evaluation;
@@ -42,6 +43,7 @@ pub const TRICKS: &[&dyn Trick] = &[
     &release_outputs::ReleaseOutputs,
     &loss_item::LossItem,
     &in_place::InPlace,
+    &adapters::TrainAdapters,
     &optimizer::OtherOptimizer,
     &optimizer_implementation::OptimizerImplementation,
     &optimizer_state::OptimizerState,

@@ -7,6 +7,7 @@ use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
 use super::role::Role;
 use super::trick::Trick;
+use crate::forms::Adapters;
 use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
 use crate::workbench::Workbench;
@@ -111,6 +112,9 @@ impl Trick for OtherOptimizer {
         let kind = start.training.optimizer.kind;
         if start.training.optimizer_state == StatePlace::Cpu {
             return Err("its state is on the CPU".to_owned());
+        }
+        if start.adapters != Adapters::AsGiven {
+            return Err("adapters have hardly any state".to_owned());
         }
         if matches!(kind, Kind::None | Kind::Sgd) {
             return Err(format!("{} keeps no state", kind.name()));

@@ -5,10 +5,12 @@ use std::sync::{Arc, PoisonError};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Linear;
+use vramfit_graph::model::Model;
 use vramfit_graph::select::select_variant;
 
-use super::{BoundKey, Workbench};
+use super::{BoundKey, Form, Workbench};
 use crate::error::{SetupError, Unbound};
+use crate::forms::Adapters;
 use crate::setup::Setup;
 
 impl<'m> Workbench<'m> {
@@ -28,9 +30,8 @@ impl<'m> Workbench<'m> {
 
     /// Binds without caching. A failure is recorded for [`Workbench::unbound`].
     pub(super) fn bind_uncached(&self, setup: &Setup) -> Result<Bound<'m>, SetupError> {
-        let (variant, _, is_in_place) = self.key(setup)?;
-        let model = self.in_place.filter(|_| is_in_place).unwrap_or(self.model);
-        bind(model, variant, &setup.sizes).map_err(|error| self.record_unbound(setup, error.into()))
+        let (variant, _, form) = self.key(setup)?;
+        bind(self.in_form(form), variant, &setup.sizes).map_err(|error| self.record_unbound(setup, error.into()))
     }
 
     fn record_unbound(&self, setup: &Setup, error: SetupError) -> SetupError {
@@ -58,11 +59,25 @@ impl<'m> Workbench<'m> {
     }
 
     pub(super) fn key(&self, setup: &Setup) -> Result<BoundKey, SetupError> {
+        let form = match (setup.adapters, setup.is_in_place) {
+            (Adapters::AsGiven, true) if self.in_place.is_some() => Form::InPlace,
+            (Adapters::AsGiven, _) => Form::AsGiven,
+            (adapters, _) => Form::Adapted(adapters),
+        };
         let variant = self
             .variants
-            .try_get(setup.variant, || select_variant(self.model, setup.variant))
+            .try_get((setup.variant, form), || select_variant(self.in_form(form), setup.variant))
             .map_err(|error| self.record_unbound(setup, error.into()))?;
-        Ok((variant, setup.sizes.as_slice().to_vec(), setup.is_in_place && self.in_place.is_some()))
+        Ok((variant, setup.sizes.as_slice().to_vec(), form))
+    }
+
+    fn in_form(&self, form: Form) -> &'m Model {
+        let found = match form {
+            Form::AsGiven => None,
+            Form::InPlace => self.in_place,
+            Form::Adapted(adapters) => self.forms.model(adapters),
+        };
+        found.unwrap_or(self.model)
     }
 
     /// Whether a setup computes or keeps anything in bfloat16.

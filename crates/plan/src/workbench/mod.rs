@@ -20,6 +20,7 @@ use vramfit_training::Run;
 use vramfit_training::answer::{Device, Scenarios};
 
 use crate::error::SetupError;
+use crate::forms::{Adapters, Forms, OtherForms};
 use crate::memo::Memo;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
@@ -33,13 +34,15 @@ pub struct Workbench<'m> {
     pub model: &'m Model,
     /// The model with activations in place, if any can be.
     pub in_place: Option<&'m Model>,
+    /// The model with adapters.
+    pub forms: Forms<'m>,
     /// The GPU and the cap.
     pub device: Device<'m>,
     /// The share of the capacity that must stay free.
     margin: f64,
     /// The sizes that `--batch` sets.
     pub batch: Vec<Linear>,
-    variants: Memo<VariantFlags, usize>,
+    variants: Memo<(VariantFlags, Form), usize>,
     bounds: Memo<BoundKey, Arc<Bound<'m>>>,
     /// Setups that could not be bound, and why.
     unbound: Mutex<HashMap<(VariantFlags, Vec<i64>), SetupError>>,
@@ -57,8 +60,8 @@ pub struct Workbench<'m> {
     scenarios: Memo<Setup, Arc<Scenarios>>,
 }
 
-/// Variant, whether activations are in place, and what is computed again. Regions do not depend on sizes.
-type RegionsKey = (usize, bool, Recomputed);
+/// Variant, form, and what is computed again. Regions do not depend on sizes.
+type RegionsKey = (usize, Form, Recomputed);
 
 /// What a setup computes again in the backward pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,8 +82,16 @@ impl Recomputed {
     }
 }
 
-/// Variant, sizes, and whether activations are in place.
-type BoundKey = (usize, Vec<i64>, bool);
+/// Variant, sizes, and form.
+type BoundKey = (usize, Vec<i64>, Form);
+
+/// Which form of the model a setup runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    AsGiven,
+    InPlace,
+    Adapted(Adapters),
+}
 
 /// The peaks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +115,7 @@ impl<'m> Workbench<'m> {
         Workbench {
             model,
             in_place,
+            forms: Forms::default(),
             device,
             margin: 0.0,
             batch: Sizes::batch(model),
@@ -124,6 +136,11 @@ impl<'m> Workbench<'m> {
     /// Whether step times were measured on this GPU model. On others they are scaled from an H200, and rough.
     pub fn has_measured_times(&self) -> bool {
         self.cost_model.is_measured()
+    }
+
+    /// The same, where plans may train adapters.
+    pub fn with_forms(self, forms: &'m OtherForms) -> Workbench<'m> {
+        Workbench { forms: Forms::from(forms), ..self }
     }
 
     /// The same, where a share of the capacity must stay free for a setup to fit.
@@ -148,7 +165,7 @@ impl<'m> Workbench<'m> {
 
     /// The same model on another GPU.
     pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
-        Workbench::new(self.model, self.in_place, device).with_margin(self.margin)
+        Workbench { forms: self.forms, ..Workbench::new(self.model, self.in_place, device).with_margin(self.margin) }
     }
 }
 

@@ -109,7 +109,15 @@ impl Skeleton<'_, '_> {
 
     fn preparation(&self, lines: &mut Lines) {
         let code = self.code;
-        lines.line(0, &format!("model = model{}.to(device).train()", code.model_calls));
+        let mut calls = code.model_calls.as_str();
+        if !code.before_move.is_empty() {
+            if !calls.is_empty() {
+                lines.line(0, &format!("model = model{calls}"));
+            }
+            lines.extend(0, &code.before_move);
+            calls = "";
+        }
+        lines.line(0, &format!("model = model{calls}.to(device).train()"));
         lines.extend(0, &code.model_changes);
         let frozen = self.frozen();
         if !frozen.is_empty() {

@@ -6,7 +6,8 @@ use super::table::{Buffers, Parameters};
 use crate::error::ReadError;
 use crate::json::{Object, ParseState, Read, Sections, fields};
 use vramfit_graph::model::{
-    Input, Mode, Model, Module, Operator, Origin, Precision, Source, Step, Symbol, Tensor, TensorId, Type, Variant,
+    FineTuned, Input, Mode, Model, Module, Operator, Origin, Precision, Source, Step, Symbol, Tensor, TensorId, Type,
+    Variant,
 };
 use vramfit_graph::select::choose;
 
@@ -98,6 +99,7 @@ impl<'de> Read<'de> for Document {
             types: object.take("types", parts.types)?.0,
             tensors: object.take("tensors", parts.tensors)?.0,
             steps: object.take("steps", parts.steps)?.0,
+            fine_tuning: FineTuned::default(),
         };
         Ok(Document { model, only: parts.only })
     }

@@ -6,6 +6,7 @@
 mod argument;
 mod document;
 mod function;
+mod quantization;
 mod step;
 mod table;
 mod variant;

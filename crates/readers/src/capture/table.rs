@@ -80,8 +80,9 @@ impl<'de> Read<'de> for Parameter {
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype, "requires_grad" => requires_grad,
-        });
-        Ok(Parameter(Weight { names, tensor, shape, dtype, requires_grad }))
+        }, optional { "quantized" => quantized });
+        let quantization = quantized.map(Box::new);
+        Ok(Parameter(Weight { names, tensor, shape, dtype, requires_grad, quantization }))
     }
 }
 
@@ -93,7 +94,7 @@ impl<'de> Read<'de> for Buffer {
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "names" => names, "tensor" => tensor, "shape" => shape, "dtype" => dtype });
-        Ok(Buffer(Weight { names, tensor, shape, dtype, requires_grad: false }))
+        Ok(Buffer(Weight { names, tensor, shape, dtype, requires_grad: false, quantization: None }))
     }
 }
 

@@ -11,7 +11,7 @@ use super::tables::Tables;
 use super::tape::Tape;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{
-    Assumed, Example, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight,
+    Assumed, Example, FineTuned, Input, Mode, Model, Module, Origin, Precision, Symbol, TensorId, Variant, Weight,
 };
 
 const PRECISIONS: [Precision; 6] = [
@@ -36,7 +36,14 @@ impl Weights {
     fn weight(path: &str, name: &str, shape: &[i64], dtype: Dtype, is_parameter: bool) -> Weight {
         let name = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let tensor = TensorId(0);
-        Weight { names: vec![name], tensor, shape: shape.to_vec(), dtype, requires_grad: is_parameter }
+        Weight {
+            names: vec![name],
+            tensor,
+            shape: shape.to_vec(),
+            dtype,
+            requires_grad: is_parameter,
+            quantization: None,
+        }
     }
 
     /// Outer modules first, as `named_modules()` goes.
@@ -121,6 +128,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
         types: Vec::new(),
         tensors: Vec::new(),
         steps: Vec::new(),
+        fine_tuning: FineTuned::default(),
     };
     for mode in MODES {
         for precision in PRECISIONS {

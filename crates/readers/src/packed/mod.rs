@@ -19,7 +19,7 @@ use flate2::write::DeflateEncoder;
 use self::bytes::{Packed, Reader, Writer};
 pub use self::error::UnpackError;
 use crate::check::check_model;
-use vramfit_graph::model::{Model, Origin, Symbol};
+use vramfit_graph::model::{FineTuned, Model, Origin, Symbol};
 
 /// The bytes that are unpacked at most; a Llama of 70 billion parameters has about 2 million.
 const LENGTH_LIMIT: u64 = 256 << 20;
@@ -93,6 +93,7 @@ impl Packed for Model {
             types: Packed::read(reader)?,
             tensors: table::read_tensors(reader)?,
             steps: Vec::new(),
+            fine_tuning: FineTuned::default(),
         };
         let given = u32::try_from(model.given_count()).map_err(|_| reader.malformed("fewer tensors"))?;
         model.steps = step::read_sections(given, reader)?;

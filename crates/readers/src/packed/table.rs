@@ -234,6 +234,7 @@ pub(super) fn read_weights(modules: &[Module], reader: &mut Reader<'_>) -> Resul
                 shape: Packed::read(reader)?,
                 dtype: Packed::read(reader)?,
                 requires_grad: Packed::read(reader)?,
+                quantization: None,
             })
         })
         .collect()

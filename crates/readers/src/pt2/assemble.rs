@@ -26,7 +26,7 @@ use super::weights::{RawWeight, Weights, move_order, weights};
 use crate::error::ReadError;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{
-    Assumed, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
+    Assumed, FineTuned, Input, Mode, Model, Origin, Precision, Size, Step, Symbol, Tensor, TensorId, Variant, Weight,
 };
 use vramfit_graph::select::{VariantFlags, choose};
 
@@ -133,6 +133,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         types: vec![types.rows],
         tensors,
         steps,
+        fine_tuning: FineTuned::default(),
     })
 }
 
@@ -170,7 +171,14 @@ fn add_weights<'a>(
             }
         }
         let names = weight.names.iter().map(|name| (*name).to_owned()).collect();
-        added.push(Weight { names, tensor, shape, dtype: value.dtype, requires_grad: weight.requires_grad });
+        added.push(Weight {
+            names,
+            tensor,
+            shape,
+            dtype: value.dtype,
+            requires_grad: weight.requires_grad,
+            quantization: None,
+        });
         for name in &weight.tensors {
             scope.define(name, tensor);
         }

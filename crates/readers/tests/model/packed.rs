@@ -13,6 +13,10 @@ fn what_is_unpacked_is_what_was_packed() {
     for entry in fs::read_dir(folder).expect("it is there") {
         let path = entry.expect("it can be read").path();
         let mut model = read_file(&path).expect("it is good");
+        // Built-in models are plain ones: the format has no quantised weights.
+        if model.parameters.iter().any(|weight| weight.quantization.is_some()) {
+            continue;
+        }
         model.variants.iter_mut().for_each(|variant| variant.paths.clear());
         // Packed models are built in, and made with the PyTorch that was measured.
         model.torch = None;

@@ -19,7 +19,7 @@ const DISPLAY: u64 = 600 << 20;
 pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     let mut notes = question.bound.model.notes.clone();
     notes.extend(answer.causes.iter().filter_map(|cause| match cause {
-        Cause::ModelFile(words) | Cause::Optimizer(words) => Some(words.clone()),
+        Cause::ModelFile(words) | Cause::Training(words) => Some(words.clone()),
         Cause::TorchNotMeasured { version, cudnn } => Some(torch_words(version, *cudnn)),
         Cause::LaterSteps { step } => Some(format!(
             "memory does not repeat within the steps shown: from step {} on it needs up to {}",

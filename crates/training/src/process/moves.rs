@@ -13,23 +13,33 @@ use vramfit_eager::memory::{Category, SideEventKind};
 use vramfit_eager::operators::is_flattened;
 use vramfit_graph::layout::Layout;
 
+use super::quantized::move_quantized;
 use crate::optimizer::Parameter;
 
 /// The tensors that exist before a pass, by id.
 pub(crate) type Tensors = Vec<Option<Tensor>>;
 
 /// `model.cuda()`; returns the weights as an optimizer takes them. Weights that the model itself has frozen are among them,
-/// those in `frozen` are not.
+/// those in `frozen` are not. `table` is what a library that quantises weights keeps.
 pub(super) fn move_model(
     bound: &Bound<'_>,
     context: &mut Context,
     tensors: &mut Tensors,
     frozen: &BTreeSet<TensorId>,
+    table: &mut Option<Tensor>,
 ) -> Vec<Parameter> {
     let model = bound.model;
     context.memory().borrow_mut().set_category(Category::Parameters);
     let recurrent = recurrent_modules(bound);
     for &id in model.move_order.iter().chain(&bound.variant.constants) {
+        if tensors[id.0 as usize].is_some() {
+            continue;
+        }
+        let weight = model.parameters.get(id.0 as usize);
+        if let Some((weight, quantization)) = weight.and_then(|weight| Some((weight, weight.quantization.as_ref()?))) {
+            move_quantized(bound, context, tensors, weight, quantization, table);
+            continue;
+        }
         tensors[id.0 as usize] = Some(move_tensor(bound, context, id));
         if let Some(module) = recurrent.iter().find(|module| module.last() == Some(&id)) {
             flatten(context, tensors, module);
@@ -128,7 +138,7 @@ pub(super) fn move_inputs(
     }
 }
 
-fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
+pub(super) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
     let tensor = bound.tensor(id);
     let moved = match tensor.is_on_host {
         true => Tensor::on_host(layout(tensor)),
@@ -139,13 +149,13 @@ fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor
 }
 
 /// The host frees its copy of a tensor that has been moved.
-fn note_host_free(context: &Context, moved: &Tensor) {
+pub(super) fn note_host_free(context: &Context, moved: &Tensor) {
     let bytes = moved.storage().map_or_else(|| moved.layout().bytes(), |storage| storage.bytes());
     if SimulatedDriver::minds_host_free(bytes) {
         context.memory().borrow_mut().add_side_event(SideEventKind::HostFrees(bytes));
     }
 }
 
-fn layout(tensor: &BoundTensor) -> Layout {
+pub(super) fn layout(tensor: &BoundTensor) -> Layout {
     Layout { dtype: tensor.dtype, shape: tensor.shape.clone(), strides: tensor.strides.clone() }
 }

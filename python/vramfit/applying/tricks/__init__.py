@@ -2,6 +2,7 @@
 
 from typing import Tuple
 
+from .adapters import Adapters
 from .allocator import AllocatorSettings
 from .checkpoint import Checkpointing
 from .in_place import InPlace
@@ -15,5 +16,6 @@ from .updates import Updates
 
 #: All of them, in the order in which they are applied.
 TRICKS: Tuple[LiveTrick, ...] = (
-    AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(), MixedPrecision(),
+    Adapters(), AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
+    MixedPrecision(),
 )

@@ -29,6 +29,8 @@ pub enum Work {
         /// Whether the second factor has its columns as rows, as the weight of a linear layer.
         is_transposed: bool,
     },
+    /// A product of the first argument with a weight that is unpacked for it, forward and backward.
+    UnpackedProduct,
     /// Attention.
     Attention,
     /// A convolution.
@@ -51,7 +53,7 @@ impl Work {
             Work::Product { .. } => Some(ResultKind::Matmul),
             Work::Attention => Some(ResultKind::Attention),
             Work::Convolution { .. } => Some(ResultKind::Convolution),
-            Work::Moves(..) | Work::Recurrent(_) | Work::Wait | Work::Assumed => None,
+            Work::UnpackedProduct | Work::Moves(..) | Work::Recurrent(_) | Work::Wait | Work::Assumed => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use over::Over;
 
 pub(super) use extreme::{PLACED, largest};
 pub(super) use scan::running_sum;
-pub(super) use sum::mean;
+pub(super) use sum::{any_of, mean};
 
 /// What the family's operators have in common.
 const FAMILY: Facts =

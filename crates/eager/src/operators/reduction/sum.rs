@@ -11,6 +11,9 @@ use crate::kernels::reduce::Reduction;
 use crate::operators::call::{Call, Outcome, Unmodelled};
 use crate::operators::pointwise::elementwise;
 
+/// How `any` and `all` reduce.
+const TRUTH: Reduction = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
+
 /// A sum: the gradient is a view. A mean: divided by the count.
 #[derive(Debug)]
 struct Summed {
@@ -50,9 +53,16 @@ pub(in crate::operators) fn mean(context: &mut Context, source: &Tensor, dims: &
 pub(super) fn truth(context: &mut Context, call: &Call<'_>, over: &Over) -> Outcome {
     let source = call.tensor(0)?;
     let result = context.empty_contiguous(call.result(0)?.dtype, &over.shape(source.shape()));
-    let reduction = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
-    context.reduction_buffers(source.layout(), &over.dims, reduction);
+    context.reduction_buffers(source.layout(), &over.dims, TRUTH);
     Ok(smallvec![result])
+}
+
+/// `source.any()`.
+pub(in crate::operators) fn any_of(context: &mut Context, source: &Tensor) -> Tensor {
+    let result = context.empty_contiguous(Dtype::Bool, &[]);
+    let all: Dims = (0..source.shape().len() as i64).collect();
+    context.reduction_buffers(source.layout(), &all, TRUTH);
+    result
 }
 
 /// The sum of what is a number: so is the gradient.

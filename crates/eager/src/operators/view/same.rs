@@ -9,7 +9,7 @@ use vramfit_graph::layout::Layout;
 
 use super::finish;
 use super::reshaped::Reshaped;
-use crate::autograd::engine::sink;
+use crate::autograd::engine::sink_of;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::operators::call::{Call, Outcome};
 
@@ -20,9 +20,14 @@ pub(super) fn require_gradient(_context: &mut Context, call: &Call<'_>) -> Outco
     if source.requires_grad() == is_wanted {
         return Ok(smallvec![source.clone()]);
     }
+    Ok(smallvec![if is_wanted { made_leaf(source) } else { source.detach() }])
+}
+
+/// `tensor.requires_grad_()` of a tensor that does not require grad.
+pub(crate) fn made_leaf(source: &Tensor) -> Tensor {
     let leaf = source.detach();
-    let edge = is_wanted.then(|| sink(Rc::default(), leaf.shared_layout(), 0));
-    Ok(smallvec![leaf.with_edge(edge)])
+    let edge = sink_of(&leaf);
+    leaf.with_edge(Some(edge))
 }
 
 /// Another tensor on the same memory, in the graph.

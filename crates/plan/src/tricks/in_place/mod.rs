@@ -13,6 +13,7 @@ use vramfit_graph::model::Model;
 pub use legal::candidates;
 pub use rewrite::rewrite;
 
+use crate::forms::Adapters;
 use crate::parts::Parts;
 use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
@@ -50,6 +51,9 @@ impl Trick for InPlace {
         if is_checkpointed(start) {
             return Err("checkpointed regions keep their input, which an in-place activation may overwrite".to_owned());
         }
+        if start.adapters != Adapters::AsGiven {
+            return Err("the model is frozen, and its adapters have no activations".to_owned());
+        }
         if bench.in_place.is_none() {
             return Err(why_not(bench.model));
         }
@@ -57,7 +61,7 @@ impl Trick for InPlace {
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
-        setup.is_in_place = from.is_in_place && !is_checkpointed(setup);
+        setup.is_in_place = from.is_in_place && !is_checkpointed(setup) && setup.adapters == Adapters::AsGiven;
     }
 
     fn describe(&self, bench: &Workbench<'_>, setup: &Setup) -> String {

@@ -14,6 +14,7 @@ use vramfit_graph::select::select_variant;
 use vramfit_training::{Phase, visit};
 
 use crate::control::Control;
+use crate::forms::Adapters;
 use crate::risk::Risk;
 use crate::setup::Setup;
 use crate::tricks::role::Role;
@@ -80,7 +81,7 @@ fn fewer(bench: &Workbench<'_>, start: &Setup, bound: &Bound<'_>, peaks: Peaks, 
         let removed = &blocks[blocks.len() - count..];
         let Some(model) = without_blocks(bench.model, variant, removed) else { continue };
         let other = Workbench::new(&model, None, bench.device);
-        let start = Setup { is_in_place: false, ..start.clone() };
+        let start = Setup { is_in_place: false, adapters: Adapters::AsGiven, ..start.clone() };
         if let Some(now) = other.peaks(&start, control) {
             found.push(Finding {
                 what: format!("without {count} of {} blocks (from {} on), simulated", blocks.len(), removed[0]),

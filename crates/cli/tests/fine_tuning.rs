@@ -1,0 +1,65 @@
+//! `--lora` and `--quantize` from the outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{json, refusal};
+use serde_json::Value;
+
+fn estimate(more: &[&str]) -> Value {
+    let arguments = [&["estimate", "gpt2", "--batch", "1", "--seq", "64", "--gpu", "H200"], more].concat();
+    json(&arguments).1
+}
+
+fn bytes(report: &Value, part: &str) -> u64 {
+    report["breakdown"][part].as_u64().unwrap()
+}
+
+#[test]
+fn adapters_train_less_and_are_named_in_the_settings() {
+    let (plain, adapted) = (estimate(&[]), estimate(&["--lora"]));
+    assert_eq!(adapted["settings"]["lora"], "rank 8, default targets");
+    assert_eq!(plain["settings"]["lora"], "none");
+    assert!(adapted["exact"].as_bool().unwrap());
+    assert!(bytes(&adapted, "optimizer") * 100 < bytes(&plain, "optimizer"));
+    let wider = estimate(&["--lora", "16", "--lora-targets", "c_attn,c_proj"]);
+    assert_eq!(wider["settings"]["lora"], "rank 16, c_attn,c_proj");
+    assert!(wider["peak_allocated"].as_u64() > adapted["peak_allocated"].as_u64());
+}
+
+#[test]
+fn quantised_weights_take_a_quarter_of_half_precision_ones() {
+    let llama = |more: &[&str]| {
+        let start =
+            ["estimate", "llama-7b", "--batch", "1", "--seq", "16", "--dtype", "bf16", "--lora", "--gpu", "H200"];
+        let (_, report) = json(&[&start[..], more].concat());
+        bytes(&report, "parameters") as f64
+    };
+    let share = llama(&["--quantize", "nf4"]) / llama(&[]);
+    assert!((0.27..0.31).contains(&share), "{share}");
+    let share = llama(&["--quantize", "int8"]) / llama(&[]);
+    assert!((0.51..0.54).contains(&share), "{share}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    for (more, words) in [
+        (&["--lora", "0"][..], "rank 0"),
+        (&["--lora", "many"], "needed a rank such as 16"),
+        (&["--lora", "--lora-targets", "nothing"], "no linear layer of the model has this name"),
+        (&["--lora-targets", "c_attn"], "has no effect without --lora"),
+        (&["--lora-dropout", "0.1"], "has no effect without --lora"),
+        (&["--lora", "--lora-dropout", "1.5"], "below 1"),
+        (&["--quantize", "nf3"], "nf4"),
+        (&["--quantize", "nf4", "--amp", "bf16"], "--quantize with --amp"),
+        (&["--quantize-compute", "fp16"], "has no effect without --quantize nf4"),
+    ] {
+        let text = refusal(&[&["estimate", "gpt2"], more].concat());
+        assert!(text.contains(words), "{more:?}: {text}");
+    }
+    let text = refusal(&["estimate", "unet", "--quantize", "nf4"]);
+    assert!(text.contains("no linear layers"), "{text}");
+    let text = refusal(&["estimate", "resnet50", "--lora"]);
+    assert!(text.contains("no default targets"), "{text}");
+}

@@ -1,0 +1,108 @@
+//! The model in the forms that plans may train it in.
+
+use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned, output_layer};
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::Model;
+
+/// What is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Adapters {
+    /// What the model as given trains.
+    #[default]
+    AsGiven,
+    /// Adapters on the frozen model.
+    Lora,
+    /// Adapters on the frozen model with quantised weights.
+    Qlora,
+}
+
+/// Models with adapters, made from the one that is planned for.
+#[derive(Debug, Default)]
+pub struct OtherForms {
+    lora: Option<Model>,
+    qlora: Option<Model>,
+    how: FineTuning,
+    output: Option<String>,
+    why_not: Option<String>,
+}
+
+impl OtherForms {
+    /// The forms of `model`, which the flags have made of `plain`. `lora` are the adapters that it has by them.
+    pub fn of(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
+        if model.fine_tuning.lora.is_empty() && !model.fine_tuning.quantize.is_empty() {
+            // Quantised without adapters: nothing would be trained beside them.
+            return OtherForms::default();
+        }
+        let compute = if has_bfloat16 { Dtype::Bfloat16 } else { Dtype::Float16 };
+        let with = |targets: Targets| Lora { rank: Lora::DEFAULT_RANK, targets, dropout: 0 };
+        let candidates = match lora {
+            Some(lora) => vec![lora.clone()],
+            None => vec![with(Targets::Default), with(Targets::AllLinear)],
+        };
+        let mut why_not = None;
+        for lora in candidates {
+            let quantize = Quantize::Nf4 { compute };
+            let plain_adapters = FineTuning { lora: Some(lora.clone()), quantize: None };
+            let quantized = FineTuning { lora: Some(lora), quantize: Some(quantize) };
+            match fine_tuned(plain, &plain_adapters) {
+                Ok(adapted) => {
+                    let is_new = model.fine_tuning.lora.is_empty();
+                    return OtherForms {
+                        lora: is_new.then_some(adapted),
+                        qlora: fine_tuned(plain, &quantized).ok(),
+                        how: quantized,
+                        output: output_layer(plain).map(str::to_owned),
+                        why_not: None,
+                    };
+                }
+                Err(refusal @ Refusal::NoDefaultTargets { .. }) => why_not = Some(refusal.to_string()),
+                Err(refusal) => {
+                    why_not = Some(refusal.to_string());
+                    break;
+                }
+            }
+        }
+        OtherForms { why_not, ..OtherForms::default() }
+    }
+}
+
+/// The forms of a model, borrowed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forms<'m>(Option<&'m OtherForms>);
+
+impl<'m> From<&'m OtherForms> for Forms<'m> {
+    fn from(forms: &'m OtherForms) -> Forms<'m> {
+        Forms(Some(forms))
+    }
+}
+
+impl<'m> Forms<'m> {
+    /// The model that trains these adapters; `None` for the model as given.
+    pub fn model(&self, adapters: Adapters) -> Option<&'m Model> {
+        match adapters {
+            Adapters::AsGiven => None,
+            Adapters::Lora => self.0?.lora.as_ref(),
+            Adapters::Qlora => self.0?.qlora.as_ref(),
+        }
+    }
+
+    /// The adapters.
+    pub fn lora(&self) -> Option<&'m Lora> {
+        self.0?.how.lora.as_ref()
+    }
+
+    /// How weights are quantised.
+    pub fn quantize(&self) -> Option<Quantize> {
+        self.0?.how.quantize
+    }
+
+    /// The layer that makes the output, which is never quantised.
+    pub fn output(&self) -> Option<&'m str> {
+        self.0?.output.as_deref()
+    }
+
+    /// Why the model gets no adapters.
+    pub fn why_not(&self) -> Option<&'m str> {
+        self.0?.why_not.as_deref()
+    }
+}
