@@ -152,6 +152,6 @@ def test_a_loss_without_targets_is_told_what_it_lacks():
 
 
 def test_an_optimizer_that_is_not_torchs_is_not_taken_for_none():
-    with pytest.raises(SettingError, match="lion") as caught:
-        flags({"optimizer": "lion"})
+    with pytest.raises(SettingError, match="sophia") as caught:
+        flags({"optimizer": "sophia"})
     assert "did you mean" not in caught.value.hint and "'momentum' keeps one" in caught.value.hint

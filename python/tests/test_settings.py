@@ -35,7 +35,8 @@ def test_every_optimizer_name_is_one_of_the_binary():
     (dict(clip_grad=True), ["--clip-grad"]), (dict(clip_grad=False), []), (dict(set_to_none=False), ["--set-to-none", "false"]),
     (dict(size={"x": (4, 3), "h": 2}), ["--size", "x=4x3", "--size", "h=2"]), (dict(checkpoint=["a", "b.*"]), ["--checkpoint", "a,b.*"]),
     (dict(inputs_are="fresh"), ["--inputs", "fresh"]), (dict(gpu=None), []), (dict(cudnn=pathlib.Path("/a/b")), ["--cudnn", "/a/b"]),
-    (dict(cudnn="off"), ["--cudnn", "off"]),
+    (dict(cudnn="off"), ["--cudnn", "off"]), (dict(lora=True), ["--lora"]), (dict(lora=16), ["--lora", "16"]), (dict(lora=False), []),
+    (dict(lora_targets=["q", "v"]), ["--lora-targets", "q,v"]), (dict(quantize="nf4"), ["--quantize", "nf4"]),
 ])
 def test_keywords_become_flags(given, flag):
     assert flags(given) == flag

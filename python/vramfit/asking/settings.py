@@ -15,6 +15,13 @@ def _count(name: str, value: Any) -> List[str]:
     return [_flag(name), str(value)]
 
 
+def _rank(name: str, value: Any) -> List[str]:
+    """True for the default rank, or the rank."""
+    if value is True or value is False:
+        return [_flag(name)] if value else []
+    return _count(name, value)
+
+
 def _switch(name: str, value: Any) -> List[str]:
     if not isinstance(value, bool):
         raise SettingError(f"{name}: found {value!r}, needed True or False")
@@ -103,6 +110,8 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "clip_grad": _switch, "cudnn_benchmark": _switch, "inputs_are": _one_of("kept", "fresh", "whole"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "checkpoint_save": _modules, "offload_activations": _one_of("none", "pinned", "pageable"), "chunked_loss": _count,
+    "lora": _rank, "lora_targets": _modules, "lora_dropout": _share, "quantize": _one_of("nf4", "int8"),
+    "quantize_compute": _one_of("fp32", "bf16", "fp16", "fp64"),
     "fused_linear_loss": _one_of("liger"), "freeze": _modules, "ema": _switch,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
