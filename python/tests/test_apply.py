@@ -61,7 +61,7 @@ def too_small(captures, name):
     """Plans for less memory than the training needs."""
     vram = int(planned(captures, name).start.peak_reserved * 0.97)
     # Of these small models a plan without effect may be slow, which is only shown if nothing faster fits.
-    return planned(captures, name, vram=vram, margin=0, keep="amp,dtype,optimizer,batch,seq")
+    return planned(captures, name, vram=vram, margin=0, keep="amp,dtype,adapters,optimizer,optimizer-state,step-in-backward,batch,seq")
 
 
 def state_of(model):

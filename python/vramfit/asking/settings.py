@@ -66,8 +66,8 @@ def _path(name: str, value: Any) -> List[str]:
 
 def _modules(name: str, value: Any) -> List[str]:
     """``"blocks"``, ``"sequential:2"``, or names and globs of modules."""
-    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
-        return [_flag(name), ",".join(value)]
+    if isinstance(value, (list, tuple)) and (value or name == "keep") and all(isinstance(part, str) for part in value):
+        return [_flag(name), ",".join(value)] if value else []
     return _text(name, value)
 
 
