@@ -1,0 +1,110 @@
+"""What `vramfit lint` finds in public repositories, judged by reading: precision and recall from the tables in `judged/`.
+
+    python3 validation/lint/accuracy.py judged/first.tsv
+    python3 validation/lint/accuracy.py judged/first.tsv --vramfit target/release/vramfit --checkouts FOLDER
+
+The second form runs lint on checkouts of the repositories (`FOLDER/owner+name`, at the commits of the table) and compares: which
+judged lines it still reports, and what it reports that nobody has judged yet.
+
+A table has one row per line, separated by tabs:
+
+    repository  owner/name  commit
+    read        owner/name  file                        a file drawn at random and read in full: every mistake in it is below
+    finding     owner/name  file  line  code  verdict   `right`, `wrong`, or `missed`; in a notebook the line is `cell:line`
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def rows(path):
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        fields = line.split("\t")
+        expected = {"repository": 3, "read": 3, "finding": 6}.get(fields[0])
+        if expected != len(fields):
+            sys.exit(f"{path}:{number}: expected a row of repository, read or finding, found {line!r}")
+        yield fields
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def summary(path):
+    verdicts, read, judged, repositories = collections.defaultdict(collections.Counter), set(), [], 0
+    for kind, repository, *rest in rows(path):
+        if kind == "repository":
+            repositories += 1
+        elif kind == "read":
+            read.add((repository, rest[0]))
+        else:
+            judged.append((repository, *rest))
+    in_read = collections.defaultdict(collections.Counter)
+    for repository, file, _, code, verdict in judged:
+        verdicts[code][verdict] += 1
+        if (repository, file) in read:
+            in_read[code][verdict] += 1
+    print(f"{repositories} repositories; {len(read)} files read in full\n")
+    print("| rule | findings | right | wrong | right in read files | missed in read files |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    total, total_read = collections.Counter(), collections.Counter()
+    for code in sorted(verdicts):
+        count, of_read = verdicts[code], in_read[code]
+        total.update(count)
+        total_read.update(of_read)
+        found = count["right"] + count["wrong"]
+        print(f"| {code} | {found} | {count['right']} | {count['wrong']} | {of_read['right']} | {of_read['missed']} |")
+    found = total["right"] + total["wrong"]
+    print(f"| all | {found} | {total['right']} | {total['wrong']} | {total_read['right']} | {total_read['missed']} |")
+    print(f"\nprecision {percent(total['right'], found)} ({total['right']} of {found}), ", end="")
+    there = total_read["right"] + total_read["missed"]
+    print(f"recall {percent(total_read['right'], there)} ({total_read['right']} of {there})")
+
+
+def compare(path, vramfit, checkouts):
+    judged = {}
+    for kind, repository, *rest in rows(path):
+        if kind == "finding":
+            file, line, code, verdict = rest
+            judged[(repository, file, line, code)] = verdict
+    folders = [checkouts / repository.replace("/", "+") for kind, repository, *_ in rows(path) if kind == "repository"]
+    absent = [folder for folder in folders if not folder.is_dir()]
+    if absent:
+        sys.exit(f"{len(absent)} of {len(folders)} checkouts are missing, the first is {absent[0]}")
+    result = subprocess.run([vramfit, "lint", "--json", *folders], capture_output=True, text=True)
+    if not result.stdout:
+        sys.exit(result.stderr)
+    reported = set()
+    for finding in json.loads(result.stdout):
+        owner, file = str(pathlib.Path(finding["file"]).relative_to(checkouts)).split("/", 1)
+        line = f"{finding['cell']}:{finding['line']}" if finding.get("cell") else str(finding["line"])
+        reported.add((owner.replace("+", "/", 1), file, line, finding["code"]))
+    outcome = collections.Counter((verdict, key in reported) for key, verdict in judged.items())
+    for verdict in ("right", "missed", "wrong"):
+        print(f"judged {verdict}: {outcome[verdict, True]} reported, {outcome[verdict, False]} not")
+    for key in sorted(key for key, verdict in judged.items() if (verdict == "wrong") == (key in reported)):
+        print(f"  {'reported' if key in reported else 'silent'}\t{judged[key]}\t" + "\t".join(key))
+    for key in sorted(reported - set(judged)):
+        print("  not judged\t" + "\t".join(key))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", help="a table of verdicts")
+    parser.add_argument("--vramfit", help="the program to compare with the verdicts")
+    parser.add_argument("--checkouts", type=pathlib.Path, help="the folder with the repositories")
+    arguments = parser.parse_args()
+    if (arguments.vramfit is None) != (arguments.checkouts is None):
+        parser.error("--vramfit and --checkouts go together")
+    if arguments.vramfit:
+        compare(arguments.table, arguments.vramfit, arguments.checkouts)
+    else:
+        summary(arguments.table)
+
+
+if __name__ == "__main__":
+    main()
