@@ -1,6 +1,7 @@
 //! The command line.
 
 pub mod lint;
+pub mod listen;
 pub mod monitor;
 pub mod snapshot;
 pub mod tools;
@@ -8,6 +9,8 @@ pub mod tools;
 pub mod training;
 #[cfg(feature = "simulate")]
 pub mod values;
+#[cfg(feature = "simulate")]
+pub mod web;
 
 use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -104,6 +107,12 @@ pub enum Command {
     /// Prints 0 and exits with 1 if not even a batch of 1 fits.
     #[cfg(feature = "simulate")]
     MaxBatch(Box<MaxBatchArguments>),
+    /// Open the calculator in the browser.
+    ///
+    /// Serves a page on this machine, where sliders set the batch and all other settings, and the answer follows. It loads
+    /// nothing from the network. docs/web.md describes the page, its API and its limits.
+    #[cfg(feature = "simulate")]
+    Web(web::Web),
     /// Show a model module by module: sizes, weights, FLOPs.
     ///
     /// Prints output shape, weights, bytes of the output, bytes saved for backward, and FLOPs as counted by

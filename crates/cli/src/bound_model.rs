@@ -14,6 +14,14 @@ use crate::built_in::load_for;
 use crate::failure::Failure;
 
 impl RunSettings {
+    /// Whether the flags ask for another model than the one that was loaded.
+    pub fn changes_model(&self) -> bool {
+        let FineTuningFlags { lora, lora_targets, lora_dropout, quantize, quantize_compute } = &self.at.fine_tuning;
+        let is_fine_tuned =
+            lora.is_some() || lora_dropout.is_some() || quantize.is_some() || quantize_compute.is_some();
+        is_fine_tuned || !lora_targets.is_empty() || self.torch.is_some()
+    }
+
     /// The loaded model as one of the PyTorch that `--torch` names.
     pub fn with_torch(&self, model: Model) -> Model {
         Model { torch: self.torch.map(|release| release.to_string()).or(model.torch), ..model }

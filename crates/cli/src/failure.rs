@@ -35,6 +35,11 @@ impl Failure {
         self
     }
 
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Prints it on standard error.
     pub fn print(&self) {
         let error = AnsiColor::Red.on_default().bold();

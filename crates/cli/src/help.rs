@@ -10,7 +10,7 @@ use crate::arguments::Arguments;
 
 /// Groups of commands.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Before a run", &["estimate", "plan", "max-batch", "layers", "models", "catalogue"]),
+    ("Before a run", &["estimate", "plan", "max-batch", "web", "layers", "models", "catalogue"]),
     ("After a run", &["explain", "replay"]),
     ("During a run", &["gpus", "top", "serve", "calibrate"]),
     ("In code", &["lint"]),
@@ -25,8 +25,7 @@ pub fn command() -> Command {
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}\n\
-         {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} for every command;\n         \
-         {literal}vramfit COMMAND --help{literal:#} for its options, {literal}--version{literal:#} for the version\n\
+         {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} everywhere; {literal}vramfit COMMAND --help{literal:#}\n\
          {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );
     command.help_template(StyledStr::from(template))

@@ -1,10 +1,10 @@
 //! The installed cuDNN that is asked for workspaces: which one, and one client for each kind of GPU.
 
-use std::cell::RefCell;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 
 use vramfit_catalogue::{ComputeCapability, Gpu};
 use vramfit_cudnn::convolution::LiveAnswers;
@@ -36,7 +36,7 @@ pub struct InstalledCudnn {
     /// How the user named it, if not by having it installed.
     source: Option<&'static str>,
     /// The compute capability is all of a GPU that changes an answer.
-    clients: RefCell<Vec<(ComputeCapability, &'static Client)>>,
+    clients: Mutex<Vec<(ComputeCapability, &'static Client)>>,
 }
 
 impl InstalledCudnn {
@@ -53,7 +53,7 @@ impl InstalledCudnn {
             None if platform::SEARCHES_CUDNN => search(),
             None => None,
         };
-        Ok(InstalledCudnn { library, source, clients: RefCell::default() })
+        Ok(InstalledCudnn { library, source, clients: Mutex::default() })
     }
 
     /// That a library that the user named is of no use for a GPU; `None` where it is, or where none was named.
@@ -69,7 +69,7 @@ impl InstalledCudnn {
     pub fn answers_for(&self, gpu: &Gpu) -> Option<&'static dyn LiveAnswers> {
         // They answer even about older GPUs, but with plans that these cannot run.
         let library = self.library.as_ref().filter(|_| gpu.compute.runs_cuda_13())?;
-        let mut clients = self.clients.borrow_mut();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, client)) = clients.iter().find(|(compute, _)| *compute == gpu.compute) {
             return Some(*client);
         }
@@ -83,7 +83,7 @@ impl InstalledCudnn {
 
 impl Drop for InstalledCudnn {
     fn drop(&mut self) {
-        for (_, client) in self.clients.get_mut() {
+        for (_, client) in self.clients.get_mut().unwrap_or_else(PoisonError::into_inner) {
             client.close();
         }
     }

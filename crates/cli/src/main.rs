@@ -21,9 +21,9 @@ mod hub_cache;
 mod installed_cudnn;
 mod interrupt;
 mod known_gpus;
+mod network;
 mod platform;
 mod snapshot_file;
-mod web_server;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -70,6 +70,8 @@ fn run(arguments: &Arguments) -> Result<ExitStatus, Failure> {
         Command::Gpus(options) => commands::gpus::run(options, &arguments.output),
         Command::Top(options) => commands::top::run(options, &arguments.output),
         Command::Serve(options) => commands::serve::run(options),
+        #[cfg(feature = "simulate")]
+        Command::Web(options) => commands::web::run(options),
         Command::Lint(options) => commands::lint::run(options, &arguments.output),
         #[cfg(feature = "simulate")]
         Command::Layers(options) => commands::layers::run(options, &arguments.output),

@@ -6,6 +6,7 @@ mod html;
 mod locations;
 mod notes;
 mod text;
+mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub use html::page;
 pub(crate) use locations::Locations;
 pub use notes::gpu_notes;
 pub(crate) use text::{led, wrapped};
+pub use timeline::Timeline;
 
 /// What was asked.
 pub struct Question<'a> {

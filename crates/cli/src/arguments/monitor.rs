@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::web_server::Listen;
+use super::listen::ListenOptions;
 
 /// Wider than any terminal.
 const WIDEST_NAME: i64 = 4096;
@@ -97,20 +97,11 @@ pub struct Top {
 /// `vramfit serve`.
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address or name to listen on, with or without a port: 127.0.0.1, localhost, [::1]:9837, :9837 (all
-    /// interfaces). An address that other machines can reach needs --token-file or --insecure.
-    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = Listen::parse)]
-    pub listen: Listen,
+    #[command(flatten)]
+    pub at: ListenOptions,
     /// The port [default: 9837]; 0 chooses a free port and prints it.
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
-    /// A file whose first line is the token that clients must send as `Authorization: Bearer TOKEN`. Alternatively, set
-    /// the environment variable VRAMFIT_TOKEN.
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// Serve on an open address without a token: everyone who can reach it sees users and commands.
-    #[arg(long)]
-    pub insecure: bool,
     /// Add a time series for each process to /metrics.
     #[arg(long)]
     pub per_process: bool,

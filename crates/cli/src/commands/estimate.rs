@@ -11,7 +11,7 @@ use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Model;
 use vramfit_report::estimate::{EstimateReport, Question, page};
 use vramfit_report::page::command;
-use vramfit_training::answer::{BeyondAddresses, Device, Scenarios};
+use vramfit_training::answer::{Answer, BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
 use vramfit_training::optimizer::{Groups, Recipe};
 use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad, visit};
@@ -31,24 +31,11 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let options = &given.run;
     conflicts::refuse(options)?;
     let model = options.with_torch(options.at.load()?);
-    let bound = options.at.bind(&model)?;
-    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
-    let settings = Settings::parse(alloc_conf)?;
     let known = KnownGpus::load()?;
-    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-    conflicts::refuse_gpu(options, gpu)?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
-    let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let training = training(options, &model)?;
-    let answer = Scenarios::record(&bound, &training, device.machine())?
-        .answer(&device, &device.settings(settings), true)
-        .map_err(|error| beyond_addresses(options, &bound, error))?;
-    let mut notes = conflicts::without_effect(options, &bound);
-    notes.extend(cudnn.not_asked_about(gpu));
-    let model = &options.at.model;
     let plan_command = plan_command(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
-    let question = Question { model, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
-    let report = EstimateReport::new(&question, &answer);
+    let Estimated { bound, training, device, answer, report } =
+        Estimated::new(options, &model, &known, &cudnn, plan_command)?;
     if let Some(path) = &given.html {
         let visits = visit(&bound, &training, device.machine())?;
         let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
@@ -61,6 +48,49 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
     Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
+}
+
+/// A simulated training run and the report on it.
+pub struct Estimated<'a> {
+    /// The model at the sizes of the flags.
+    pub bound: Bound<'a>,
+    /// The training loop.
+    pub training: Loop,
+    /// The GPU.
+    pub device: Device<'a>,
+    /// The answer.
+    pub answer: Answer,
+    /// What is shown of it.
+    pub report: EstimateReport,
+}
+
+impl<'a> Estimated<'a> {
+    /// Simulates the loaded model as the flags say.
+    pub fn new(
+        options: &RunSettings,
+        model: &'a Model,
+        known: &'a KnownGpus,
+        cudnn: &InstalledCudnn,
+        plan_command: String,
+    ) -> Result<Estimated<'a>, Failure> {
+        let bound = options.at.bind(model)?;
+        let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+        let settings = Settings::parse(alloc_conf)?;
+        let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+        conflicts::refuse_gpu(options, gpu)?;
+        let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
+        let training = training(options, model)?;
+        let answer = Scenarios::record(&bound, &training, device.machine())?
+            .answer(&device, &device.settings(settings), true)
+            .map_err(|error| beyond_addresses(options, &bound, error))?;
+        let mut notes = conflicts::without_effect(options, &bound);
+        notes.extend(cudnn.not_asked_about(gpu));
+        let name = &options.at.model;
+        let question =
+            Question { model: name, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
+        let report = EstimateReport::new(&question, &answer);
+        Ok(Estimated { bound, training, device, answer, report })
+    }
 }
 
 /// `vramfit plan` with the words of an `estimate` command, except those about its output.

@@ -18,6 +18,8 @@ pub mod plan;
 pub mod replay;
 pub mod serve;
 pub mod top;
+#[cfg(feature = "simulate")]
+pub mod web;
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -6,9 +6,9 @@ use vramfit_eager::samples::{LossOverBatch, loss_over_batch};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
-use vramfit_plan::max_batch::LIMIT;
+use vramfit_plan::max_batch::{LIMIT, MaxBatch};
 use vramfit_plan::tricks::in_place;
-use vramfit_plan::{AllocConf, Control, OtherForms, SearchOptions, Setup, Workbench, max_batch, plan_with};
+use vramfit_plan::{AllocConf, Control, OtherForms, Outcome, SearchOptions, Setup, Workbench, max_batch, plan_with};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
@@ -27,27 +27,12 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 /// Searches for plans and prints them.
 pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
-    if options.at.mode == ModeKind::Eval {
-        return Err(Failure::new("plan: found --mode eval, needed --mode train")
-            .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation")));
-    }
-    with_bench(options, given.margin.margin, "plan", |bench, setup, known, cudnn| {
-        let device = |gpu| Device { gpu, is_asked: true, vram: None, cudnn: cudnn.answers_for(gpu) };
-        let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
-        let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
-        let mut notes = conflicts::without_effect(options, &bound);
-        notes.extend(cudnn.not_asked_about(bench.device.gpu));
+    refuse_evaluation(options)?;
+    with_bench(options, given.margin.margin, "plan", |bench, setup, known, cudnn, notes| {
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
-        let search = SearchOptions { keep: &given.keep.0, ..SearchOptions::default() };
-        let outcome = watch::watched(&control, || plan_with(search, bench, setup, &others, &control))?
-            .map_err(|error| Failure::at(&options.at.model, error))?;
-        notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
-        if !bench.has_measured_times() {
-            notes.push(format!(
-                "times are rough: they were measured on an H200 and scaled to the {} by its peak rates",
-                bench.device.gpu.name
-            ));
-        }
+        let search = || searched(given, bench, setup, known, cudnn, &control);
+        let Searched { outcome, notes } = watch::watched(&control, search)??;
         let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
         if let Some(path) = &given.html {
             let origin = origin(&[&options.at.model, &path.to_string_lossy()]);
@@ -62,19 +47,61 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
     })
 }
 
+/// Plans are for trainings.
+pub fn refuse_evaluation(options: &RunSettings) -> Result<(), Failure> {
+    match options.at.mode {
+        ModeKind::Train => Ok(()),
+        ModeKind::Eval => Err(Failure::new("plan: found --mode eval, needed --mode train")
+            .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation"))),
+    }
+}
+
+/// What a search found.
+pub struct Searched {
+    /// The plans.
+    pub outcome: Outcome,
+    /// What to know about them.
+    pub notes: Vec<String>,
+}
+
+/// Searches for plans until `control` stops it.
+pub fn searched<'m>(
+    given: &PlanArguments,
+    bench: &Workbench<'m>,
+    setup: &Setup,
+    known: &'m KnownGpus,
+    cudnn: &InstalledCudnn,
+    control: &Control,
+) -> Result<Searched, Failure> {
+    let options = &given.run;
+    let device = |gpu| Device { gpu, is_asked: true, vram: None, cudnn: cudnn.answers_for(gpu) };
+    let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
+    let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
+    let mut notes = conflicts::without_effect(options, &bound);
+    notes.extend(cudnn.not_asked_about(bench.device.gpu));
+    let search = SearchOptions { keep: &given.keep.0, ..SearchOptions::default() };
+    let outcome =
+        plan_with(search, bench, setup, &others, control).map_err(|error| Failure::at(&options.at.model, error))?;
+    notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
+    if !bench.has_measured_times() {
+        notes.push(format!(
+            "times are rough: they were measured on an H200 and scaled to the {} by its peak rates",
+            bench.device.gpu.name
+        ));
+    }
+    Ok(Searched { outcome, notes })
+}
+
 /// Tries one batch after another and prints the largest that fits.
 pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, given.margin.margin, "max-batch", |bench, setup, _, cudnn| {
+    with_bench(options, given.margin.margin, "max-batch", |bench, setup, _, cudnn, notes| {
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
-        let found = watch::watched(&control, || max_batch(bench, setup, LIMIT, &control))?.ok_or_else(|| {
-            Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
-                "capture the model with a variable batch size: dimension 0 of every input is `batch` by default",
-            ))
-        })?;
+        let found = watch::watched(&control, || largest_batch(options, bench, setup, &control))??;
         if output.json {
             print_json(&MaxBatchReport::new(found, &bench.device))?;
         } else {
@@ -90,39 +117,80 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     })
 }
 
-/// Creates the workbench and setup that the flags describe.
+/// The largest batch that fits, as far as `control` lets it search.
+pub fn largest_batch(
+    options: &RunSettings,
+    bench: &Workbench<'_>,
+    setup: &Setup,
+    control: &Control,
+) -> Result<MaxBatch, Failure> {
+    max_batch(bench, setup, LIMIT, control).ok_or_else(|| {
+        Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
+            "capture the model with a variable batch size: dimension 0 of every input is `batch` by default",
+        ))
+    })
+}
+
+/// Loads the model and creates the workbench and setup that the flags describe.
 fn with_bench(
     options: &RunSettings,
     margin: Margin,
     command: &str,
-    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, &InstalledCudnn) -> Result<ExitStatus, Failure>,
+    work: impl for<'m> FnOnce(
+        &Workbench<'m>,
+        &Setup,
+        &'m KnownGpus,
+        &InstalledCudnn,
+        Vec<String>,
+    ) -> Result<ExitStatus, Failure>,
 ) -> Result<ExitStatus, Failure> {
     conflicts::refuse(options)?;
-    if options.gpu.is_none() && options.vram.is_none() {
-        return Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
-            .with_hint(Some("such as --gpu \"RTX 3060\" or --vram 11GiB; `vramfit catalogue` lists the GPUs")));
-    }
+    need_capacity(options, command)?;
     let plain = options.with_torch(load(&options.at.model)?);
+    let known = KnownGpus::load()?;
+    let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
+    on_bench(options, margin, &plain, &known, &cudnn, |bench, setup, known, notes| {
+        work(bench, setup, known, &cudnn, notes)
+    })
+}
+
+/// There must be something to fit into.
+pub fn need_capacity(options: &RunSettings, command: &str) -> Result<(), Failure> {
+    if options.gpu.is_some() || options.vram.is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{command}: found neither --gpu nor --vram, needed one of them"))
+        .with_hint(Some("such as --gpu \"RTX 3060\" or --vram 11GiB; `vramfit catalogue` lists the GPUs")))
+}
+
+/// Creates the workbench and setup for a loaded model, with what to know about its sizes.
+pub fn on_bench<R>(
+    options: &RunSettings,
+    margin: Margin,
+    plain: &Model,
+    known: &KnownGpus,
+    cudnn: &InstalledCudnn,
+    work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, Vec<String>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let model = options.at.fine_tuned(plain.clone())?;
     let bound = options.at.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
-    let known = KnownGpus::load()?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     conflicts::refuse_gpu(options, gpu)?;
-    let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
+    let mut notes = Vec::new();
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
-            eprintln!("note: size `{}` ({producer}) stays {size} at every batch", symbol.name);
+            notes.push(format!("size `{}` ({producer}) stays {size} at every batch", symbol.name));
         }
     }
     let setup = setup(options, &bound, alloc_conf)?;
     vramfit_training::check(&bound, &setup.training)?;
     drop(bound);
-    let forms = other_forms(&plain, &model, options, gpu.compute.has_bfloat16())?;
+    let forms = other_forms(plain, &model, options, gpu.compute.has_bfloat16())?;
     let in_place = rewritten(&model, options);
     let bench = Workbench::new(&model, in_place.as_ref(), device).with_forms(&forms).with_margin(margin.0);
-    work(&bench, &setup, &known, &cudnn)
+    work(&bench, &setup, known, notes)
 }
 
 /// The model with in-place activations, which only plans for a training use.

@@ -52,6 +52,12 @@ pub fn watch(
     Ok(())
 }
 
+/// Opens an address in the user's browser.
+pub fn open_in_browser(address: &str) -> io::Result<()> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    super::launch(Command::new(program).arg(address))
+}
+
 /// Suspends this program until the shell continues it.
 pub fn pause() -> io::Result<()> {
     Ok(kill_process(getpid(), Signal::STOP)?)

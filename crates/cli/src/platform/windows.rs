@@ -33,6 +33,11 @@ pub fn watch(
     ctrlc::set_handler(handler).map_err(io::Error::other)
 }
 
+/// Opens an address in the user's browser.
+pub fn open_in_browser(address: &str) -> io::Result<()> {
+    super::launch(Command::new("rundll32").arg("url.dll,FileProtocolHandler").arg(address))
+}
+
 /// Windows cannot suspend a program.
 pub fn pause() -> io::Result<()> {
     Ok(())

@@ -18,8 +18,8 @@ use base64::prelude::BASE64_STANDARD;
 use parts::Number;
 
 const PAGE: &str = include_str!("page.html");
-/// Colours, light and dark; the page of `vramfit serve` has the same.
-const TOKENS: &str = include_str!("tokens.css");
+/// Colours, light and dark; the pages of `vramfit serve` and `vramfit web` have the same.
+pub const TOKENS: &str = include_str!("tokens.css");
 const BASE_STYLE: &str = include_str!("base.css");
 const BASE_SCRIPT: &str = include_str!("base.js");
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use vramfit_report::gpus::page::{PAGE, SCRIPT, STYLE};
 use vramfit_report::gpus::{CONTENT_TYPE, Exposition, document, history, openmetrics};
+use vramfit_web::server::{Admission, Head, KnownHosts, Request, Response, Site, Token};
 
 use super::state::{State, Taken};
-use crate::web_server::{KnownHosts, Request, Response, Token};
 
 /// Everything a response needs.
-pub struct Site {
+pub struct GpuSite {
     /// The newest sample.
     pub state: Arc<State>,
     /// The token that clients must send.
@@ -27,22 +27,30 @@ pub struct Site {
 const JSON: &str = "application/json";
 const ALLOWED: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 
-impl Site {
-    /// The response to a request.
-    pub fn answer(&self, request: &Request) -> Response {
-        if self.hosts.as_ref().is_some_and(|hosts| !hosts.allow(request)) {
-            return Response::plain(StatusCode::FORBIDDEN, "the Host header names another machine\n");
+impl Site for GpuSite {
+    fn admit(&self, head: &Head) -> Result<Admission, Response> {
+        if self.hosts.as_ref().is_some_and(|hosts| !hosts.allow(head)) {
+            return Err(Response::plain(StatusCode::FORBIDDEN, "the Host header names another machine\n"));
         }
-        match request.method() {
+        match head.method() {
             &Method::GET | &Method::HEAD => {}
-            &Method::OPTIONS => return Response::plain(StatusCode::OK, "").with_header(ALLOWED),
+            &Method::OPTIONS => return Err(Response::plain(StatusCode::OK, "").with_header(ALLOWED)),
             &Method::POST | &Method::PUT | &Method::DELETE | &Method::PATCH | &Method::CONNECT | &Method::TRACE => {
                 let text = "there is nothing to write to here\n";
-                return Response::plain(StatusCode::METHOD_NOT_ALLOWED, text).with_header(ALLOWED);
+                return Err(Response::plain(StatusCode::METHOD_NOT_ALLOWED, text).with_header(ALLOWED));
             }
-            _ => return Response::plain(StatusCode::NOT_IMPLEMENTED, "this method is not known here\n"),
+            _ => return Err(Response::plain(StatusCode::NOT_IMPLEMENTED, "this method is not known here\n")),
         }
         // The page holds no data; it asks for the token itself.
+        let is_data = matches!(head.uri().path(), "/metrics" | "/api/gpus" | "/api/history");
+        if is_data && self.token.as_ref().is_some_and(|token| !token.allows(head)) {
+            return Err(Response::plain(StatusCode::UNAUTHORIZED, "a bearer token is needed\n")
+                .with_header("WWW-Authenticate: Bearer realm=\"vramfit\"\r\n"));
+        }
+        Ok(Admission::default())
+    }
+
+    fn answer(&self, request: &Request) -> Response {
         let path = request.uri().path();
         match path {
             "/" => return Response::ok("text/html; charset=utf-8", PAGE),
@@ -51,16 +59,14 @@ impl Site {
             "/metrics" | "/api/gpus" | "/api/history" => {}
             _ => return Response::plain(StatusCode::NOT_FOUND, "there are /, /metrics, /api/gpus and /api/history\n"),
         }
-        if self.token.as_ref().is_some_and(|token| !token.allows(request)) {
-            return Response::plain(StatusCode::UNAUTHORIZED, "a bearer token is needed\n")
-                .with_header("WWW-Authenticate: Bearer realm=\"vramfit\"\r\n");
-        }
         self.state.with(|taken| match taken {
             None => Response::plain(StatusCode::SERVICE_UNAVAILABLE, "no sample yet\n"),
             Some(taken) => self.data(path, taken),
         })
     }
+}
 
+impl GpuSite {
     fn data(&self, path: &str, taken: &Taken) -> Response {
         match path {
             "/metrics" => {

@@ -6,8 +6,7 @@ use std::path::Path;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
-use super::request::Request;
-use crate::failure::Failure;
+use super::request::Head;
 
 /// Shorter ones can be guessed.
 const MIN_LENGTH: usize = 16;
@@ -21,37 +20,71 @@ impl fmt::Debug for Token {
     }
 }
 
+/// Why there is no token where one was named.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It can be guessed, or cannot be sent.
+    #[error(
+        "{origin}: a token of {found} bytes; it must have at least {MIN_LENGTH} printable ASCII characters without spaces"
+    )]
+    Unfit {
+        /// Where it comes from.
+        origin: String,
+        /// How long it is.
+        found: usize,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    File {
+        /// Which file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The environment variable is not UTF-8.
+    #[error("VRAMFIT_TOKEN: not text")]
+    NotText,
+}
+
+impl TokenError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            TokenError::Unfit { .. } => Some("make one with `head -c 24 /dev/urandom | base64`"),
+            TokenError::File { .. } | TokenError::NotText => None,
+        }
+    }
+}
+
 impl Token {
-    fn new(text: &str, origin: &str) -> Result<Token, Failure> {
+    fn new(text: &str, origin: &str) -> Result<Token, TokenError> {
         let text = text.trim();
         if text.len() < MIN_LENGTH || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let hint = "make one with `head -c 24 /dev/urandom | base64`";
-            let found = text.len();
-            return Err(Failure::new(format!(
-                "{origin}: a token of {found} bytes; it must have at least {MIN_LENGTH} printable ASCII characters without spaces"
-            ))
-            .with_hint(Some(hint)));
+            return Err(TokenError::Unfit { origin: origin.to_owned(), found: text.len() });
         }
         Ok(Token(text.as_bytes().to_vec()))
     }
 
     /// The token in the file, else in `VRAMFIT_TOKEN`.
-    pub fn find(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+    ///
+    /// # Errors
+    /// What was named is no token.
+    pub fn find(file: Option<&Path>) -> Result<Option<Token>, TokenError> {
         if let Some(path) = file {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| TokenError::File { path: path.display().to_string(), error })?;
             return Token::new(text.lines().next().unwrap_or_default(), &path.display().to_string()).map(Some);
         }
         match std::env::var("VRAMFIT_TOKEN") {
             Ok(text) => Token::new(&text, "VRAMFIT_TOKEN").map(Some),
             Err(std::env::VarError::NotPresent) => Ok(None),
             // Taking this for no token would open what was meant to be closed.
-            Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new("VRAMFIT_TOKEN: not text")),
+            Err(std::env::VarError::NotUnicode(_)) => Err(TokenError::NotText),
         }
     }
 
     /// Whether a request carries the token as `Authorization: Bearer TOKEN`.
-    pub fn allows(&self, request: &Request) -> bool {
+    pub fn allows(&self, request: &Head) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let sent = header.and_then(|value| {
             let (scheme, rest) = value.split_once(' ')?;

@@ -16,14 +16,19 @@ pub struct Response {
 }
 
 impl Response {
+    /// A response with a body.
+    pub fn new(status: StatusCode, content_type: &'static str, body: impl Into<Cow<'static, str>>) -> Response {
+        Response { status, content_type, extra_header: "", body: body.into() }
+    }
+
     /// 200 with a body.
     pub fn ok(content_type: &'static str, body: impl Into<Cow<'static, str>>) -> Response {
-        Response { status: StatusCode::OK, content_type, extra_header: "", body: body.into() }
+        Response::new(StatusCode::OK, content_type, body)
     }
 
     /// A line of text, for errors above all.
     pub fn plain(status: StatusCode, body: &'static str) -> Response {
-        Response { status, ..Response::ok("text/plain; charset=utf-8", body) }
+        Response::new(status, "text/plain; charset=utf-8", body)
     }
 
     /// Adds a header; it must end with `\r\n`.

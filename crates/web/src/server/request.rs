@@ -1,10 +1,10 @@
-//! The head of an HTTP request (RFC 9112), read within limits.
+//! An HTTP request (RFC 9112), read within limits.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use http::header::{AUTHORIZATION, HOST};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
@@ -12,15 +12,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 const MAX_HEAD: usize = 16 << 10;
 const MAX_HEADERS: usize = 100;
 
-/// A request without a body.
-pub type Request = http::Request<()>;
+/// A request's head: method, target and headers.
+pub type Head = http::Request<()>;
+
+/// A request with its body.
+pub type Request = http::Request<Vec<u8>>;
 
 /// Why there is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client closed the connection, or sent nothing before the deadline.
     Gone,
-    /// The head was not complete at the deadline.
+    /// The request was not complete at the deadline.
     Timeout,
     /// The head has too many bytes or headers.
     LargeHead,
@@ -30,23 +33,83 @@ pub enum Refusal {
     Version,
     /// HTTP/1.1 without a Host header.
     NoHost,
+    /// A body without its length.
+    NoLength,
+    /// A body of more bytes than are taken.
+    LargeBody,
     /// Not HTTP.
     Malformed,
 }
 
 /// The host and port a request is meant for: of the target if it is a whole URL, else of the Host header.
-pub fn authority(request: &Request) -> Option<&str> {
+pub fn authority(request: &Head) -> Option<&str> {
     match (request.uri().scheme(), request.uri().authority()) {
         (Some(_), Some(authority)) => Some(authority.as_str()),
         _ => request.headers().get(HOST).and_then(|host| host.to_str().ok()),
     }
 }
 
-/// Reads a request's head, up to the empty line.
-pub fn read(stream: &mut TcpStream, timeout: Duration) -> Result<Request, Refusal> {
+/// Reads a request's head, up to the empty line, and what arrived with it of the body.
+pub fn read_head(stream: &mut TcpStream, timeout: Duration) -> Result<(Head, Vec<u8>), Refusal> {
     let deadline = Instant::now() + timeout;
-    let mut head = Vec::with_capacity(1024);
+    let mut bytes = Vec::with_capacity(1024);
     let mut chunk = [0; 2048];
+    loop {
+        let room = chunk.len().min(MAX_HEAD - bytes.len());
+        match receive(stream, &mut chunk[..room], deadline) {
+            Ok(0) => return Err(if bytes.is_empty() { Refusal::Gone } else { Refusal::Malformed }),
+            Ok(length) => bytes.extend_from_slice(&chunk[..length]),
+            Err(Refusal::Timeout) if bytes.is_empty() => return Err(Refusal::Gone),
+            Err(refusal) => return Err(refusal),
+        }
+        if let Some((head, length)) = parse(&mut bytes)? {
+            return Ok((head, bytes.split_off(length)));
+        }
+        if bytes.len() == MAX_HEAD {
+            let has_first_line = bytes.trim_ascii_start().contains(&b'\n');
+            return Err(if has_first_line { Refusal::LargeHead } else { Refusal::LongTarget });
+        }
+    }
+}
+
+/// Reads a request's body of at most `most` bytes, of which `begun` arrived with its head.
+pub fn read_body(
+    stream: &mut TcpStream,
+    head: &Head,
+    begun: Vec<u8>,
+    most: usize,
+    timeout: Duration,
+) -> Result<Vec<u8>, Refusal> {
+    let length = body_length(head.headers(), most)?;
+    let deadline = Instant::now() + timeout;
+    let mut body = begun;
+    body.truncate(length);
+    let mut chunk = [0; 16 << 10];
+    // Memory grows with what arrives, not with what the header promises.
+    while body.len() < length {
+        let room = chunk.len().min(length - body.len());
+        match receive(stream, &mut chunk[..room], deadline)? {
+            0 => return Err(Refusal::Malformed),
+            count => body.extend_from_slice(&chunk[..count]),
+        }
+    }
+    Ok(body)
+}
+
+/// The length of a body, up to `most`.
+fn body_length(headers: &HeaderMap, most: usize) -> Result<usize, Refusal> {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return Err(Refusal::NoLength);
+    }
+    let length = single(headers, CONTENT_LENGTH)?.ok_or(Refusal::NoLength)?;
+    let digits = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let digits = digits.filter(|text| !text.is_empty()).ok_or(Refusal::Malformed)?;
+    // More digits than a number has are a large body too.
+    digits.parse().ok().filter(|length| *length <= most).ok_or(Refusal::LargeBody)
+}
+
+/// Reads what there is before the deadline; 0 at the end.
+fn receive(stream: &mut TcpStream, chunk: &mut [u8], deadline: Instant) -> Result<usize, Refusal> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -54,39 +117,30 @@ pub fn read(stream: &mut TcpStream, timeout: Duration) -> Result<Request, Refusa
         }
         // Fails only for a timeout of zero.
         stream.set_read_timeout(Some(left)).map_err(|_| Refusal::Gone)?;
-        let room = chunk.len().min(MAX_HEAD - head.len());
-        match stream.read(&mut chunk[..room]) {
-            Ok(0) => return Err(if head.is_empty() { Refusal::Gone } else { Refusal::Malformed }),
-            Ok(length) => head.extend_from_slice(&chunk[..length]),
+        match stream.read(chunk) {
+            Ok(length) => return Ok(length),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(if head.is_empty() { Refusal::Gone } else { Refusal::Timeout });
+                return Err(Refusal::Timeout);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return Err(Refusal::Gone),
         }
-        if let Some(request) = parse(&mut head)? {
-            return Ok(request);
-        }
-        if head.len() == MAX_HEAD {
-            let has_first_line = head.trim_ascii_start().contains(&b'\n');
-            return Err(if has_first_line { Refusal::LargeHead } else { Refusal::LongTarget });
-        }
     }
 }
 
-/// Parses a head; `None` while it is incomplete.
-fn parse(head: &mut [u8]) -> Result<Option<Request>, Refusal> {
+/// Parses a head and says how long it is; `None` while it is incomplete.
+fn parse(head: &mut [u8]) -> Result<Option<(Head, usize)>, Refusal> {
     let Some(first_line) = first_line(head) else { return Ok(None) };
     lower_version(first_line)?;
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
-    match parsed.parse(head) {
-        Ok(httparse::Status::Complete(_)) => {}
+    let length = match parsed.parse(head) {
+        Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(Refusal::LargeHead),
         Err(_) => return Err(Refusal::Malformed),
-    }
-    let mut request = Request::new(());
+    };
+    let mut request = Head::new(());
     *request.method_mut() = parsed.method.unwrap_or_default().parse().map_err(|_| Refusal::Malformed)?;
     *request.uri_mut() = target(request.method(), parsed.path.unwrap_or_default())?;
     for header in parsed.headers {
@@ -99,7 +153,7 @@ fn parse(head: &mut [u8]) -> Result<Option<Request>, Refusal> {
     match host {
         None if parsed.version != Some(0) => Err(Refusal::NoHost),
         Some(host) if !host.to_str().is_ok_and(is_host) => Err(Refusal::Malformed),
-        _ => Ok(Some(request)),
+        _ => Ok(Some((request, length))),
     }
 }
 
@@ -156,9 +210,11 @@ mod tests {
     use super::*;
 
     /// A whole head, without its last two line ends.
-    fn parsed(head: &[u8]) -> Result<Request, Refusal> {
+    fn parsed(head: &[u8]) -> Result<Head, Refusal> {
         let mut head = [head, b"\r\n\r\n"].concat();
-        Ok(parse(&mut head)?.unwrap())
+        let (request, length) = parse(&mut head)?.unwrap();
+        assert_eq!(length, head.len());
+        Ok(request)
     }
 
     #[test]
@@ -173,7 +229,8 @@ mod tests {
     #[test]
     fn lines_may_end_without_a_carriage_return() {
         for head in ["GET /metrics HTTP/1.1\nHost: a\nX: y\n\n", "\r\n\nGET /metrics HTTP/1.1\r\nHost: a\n\r\nrest"] {
-            let request = parse(&mut head.as_bytes().to_vec()).unwrap().unwrap();
+            let (request, length) = parse(&mut head.as_bytes().to_vec()).unwrap().unwrap();
+            assert_eq!(&head[length..], if head.ends_with("rest") { "rest" } else { "" });
             assert_eq!((request.uri().path(), authority(&request)), ("/metrics", Some("a")));
         }
     }
@@ -253,5 +310,22 @@ mod tests {
     #[test]
     fn header_values_may_be_in_old_encodings() {
         assert!(parsed(b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: caf\xe9").is_ok());
+    }
+
+    #[test]
+    fn a_body_needs_one_length_within_the_limit() {
+        let length = |headers: &str| {
+            body_length(parsed(format!("POST / HTTP/1.1\r\nHost: a{headers}").as_bytes()).unwrap().headers(), 100)
+        };
+        assert_eq!(length("\r\nContent-Length: 100"), Ok(100));
+        assert_eq!(length("\r\nContent-Length: 0"), Ok(0));
+        assert_eq!(length(""), Err(Refusal::NoLength));
+        assert_eq!(length("\r\nContent-Length: 1\r\nTransfer-Encoding: chunked"), Err(Refusal::NoLength));
+        for bad in ["-1", "+1", "", "1, 1", "0x10", "1\r\nContent-Length: 1"] {
+            assert_eq!(length(&format!("\r\nContent-Length: {bad}")), Err(Refusal::Malformed), "{bad}");
+        }
+        for large in ["101", "18446744073709551615", "99999999999999999999999999"] {
+            assert_eq!(length(&format!("\r\nContent-Length: {large}")), Err(Refusal::LargeBody), "{large}");
+        }
     }
 }

@@ -2,9 +2,26 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use crate::failure::Failure;
-
-const DEFAULT_PORT: u16 = 9837;
+/// Why there is no address to listen on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Two ports were given.
+    #[error("--listen says port {listen}, --port says {port}")]
+    Ports {
+        /// Of `--listen`.
+        listen: u16,
+        /// Of `--port`.
+        port: u16,
+    },
+    /// A name without an address.
+    #[error("--listen {name}: no address for this name: {error}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
 
 /// The value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +40,9 @@ enum Host {
 impl Listen {
     /// `127.0.0.1`, `::1`, `[::1]`, `localhost`, each with `:PORT` or without (an IPv6 address then in brackets);
     /// `:PORT` is everywhere.
+    ///
+    /// # Errors
+    /// It is none of these; the text says what was found.
     pub fn parse(text: &str) -> Result<Listen, String> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Listen { host: Host::Address(address), port: None });
@@ -49,13 +69,14 @@ impl Listen {
         Ok(Listen { host, port: port.transpose()? })
     }
 
-    /// The addresses to try in order.
-    pub fn addresses(&self, port: Option<u16>) -> Result<Vec<SocketAddr>, Failure> {
+    /// The addresses to try in order, with the port of `--port`, or `default` where neither flag has one.
+    ///
+    /// # Errors
+    /// The flags name two ports, or a name has no address.
+    pub fn addresses(&self, port: Option<u16>, default: u16) -> Result<Vec<SocketAddr>, ListenError> {
         let port = match (self.port, port) {
-            (Some(one), Some(other)) if one != other => {
-                return Err(Failure::new(format!("--listen says port {one}, --port says {other}")));
-            }
-            (one, other) => one.or(other).unwrap_or(DEFAULT_PORT),
+            (Some(listen), Some(port)) if listen != port => return Err(ListenError::Ports { listen, port }),
+            (one, other) => one.or(other).unwrap_or(default),
         };
         Ok(match &self.host {
             // The first takes IPv4 too, but a machine may have no IPv6.
@@ -63,9 +84,8 @@ impl Listen {
             Host::Address(address) => vec![(*address, port).into()],
             Host::Name(name) => {
                 let found = (name.as_str(), port).to_socket_addrs();
-                let mut found: Vec<SocketAddr> = found
-                    .map_err(|error| Failure::new(format!("--listen {name}: no address for this name: {error}")))?
-                    .collect();
+                let mut found: Vec<SocketAddr> =
+                    found.map_err(|error| ListenError::Name { name: name.clone(), error })?.collect();
                 found.sort_by_key(SocketAddr::is_ipv6);
                 found
             }
@@ -106,7 +126,7 @@ mod tests {
 
     #[test]
     fn addresses_and_names_are_understood_with_and_without_a_port() {
-        let address = |text: &str| Listen::parse(text).unwrap().addresses(None).unwrap()[0].to_string();
+        let address = |text: &str| Listen::parse(text).unwrap().addresses(None, 9837).unwrap()[0].to_string();
         assert_eq!(address("127.0.0.1"), "127.0.0.1:9837");
         assert_eq!(address("127.0.0.1:80"), "127.0.0.1:80");
         assert_eq!(address("::1"), "[::1]:9837");
@@ -132,7 +152,7 @@ mod tests {
     #[test]
     fn a_port_said_twice_must_be_the_same() {
         let listen = Listen::parse("127.0.0.1:80").unwrap();
-        assert!(listen.addresses(Some(80)).is_ok());
-        assert!(listen.addresses(Some(81)).is_err());
+        assert!(listen.addresses(Some(80), 1).is_ok());
+        assert!(listen.addresses(Some(81), 1).is_err());
     }
 }

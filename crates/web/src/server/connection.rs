@@ -10,17 +10,43 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 
-use super::request::{self, Refusal, Request};
+use super::request::{self, Head, Refusal, Request};
 use super::response::Response;
 
 const MAX_CONNECTIONS: usize = 64;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A body may be a model's file that comes over a network.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Serves until the process ends: `answer` runs on the connection's own thread.
-pub fn accept(listener: &TcpListener, answer: impl Fn(&Request) -> Response + Send + Sync + 'static) {
-    let answer = Arc::new(answer);
+/// What answers requests, each on its connection's own thread.
+pub trait Site: Send + Sync + 'static {
+    /// Looks at a request before its body is read.
+    ///
+    /// # Errors
+    /// The response to a request whose body is not to be read at all.
+    fn admit(&self, head: &Head) -> Result<Admission, Response> {
+        let _ = head;
+        Ok(Admission::default())
+    }
+
+    /// The response to a request that was admitted.
+    fn answer(&self, request: &Request) -> Response;
+}
+
+/// Leave to send a request.
+#[derive(Default)]
+pub struct Admission {
+    /// How many bytes of body are read; with 0 none, whatever the client sends.
+    pub body: usize,
+    /// A place among a limited number of requests, held until the answer is made.
+    pub slot: Option<Slot>,
+}
+
+/// Serves until the process ends.
+pub fn accept(listener: &TcpListener, site: impl Site) {
+    let site = Arc::new(site);
     let open = Arc::new(AtomicUsize::new(0));
     let (surplus, refused) = mpsc::sync_channel(MAX_CONNECTIONS);
     thread::spawn(move || refused.iter().for_each(refuse));
@@ -36,10 +62,10 @@ pub fn accept(listener: &TcpListener, answer: impl Fn(&Request) -> Response + Se
             let _ = surplus.try_send(stream);
             continue;
         }
-        let answer = Arc::clone(&answer);
+        let site = Arc::clone(&site);
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
             let _slot = slot;
-            serve(&mut stream, answer.as_ref());
+            serve(&mut stream, site.as_ref());
         });
         // If no thread could be started, the closure is dropped: connection and slot with it.
         drop(spawned);
@@ -55,10 +81,16 @@ fn refuse(mut stream: TcpStream) {
     let _ = stream.write(&Response::plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").bytes(false));
 }
 
-/// One of the open connections; dropping it frees the slot.
-struct Slot(Arc<AtomicUsize>);
+/// One of a limited number of things, such as open connections; dropping it frees the slot.
+pub struct Slot(Arc<AtomicUsize>);
 
 impl Slot {
+    /// Takes a slot where fewer than `most` are taken.
+    pub fn below(most: usize, taken: &Arc<AtomicUsize>) -> Option<Slot> {
+        let slot = Slot::take(taken);
+        (taken.load(Ordering::Acquire) <= most).then_some(slot)
+    }
+
     fn take(open: &Arc<AtomicUsize>) -> Slot {
         open.fetch_add(1, Ordering::AcqRel);
         Slot(Arc::clone(open))
@@ -71,9 +103,18 @@ impl Drop for Slot {
     }
 }
 
-fn serve(stream: &mut TcpStream, answer: &impl Fn(&Request) -> Response) {
-    let (response, without_body) = match request::read(stream, READ_TIMEOUT) {
-        Ok(request) => (answer(&request), request.method() == Method::HEAD),
+fn serve(stream: &mut TcpStream, site: &impl Site) {
+    let (response, without_body) = match request::read_head(stream, READ_TIMEOUT) {
+        Ok((head, begun)) => {
+            let is_head = head.method() == Method::HEAD;
+            match admitted(stream, site, head, begun) {
+                Ok(response) => (response, is_head),
+                Err(refusal) => match refused(refusal) {
+                    Some(response) => (response, is_head),
+                    None => return,
+                },
+            }
+        }
         Err(refusal) => match refused(refusal) {
             Some(response) => (response, false),
             None => return,
@@ -81,6 +122,19 @@ fn serve(stream: &mut TcpStream, answer: &impl Fn(&Request) -> Response) {
     };
     send(stream, &response.bytes(without_body));
     drain(stream);
+}
+
+/// The response to a request whose head was read.
+fn admitted(stream: &mut TcpStream, site: &impl Site, head: Head, begun: Vec<u8>) -> Result<Response, Refusal> {
+    let admission = match site.admit(&head) {
+        Err(response) => return Ok(response),
+        Ok(admission) => admission,
+    };
+    let body = match admission.body {
+        0 => Vec::new(),
+        most => request::read_body(stream, &head, begun, most, BODY_TIMEOUT)?,
+    };
+    Ok(site.answer(&head.map(|()| body)))
 }
 
 /// The response to what is no request; `None` where nobody waits for one.
@@ -92,6 +146,8 @@ fn refused(refusal: Refusal) -> Option<Response> {
         Refusal::LongTarget => (StatusCode::URI_TOO_LONG, "the request's first line is too long\n"),
         Refusal::Version => (StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 and HTTP/1.0 are spoken here\n"),
         Refusal::NoHost => (StatusCode::BAD_REQUEST, "HTTP/1.1 needs a Host header\n"),
+        Refusal::NoLength => (StatusCode::LENGTH_REQUIRED, "a body needs a Content-Length\n"),
+        Refusal::LargeBody => (StatusCode::PAYLOAD_TOO_LARGE, "the body has more bytes than are taken here\n"),
         Refusal::Malformed => (StatusCode::BAD_REQUEST, "this is not an HTTP request\n"),
     };
     Some(Response::plain(status, text))

@@ -1,0 +1,55 @@
+// Times the calculator in headless Chromium: from the page to its first answer, and from a slider's step to the new answer.
+//
+//     node benchmarks/web/page.mjs PATH_OF_VRAMFIT [REPETITIONS]
+//
+// The first: from the end of DOMContentLoaded to the first frame after the answer is drawn, in a new tab each time. The
+// second: from the event of the slider to the first frame after the answer to it is drawn. Exits with 1 if the median of the
+// first is above 150 ms, or that of the second above 50 ms.
+import { spawn } from "node:child_process";
+import { Browser, findChromium } from "../../tests/html/browser.mjs";
+
+const [program, repetitions = "15"] = process.argv.slice(2);
+if (!program || !findChromium()) {
+  console.error("needed: the path of vramfit, and Chromium");
+  process.exit(2);
+}
+const middle = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+const most = (values) => Math.max(...values);
+const server = spawn(program, ["web"], { stdio: ["ignore", "ignore", "pipe"] });
+const base = await new Promise((resolve) => server.stderr.on("data", (line) => resolve(String(line).match(/http:\S+/)[0])));
+const browser = await Browser.start(findChromium());
+let isSlow = false;
+try {
+  for (const model of ["gpt2", "resnet50", "llama-8b"]) {
+    const first = [];
+    let tab;
+    for (let round = 0; round < Number(repetitions); round += 1) {
+      if (tab) await tab.close();
+      tab = await browser.open(`${base}#model=${model}&gpu=RTX+4090`, { width: 1440 });
+      first.push(await tab.evaluate("page.first - performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"));
+    }
+    await tab.until("document.getElementById('slider-batch') && !document.getElementById('largest').hidden");
+    const steps = await tab.evaluate(`(async () => {
+      const slider = document.getElementById("slider-batch");
+      const taken = [];
+      for (let step = 0; step < 40; step += 1) {
+        const begun = performance.now();
+        slider.value = String((step * 3) % 40);
+        slider.dispatchEvent(new Event("input"));
+        while (page.asked !== query()) await new Promise((resolve) => setTimeout(resolve, 0));
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        taken.push(performance.now() - begun);
+        await new Promise((resolve) => setTimeout(resolve, 30));
+      }
+      return taken;
+    })()`);
+    await tab.close();
+    isSlow ||= middle(first) > 150 || middle(steps) > 50;
+    const line = (values) => `median ${middle(values).toFixed(0)} ms, at most ${most(values).toFixed(0)} ms`;
+    console.log(`${model}: first answer ${line(first)} (${first.length} tabs); slider ${line(steps)} (${steps.length} steps)`);
+  }
+} finally {
+  await browser.stop();
+  server.kill();
+}
+process.exit(isSlow ? 1 : 0);

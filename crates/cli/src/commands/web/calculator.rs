@@ -1,0 +1,175 @@
+//! Answers the calculator's questions with the code behind `estimate`, `max-batch` and `plan`.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Instant;
+
+use serde::Serialize;
+use vramfit_graph::model::Model;
+use vramfit_plan::Control;
+use vramfit_report::catalogue::CatalogueReport;
+use vramfit_report::estimate::{EstimateReport, Timeline};
+use vramfit_report::models::ModelsReport;
+use vramfit_report::plan::{MaxBatchReport, PlanReport};
+use vramfit_web::calculator::{Calculator, Fields, Listing, Problem, Question};
+
+use super::models::{Models, shown_name};
+use super::options::options;
+use super::words::{Asked, command_line};
+use crate::arguments::{MaxBatchArguments, PlanArguments, RunSettings};
+use crate::commands::estimate::{Estimated, conflicts};
+use crate::commands::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_evaluation, searched};
+use crate::failure::Failure;
+use crate::installed_cudnn::InstalledCudnn;
+use crate::known_gpus::KnownGpus;
+
+/// The points of a timeline: about as many as a wide page has columns for it.
+const POINTS: usize = 720;
+
+/// The simulator with all that it knows.
+pub struct Engine {
+    known: KnownGpus,
+    cudnn: InstalledCudnn,
+    models: Models,
+}
+
+/// The answer of `/api/estimate`.
+#[derive(Serialize)]
+struct EstimateAnswer<'a> {
+    /// What `vramfit estimate --json` writes.
+    #[serde(flatten)]
+    report: &'a EstimateReport,
+    /// Allocated memory in the course of the run.
+    timeline: Timeline,
+    /// The command line that gives the same answer.
+    command: String,
+    /// The command line that searches for what makes it fit.
+    plan_command: String,
+}
+
+/// The answer of `/api/plan`.
+#[derive(Serialize)]
+struct PlanAnswer<T> {
+    /// What `vramfit plan --json` writes.
+    #[serde(flatten)]
+    report: T,
+    /// The command line that gives the same answer.
+    command: String,
+}
+
+impl Engine {
+    /// An engine with the built-in models.
+    pub fn new(known: KnownGpus, cudnn: InstalledCudnn) -> Result<Engine, Failure> {
+        Ok(Engine { known, cudnn, models: Models::new()? })
+    }
+
+    fn estimate(&self, fields: &Fields, options: &RunSettings, plain: &Model) -> Result<String, Failure> {
+        conflicts::refuse(options)?;
+        let changed = match options.changes_model() {
+            true => Some(options.with_torch(options.at.fine_tuned(plain.clone())?)),
+            false => None,
+        };
+        let model = changed.as_ref().unwrap_or(plain);
+        let plan_command = command_line(Question::Plan, fields, &options.at.model);
+        let estimated = Estimated::new(options, model, &self.known, &self.cudnn, plan_command.clone())?;
+        json(&EstimateAnswer {
+            report: &estimated.report,
+            timeline: Timeline::new(&estimated.answer, POINTS),
+            command: command_line(Question::Estimate, fields, &options.at.model),
+            plan_command,
+        })
+    }
+
+    fn max_batch(&self, given: &MaxBatchArguments, plain: &Model, deadline: Instant) -> Result<String, Failure> {
+        let options = &given.run;
+        conflicts::refuse(options)?;
+        need_capacity(options, "max-batch")?;
+        let plain = options.with_torch(plain.clone());
+        on_bench(options, given.margin.margin, &plain, &self.known, &self.cudnn, |bench, setup, _, _| {
+            let found = until(deadline, |control| largest_batch(options, bench, setup, control))?;
+            json(&MaxBatchReport::new(found, &bench.device))
+        })
+    }
+
+    fn plan(
+        &self,
+        fields: &Fields,
+        given: &PlanArguments,
+        plain: &Model,
+        deadline: Instant,
+    ) -> Result<String, Failure> {
+        let options = &given.run;
+        refuse_evaluation(options)?;
+        conflicts::refuse(options)?;
+        need_capacity(options, "plan")?;
+        let plain = options.with_torch(plain.clone());
+        on_bench(options, given.margin.margin, &plain, &self.known, &self.cudnn, |bench, setup, known, first| {
+            let Searched { outcome, notes } =
+                until(deadline, |control| searched(given, bench, setup, known, &self.cudnn, control))?;
+            let notes = first.into_iter().chain(notes).collect();
+            let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
+            let command = command_line(Question::Plan, fields, &options.at.model);
+            json(&PlanAnswer { report: report.json(), command })
+        })
+    }
+}
+
+impl Calculator for Engine {
+    fn list(&self, what: Listing) -> Result<String, Problem> {
+        match what {
+            Listing::Models => {
+                let mut report = ModelsReport::default();
+                self.models.built_in().iter().for_each(|model| report.add(model.row.clone()));
+                json(&report)
+            }
+            Listing::Gpus => json(&CatalogueReport::new(self.known.catalogue.gpus())),
+            Listing::Options => json(&options()),
+        }
+        .map_err(|failure| problem(&failure))
+    }
+
+    fn keep(&self, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
+        let uploaded = self.models.keep(name, &bytes)?;
+        json(&uploaded).map_err(|failure| problem(&failure))
+    }
+
+    fn answer(&self, question: Question, fields: &Fields, deadline: Instant) -> Result<String, Problem> {
+        let mut asked = Asked::read(question, fields)?;
+        let run = asked.run();
+        let model = self.models.find(&run.at.model)?;
+        run.at.model = shown_name(&run.at.model).to_owned();
+        match &asked {
+            Asked::Estimate(given) => self.estimate(fields, &given.run, &model),
+            Asked::MaxBatch(given) => self.max_batch(given, &model, deadline),
+            Asked::Plan(given) => self.plan(fields, given, &model, deadline),
+        }
+        .map_err(|failure| problem(&failure))
+    }
+}
+
+/// Runs a search that is stopped at the deadline.
+fn until<R>(deadline: Instant, work: impl FnOnce(&Control) -> R) -> R {
+    let control = Control::default();
+    let (done, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let control = &control;
+        scope.spawn(move || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if end.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                control.stop();
+            }
+        });
+        // Dropped when the work is done or panics, which ends the thread above.
+        let _done = done;
+        work(control)
+    })
+}
+
+/// A failure as the page shows it.
+pub fn problem(failure: &Failure) -> Problem {
+    Problem::of_question(failure.to_string(), failure.hint())
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::at("JSON", error))
+}

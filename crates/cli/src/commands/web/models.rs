@@ -1,0 +1,173 @@
+//! Models that questions are about: built-in ones, and files that were uploaded. Nothing is read from this machine's disk.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::StatusCode;
+use indexmap::IndexMap;
+use serde::Serialize;
+use vramfit_graph::model::Model;
+use vramfit_readers::{Kind, read_bytes, read_sketch};
+use vramfit_web::calculator::Problem;
+
+use super::calculator::problem;
+use crate::built_in::{BuiltIn, built_in};
+use crate::failure::Failure;
+
+/// Uploaded files begin like this.
+const FILE: &str = "file:";
+/// Uploads that are kept; the one that was not used for the longest time goes first.
+const KEPT_FILES: usize = 8;
+/// Built-in models that stay unpacked.
+const KEPT_BUILT_IN: usize = 8;
+
+/// The models.
+pub struct Models {
+    built_in: Vec<BuiltIn>,
+    files: Recent<Arc<Model>>,
+    unpacked: Recent<Arc<Model>>,
+}
+
+/// An uploaded model.
+#[derive(Debug, Serialize)]
+pub struct Uploaded {
+    /// What later questions call it.
+    name: String,
+    /// The file's name.
+    file: String,
+    /// The class of the module.
+    class: String,
+    /// How many parameters it has; null where that is more than can be counted.
+    parameters: Option<u64>,
+    /// The sizes that can be chosen, with their defaults; null where the data decides it.
+    sizes: IndexMap<String, Option<i64>>,
+}
+
+impl Models {
+    /// The built-in models, and no file yet.
+    pub fn new() -> Result<Models, Failure> {
+        Ok(Models { built_in: built_in()?, files: Recent::new(KEPT_FILES), unpacked: Recent::new(KEPT_BUILT_IN) })
+    }
+
+    /// The rows of the built-in models.
+    pub fn built_in(&self) -> &[BuiltIn] {
+        &self.built_in
+    }
+
+    /// The model that a question names.
+    pub fn find(&self, name: &str) -> Result<Arc<Model>, Problem> {
+        if name.starts_with(FILE) {
+            return self.files.get(name).ok_or_else(|| Problem {
+                hint: Some("upload it again: POST /api/models?name=FILE".to_owned()),
+                ..Problem::new(
+                    StatusCode::NOT_FOUND,
+                    format!("model: the file `{}` is no longer here", shown_name(name)),
+                )
+            });
+        }
+        if let Some(model) = self.unpacked.get(name) {
+            return Ok(model);
+        }
+        let Some(found) = self.built_in.iter().find(|model| model.row.name == name) else {
+            return Err(Problem::of_question(
+                format!("model: found `{name}`, needed a name from /api/models, or of an uploaded file"),
+                Some("upload a file: POST /api/models?name=FILE; `vramfit estimate` reads files of this machine"),
+            ));
+        };
+        let model = Arc::new(found.model().map_err(|failure| problem(&failure))?);
+        self.unpacked.put(name.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+
+    /// Reads and keeps a file.
+    pub fn keep(&self, file: &str, bytes: &[u8]) -> Result<Uploaded, Problem> {
+        let model = match Kind::of(Path::new(file)) {
+            Kind::Sketch => {
+                let text = std::str::from_utf8(bytes)
+                    .map_err(|_| Problem::of_question(format!("{file}: not text"), None::<String>))?;
+                read_sketch(text)
+            }
+            _ => read_bytes(bytes),
+        };
+        let model = model.map_err(|error| Problem::of_question(format!("{file}: {error}"), error.hint()))?;
+        let mut hasher = DefaultHasher::new();
+        (file, bytes).hash(&mut hasher);
+        let name = format!("{FILE}{:016x}/{file}", hasher.finish());
+        let uploaded = Uploaded {
+            name: name.clone(),
+            file: file.to_owned(),
+            class: model.class.clone(),
+            parameters: model.parameter_count(),
+            sizes: model.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.example.value())).collect(),
+        };
+        self.files.put(name, Arc::new(model));
+        Ok(uploaded)
+    }
+}
+
+/// A model's name for people: of an upload the file's name.
+pub fn shown_name(name: &str) -> &str {
+    name.strip_prefix(FILE).and_then(|rest| rest.split_once('/')).map_or(name, |(_, file)| file)
+}
+
+/// A few values by name, the most recently used first.
+struct Recent<T> {
+    most: usize,
+    values: Mutex<VecDeque<(String, T)>>,
+}
+
+impl<T: Clone> Recent<T> {
+    fn new(most: usize) -> Recent<T> {
+        Recent { most, values: Mutex::default() }
+    }
+
+    fn get(&self, name: &str) -> Option<T> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = values.iter().position(|(known, _)| known == name)?;
+        let (name, value) = values.remove(found)?;
+        values.push_front((name, value.clone()));
+        Some(value)
+    }
+
+    fn put(&self, name: String, value: T) {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.retain(|(known, _)| *known != name);
+        values.push_front((name, value));
+        values.truncate(self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_and_uploads_are_models() {
+        let models = Models::new().unwrap();
+        assert!(models.find("gpt2").is_ok() && models.find("gpt2").is_ok());
+        for other in ["/etc/passwd", "../gpt2", "Cargo.toml", "config.json", "file:0/x", "file:../../x", "a/b", ""] {
+            assert!(models.find(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_upload_is_found_under_its_name_until_newer_ones_take_its_place() {
+        let models = Models::new().unwrap();
+        let sketch = |width: usize| {
+            format!("input = [\"batch\", {width}]\nsizes = {{ batch = 2 }}\nlayers = [\"Linear({width}, 4)\"]\n")
+        };
+        let first = models.keep("model.toml", sketch(3).as_bytes()).unwrap();
+        assert_eq!((shown_name(&first.name), first.parameters), ("model.toml", Some(16)), "{first:?}");
+        for width in 4..4 + KEPT_FILES {
+            assert!(models.find(&first.name).is_ok(), "a model in use stays");
+            models.keep("model.toml", sketch(width).as_bytes()).unwrap();
+        }
+        for width in 20..20 + KEPT_FILES {
+            models.keep("model.toml", sketch(width).as_bytes()).unwrap();
+        }
+        assert_eq!(models.find(&first.name).unwrap_err().status, StatusCode::NOT_FOUND);
+        assert!(models.keep("model.toml", b"\xff").is_err() && models.keep("x.vramfit", b"PK\x03\x04").is_err());
+    }
+}

@@ -1,0 +1,129 @@
+// Draws an answer: verdict, bar, numbers, timeline, holders.
+"use strict";
+
+const SYMBOLS = { fits: "✓", "too-close": "≈", "does-not-fit": "✗" };
+
+function verdictWords(answer) {
+  const { fit } = answer;
+  if (!fit) return { title: size(answer.device_used), text: words("no-limit"), kind: "" };
+  const where = fit.gpu && answer.settings.vram === null ? words("on-gpu", { gpu: fit.gpu }) : words("in-cap", { cap: size(fit.capacity) });
+  const title = `${SYMBOLS[fit.verdict]} ${words("title", { verdict: words(`verdict-${fit.verdict}`), where })}`;
+  const need = words("needs", { needed: gib(fit.needed), capacity: gib(fit.capacity) });
+  if (fit.verdict === "fits") {
+    const left = fit.margin ?? 0;
+    return { title, text: `${need}${words("stays-free", { left: size(left), share: Math.round((100 * left) / fit.capacity) })}`, kind: "good" };
+  }
+  const short = fit.short ? words("short", { short: size(fit.short) }) : "";
+  return { title, text: `${need}${short}${fit.dies_in ? death(fit.dies_in) : words("may-die")}`, kind: fit.verdict === "too-close" ? "close" : "bad" };
+}
+
+function death(place) {
+  if (place.step === null) return words("dies-build");
+  const when = words("when", { step: place.step + 1, phase: phaseName(place.phase) });
+  const op = place.op?.split(".")[1];
+  const what = op && place.module ? words("op-of", { op, module: place.module }) : (op ?? place.module);
+  return what ? words("dies-in", { what, when }) : words("dies-when", { when });
+}
+
+function drawVerdict(answer) {
+  const { title, text, kind } = verdictWords(answer);
+  element("verdict").className = `panel hero ${kind}`;
+  element("verdict-title").textContent = title;
+  element("verdict-text").textContent = text;
+  document.title = `${title} · vramfit`;
+  const shown = parts(answer);
+  const capacity = answer.fit?.capacity;
+  element("bar").replaceChildren(bar(shown, capacity));
+  element("mini").className = kind;
+  element("mini-title").textContent = title;
+  element("mini-bar").replaceChildren(bar(shown, capacity, { small: true }));
+  element("legend").replaceChildren(...shown.map((part) => {
+    const swatch = make("i", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.setProperty("--c", `var(${part.color})`);
+    return make("li", { title: words(`about-${part.name}`) }, swatch, words(`part-${part.name}`), " ", make("b", {}, size(part.bytes)));
+  }));
+}
+
+function range(bounds) {
+  if (bounds.low === bounds.high) return words("exact");
+  const [low, high] = [size(bounds.low), size(bounds.high)];
+  return low === high ? words("give-or-take", { bytes: size(bounds.high - bounds.low) }) : words("between", { low, high });
+}
+
+function drawNumbers(answer) {
+  const rows = [
+    [words("peak-allocated"), size(answer.peak_allocated), range(answer.range)],
+    [words("peak-reserved"), size(answer.peak_reserved), range(answer.reserved_range)],
+    [words("device-used"), size(answer.device_used), words("with-context", { context: size(answer.context) })],
+  ];
+  if (answer.peak) {
+    const { step, phase, module, op } = answer.peak;
+    rows.push([words("peak-at"), step === null ? phaseName(phase) : words("when", { step: step + 1, phase: phaseName(phase) }), [module, op?.split(".")[1]].filter(Boolean).join(" · ")]);
+  }
+  element("numbers").replaceChildren(...rows.map(([name, value, about]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, about)))));
+}
+
+function drawHolders(answer) {
+  const head = make("thead", {}, make("tr", {}, ...["holder-size", "holder-kind", "holder-module", "holder-code"].map((key) => make("th", { scope: "col" }, words(key)))));
+  const rows = answer.holders.slice(0, 10).map((holder) => make("tr", {},
+    make("td", { class: "number" }, size(holder.bytes)), make("td", {}, words(`part-${holder.category}`)),
+    make("td", { class: "path" }, holder.module ?? words("the-model")),
+    make("td", { class: "path" }, [holder.op?.split(".")[1], holder.source?.replace("site-packages/", "")].filter(Boolean).join(", "))));
+  element("holders").replaceChildren(head, make("tbody", {}, ...rows));
+}
+
+let spokenTimer;
+// A screen reader hears the verdict once the slider rests.
+function speak(answer) {
+  clearTimeout(spokenTimer);
+  spokenTimer = setTimeout(() => {
+    const { title, text } = verdictWords(answer);
+    element("spoken").textContent = `${title}. ${text}`;
+  }, 700);
+}
+
+let lastAnswer = null;
+
+function drawTimeline(answer) {
+  const box = element("timeline");
+  box.replaceChildren(timeline(answer.timeline, answer.fit?.capacity, Math.max(320, Math.min(1100, box.clientWidth))));
+}
+
+function drawAnswer(answer) {
+  lastAnswer = answer;
+  element("refused").hidden = true;
+  element("verdict").classList.remove("stale");
+  drawVerdict(answer);
+  drawNumbers(answer);
+  drawTimeline(answer);
+  drawHolders(answer);
+  element("command").textContent = answer.command;
+  element("notes").replaceChildren(...(answer.notes ?? []).map((note) => make("li", { lang: "en" }, note)));
+  drawLink();
+  speak(answer);
+}
+
+function drawLink() {
+  element("link").textContent = address();
+  element("link-help").textContent = words(state.file && !state.file.linked ? "link-help-file" : "link-help", { file: state.file?.name });
+}
+
+function drawRefusal(error) {
+  element("verdict").className = "panel hero stale";
+  element("verdict-title").textContent = words("no-answer");
+  element("verdict-text").textContent = "";
+  element("refused").hidden = false;
+  element("refused").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
+}
+
+let largest = null;
+
+function drawLargest() {
+  const button = element("largest");
+  if (!button) return;
+  button.hidden = !largest;
+  if (!largest) return;
+  button.dataset.batch = largest.max_batch;
+  button.disabled = largest.max_batch < 1 || largest.max_batch === sizeOf("batch");
+  button.textContent = largest.max_batch < 1 ? words("no-batch") : words(largest.final ? "largest" : "at-least", { batch: largest.max_batch });
+}

@@ -1,0 +1,86 @@
+// Asks the server. Of many changes in a row only the last is asked about: one question is on its way at a time.
+"use strict";
+
+const element = (id) => document.getElementById(id);
+// For tests and measurements: whether something is shown, the last question that was answered, and when the first was.
+const page = { ready: false, asked: null, first: null };
+window.vramfit = page;
+
+// Text only: names come from files of other people.
+function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && value !== false) made.setAttribute(key, value);
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+class Refused extends Error {
+  constructor(status, answer) {
+    super(answer.error ?? String(status));
+    this.status = status;
+    this.hint = answer.hint;
+  }
+}
+
+async function ask(path, options = {}) {
+  const token = sessionStorage.getItem("vramfit-token");
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.status === 401) {
+    sessionStorage.removeItem("vramfit-token");
+    element("login").hidden = false;
+    element("token").focus();
+    throw new Refused(401, { error: words("token") });
+  }
+  const text = await answer.text();
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = { error: text.trim() };
+  }
+  if (!answer.ok) throw new Refused(answer.status, value);
+  return value;
+}
+
+// Runs `work` for the newest state; calls in between are merged into one more.
+function latest(work, delay = 0) {
+  let running = false;
+  let again = false;
+  let timer;
+  const run = async () => {
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    try {
+      await work();
+    } finally {
+      running = false;
+    }
+    if (again) {
+      again = false;
+      run();
+    }
+  };
+  return () => {
+    clearTimeout(timer);
+    if (delay) timer = setTimeout(run, delay);
+    else run();
+  };
+}
+
+function complain(error) {
+  element("problem").hidden = !error;
+  element("problem").textContent = error ? words("no-server", { why: error.message }) : "";
+}
+
+// Uploads a file and makes it the model.
+async function openFile(name, bytes, linked) {
+  const model = await ask(`api/models?${new URLSearchParams({ name })}`, { method: "POST", body: bytes });
+  const isText = /\.(json|toml)$/.test(name) && bytes.length <= LARGEST_LINKED_FILE;
+  state.file = { name, bytes, model, linked: linked ?? (isText ? toBase64(bytes) : null) };
+  set("model", model.name);
+  return model;
+}

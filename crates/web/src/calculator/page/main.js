@@ -1,0 +1,196 @@
+// Puts it together.
+"use strict";
+
+const askEstimate = latest(async () => {
+  const asked = query();
+  try {
+    const answer = await ask(`api/estimate?${asked}`);
+    complain(null);
+    drawAnswer(answer);
+    page.asked = asked;
+    if (page.first === null) requestAnimationFrame(() => { page.first = performance.now(); });
+  } catch (error) {
+    if (error.status === 404 && state.file) {
+      // The server keeps few files; this one was in the way of others.
+      await openFile(state.file.name, state.file.bytes, state.file.linked);
+      changed();
+    } else if (error instanceof Refused) {
+      complain(null);
+      drawRefusal(error);
+      page.asked = asked;
+    } else complain(error);
+  }
+  page.ready = true;
+});
+
+const askLargest = latest(async () => {
+  const asked = query({ batch: undefined });
+  try {
+    largest = get("gpu") || get("vram") ? await ask(`api/max-batch?${query({ batch: undefined })}`) : null;
+  } catch {
+    largest = null;
+  }
+  if (asked === query({ batch: undefined })) drawLargest();
+}, 120);
+
+const askOthers = latest(async () => {
+  const rows = await Promise.all(state.also.map(async (gpu) => {
+    try {
+      return { gpu, answer: await ask(`api/estimate?${query({ gpu })}`) };
+    } catch (error) {
+      return { gpu, error };
+    }
+  }));
+  element("compared").replaceChildren(...rows.map(({ gpu, answer, error }) => {
+    const name = make("button", { type: "button", class: "link" }, gpu);
+    name.addEventListener("click", () => {
+      state.also = state.also.map((other) => (other === gpu ? get("gpu") : other));
+      set("gpu", gpu);
+      drawControls();
+      changed();
+    });
+    const remove = make("button", { type: "button", class: "remove", "aria-label": words("remove", { gpu }) }, "×");
+    remove.addEventListener("click", () => {
+      state.also = state.also.filter((other) => other !== gpu);
+      changed();
+      element("also").focus();
+    });
+    const { title, text, kind } = answer ? verdictWords(answer) : { title: error.message, text: "", kind: "bad" };
+    return make("li", { class: kind }, make("div", { class: "title-row" }, make("span", {}, name, " ", make("b", {}, title)), remove), answer ? bar(parts(answer), answer.fit?.capacity, { small: true }) : null, make("p", { class: "help" }, text));
+  }));
+}, 120);
+
+function changed() {
+  rememberAddress();
+  drawLink();
+  markPlans();
+  askEstimate();
+  askLargest();
+  askOthers();
+}
+
+async function takeFile(file) {
+  if (!file) return;
+  try {
+    forgetSizes();
+    await openFile(file.name, new Uint8Array(await file.arrayBuffer()));
+    complain(null);
+    drawControls();
+    changed();
+  } catch (error) {
+    drawRefusal(error);
+  }
+}
+
+// Sizes of one model mean little for another.
+function forgetSizes() {
+  ["batch", "seq", "size", "freeze", "optimizer-groups", "lora-targets"].forEach((name) => set(name, undefined));
+  if (!["none", "blocks", undefined].includes(get("checkpoint"))) set("checkpoint", undefined);
+}
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without https only pages of this machine may use the clipboard.
+    const area = make("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = words("copied");
+  setTimeout(() => { button.textContent = words("copy"); }, 1500);
+}
+
+function listen() {
+  element("question").addEventListener("submit", (event) => event.preventDefault());
+  element("model").addEventListener("change", () => {
+    const name = element("model").value;
+    if (state.file && name !== state.file.model.name) state.file = null;
+    forgetSizes();
+    set("model", name);
+    drawControls();
+    changed();
+  });
+  element("gpu").addEventListener("change", () => {
+    set("gpu", element("gpu").value);
+    changed();
+  });
+  element("also").addEventListener("change", () => {
+    const gpu = element("also").value;
+    element("also").value = "";
+    if (gpu && gpu !== get("gpu") && !state.also.includes(gpu)) state.also.push(gpu);
+    changed();
+  });
+  element("file").addEventListener("change", () => takeFile(element("file").files[0]));
+  element("search").addEventListener("click", searchPlans);
+  element("reset").addEventListener("click", () => {
+    const kept = { model: get("model"), gpu: get("gpu") };
+    state.fields = new Map();
+    Object.entries(kept).forEach(([name, value]) => set(name, value));
+    drawControls();
+    changed();
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(element(button.dataset.copy).textContent, button);
+    const language = event.target.closest("[data-language]");
+    if (language) {
+      state.language = language.dataset.language;
+      translate();
+      drawControls();
+      drawPlans();
+      if (lastAnswer) drawAnswer(lastAnswer);
+      changed();
+    }
+  });
+  for (const kind of ["dragenter", "dragover"]) document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    element("drop").hidden = false;
+  });
+  document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) element("drop").hidden = true; });
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    element("drop").hidden = true;
+    takeFile(event.dataTransfer.files[0]);
+  });
+  element("login").addEventListener("submit", (event) => {
+    event.preventDefault();
+    sessionStorage.setItem("vramfit-token", element("token").value);
+    element("login").hidden = true;
+    start();
+  });
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (width === innerWidth || !lastAnswer) return;
+    width = innerWidth;
+    drawTimeline(lastAnswer);
+    drawPlans();
+  });
+  addEventListener("hashchange", start);
+  // A phone shows a small verdict while the large one is out of sight.
+  new IntersectionObserver(([seen]) => { element("mini").hidden = seen.isIntersecting; }).observe(element("says"));
+}
+
+async function start() {
+  const file = readAddress();
+  translate();
+  try {
+    // The answer does not wait for the lists.
+    const loaded = Promise.all(["models", "gpus", "options"].map((name) => (lists[name].length ? null : ask(`api/${name}`).then((answer) => { lists[name] = answer[name]; }))));
+    if (file) await openFile(file.name, file.bytes, file.linked);
+    askEstimate();
+    await loaded;
+    drawControls();
+    askLargest();
+    askOthers();
+  } catch (error) {
+    if (error.status !== 401) (error instanceof Refused ? drawRefusal : complain)(error);
+    page.ready = true;
+  }
+}
+
+listen();
+start();

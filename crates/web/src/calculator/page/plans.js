@@ -1,0 +1,144 @@
+// The search for plans: a plot of memory against time, the plans as a list, code to copy.
+"use strict";
+
+const GROUP_COLORS = { none: "--c4", "mixed-precision": "--c1", "weight-state": "--c2", "smaller-dtype": "--c5", "smaller-training": "--c6" };
+let found = null;
+let chosenPlan = 0;
+
+async function searchPlans() {
+  const button = element("search");
+  const asked = query();
+  button.disabled = true;
+  element("plans").replaceChildren(make("p", { class: "busy" }, words("searching")));
+  try {
+    const answer = await ask(`api/plan?${asked}`);
+    found = { asked, ...answer };
+    chosenPlan = 0;
+    drawPlans();
+  } catch (error) {
+    found = null;
+    element("plans").replaceChildren(make("p", { class: "refusal" }, error.hint ? `${error.message} — ${error.hint}` : error.message));
+  } finally {
+    button.disabled = false;
+  }
+}
+
+// Plans belong to the settings they were searched for.
+function markPlans() {
+  element("plans").classList.toggle("stale", found !== null && found.asked !== query());
+}
+
+// What a plan takes, as its group's frontier counts it where it has the plan.
+function taken(plan) {
+  const group = found.groups.find((candidate) => candidate.group === plan.group);
+  const same = group?.frontier.filter((point) => point.slowdown === plan.slowdown && point.taken >= plan.device_used) ?? [];
+  const own = found.fit.gpu ? plan.device_used : plan.peak_reserved;
+  return same.length ? Math.min(...same.map((point) => point.taken)) : own;
+}
+
+// The candidates that fit and that no faster one beats in memory, the fastest first.
+function best(frontier) {
+  let least = Infinity;
+  return frontier.filter((point) => point.fits).sort((a, b) => a.slowdown - b.slowdown || a.taken - b.taken).filter((point) => point.taken < least && (least = point.taken));
+}
+
+function plot() {
+  const [width, height, left, bottom, top, right] = [Math.max(320, Math.min(900, element("plans").clientWidth)), 230, 46, 34, 10, 14];
+  const points = found.groups.flatMap((group) => group.frontier);
+  const slow = found.plans.map((plan) => plan.slowdown).concat(points.map((point) => point.slowdown), 1);
+  const [least, most] = [Math.log(Math.min(...slow) * 0.95), Math.log(Math.max(...slow) * 1.05)];
+  const highest = Math.max(found.fit.capacity * 1.15, ...found.plans.map(taken));
+  const x = (slowdown) => left + ((Math.log(slowdown) - least) / (most - least)) * (width - left - right);
+  const y = (bytes) => top + (1 - Math.min(bytes, highest) / highest) * (height - top - bottom);
+  const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", "aria-hidden": "true" });
+  const step = niceStep(highest);
+  for (let level = 0; level <= highest; level += step) {
+    drawn.append(svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: "grid" }), svg("text", { x: left - 6, y: y(level) + 4, class: "axis end" }, (level / GIB).toFixed(step >= GIB ? 0 : 1)));
+  }
+  for (const tick of [0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20].filter((tick) => Math.log(tick) > least && Math.log(tick) < most)) {
+    drawn.append(svg("line", { x1: x(tick), x2: x(tick), y1: top, y2: height - bottom, class: tick === 1 ? "boundary" : "grid" }), svg("text", { x: x(tick), y: height - bottom + 14, class: "axis middle" }, `${tick}×`));
+  }
+  drawn.append(svg("text", { x: (left + width - right) / 2, y: height - 4, class: "axis middle" }, words("time-axis")), svg("text", { x: 2, y: height - bottom + 14, class: "axis" }, "GiB"));
+  drawn.append(svg("line", { x1: left, x2: width - right, y1: y(found.fit.capacity), y2: y(found.fit.capacity), class: "capacity" }));
+  for (const group of found.groups) {
+    const spots = best(group.frontier).map((point) => `${x(point.slowdown).toFixed(1)} ${y(point.taken).toFixed(1)}`);
+    const path = svg("path", { class: "frontier", d: spots.length ? `M${spots.join("L")}` : "" });
+    path.style.setProperty("--c", `var(${GROUP_COLORS[group.group]})`);
+    drawn.append(path);
+  }
+  found.plans.forEach((plan, index) => {
+    const spot = svg("circle", { cx: x(plan.slowdown), cy: y(taken(plan)), r: index === chosenPlan ? 8 : 5.5, class: index === chosenPlan ? "spot chosen" : "spot" }, svg("title", {}, planWords(plan)));
+    spot.style.setProperty("--c", `var(${GROUP_COLORS[plan.group]})`);
+    spot.addEventListener("click", () => choosePlan(index));
+    drawn.append(spot);
+  });
+  return drawn;
+}
+
+const changeWords = (plan) => plan.changes.map((change) => change.after).join("; ") || words("as-it-is");
+const planWords = (plan) => `${size(taken(plan))}, ${words("times", { times: plan.slowdown.toFixed(2) })}: ${changeWords(plan)}`;
+
+function choosePlan(index) {
+  chosenPlan = index;
+  const had = element("plans").contains(document.activeElement) && document.activeElement.name === "plan";
+  drawPlans();
+  if (had) element(`plan-${index}`).focus();
+}
+
+function drawPlans() {
+  if (!found) return;
+  if (!found.plans.length) {
+    const nothing = found.nothing_fits;
+    const text = nothing ? words("nothing-fits", { missing: size(nothing.missing), gpu: nothing.gpu?.name ?? "–" }) : words("none-found");
+    element("plans").replaceChildren(make("p", { class: "refusal" }, text));
+    return;
+  }
+  let group = null;
+  const rows = [];
+  found.plans.forEach((plan, index) => {
+    if (plan.group !== group) {
+      group = plan.group;
+      const swatch = make("i", { class: "swatch", "aria-hidden": "true" });
+      swatch.style.setProperty("--c", `var(${GROUP_COLORS[group]})`);
+      rows.push(make("p", { class: "plan-group" }, swatch, words(`group-${group}`)));
+    }
+    const input = make("input", { type: "radio", name: "plan", id: `plan-${index}`, value: index });
+    input.checked = index === chosenPlan;
+    input.addEventListener("change", () => choosePlan(index));
+    rows.push(make("label", { class: "plan" }, input,
+      make("span", {}, make("b", {}, size(taken(plan))), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: plan.changes.length ? "en" : undefined }, changeWords(plan)))));
+  });
+  const plan = found.plans[chosenPlan];
+  const code = make("div", { class: "code" }, make("pre", { id: "plan-code", tabindex: "0" }, plan.code), make("button", { type: "button", "data-copy": "plan-code" }, words("copy")));
+  const use = make("button", { type: "button", class: "main" }, words("use-plan"));
+  use.addEventListener("click", () => usePlan(plan));
+  const cut = found.cut_short ? make("p", { class: "help" }, words("cut-short")) : null;
+  element("plans").replaceChildren(
+    ...[plot(), make("p", { class: "help" }, words("plot-help", { number: found.simulated })), cut].filter(Boolean),
+    make("fieldset", { class: "plan-list" }, make("legend", { class: "unseen" }, words("plan")), ...rows),
+    make("h4", {}, words("code")), make("p", { class: "help", lang: "en" }, plan.why ?? ""), code, use);
+  markPlans();
+}
+
+// Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
+function usePlan(plan) {
+  const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
+  for (const [name, value] of Object.entries(sizes)) setSize(name, value);
+  const [, autocast, dtype] = precision.match(/^(autocast )?(bf16|fp16|fp32|fp64)$/) ?? [];
+  set("amp", autocast ? dtype : undefined);
+  set("dtype", autocast ? undefined : dtype);
+  for (const option of lists.options) {
+    const key = option.name.replaceAll("-", "_");
+    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode"].includes(option.name)) continue;
+    const value = settings[key];
+    const isDefault = value === null || value === "" || value === false || String(value) === option.default;
+    set(option.name, isDefault ? undefined : value);
+  }
+  const rank = settings.lora.match(/\d+/)?.[0];
+  set("lora", settings.lora === "none" ? undefined : (get("lora") ?? rank));
+  const scheme = settings.quantize.match(/nf4|int8/)?.[0];
+  set("quantize", scheme);
+  drawControls();
+  changed();
+  element("answer").scrollIntoView({ block: "start" });
+}

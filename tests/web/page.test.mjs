@@ -1,0 +1,139 @@
+// The calculator in headless Chromium: what it shows, its address, its keyboard, its languages, and what people can read.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { Browser, findChromium } from "../html/browser.mjs";
+import { unreadable } from "../html/look.mjs";
+
+const base = process.env.WEB;
+let browser;
+before(async () => (browser = await Browser.start(findChromium())));
+after(() => browser.stop());
+
+async function on(hash, options, act) {
+  const tab = await browser.open(`${base}${hash}`, options);
+  await tab.until("document.querySelectorAll('#model option').length > 1");
+  try {
+    await act(tab);
+    assert.deepEqual(tab.errors, [], "errors in the console");
+    assert.deepEqual(tab.requests.filter((url) => !url.startsWith(base) && !url.startsWith("data:")), [], "requests to elsewhere");
+  } finally {
+    await tab.close();
+  }
+}
+
+const text = (tab, id) => tab.evaluate(`document.getElementById('${id}').textContent`);
+// Changes a control as a person does, and waits until the answer to the new settings is drawn.
+async function change(tab, id, value, event = "input") {
+  await tab.evaluate(`(() => { const it = document.getElementById('${id}'); it.value = '${value}'; it.dispatchEvent(new Event('${event}', { bubbles: true })); })()`);
+  await tab.until("page.asked === query()");
+}
+
+test("the first answer is there without a click", () => on("", {}, async (tab) => {
+  assert.equal(await text(tab, "verdict-title"), "✓ Fits on the RTX 3060");
+  assert.match(await text(tab, "verdict-text"), /^Needs [\d.]+ of 11\.8 GiB; .* stay free\.$/);
+  assert.equal(await text(tab, "command"), "vramfit estimate gpt2 --gpu 'RTX 3060'");
+}));
+
+test("the answer follows the slider, the bar crosses the line, and the address has it all", () => on("#model=gpt2&gpu=RTX+3060", {}, async (tab) => {
+  await change(tab, "number-batch", 64);
+  assert.equal(await text(tab, "verdict-title"), "✗ Does not fit on the RTX 3060");
+  assert.match(await text(tab, "verdict-text"), /short\. Dies in .+ \(step 1, forward\)\.$/);
+  assert.equal(await tab.evaluate("document.querySelectorAll('#bar .beyond').length"), 1);
+  await tab.until("location.hash.includes('batch=64')");
+  const address = await text(tab, "link");
+  await on(address.slice(base.length), {}, async (other) => {
+    assert.equal(await text(other, "verdict-text"), await text(tab, "verdict-text"));
+    assert.equal(await other.evaluate("document.getElementById('number-batch').value"), "64");
+  });
+}));
+
+test("the largest batch is offered, and fits", () => on("#model=gpt2&gpu=RTX+3060&batch=64", {}, async (tab) => {
+  await tab.until("document.getElementById('largest')?.hidden === false");
+  await tab.evaluate("document.getElementById('largest').click()");
+  await tab.until("page.asked === query()");
+  assert.match(await text(tab, "verdict-title"), /^✓/);
+  const batch = Number(await tab.evaluate("get('batch')"));
+  await change(tab, "number-batch", batch + 1);
+  assert.match(await text(tab, "verdict-text"), /short|others do not/);
+}));
+
+test("arrow keys move a slider and the answer", () => on("", {}, async (tab) => {
+  await tab.evaluate("document.getElementById('slider-batch').focus()");
+  for (const type of ["keyDown", "keyUp"]) await tab.send("Input.dispatchKeyEvent", { type, key: "ArrowRight", code: "ArrowRight", windowsVirtualKeyCode: 39 });
+  await tab.until("get('batch') === '9' && page.asked === query()");
+  assert.equal(await tab.evaluate("document.getElementById('slider-batch').getAttribute('aria-valuetext')"), "9");
+}));
+
+test("settings are flags: choices, switches and lists end up in the command", () => on("", {}, async (tab) => {
+  await tab.evaluate("document.querySelector('input[name=precision][value=amp-bf16]').click()");
+  await tab.evaluate("document.querySelector('input[name=checkpoint][value=blocks]').click()");
+  await tab.evaluate("document.getElementById('option-clip-grad').click()");
+  await change(tab, "option-freeze", "transformer.wte", "change");
+  await change(tab, "optimizer", "sgd", "change");
+  assert.equal(await text(tab, "command"), "vramfit estimate gpt2 --gpu 'RTX 3060' --amp bf16 --checkpoint blocks --clip-grad --freeze transformer.wte --optimizer sgd");
+  await change(tab, "option-steps", "many", "change");
+  assert.match(await text(tab, "refused"), /--steps/);
+  await tab.evaluate("document.getElementById('reset').click()");
+  await tab.until("page.asked === query() && document.getElementById('refused').hidden");
+  assert.equal(await text(tab, "command"), "vramfit estimate gpt2 --gpu 'RTX 3060'");
+}));
+
+test("a file is opened, and a link has a small one inside", () => on("", {}, async (tab) => {
+  const sketch = 'input = ["batch", 512]\nsizes = { batch = 64 }\nlayers = ["Linear(512, 4096)", "ReLU()", "Linear(4096, 10)"]\n';
+  await tab.evaluate(`takeFile(new File([${JSON.stringify(sketch)}], "model.toml"))`);
+  await tab.until("page.asked === query() && state.file !== null");
+  assert.equal(await text(tab, "command"), "vramfit estimate model.toml --gpu 'RTX 3060'");
+  await on((await text(tab, "link")).slice(base.length), {}, async (other) => {
+    await other.until("document.getElementById('verdict-text').textContent !== ''");
+    assert.equal(await text(other, "verdict-text"), await text(tab, "verdict-text"));
+  });
+  await tab.evaluate('takeFile(new File(["<img src=x onerror=harmed=1>"], "<b>.json"))');
+  await tab.until("!document.getElementById('refused').hidden");
+  assert.equal(await tab.evaluate("document.querySelectorAll('#refused *').length"), 0, "a name never becomes markup");
+}));
+
+test("plans are searched, chosen by dot or list, and applied", () => on("#model=resnet18&vram=2GiB&batch=64&gpu=RTX+3060", {}, async (tab) => {
+  await tab.evaluate("document.getElementById('search').click()");
+  await tab.until("found !== null", 60000);
+  const dots = await tab.evaluate("document.querySelectorAll('#plans .spot').length");
+  assert.ok(dots > 1, `${dots} plans`);
+  await tab.evaluate("document.querySelectorAll('#plans .spot')[1].dispatchEvent(new MouseEvent('click'))");
+  assert.equal(await tab.evaluate("document.querySelector('input[name=plan]:checked').value"), "1");
+  assert.match(await text(tab, "plan-code"), /optimizer\.step|optimizer/);
+  await tab.evaluate("document.querySelector('input[name=plan][value=\"0\"]').click(); document.querySelector('#plans > button.main').click()");
+  await tab.until("page.asked === query()");
+  assert.match(await text(tab, "verdict-title"), /^✓/, await text(tab, "command"));
+}));
+
+test("several GPUs stand side by side", () => on("#model=llama-1b&gpu=RTX+3060&also=H200&also=RTX+4090", {}, async (tab) => {
+  await tab.until("document.querySelectorAll('#compared li').length === 2");
+  assert.match(await tab.evaluate("document.querySelector('#compared li').textContent"), /✓ Fits on the H200/);
+}));
+
+test("Chinese is complete, and in the address", () => on("#lang=zh", {}, async (tab) => {
+  assert.equal(await tab.evaluate("document.documentElement.lang"), "zh-CN");
+  assert.equal(await text(tab, "verdict-title"), "✓ RTX 3060 放得下");
+  await tab.evaluate("document.querySelector('[data-language=en]').click()");
+  assert.equal(await text(tab, "verdict-title"), "✓ Fits on the RTX 3060");
+}));
+
+for (const [name, hash, options] of [
+  ["wide", "#model=llama-1b&gpu=RTX+3060&also=H200", { width: 1600 }],
+  ["phone", "", { width: 360, height: 780 }],
+  ["dark", "#model=gpt2&gpu=RTX+3060&batch=64", { scheme: "dark" }],
+  ["Chinese, dark, tablet", "#lang=zh", { width: 800, scheme: "dark" }],
+]) test(`everything can be read and reached: ${name}`, () => on(hash, options, async (tab) => {
+  await tab.evaluate("document.getElementById('more').open = true");
+  await tab.settle();
+  assert.equal(await tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, "it scrolls sideways");
+  assert.deepEqual(await tab.evaluate(unreadable), []);
+  const unnamed = `[...document.querySelectorAll("input, select, button, a, [role=img], [role=region]")].filter((it) => it.checkVisibility() && !(it.labels?.length || it.getAttribute("aria-label") || it.getAttribute("aria-labelledby") || it.textContent.trim())).map((it) => it.outerHTML.slice(0, 80))`;
+  assert.deepEqual(await tab.evaluate(unnamed), [], "controls without a name");
+  assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('[id]')].map((it) => it.id).filter((id, index, all) => all.indexOf(id) !== index)"), [], "ids that occur twice");
+  // axe-core is no part of this repository; AXE names its axe.min.js.
+  if (!process.env.AXE) return;
+  await tab.evaluate(readFileSync(process.env.AXE, "utf8") + "; 0");
+  const found = await tab.evaluate("axe.run(document).then((result) => result.violations.map((rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 90)).join(' | ')}`))");
+  assert.deepEqual(found, []);
+}));
