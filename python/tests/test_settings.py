@@ -22,7 +22,7 @@ def test_every_flag_of_the_binary_is_a_keyword():
     _, text = run(["estimate", "--help"])
     found = {word.strip(",") for line in text.splitlines() for word in line.split()[:2] if word.startswith("--")}
     known = {"--inputs" if name == "inputs_are" else "--loss" if name == "add_loss" else "--" + name.replace("_", "-") for name in SETTINGS}
-    assert found - known <= {"--html", "--json", "--color[=<WHEN>]", "--no-color", "--help"}
+    assert found - known <= {"--html", "--verbose", "--json", "--color[=<WHEN>]", "--no-color", "--help"}
 
 
 def test_every_optimizer_name_is_one_of_the_binary():

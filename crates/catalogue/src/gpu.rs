@@ -113,7 +113,12 @@ impl Gpu {
         }
     }
 
-    /// Whether it is sold for desktops: a display is often connected to it.
+    /// Whether it is built into laptops, and cannot be bought alone.
+    pub fn is_laptop(&self) -> bool {
+        self.name.ends_with(" Laptop")
+    }
+
+    /// Whether it is sold for desktops or laptops: a display is often connected to it.
     pub fn is_consumer(&self) -> bool {
         let words: Vec<&str> = self.name.split(' ').collect();
         match words[..] {

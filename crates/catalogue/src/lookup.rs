@@ -10,6 +10,8 @@ use crate::rows::TableError;
 use crate::table;
 
 const BUILT_IN: &str = include_str!("../data/gpus.txt");
+/// What comes before the number of a GeForce, as [`normalized`] writes it.
+const SERIES: [&str; 2] = ["rtx", "gtx"];
 /// Names in the error for an unknown GPU.
 const SUGGESTIONS: usize = 5;
 
@@ -53,12 +55,23 @@ impl Catalogue {
         &self.gpus
     }
 
-    /// Finds a GPU by name or alias. Case, spaces and brand names do not matter.
+    /// Finds a GPU by name or alias. Case, spaces and brand names do not matter, and a GeForce's number alone will do.
     ///
     /// # Errors
     /// No GPU has this name.
     pub fn find(&self, name: &str) -> Result<&Gpu, UnknownGpu> {
         self.position(name).map(|index| &self.gpus[index]).ok_or_else(|| self.unknown(name))
+    }
+
+    /// Other GPUs that a name could mean, beside the one that [`Catalogue::find`] takes: those whose names begin with it.
+    /// None for a GPU's own name.
+    pub fn other_meanings(&self, name: &str) -> Vec<&Gpu> {
+        let wanted = normalized(name);
+        let Some(found) = self.position(name).filter(|index| normalized(&self.gpus[*index].name) != wanted) else {
+            return Vec::new();
+        };
+        let is_other = |index: usize, gpu: &Gpu| index != found && normalized(&gpu.name).starts_with(&wanted);
+        self.gpus.iter().enumerate().filter(|(index, gpu)| is_other(*index, gpu)).map(|(_, gpu)| gpu).collect()
     }
 
     /// Adds measurements of a machine's GPU to its row, or adds a new row.
@@ -100,8 +113,15 @@ impl Catalogue {
     fn position(&self, name: &str) -> Option<usize> {
         let wanted = normalized(name);
         let matches = |name: &str| normalized(name) == wanted;
-        let by_name = self.gpus.iter().position(|gpu| matches(&gpu.name));
-        by_name.or_else(|| self.gpus.iter().position(|gpu| gpu.aliases.iter().any(|alias| matches(alias))))
+        let by_name = |wanted: &str| self.gpus.iter().position(|gpu| normalized(&gpu.name) == wanted);
+        // People say `3060`.
+        let by_number = || {
+            let is_number = wanted.starts_with(|letter: char| letter.is_ascii_digit());
+            is_number.then(|| SERIES.iter().find_map(|series| by_name(&format!("{series}{wanted}"))))?
+        };
+        by_name(&wanted)
+            .or_else(|| self.gpus.iter().position(|gpu| gpu.aliases.iter().any(|alias| matches(alias))))
+            .or_else(by_number)
     }
 
     fn unknown(&self, name: &str) -> UnknownGpu {

@@ -53,8 +53,8 @@ fn an_unknown_gpu_is_an_error_that_lists_similar_names() {
     let error = catalogue().find("RTX 3065").unwrap_err();
     assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
     assert_eq!(error.nearest.len(), 5);
-    let error = catalogue().find("3060").unwrap_err();
-    assert!(error.nearest.contains(&"RTX 3060".to_owned()), "{error}");
+    let error = catalogue().find("3065").unwrap_err();
+    assert!(error.nearest.len() == 5, "{error}");
     let error = catalogue().find("GTX 1060").unwrap_err();
     assert_eq!(error.nearest[..2], ["GTX 1060 3GB", "GTX 1060 6GB"]);
     assert!(catalogue().find("").is_err());
@@ -212,4 +212,28 @@ fn a_row_of_a_calibration_without_a_context_has_none() {
     let row = catalogue().row(&calibration);
     assert!(row.contains("| 12622233600 B | - | - | - |"), "{row}");
     assert!(!Catalogue::read(&row).unwrap().gpus()[0].is_measured());
+}
+
+#[test]
+fn a_number_alone_is_a_geforce_and_laptops_are_gpus_of_their_own() {
+    let catalogue = catalogue();
+    let name = |text: &str| catalogue.find(text).map(|gpu| gpu.name.as_str()).ok();
+    assert_eq!(name("3060"), Some("RTX 3060"));
+    assert_eq!(name("1080 ti"), Some("GTX 1080 Ti"));
+    assert_eq!(name("4090laptop"), Some("RTX 4090 Laptop"));
+    assert_eq!(name("NVIDIA GeForce RTX 3060 Laptop GPU"), Some("RTX 3060 Laptop"));
+    assert_eq!(name("RTX 3060 Mobile"), Some("RTX 3060 Laptop"));
+    assert_eq!((name("3"), name(""), name("60")), (None, None, None));
+    assert!(catalogue.find("RTX 3060 Laptop").unwrap().is_laptop() && !catalogue.find("RTX 3060").unwrap().is_laptop());
+}
+
+#[test]
+fn a_name_that_could_mean_several_gpus_says_which_others() {
+    let catalogue = catalogue();
+    let others = |text: &str| catalogue.other_meanings(text).iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>();
+    assert!(others("A100").contains(&"A100 SXM4 80GB"), "{:?}", others("A100"));
+    assert!(!others("A100").contains(&catalogue.find("A100").unwrap().name.as_str()));
+    for clear in ["RTX 3060", "A100 SXM4 80GB", "3060", "H200", "no such GPU"] {
+        assert!(others(clear).is_empty(), "{clear}: {:?}", others(clear));
+    }
 }

@@ -14,6 +14,7 @@ use vramfit_report::models::Row;
 
 use crate::failure::Failure;
 use crate::hub_cache;
+use crate::hub_names;
 
 const INDEX: &str = include_str!("../built_in/models.json");
 const DATA: &[u8] = include_bytes!("../built_in/models.bin");
@@ -63,15 +64,56 @@ fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failur
         })
     };
     if path.exists() && !path.is_dir() {
-        return read(path);
+        return other_kind(name).map_or_else(|| read(path), Err);
     }
     let models = built_in()?;
-    match models.iter().find(|model| model.row.name == name) {
+    match named(&models, name) {
         // A folder may have a built-in model's name, such as a download from Hugging Face.
         Some(model) => model.model(),
         None if path.is_dir() => Err(folder(path)),
-        None if hub_cache::is_hub_id(name) => read(&hub_cache::config(name)?),
-        None => Err(unknown(name, &models)),
+        None if hub_cache::is_hub_id(name) => from_hub(name, &models, read),
+        None => Err(other_kind(name).unwrap_or_else(|| unknown(name, &models))),
+    }
+}
+
+/// The built-in model of a name. Case, spaces and dashes do not matter.
+pub fn named<'a>(models: &'a [BuiltIn], name: &str) -> Option<&'a BuiltIn> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace([' ', '-', '_'], "");
+    let exact = models.iter().find(|model| model.row.name == name);
+    exact.or_else(|| models.iter().find(|model| plain(&model.row.name) == plain(name)))
+}
+
+/// A model of the Hub: its configuration from the local cache, else the built-in model of the same sizes.
+fn from_hub(name: &str, models: &[BuiltIn], read: impl Fn(&Path) -> Result<Model, Failure>) -> Result<Model, Failure> {
+    let missing = match hub_cache::config(name) {
+        Ok(config) => return read(&config),
+        Err(missing) => missing,
+    };
+    let Some(model) = hub_names::built_in_name(name).and_then(|known| named(models, known)) else {
+        return Err(missing);
+    };
+    let mut loaded = model.model()?;
+    loaded.notes.push(format!(
+        "{name} is not in the local Hugging Face cache: taken as the built-in model {}, which is built in fp32; from_pretrained \
+         may load another type (--dtype)",
+        model.row.name
+    ));
+    Ok(loaded)
+}
+
+/// The failure for a file that is no model: a script, or weights.
+fn other_kind(name: &str) -> Option<Failure> {
+    let ending = Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
+    let needed = "needed a file that vramfit reads or a name that `vramfit models` lists";
+    match ending.as_str() {
+        "py" | "ipynb" => Some(Failure::new(format!("{name}: found a Python script, {needed}")).with_hint(Some(SCRIPT))),
+        "pt" | "pth" | "bin" | "ckpt" | "safetensors" | "gguf" => {
+            Some(Failure::new(format!("{name}: found weights, {needed}: weights alone do not say what a model computes")).with_hint(
+                Some("a config.json beside them will do, if it is of a family that vramfit knows; else capture the model that \
+                      loads them, in Python: vramfit.capture(model, inputs, \"model.vramfit\")"),
+            ))
+        }
+        _ => None,
     }
 }
 
@@ -86,6 +128,8 @@ fn folder(path: &Path) -> Failure {
         .with_hint(Some(hint))
 }
 
+const SCRIPT: &str = "this command does not run Python: `python -m vramfit capture my_module:build` captures the model that build() \
+                      returns; a model.toml may contain layers = [\"Linear(3, 4)\"]";
 const OWN: &str = "capture your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
 
 /// The failure for a name that is neither a file nor a built-in model.
@@ -93,14 +137,11 @@ fn unknown(name: &str, models: &[BuiltIn]) -> Failure {
     if name.is_empty() {
         return Failure::new("MODEL: found an empty name, needed a file or a name that `vramfit models` lists");
     }
-    if name.ends_with(".py") || name.contains('(') {
+    if name.contains('(') || name.contains(".py:") {
         return Failure::new(format!(
             "{name}: found Python, needed a file that vramfit reads or a name that `vramfit models` lists"
         ))
-        .with_hint(Some(
-            "vramfit does not run Python: `python -m vramfit capture my_module:build` captures the model that build() \
-                 returns; a model.toml may contain layers = [\"Linear(3, 4)\"]",
-        ));
+        .with_hint(Some(SCRIPT));
     }
     let looks_like_file =
         name.contains(['/', '\\']) || [".vramfit", ".pt2", ".json", ".toml"].iter().any(|end| name.ends_with(end));

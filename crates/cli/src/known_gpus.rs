@@ -8,6 +8,8 @@ use vramfit_catalogue::{Calibration, Catalogue, Gpu};
 
 use crate::failure::Failure;
 use crate::platform;
+#[cfg(feature = "simulate")]
+use crate::this_gpu;
 
 /// The GPU whose measurements are used for GPUs without any.
 pub const REFERENCE: &str = "H200";
@@ -16,6 +18,9 @@ pub const REFERENCE: &str = "H200";
 pub struct KnownGpus {
     /// The calibrated catalogue.
     pub catalogue: Catalogue,
+    /// The GPU of `--gpu this`.
+    #[cfg(feature = "simulate")]
+    this: Option<this_gpu::ThisGpu>,
 }
 
 impl KnownGpus {
@@ -27,11 +32,39 @@ impl KnownGpus {
                 catalogue.calibrate(&calibration);
             }
         }
-        Ok(KnownGpus { catalogue })
+        Ok(KnownGpus {
+            catalogue,
+            #[cfg(feature = "simulate")]
+            this: None,
+        })
+    }
+
+    /// The same for a command whose `--gpu` may be `this`: then the driver is asked.
+    #[cfg(feature = "simulate")]
+    pub fn load_for(name: Option<&str>) -> Result<KnownGpus, Failure> {
+        let known = KnownGpus::load()?;
+        let Some(index) = name.map(this_gpu::index).transpose()?.flatten() else { return Ok(known) };
+        let this = this_gpu::find(index, &known.catalogue)?;
+        Ok(KnownGpus { this: Some(this), ..known })
+    }
+
+    /// Which GPU was taken where the name leaves a choice.
+    #[cfg(feature = "simulate")]
+    pub fn taken(&self, name: &str) -> Option<String> {
+        if let Some(this) = &self.this {
+            return Some(this.note.clone());
+        }
+        let others: Vec<&str> = self.catalogue.other_meanings(name).into_iter().map(|gpu| gpu.name.as_str()).collect();
+        let found = self.catalogue.find(name).ok().filter(|_| !others.is_empty())?;
+        Some(format!("--gpu {name}: taken as the {}; there are also {}", found.name, others.join(", ")))
     }
 
     /// Finds a GPU by name.
     pub fn find(&self, name: &str) -> Result<&Gpu, Failure> {
+        #[cfg(feature = "simulate")]
+        if let Some(this) = &self.this {
+            return Ok(&this.gpu);
+        }
         self.catalogue.find(name).map_err(|error| {
             let hint = "`vramfit catalogue` lists all GPUs; `vramfit calibrate` adds the GPU of this machine";
             Failure::at("--gpu", error).with_hint(Some(hint))

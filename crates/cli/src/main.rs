@@ -18,12 +18,16 @@ mod help;
 #[cfg(feature = "simulate")]
 mod hub_cache;
 #[cfg(feature = "simulate")]
+mod hub_names;
+#[cfg(feature = "simulate")]
 mod installed_cudnn;
 mod interrupt;
 mod known_gpus;
 mod network;
 mod platform;
 mod snapshot_file;
+#[cfg(feature = "simulate")]
+mod this_gpu;
 mod whole_file;
 
 use std::process::ExitCode;

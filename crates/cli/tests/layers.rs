@@ -53,7 +53,7 @@ fn a_model_without_sizes_to_choose_is_named_without_any() {
 
 #[test]
 fn an_estimates_text_has_the_verdict_first_and_stays_within_eighty_columns() {
-    let (code, text, _) = vramfit(&["estimate", "bert-base", "--gpu", "RTX 3060"]);
+    let (code, text, _) = vramfit(&["estimate", "bert-base", "--gpu", "RTX 3060", "--verbose"]);
     assert_eq!(code, 0);
     let verdict = text.find("fits on the RTX 3060").unwrap();
     assert!(verdict < text.find("peak allocated").unwrap());
@@ -64,6 +64,55 @@ fn an_estimates_text_has_the_verdict_first_and_stays_within_eighty_columns() {
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains('\u{1b}'), "no colour without a terminal");
+}
+
+#[test]
+fn an_estimate_takes_one_screen_and_says_what_was_asked_first() {
+    for (arguments, head, verdict) in [
+        (
+            &["gpt2", "--gpu", "3060"][..],
+            "gpt2: 124,439,808 parameters; batch 8, seq 512; fp32, adamw, its own loss",
+            "fits on the RTX 3060",
+        ),
+        (
+            &["gpt2", "--gpu", "3060", "--batch", "32"],
+            "gpt2: 124,439,808 parameters; batch 32, seq 512; fp32, adamw, its own loss",
+            "does not fit on the RTX 3060: needs ",
+        ),
+        (
+            &["RESNET50", "--gpu", "A100", "--amp", "bf16"],
+            "RESNET50: 25,557,032 parameters; batch 32, height 224, width 224; fp32 under",
+            "fits on the A100 PCIe 40GB",
+        ),
+        (
+            &["resnet18", "--vram", "2GiB", "--mode", "eval"],
+            "resnet18: 11,689,512 parameters; batch 32, height 224, width 224; fp32,",
+            "fits in 2.00 GiB",
+        ),
+    ] {
+        let (_, text, err) = vramfit(&[&["estimate"], arguments].concat());
+        assert!(text.lines().count() <= 24, "{arguments:?}: {} lines:\n{text}{err}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.lines().next(), Some(head), "{err}");
+        assert!(text.contains(verdict) && text.contains("--verbose shows"), "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_leaves_a_choice_is_noted() {
+    let answer = common::good_json(&["estimate", "resnet18", "--gpu", "A100"]);
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("--gpu A100: taken as the A100 PCIe 40GB; there are also A100 SXM4 40GB"), "{notes}");
+    let cache = tempfile::tempdir().unwrap();
+    let output = assert_cmd::Command::cargo_bin("vramfit")
+        .unwrap()
+        .env("HF_HUB_CACHE", cache.path())
+        .args(["estimate", "meta-llama/Llama-3.2-1B", "--json"])
+        .output()
+        .unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["parameters"], 1_235_814_400_u64);
+    assert!(answer["notes"].to_string().contains("taken as the built-in model llama-1b"), "{}", answer["notes"]);
 }
 
 #[test]

@@ -148,7 +148,16 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
     assert_refused(&["estimate", path], &["found a folder", "config.json"]);
     assert_refused(&["estimate", ""], &["an empty name", "`vramfit models`"]);
     assert_refused(&["estimate", "nn.Linear(3, 4)"], &["found Python", "python -m vramfit capture", "Linear(3, 4)"]);
-    assert_refused(&["estimate", "train.py"], &["found Python", "python -m vramfit capture"]);
+    assert_refused(&["estimate", "train.py"], &["found a Python script", "python -m vramfit capture"]);
+    for name in ["model.pt", "pytorch_model.bin", "last.ckpt", "model.safetensors"] {
+        let path = folder.path().join(name);
+        fs::write(&path, "weights").unwrap();
+        let hint = "vramfit.capture(model, inputs";
+        assert_refused(&["estimate", path.to_str().unwrap()], &["found weights", "config.json", hint]);
+        assert_refused(&["estimate", name], &["found weights", hint]);
+    }
+    assert_refused(&["estimate", "gpt2", "--vram", "12"], &["`12` without a unit", "such as 12GiB"]);
+    assert_refused(&["estimate", "gpt2", "--gpu", "this:x"], &["found `x`", "this:1"]);
     assert_refused(&["estimate", "bert-bse"], &["similar names: bert-base", "hint: `vramfit models`"]);
     assert_refused(
         &["estimate", "bert-base", "--dtype", "bf16", "--amp", "bf16"],

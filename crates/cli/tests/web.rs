@@ -151,6 +151,7 @@ fn bad_questions_are_refused_with_what_was_found_and_needed() {
         ("model=gpt2&gpu=Voodoo", "Voodoo"),
         ("model=gpt2&alloc-conf=nonsense", "nonsense"),
         ("model=gpt2&steps=100000", "--steps"),
+        ("model=gpt2&steps=100&accumulate=1000", "found 100000 micro-batches"),
         ("model=gpt2&grad=true", "--grad"),
     ] {
         let (code, answer) = server.get(&format!("/api/estimate?{query}"));

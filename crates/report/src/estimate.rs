@@ -18,7 +18,7 @@ use vramfit_training::{Account, Loop, Phase, PhaseReport, Run};
 
 use crate::cudnn::CudnnReport;
 use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
-use crate::settings::SettingsReport;
+use crate::settings::{SettingsReport, built_dtype};
 
 pub(crate) use fit::{FitReport, mark, room};
 pub(crate) use holders::Holder;
@@ -111,6 +111,9 @@ pub struct EstimateReport {
     /// The command that searches for what makes it fit.
     #[serde(skip)]
     plan_command: String,
+    /// The settings that decide most, in words.
+    #[serde(skip)]
+    summary: String,
 }
 
 /// Where the program is at the peak.
@@ -232,9 +235,11 @@ impl EstimateReport {
             false => holders::at_peak(bound, answer, &locations),
         };
         holders.truncate(HOLDERS);
+        let settings = SettingsReport::new(bound, question.training, device, question.alloc_conf);
         EstimateReport {
             model: question.model.to_owned(),
-            settings: SettingsReport::new(bound, question.training, device, question.alloc_conf),
+            summary: settings.summary(built_dtype(bound)),
+            settings,
             parameters: bound.model.parameter_count().unwrap_or(u64::MAX),
             peak_allocated: answer.peak_allocated(),
             peak_reserved: run.peak_reserved,

@@ -238,6 +238,15 @@ impl LossName {
         }
     }
 
+    fn words(self) -> &'static str {
+        match self {
+            LossName::Captured => "its own loss",
+            LossName::CrossEntropy => "cross-entropy loss",
+            LossName::Mean => "the output's mean as loss",
+            LossName::None => "no loss",
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             LossName::Captured => "captured",
@@ -299,6 +308,35 @@ impl SettingsReport {
         }
     }
 
+    /// The settings that decide most, in words: `batch 8, seq 512; fp32, adamw, its own loss`. `built` is the type
+    /// that the weights have.
+    pub fn summary(&self, built: &str) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(|(name, size)| format!("{name} {size}")).collect();
+        let mut words = vec![match self.precision.split_once('-') {
+            Some(("amp", dtype)) => format!("{built} under autocast {dtype}"),
+            _ => built.to_owned(),
+        }];
+        match self.mode {
+            ModeName::Eval => words.push("evaluation".to_owned()),
+            ModeName::Train => {
+                words.push(match self.optimizer {
+                    "none" => "no optimizer".to_owned(),
+                    name => name.to_owned(),
+                });
+                words.push(self.loss.words().to_owned());
+            }
+        }
+        words.extend((self.lora != "none").then(|| format!("LoRA {}", self.lora)));
+        words.extend((self.quantize != "none").then(|| format!("weights in {}", self.quantize)));
+        words.extend((self.accumulate > 1).then(|| format!("{} micro-batches a step", self.accumulate)));
+        words.extend(match self.checkpoint.as_str() {
+            "none" => None,
+            "blocks" => Some("every block checkpointed".to_owned()),
+            _ => Some("checkpoints".to_owned()),
+        });
+        [sizes.join(", "), words.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
     /// Names and values for a page; each size is a row of its own.
     pub fn rows(&self) -> Vec<(String, String)> {
         let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), size.to_string()));
@@ -342,6 +380,17 @@ impl SettingsReport {
 pub(crate) fn sizes(bound: &Bound<'_>) -> IndexMap<String, i64> {
     let symbols = bound.model.symbols.iter().zip(bound.sizes.as_slice());
     symbols.map(|(symbol, &size)| (symbol.name.clone(), size)).collect()
+}
+
+/// The type of most of a model's weights, by bytes.
+pub(crate) fn built_dtype(bound: &Bound<'_>) -> &'static str {
+    let mut bytes: IndexMap<&'static str, u64> = IndexMap::new();
+    // Quantised weights are integers.
+    let tensors = bound.model.parameters.iter().map(|weight| bound.tensor(weight.tensor));
+    for tensor in tensors.filter(|tensor| tensor.dtype.is_differentiable()) {
+        *bytes.entry(tensor.dtype.short_name()).or_default() += tensor.bytes;
+    }
+    bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("no weights", |(name, _)| name)
 }
 
 /// A flag in words.
@@ -414,6 +463,20 @@ mod tests {
         let names: Vec<String> = settings().rows().into_iter().map(|(name, _)| name).collect();
         assert_eq!((keys[0].as_str(), names[0].as_str()), ("sizes", "batch"));
         assert_eq!(keys[1..], names[1..]);
+    }
+
+    #[test]
+    fn the_summary_has_sizes_type_optimizer_and_loss_and_what_else_was_chosen() {
+        let mut settings = settings();
+        assert_eq!(settings.summary("fp32"), "batch 4; fp32, adamw, cross-entropy loss");
+        settings.precision = "amp-bf16".to_owned();
+        (settings.accumulate, settings.checkpoint) = (4, "blocks".to_owned());
+        settings.sizes.insert("seq".to_owned(), 8);
+        let expected = "batch 4, seq 8; fp32 under autocast bf16, adamw, cross-entropy loss, 4 micro-batches a step, \
+                        every block checkpointed";
+        assert_eq!(settings.summary("fp32"), expected);
+        settings.mode = ModeName::Eval;
+        assert!(settings.summary("fp32").contains("evaluation") && !settings.summary("fp32").contains("adamw"));
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub fn number<'a>(size: &'a str, followed_by: &str) -> &'a str {
     }
 }
 
-/// Reads a size: `11GiB`, `11GB`, `11264MiB`, `11g` (GiB), `11811160064B` or a bare number of bytes.
+/// A bare number below this is hardly meant to be bytes.
+const FEWEST_BYTES: u64 = 1 << 20;
+
+/// Reads a size: `11GiB`, `11GB`, `11264MiB`, `11g` (GiB), `11811160064B` or a bare number of bytes, if it is a large one.
 ///
 /// # Errors
 /// Says what was found and what is needed.
@@ -48,6 +51,11 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "tb" => 1_000_000_000_000,
         _ => return Err(complaint()),
     };
+    if unit.trim().is_empty() && number.parse().is_ok_and(|bytes: f64| bytes > 0.0 && bytes < FEWEST_BYTES as f64) {
+        return Err(format!(
+            "found `{number}` without a unit, needed one such as {number}GiB; {number} bytes are {number}B"
+        ));
+    }
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor).ok_or_else(complaint);
     }
@@ -87,7 +95,9 @@ mod tests {
             ("11811160064B", 11 << 30),
             ("1.5GiB", 3 << 29),
             (" 2 MiB ", 2 << 20),
-            ("512", 512),
+            ("512B", 512),
+            ("11811160064", 11 << 30),
+            ("0", 0),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
@@ -98,6 +108,9 @@ mod tests {
         for text in ["", "GiB", "-1GiB", "11XB", "1e3", "99999999999GiB", "1.2.3MiB", "NaN"] {
             assert!(parse(text).is_err(), "{text}");
         }
+        let error = parse("12").unwrap_err();
+        assert_eq!(error, "found `12` without a unit, needed one such as 12GiB; 12 bytes are 12B");
+        assert!(parse("11.8").is_err() && parse("512").is_err());
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub struct RunSettings {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
     pub steps: u32,
     /// The GPU, such as "RTX 3060". Its memory is the limit, and its architecture decides what libraries allocate.
-    /// `vramfit catalogue` lists all names.
+    /// `vramfit catalogue` lists all names; `this` is the GPU of this machine with what is free there now (`this:1` the second).
     #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other, help_heading = GPU)]
     pub gpu: Option<String>,
     /// Limit on what PyTorch may reserve, such as 11GiB, instead of the GPU's memory. A run beyond it is out of memory.
@@ -180,6 +180,9 @@ pub struct RunSettings {
 pub struct EstimateArguments {
     #[command(flatten)]
     pub run: RunSettings,
+    /// Print the phases, the largest holders, the second peak and all notes too.
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Write a self-contained HTML page: verdict, timeline, treemap of the peak, modules.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -206,7 +209,7 @@ pub struct PlanArguments {
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,
     /// Print every plan, the code of the first and every trick, not only the recommended plan.
-    #[arg(long)]
+    #[arg(long, visible_alias = "verbose", visible_short_alias = 'v')]
     pub all: bool,
     /// Write a self-contained HTML page: verdict, plans with their code, memory against time.
     #[arg(long, value_name = "FILE")]

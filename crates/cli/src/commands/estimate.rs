@@ -31,7 +31,7 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let options = &given.run;
     conflicts::refuse(options)?;
     let model = options.with_torch(options.at.load()?);
-    let known = KnownGpus::load()?;
+    let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let plan_command = plan_command(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
     let Estimated { bound, training, device, answer, report } =
@@ -44,7 +44,7 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     if output.json {
         print_json(&report)?;
     } else {
-        print(&report.text())?;
+        print(&report.text(given.verbose))?;
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
     Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
@@ -84,6 +84,7 @@ impl<'a> Estimated<'a> {
             .answer(&device, &device.settings(settings), true)
             .map_err(|error| beyond_addresses(options, &bound, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
+        notes.extend(options.gpu.as_deref().and_then(|name| known.taken(name)));
         notes.extend(cudnn.not_asked_about(gpu));
         let name = &options.at.model;
         let question =
@@ -103,7 +104,7 @@ fn plan_command(words: impl Iterator<Item = String>) -> String {
             "--html" => {
                 words.next();
             }
-            "--json" | "--no-color" => {}
+            "--json" | "--no-color" | "--verbose" | "-v" => {}
             _ if word.starts_with("--color") || word.starts_with("--html=") => {}
             "--" => {
                 kept.push(word);

@@ -75,7 +75,7 @@ pub fn searched<'m>(
 ) -> Result<Searched, Failure> {
     let options = &given.run;
     let device = |gpu| Device { gpu, is_asked: true, vram: None, cudnn: cudnn.answers_for(gpu) };
-    let others: Vec<Device<'_>> = known.catalogue.gpus().iter().map(device).collect();
+    let others: Vec<Device<'_>> = known.catalogue.gpus().iter().filter(|gpu| !gpu.is_laptop()).map(device).collect();
     let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
     let mut notes = conflicts::without_effect(options, &bound);
     notes.extend(cudnn.not_asked_about(bench.device.gpu));
@@ -147,7 +147,7 @@ fn with_bench(
     conflicts::refuse(options)?;
     need_capacity(options, command)?;
     let plain = options.with_torch(load(&options.at.model)?);
-    let known = KnownGpus::load()?;
+    let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     on_bench(options, margin, &plain, &known, &cudnn, |bench, setup, known, notes| {
         work(bench, setup, known, &cudnn, notes)
@@ -178,7 +178,7 @@ pub fn on_bench<R>(
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     conflicts::refuse_gpu(options, gpu)?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = options.gpu.as_deref().and_then(|name| known.taken(name)).into_iter().collect();
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
             notes.push(format!("size `{}` ({producer}) stays {size} at every batch", symbol.name));

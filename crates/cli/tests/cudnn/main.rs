@@ -233,7 +233,7 @@ fn benchmarked_convolutions_are_not_asked_about() {
 fn text_names_the_library_within_eighty_columns() {
     let user = User::new();
     fs::copy(stand_in(), user.path().join("libcudnn.so.9")).unwrap();
-    let arguments = [&CONVOLUTIONS[..4], &RTX_3060, &["--cudnn", user.path().to_str().unwrap()]].concat();
+    let arguments = [&CONVOLUTIONS[..4], &RTX_3060, &["--verbose", "--cudnn", user.path().to_str().unwrap()]].concat();
     let text = String::from_utf8(user.output(&arguments, &[]).stdout).unwrap();
     assert!(text.contains("cuDNN 9.19.0") || text.contains("cuDNN\n9.19.0"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("libcudnn.so.9")), "{text}");

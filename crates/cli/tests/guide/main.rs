@@ -1,4 +1,4 @@
-//! The guide and the READMEs, in both languages: every output is what the command prints, every number in a table or in the
+//! The guide, the READMEs and the pages behind them, in both languages: every output is what the command prints, every number in a table or in the
 //! prose comes from a command, a named file, an equation that holds, or a constant of the allocator; both languages show the
 //! same; links and pictures are there.
 //!
@@ -38,7 +38,8 @@ fn is_update() -> bool {
 
 /// Pages as pairs: English, Chinese.
 fn pairs() -> Vec<(PathBuf, PathBuf)> {
-    let mut pairs = vec![(root().join("README.md"), root().join("README.zh-CN.md"))];
+    let page = |path: &str| (root().join(format!("{path}.md")), root().join(format!("{path}.zh-CN.md")));
+    let mut pairs = vec![page("README"), page("docs/accuracy"), page("docs/commands")];
     let names = |language: &str| {
         let mut names: Vec<String> = fs::read_dir(root().join("docs/guide").join(language))
             .unwrap()
@@ -186,18 +187,24 @@ fn links_and_pictures_are_there() {
 #[test]
 fn the_readmes_count_the_cases_as_the_tables_have_them() {
     let tables = fs::read_to_string(root().join("docs/estimate-accuracy.md")).unwrap();
-    let mut counts = Vec::new();
+    let (mut counts, mut total) = (Vec::new(), (0, 0));
     for section in tables.split("\n## ").skip(1) {
         let cases: Vec<&str> =
             section.lines().filter(|line| line.contains(" peak ") && line.contains(" phases ")).collect();
         let exact = cases.iter().filter(|line| line.contains("+0.0000 %") || line.contains("-0.0000 %")).count();
         counts.push(format!("| {} | {exact} |", cases.len()));
+        total = (total.0 + cases.len(), total.1 + exact);
     }
     assert!(!counts.is_empty());
-    for name in ["README.md", "README.zh-CN.md"] {
+    for name in ["docs/accuracy.md", "docs/accuracy.zh-CN.md"] {
         let text = fs::read_to_string(root().join(name)).unwrap();
         for count in &counts {
             assert!(text.contains(count), "{name} has no row with {count}, as docs/estimate-accuracy.md has it");
         }
+    }
+    let (cases, exact) = (total.0.to_string(), total.1.to_string());
+    for name in ["README.md", "README.zh-CN.md"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        assert!(text.contains(&cases) && text.contains(&exact), "{name}: {exact} of {cases} cases are exact");
     }
 }

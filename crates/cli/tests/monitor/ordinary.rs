@@ -158,3 +158,26 @@ fn the_demo_needs_no_driver() {
     let text = String::from_utf8(view.stdout).unwrap();
     assert!(text.contains("PyTorch:") && text.contains("hidden process") && text.contains("free"), "{text}");
 }
+
+#[test]
+fn an_estimate_for_this_gpu_has_what_others_leave_free() {
+    let mut machine = Machine::with_gpus(2);
+    machine.scenario["gpus"][0]["name"] = "NVIDIA Prototype".into();
+    machine.scenario["gpus"][1]["name"] = "NVIDIA GeForce RTX 3060".into();
+    machine.scenario["gpus"][1]["memory"] =
+        json!({ "total": 12288 * MIB, "used": 4096 * MIB, "free": 8000 * MIB, "reserved": 192 * MIB });
+    machine.write();
+    let ask = |gpu: &str| {
+        let output = machine.vramfit(&["estimate", "resnet18", "--json", "--gpu", gpu]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, out, err) = ask("this:1");
+    assert_eq!(code, Some(0), "{err}");
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["fit"]["gpu"], &answer["fit"]["capacity"]), (&json!("RTX 3060"), &json!(8000 * MIB)));
+    assert!(answer["notes"].to_string().contains("GPU 1 is the RTX 3060"), "{}", answer["notes"]);
+    let (code, _, err) = ask("this:7");
+    assert!(code == Some(2) && err.contains("found 2 GPUs on this machine"), "{err}");
+    let (code, _, err) = ask("this");
+    assert!(code == Some(2) && err.contains("not in the catalogue") && err.contains("calibrate"), "{err}");
+}

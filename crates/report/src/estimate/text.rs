@@ -6,7 +6,7 @@ use vramfit_eager::forward::SCRATCH;
 
 use super::{EstimateReport, RangeReport};
 use crate::names::{PhaseName, VerdictName};
-use crate::size::{grouped, human};
+use crate::size::{grouped, human, number};
 
 /// Characters of a bar for everything on the device.
 const BAR: usize = 30;
@@ -14,41 +14,67 @@ const BAR: usize = 30;
 const HOLDERS: usize = 10;
 /// Columns of a line.
 const WIDTH: usize = 80;
+/// Lines of a screen, the last line of the report and the prompt aside.
+const SCREEN: usize = 22;
+/// A smaller share of what is on the device has no row of its own.
+const SMALL: f64 = 0.01;
 
 impl EstimateReport {
-    /// The report for a terminal.
-    pub fn text(&self) -> String {
-        let bold = Style::new().bold();
-        let mut text = format!("{bold}{}{bold:#}: {} parameters\n\n", self.model, grouped(self.parameters));
-        text += &self.verdict_text();
+    /// The report for a terminal. Without the details it takes one screen: notes that have no room there are counted.
+    pub fn text(&self, has_details: bool) -> String {
+        let mut text = self.head_text();
+        text += &self.verdict_text(has_details);
         text += &self.numbers_text();
-        text += &self.breakdown_text();
-        text += &self.phases_text();
-        text += &self.holders_text();
-        text += &self.second_peak_text();
-        if !self.unmodelled.is_empty() {
-            let bad = AnsiColor::Red.on_default().bold();
-            text += &format!("\n{bad}not modelled{bad:#}\n");
-            for operator in &self.unmodelled {
-                let modules = self.unmodelled_in.get(&operator.name).map_or(&[][..], Vec::as_slice);
-                let shown = modules.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-                let more = if modules.len() > 3 { ", …" } else { "" };
-                let place = if shown.is_empty() { String::new() } else { format!(" in {shown}{more}") };
-                text += &wrapped(&format!("{operator}{place}"), 2);
-            }
-            let bound = format!(
-                "the ranges take them to need from their results alone up to {SCRATCH} bytes for each element that they read \
-                 or write (docs/ranges.md)"
-            );
-            text += &wrapped(&bound, 2);
+        text += &self.breakdown_text(has_details);
+        if has_details {
+            text += &self.phases_text();
+            text += &self.holders_text();
+            text += &self.second_peak_text();
         }
-        for note in &self.notes {
-            text += &format!("\n{}", wrapped(&format!("note: {note}"), 0));
+        text += &self.unmodelled_text();
+        let mut notes = self.notes.iter().map(|note| format!("\n{}", wrapped(&format!("note: {note}"), 0))).peekable();
+        let has_room = |text: &str, note: &str| has_details || lines(text) + lines(note) < SCREEN;
+        while let Some(note) = notes.next_if(|note| has_room(&text, note)) {
+            text += &note;
+        }
+        if !has_details {
+            let more = match notes.count() {
+                0 => String::new(),
+                1 => ", and a note".to_owned(),
+                count => format!(", and {count} notes"),
+            };
+            text += &format!("\n--verbose shows the phases and the largest holders{more}\n");
         }
         text
     }
 
-    fn verdict_text(&self) -> String {
+    /// The model and the settings that decide most.
+    fn head_text(&self) -> String {
+        let style = Style::new().bold();
+        led(style, &self.model, &format!(": {} parameters; {}", grouped(self.parameters), self.summary)) + "\n"
+    }
+
+    fn unmodelled_text(&self) -> String {
+        if self.unmodelled.is_empty() {
+            return String::new();
+        }
+        let bad = AnsiColor::Red.on_default().bold();
+        let mut text = format!("\n{bad}not modelled{bad:#}\n");
+        for operator in &self.unmodelled {
+            let modules = self.unmodelled_in.get(&operator.name).map_or(&[][..], Vec::as_slice);
+            let shown = modules.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            let more = if modules.len() > 3 { ", …" } else { "" };
+            let place = if shown.is_empty() { String::new() } else { format!(" in {shown}{more}") };
+            text += &wrapped(&format!("{operator}{place}"), 2);
+        }
+        let bound = format!(
+            "the ranges take them to need from their results alone up to {SCRATCH} bytes for each element that they read \
+             or write (docs/ranges.md)"
+        );
+        text + &wrapped(&bound, 2)
+    }
+
+    fn verdict_text(&self, has_details: bool) -> String {
         let Some(fit) = &self.fit else { return String::new() };
         let (style, verdict) = match fit.verdict {
             VerdictName::Fits => (AnsiColor::Green.on_default().bold(), "fits"),
@@ -62,7 +88,7 @@ impl EstimateReport {
                 text + &format!("  try `{}`\n", self.plan_command)
             }
         };
-        if let Some(message) = &fit.message {
+        if let Some(message) = fit.message.as_ref().filter(|_| has_details) {
             text += &wrapped(message, 2);
         }
         text + "\n"
@@ -94,14 +120,20 @@ impl EstimateReport {
         text + line.trim_end() + "\n"
     }
 
-    fn breakdown_text(&self) -> String {
+    /// What the peak consists of; without the details, small parts in one row.
+    fn breakdown_text(&self, has_details: bool) -> String {
         let mut rows = self.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes)).to_vec();
         rows.push(("rounding", self.breakdown.rounding));
         rows.push(("cached, unused", self.cached()));
         rows.push(("CUDA context", self.context));
+        let share = |bytes: u64| bytes as f64 / self.device_used.max(1) as f64;
+        let is_small = |bytes: u64| !has_details && share(bytes) < SMALL;
+        let small: u64 = rows.iter().map(|(_, bytes)| *bytes).filter(|bytes| is_small(*bytes)).sum();
+        rows.retain(|(_, bytes)| !is_small(*bytes));
+        rows.push(("everything else", small));
         let mut text = String::from("\n");
         for (name, bytes) in rows.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            let share = bytes as f64 / self.device_used.max(1) as f64;
+            let share = share(bytes);
             let bar = "#".repeat((share * BAR as f64).round() as usize);
             text += format!("  {name:16}{:>10} {:5.1} %  {bar}", human(bytes), 100.0 * share).trim_end();
             text.push('\n');
@@ -156,6 +188,10 @@ impl EstimateReport {
     }
 }
 
+fn lines(text: &str) -> usize {
+    text.lines().count()
+}
+
 /// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it.
 fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
     let mut line = format!("{name:16}{:>10}", human(bytes));
@@ -163,7 +199,7 @@ fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
         let (low, high) = (human(range.low), human(range.high));
         line += &match low == high {
             true => format!("   give or take {},", human(range.high - range.low)),
-            false => format!("   {low} to {high},"),
+            false => format!("   {} to {high},", number(&low, &high)),
         };
         let cause = format!("by {causes}");
         let has_room = line.chars().count() + 1 + cause.chars().count() <= WIDTH;

@@ -13,7 +13,7 @@ use super::PlanReport;
 use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, GroupName, VerdictName};
-use crate::settings::{SettingsReport, yes_or_no};
+use crate::settings::{SettingsReport, built_dtype, yes_or_no};
 
 /// The answer of `vramfit plan --json`. Sizes are bytes; a slowdown is the time for the same work, by that of the start.
 #[derive(Debug, Serialize)]
@@ -405,6 +405,13 @@ impl PlanReport<'_, '_> {
             unbound: outcome.unbound.iter().map(UnboundReport::from).collect(),
             cudnn: CudnnReport::of(device),
         }
+    }
+
+    /// The settings of the start that decide most, in words.
+    pub(super) fn summary(&self) -> Option<String> {
+        let bound = self.bench.bind(&self.outcome.start)?;
+        let built = built_dtype(&bound);
+        Some(self.settings(&self.outcome.start)?.settings.summary(built))
     }
 
     pub(super) fn settings(&self, setup: &Setup) -> Option<PlanSettings> {

@@ -44,7 +44,8 @@ impl PlanReport<'_, '_> {
         };
         let tight = self.too_tight().map_or_else(String::new, |tight| format!(", {tight}"));
         let line = format!(" {}; {takes}{tight}", self.target());
-        let mut text = format!("{bold}{}{bold:#}\n{}", self.model, led(style, verdict, &line));
+        let summary = self.summary().map_or_else(String::new, |summary| format!(": {summary}"));
+        let mut text = led(bold, self.model, &summary) + &led(style, verdict, &line);
         if let Some(found) = outcome.max_batch {
             let more = if found.is_final { "" } else { " or more" };
             text += &format!("largest batch with these settings: {}{more}\n", found.batch);

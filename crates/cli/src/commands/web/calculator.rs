@@ -26,6 +26,9 @@ use crate::known_gpus::KnownGpus;
 /// The points of a timeline: about as many as a wide page has columns for it.
 const POINTS: usize = 720;
 
+/// Micro-batches of a run.
+const MOST_PASSES: u64 = 500;
+
 /// The simulator with all that it knows.
 pub struct Engine {
     known: KnownGpus,
@@ -136,6 +139,7 @@ impl Calculator for Engine {
     fn answer(&self, question: Question, fields: &Fields, deadline: Instant) -> Result<String, Problem> {
         let mut asked = Asked::read(question, fields)?;
         let run = asked.run();
+        refuse_long_run(run)?;
         let model = self.models.find(&run.at.model)?;
         run.at.model = shown_name(&run.at.model).to_owned();
         match &asked {
@@ -145,6 +149,18 @@ impl Calculator for Engine {
         }
         .map_err(|failure| problem(&failure))
     }
+}
+
+/// A run of very many micro-batches takes more time and memory than a server gives a stranger.
+fn refuse_long_run(run: &RunSettings) -> Result<(), Problem> {
+    let passes = u64::from(run.accumulate) * u64::from(run.steps);
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    Err(Problem::of_question(
+        format!("accumulate × steps: found {passes} micro-batches, at most {MOST_PASSES} are simulated here"),
+        Some("the command line simulates more"),
+    ))
 }
 
 /// Runs a search that is stopped at the deadline.

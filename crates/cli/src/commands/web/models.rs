@@ -13,7 +13,7 @@ use vramfit_readers::{Kind, read_bytes, read_sketch};
 use vramfit_web::calculator::Problem;
 
 use super::calculator::problem;
-use crate::built_in::{BuiltIn, built_in};
+use crate::built_in::{BuiltIn, built_in, named};
 use crate::failure::Failure;
 
 /// Uploaded files begin like this.
@@ -70,7 +70,7 @@ impl Models {
         if let Some(model) = self.unpacked.get(name) {
             return Ok(model);
         }
-        let Some(found) = self.built_in.iter().find(|model| model.row.name == name) else {
+        let Some(found) = named(&self.built_in, name) else {
             return Err(Problem::of_question(
                 format!("model: found `{name}`, needed a name from /api/models, or of an uploaded file"),
                 Some("upload a file: POST /api/models?name=FILE; `vramfit estimate` reads files of this machine"),

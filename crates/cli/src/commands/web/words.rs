@@ -9,7 +9,7 @@ use crate::arguments::{EstimateArguments, MaxBatchArguments, PlanArguments, RunS
 /// The field that names the model.
 const MODEL: &str = "model";
 /// Flags that read or write files of this machine, and flags about printing.
-const NOT_HERE: [&str; 3] = ["html", "cudnn", "all"];
+const NOT_HERE: [&str; 4] = ["html", "cudnn", "all", "verbose"];
 
 /// A question that was understood.
 pub enum Asked {

@@ -83,7 +83,7 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
 
 /// Whether it fits, and what to know about the answer.
 fn verdict(report: &EstimateReport) -> Verdict {
-    let mut details = String::new();
+    let mut details = format!("<p>{}</p>", escape(&report.summary));
     let (is_good, title) = match &report.fit {
         None => (None, format!("It takes {} on the GPU", human(report.device_used))),
         Some(fit) => {

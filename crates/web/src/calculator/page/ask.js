@@ -66,8 +66,9 @@ function latest(work, delay = 0) {
   };
   return () => {
     clearTimeout(timer);
-    if (delay) timer = setTimeout(run, delay);
-    else run();
+    if (!delay) return run();
+    timer = setTimeout(run, delay);
+    return undefined;
   };
 }
 

@@ -23,15 +23,22 @@ const askEstimate = latest(async () => {
   page.ready = true;
 });
 
+let largestFor = null;
+// The largest batch depends on everything but the batch, and takes longer than an estimate.
 const askLargest = latest(async () => {
   const asked = query({ batch: undefined });
+  if (asked === largestFor) return;
+  largest = null;
+  drawLargest();
   try {
-    largest = get("gpu") || get("vram") ? await ask(`api/max-batch?${query({ batch: undefined })}`) : null;
+    largest = get("gpu") || get("vram") ? await ask(`api/max-batch?${asked}`) : null;
+    largestFor = asked;
   } catch {
-    largest = null;
+    // The estimate has the same problem and says so.
+    largestFor = null;
   }
   if (asked === query({ batch: undefined })) drawLargest();
-}, 120);
+}, 250);
 
 const askOthers = latest(async () => {
   const rows = await Promise.all(state.also.map(async (gpu) => {
@@ -64,6 +71,7 @@ function changed() {
   rememberAddress();
   drawLink();
   markPlans();
+  drawLargest();
   askEstimate();
   askLargest();
   askOthers();
@@ -178,11 +186,10 @@ async function start() {
   const file = readAddress();
   translate();
   try {
-    // The answer does not wait for the lists.
-    const loaded = Promise.all(["models", "gpus", "options"].map((name) => (lists[name].length ? null : ask(`api/${name}`).then((answer) => { lists[name] = answer[name]; }))));
     if (file) await openFile(file.name, file.bytes, file.linked);
-    askEstimate();
-    await loaded;
+    // The answer comes first; what there is to choose from, after it.
+    await askEstimate();
+    await Promise.all(["models", "gpus", "options"].filter((name) => !lists[name].length).map(async (name) => { lists[name] = (await ask(`api/${name}`))[name]; }));
     drawControls();
     askLargest();
     askOthers();

@@ -124,7 +124,7 @@ function drawPlans() {
 function usePlan(plan) {
   const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
   for (const [name, value] of Object.entries(sizes)) setSize(name, value);
-  const [, autocast, dtype] = precision.match(/^(autocast )?(bf16|fp16|fp32|fp64)$/) ?? [];
+  const [, autocast, dtype] = precision.match(/^(amp-)?(bf16|fp16|fp32|fp64)$/) ?? [];
   set("amp", autocast ? dtype : undefined);
   set("dtype", autocast ? undefined : dtype);
   for (const option of lists.options) {
