@@ -9,7 +9,7 @@ judged lines it still reports, and what it reports that nobody has judged yet.
 A table has one row per line, separated by tabs:
 
     repository  owner/name  commit
-    read        owner/name  file                        a file drawn at random and read in full: every mistake in it is below
+    read        owner/name  file                        a script drawn at random and read: the mistakes in it are below
     finding     owner/name  file  line  code  verdict   `right`, `wrong`, or `missed`; in a notebook the line is `cell:line`
 """
 
@@ -48,8 +48,8 @@ def summary(path):
         verdicts[code][verdict] += 1
         if (repository, file) in read:
             in_read[code][verdict] += 1
-    print(f"{repositories} repositories; {len(read)} files read in full\n")
-    print("| rule | findings | right | wrong | right in read files | missed in read files |")
+    print(f"{repositories} repositories; {len(read)} scripts read\n")
+    print("| rule | findings | right | wrong | right in scripts read | missed in scripts read |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     total, total_read = collections.Counter(), collections.Counter()
     for code in sorted(verdicts):

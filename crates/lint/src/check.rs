@@ -49,12 +49,14 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         return Checked::default();
     }
     let comments = Comments::new(document, parsed.tokens());
-    // A rule reports a line once, however many calls lead there.
+    // A rule reports a line once, however many calls lead there. Where a call keeps a graph, another that keeps the tensor alone
+    // says nothing new.
     findings.sort_by_key(|finding| (finding.range.start(), finding.code));
     let mut reported: Vec<(usize, &str)> = Vec::new();
     findings.retain(|finding: &Finding| {
         let key = (document.line_of(finding.range.start()), finding.code);
-        let is_new = !reported.contains(&key);
+        let keeps_graph = || ["VF001", "VF002"].iter().any(|graph| reported.contains(&(key.0, graph)));
+        let is_new = !(reported.contains(&key) || key.1 == "VF016" && keeps_graph());
         reported.push(key);
         is_new && !comments.suppress(document, finding.range, finding.code)
     });

@@ -116,6 +116,15 @@ impl Document {
         }
     }
 
+    /// The position of an offset as editors count: lines from 0, columns in UTF-16 code units.
+    pub fn editor_position(&self, offset: TextSize) -> (usize, usize) {
+        let line = self.line_of(offset);
+        let start = self.line_start(line);
+        let end = usize::from(offset).min(self.text.len());
+        let column = self.text.get(start..end).map_or(0, |before| before.encode_utf16().count());
+        (line, column)
+    }
+
     fn cell_at(&self, offset: usize) -> Option<Cell> {
         let after = self.cells.partition_point(|cell| cell.start <= offset);
         self.cells.get(after.checked_sub(1)?).copied()

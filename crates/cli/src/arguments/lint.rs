@@ -38,6 +38,9 @@ pub struct Lint {
     /// File name for standard input.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub stdin_filename: PathBuf,
+    /// Run as a language server on standard input and output: an editor shows findings while you type, and offers fixes.
+    #[arg(long, conflicts_with_all = ["paths", "format", "fix", "diff", "explain", "statistics", "stdin_filename"])]
+    pub lsp: bool,
 }
 
 /// A format of findings.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod hostile;
+mod server;
 
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,20 @@ fn a_finding_is_one_line_then_the_source() {
     assert_eq!(code, 1);
     assert!(out.starts_with("train.py:9:9 VF001 "), "{out}");
     assert!(out.contains("total += loss") && out.contains("^^^^"), "{out}");
+}
+
+#[test]
+fn a_file_that_cannot_be_parsed_is_not_a_clean_one() {
+    let folder = folder(&[("broken.py", "def f(:\n"), ("clean.py", "import torch\n"), ("leak.py", LEAK)]);
+    let (code, out, error) = lint(folder.path(), &["--no-color", "broken.py"]);
+    assert_eq!((code, out.as_str()), (2, "Nothing was checked: 1 file could not be checked.\n"));
+    assert!(error.contains("broken.py:1:7: syntax error"), "{error}");
+    let (code, out, _) = lint(folder.path(), &["--no-color", "broken.py", "clean.py"]);
+    assert_eq!(code, 2);
+    assert_eq!(out, "Nothing found in the 1 file that could be checked; 1 file could not be checked.\n");
+    let (code, out, _) = lint(folder.path(), &["--no-color", "broken.py", "leak.py"]);
+    assert_eq!(code, 2);
+    assert!(out.ends_with("1 finding in 1 file; 1 can be fixed with --fix; 1 file could not be checked\n"), "{out}");
 }
 
 #[test]
@@ -172,7 +187,7 @@ fn pages_and_statistics_are_printed() {
     let (code, page, _) = lint(folder.path(), &["--explain", "vf001"]);
     assert!(code == 0 && page.starts_with("# VF001"));
     let (code, rules, _) = lint(folder.path(), &["--explain"]);
-    assert!(code == 0 && rules.lines().count() == 16);
+    assert!(code == 0 && rules.lines().count() == 17);
     let (code, statistics, _) = lint(folder.path(), &["--statistics", "train.py"]);
     assert!(code == 1 && statistics.trim_start().starts_with("1  VF001"));
 }

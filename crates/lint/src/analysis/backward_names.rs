@@ -1,17 +1,27 @@
 //! The variables of a function that go into a backward pass: they carry a graph, whatever computed them.
 
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Expr, Stmt};
+use ruff_python_ast::{Expr, Operator, Stmt};
 use rustc_hash::FxHashSet as HashSet;
 
 use super::names::{access_path, is_loss};
 
-/// The access paths that reach `backward()` through names and arithmetic alone. With `returns_loss`, what the function
-/// returns counts too: a framework calls `backward()` on it.
-pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
-    let mut collector = Collector { names: HashSet::default(), assignments: Vec::new(), returns_loss };
+/// The variables of a function that go into a backward pass.
+#[derive(Debug, Default)]
+pub struct BackwardNames {
+    /// Those that reach `backward()` through names and arithmetic alone.
+    pub all: HashSet<String>,
+    /// Those on which `backward()` itself is called, perhaps scaled.
+    pub direct: HashSet<String>,
+}
+
+/// The access paths that reach `backward()`. With `returns_loss`, what the function returns counts too: a framework calls
+/// `backward()` on it.
+pub fn backward_names(body: &[Stmt], returns_loss: bool) -> BackwardNames {
+    let mut collector =
+        Collector { names: HashSet::default(), direct: HashSet::default(), assignments: Vec::new(), returns_loss };
     collector.visit_body(body);
-    let Collector { mut names, assignments, .. } = collector;
+    let Collector { mut names, direct, assignments, .. } = collector;
     for _ in 0..4 {
         let before = names.len();
         for (target, value) in &assignments {
@@ -26,11 +36,12 @@ pub fn backward_names(body: &[Stmt], returns_loss: bool) -> HashSet<String> {
             break;
         }
     }
-    names
+    BackwardNames { all: names, direct }
 }
 
 struct Collector<'a> {
     names: HashSet<String>,
+    direct: HashSet<String>,
     assignments: Vec<(String, &'a Expr)>,
     returns_loss: bool,
 }
@@ -94,14 +105,28 @@ impl<'a> Visitor<'a> for Collector<'a> {
             match attribute.attr.as_str() {
                 "backward" | "manual_backward" => {
                     operands(&attribute.value, &mut self.names);
+                    self.direct.extend(scaled(&attribute.value));
                     if let Some(first) = call.arguments.args.first() {
                         operands(first, &mut self.names);
+                        self.direct.extend(scaled(first));
                     }
                 }
                 _ => {}
             }
         }
         visitor::walk_expr(self, expression);
+    }
+}
+
+/// The variable in `loss`, `loss / 4` or `scaler.scale(loss)`.
+fn scaled(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::BinOp(operation) if matches!(operation.op, Operator::Mult | Operator::Div) => scaled(&operation.left),
+        Expr::Call(call) => match &*call.func {
+            Expr::Attribute(method) if method.attr.as_str() == "scale" => scaled(call.arguments.args.first()?),
+            _ => None,
+        },
+        other => access_path(other),
     }
 }
 

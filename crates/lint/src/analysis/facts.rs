@@ -2,11 +2,12 @@
 
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged, TextRange};
+use rustc_hash::FxHashSet as HashSet;
 
 use super::device::Device;
 use super::index::{FunctionId, Index};
 use super::names::Role;
-use super::value::{ProvenanceRef, Tensor, Value};
+use super::value::{Bound, ProvenanceRef, Tensor, Value};
 
 /// Index of a scope.
 pub type ScopeId = usize;
@@ -63,13 +64,28 @@ pub enum Iterates {
     Other,
 }
 
+/// Who repeats the code of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// The file itself.
+    Here,
+    /// A framework, for each batch.
+    Framework,
+    /// Code elsewhere that calls a training step for each batch.
+    Step,
+    /// Code elsewhere that calls a network, or a hook in one.
+    Forward,
+}
+
 /// A loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop<'a> {
     /// What it iterates over.
     pub iterates: Iterates,
-    /// The statement; a framework's loop around a hook has none.
+    /// The statement; a loop elsewhere has none.
     pub statement: Option<&'a Stmt>,
+    /// Who repeats it.
+    pub repeats: Repeats,
     /// The scope around it.
     pub parent: ScopeId,
     /// Its own scope.
@@ -107,13 +123,15 @@ pub enum EventKind<'a> {
     /// A loss that goes into a backward pass is computed.
     LossMade { name: String },
     /// A container keeps a value.
-    Keep { container: String, defined: Option<ScopeId>, value: Value, expression: &'a Expr, how: Keeping },
+    Keep { container: String, defined: Option<ScopeId>, value: Value, expression: &'a Expr, how: Keeping, bound: Bound },
     /// A model is set to evaluation or training mode.
     Mode { module: String, is_evaluation: bool },
     /// `torch.cuda.empty_cache()`.
     EmptyCache,
+    /// Anomaly detection is switched on.
+    DetectAnomaly,
     /// `torch.load`.
-    Load { call: &'a ExprCall, onto: Device, has_location: bool },
+    Load { call: &'a ExprCall, onto: Device, has_location: bool, bound_to: Option<String> },
     /// A checkpoint, loaded at the offset `from`, goes into a model or an optimizer.
     LoadState { from: u32, into: Option<String> },
     /// A `DataLoader` is built.
@@ -156,6 +174,10 @@ pub struct FileFacts<'a> {
     pub roots: Vec<Vec<Event<'a>>>,
     /// Offsets of statements whose kept value goes into a later backward pass.
     pub consumed: Vec<u32>,
+    /// Offsets of calls whose results are returned, stored or passed on, so that code elsewhere may use them.
+    pub escaped: HashSet<u32>,
+    /// Networks that the file makes, by access path.
+    pub built: HashSet<String>,
 }
 
 impl<'a> FileFacts<'a> {
@@ -218,7 +240,8 @@ impl<'a> FileFacts<'a> {
 
     /// Whether the loop has a backward pass or an optimizer step in it, or a framework's training loop.
     pub fn trains(&self, events: &[Event<'a>], number: LoopId) -> bool {
-        if self.loops[number].statement.is_none() && self.loops[number].iterates == Iterates::Batches(Role::Train) {
+        if self.loops[number].repeats != Repeats::Here && self.loops[number].iterates == Iterates::Batches(Role::Train)
+        {
             return true;
         }
         events.iter().any(|event| {
@@ -230,12 +253,13 @@ impl<'a> FileFacts<'a> {
     pub fn batch_loop(&self, events: &[Event<'a>], scope: ScopeId) -> Option<LoopId> {
         let around: Vec<LoopId> = self.loops_around(scope).collect();
         around.into_iter().find(|number| {
-            let is_hook = self.loops[*number].statement.is_none()
+            let is_hook = matches!(self.loops[*number].repeats, Repeats::Framework | Repeats::Step)
                 && self.loops[*number].iterates == Iterates::Batches(Role::Train);
             is_hook
                 || events.iter().any(|event| {
                     matches!(event.kind, EventKind::Backward { .. } | EventKind::Step { .. })
                         && self.loops_around(event.scope).next() == Some(*number)
+                        && self.loops[*number].repeats != Repeats::Forward
                 })
         })
     }

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::device::Device;
 use super::names;
+use super::usage::Usage;
 
 /// Index of a function in its file.
 pub type FunctionId = usize;
@@ -30,6 +31,8 @@ pub struct Function<'a> {
     pub body: &'a [Stmt],
     /// Its source range.
     pub range: TextRange,
+    /// Whether it yields.
+    pub is_generator: bool,
 }
 
 /// The kind of a class, by its bases.
@@ -83,6 +86,8 @@ pub struct Index<'a> {
     pub methods_called: HashMap<&'a str, HashSet<String>>,
     /// Attributes read in functions that run a backward pass.
     pub read_where_backward: HashSet<String>,
+    /// How the file uses its variables.
+    pub usage: Usage,
     /// Whether the file mentions a GPU.
     pub has_gpu: bool,
     /// The device of a loader's batches, unless more is known.
@@ -125,6 +130,7 @@ impl<'a> Index<'a> {
         };
         collector.visit_body(body);
         let Collector { mut index, numbers, identifiers, .. } = collector;
+        index.usage = Usage::new(body);
         index.constants = numbers.into_iter().filter_map(|(name, number)| Some((name, number?))).collect();
         let is_framework = |path: &String| FRAMEWORKS.contains(&path.split('.').next().unwrap_or_default());
         index.has_torch = index.imports.values().any(is_framework);
@@ -135,6 +141,8 @@ impl<'a> Index<'a> {
             || source.contains(".to(device")
             || source.contains("device=device")
             || source.contains(".device)")
+            || source.contains("'device'")
+            || source.contains("\"device\"")
             || source.contains("ccelerator");
         // A loader yields batches in main memory, unless something is wrapped around it.
         let is_wrapped = ["ccelerator", "abric", "refetch", "device_loader"];
@@ -151,8 +159,19 @@ impl<'a> Index<'a> {
     /// Without a backward pass, a step, an evaluation, a checkpoint, a loader or a data set no rule that needs
     /// interpretation can find anything.
     fn is_worth_following(&self, identifiers: &HashSet<&str>) -> bool {
-        const CALLS: [&str; 8] =
-            ["backward", "manual_backward", "step", "zero_grad", "load_state_dict", "eval", "train", "grad"];
+        const CALLS: [&str; 11] = [
+            "backward",
+            "manual_backward",
+            "step",
+            "zero_grad",
+            "load_state_dict",
+            "eval",
+            "train",
+            "grad",
+            "cuda",
+            "register_forward_hook",
+            "set_detect_anomaly",
+        ];
         let has_hooks =
             || self.classes.iter().any(|class| matches!(class.kind, ClassKind::Lightning | ClassKind::Trainer));
         let has_data = || {
@@ -169,8 +188,17 @@ impl<'a> Index<'a> {
                     .iter()
                     .any(|name| names::words(name).iter().any(|word| names::SETS.contains(&word.as_str())))
         };
+        let has_networks = || {
+            self.classes.iter().any(|class| class.kind == ClassKind::Module && class.methods.contains_key("forward"))
+        };
+        let moves = || self.has_gpu && self.called.contains("to");
         self.has_torch
-            && (CALLS.into_iter().any(|name| self.called.contains(name)) || has_hooks() || has_data() || moves_sets())
+            && (has_networks()
+                || moves()
+                || CALLS.into_iter().any(|name| self.called.contains(name))
+                || has_hooks()
+                || has_data()
+                || moves_sets())
     }
 
     /// The full name of a dotted name, by the imports.
@@ -227,6 +255,14 @@ impl<'a> Index<'a> {
                 }
             }
         }
+        // A base class in another file: what has a forward pass is a network.
+        let has_unknown_base = declared.bases.iter().any(|base| {
+            !matches!(names::last(base), "object" | "ABC" | "Protocol" | "Function")
+                && !self.class_by_name.contains_key(base.as_str())
+        });
+        if has_unknown_base && declared.methods.contains_key("forward") {
+            return ClassKind::Module;
+        }
         ClassKind::Other
     }
 }
@@ -256,6 +292,17 @@ impl<'a> Collector<'a> {
             .or_insert(value);
     }
 
+    /// Visits an expression whose reads put nothing into a loss.
+    fn visit_apart(&mut self, expression: &'a Expr) {
+        self.has_backward.push((false, HashSet::default()));
+        visitor::walk_expr(self, expression);
+        if let Some((true, _)) = self.has_backward.pop()
+            && let Some((has_backward, _)) = self.has_backward.last_mut()
+        {
+            *has_backward = true;
+        }
+    }
+
     /// Whether an expression names an imported module.
     fn is_module(&self, expression: &Expr) -> bool {
         names::dotted(expression).is_some_and(|name| self.index.resolve(&name).is_some())
@@ -273,6 +320,31 @@ impl<'a> Collector<'a> {
         let name = flag.value.to_str().trim_start_matches('-').replace('-', "_");
         self.number(format!("args.{name}"), default);
     }
+}
+
+/// Whether a method shows or stores what it is given.
+fn is_observer(method: &str) -> bool {
+    matches!(
+        method,
+        "item"
+            | "info"
+            | "debug"
+            | "warning"
+            | "write"
+            | "add_scalar"
+            | "add_scalars"
+            | "log"
+            | "save"
+            | "dump"
+            | "plot"
+            | "set_postfix"
+            | "set_description"
+            | "format"
+            | "cpu"
+            | "numpy"
+            | "tolist"
+            | "detach"
+    )
 }
 
 /// The value of an expression of literals.
@@ -330,6 +402,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     decorators: &function.decorator_list,
                     body: &function.body,
                     range: function.range,
+                    is_generator: false,
                 });
                 match self.class {
                     Some(class) => {
@@ -428,10 +501,14 @@ impl<'a> Visitor<'a> for Collector<'a> {
                         }
                         return;
                     }
+                    // Showing or storing a value does not put it into a loss.
+                    if is_observer(method) {
+                        return self.visit_apart(expression);
+                    }
                 } else if let Expr::Name(name) = &*call.func {
                     self.index.called.insert(name.id.as_str());
-                    if name.id.as_str() == "len" {
-                        return;
+                    if matches!(name.id.as_str(), "len" | "print" | "float" | "int" | "str" | "round") {
+                        return self.visit_apart(expression);
                     }
                 }
             }
@@ -445,6 +522,11 @@ impl<'a> Visitor<'a> for Collector<'a> {
             }
             Expr::Name(name) => {
                 self.identifiers.insert(name.id.as_str());
+            }
+            Expr::Yield(_) | Expr::YieldFrom(_) => {
+                if let Some(function) = self.function {
+                    self.index.functions[function].is_generator = true;
+                }
             }
             _ => {}
         }

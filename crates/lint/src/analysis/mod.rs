@@ -6,6 +6,7 @@ pub mod facts;
 pub mod index;
 mod interpreter;
 pub mod names;
+pub mod usage;
 pub mod value;
 pub mod walk;
 

@@ -82,6 +82,10 @@ pub struct Tensor {
     pub is_data: bool,
     /// Whether it was divided, as for gradient accumulation.
     pub is_divided: bool,
+    /// Whether it was multiplied, divided or summed: then it is no plain mean over a batch.
+    pub is_weighed: bool,
+    /// Whether it requires a gradient without having been computed: a parameter, or an input made to require one.
+    pub is_leaf: bool,
     /// What it was computed from.
     pub provenance: ProvenanceRef,
 }
@@ -96,13 +100,21 @@ impl Tensor {
             is_whole: false,
             is_data: false,
             is_divided: false,
+            is_weighed: false,
+            is_leaf: false,
             provenance: None,
         }
     }
 
     /// As after `.detach()`.
     pub fn detached(&self) -> Tensor {
-        Tensor { graph: Certainty::No, provenance: None, ..self.clone() }
+        Tensor { graph: Certainty::No, is_leaf: false, provenance: None, ..self.clone() }
+    }
+
+    /// The result of an operation on it: what is computed from a parameter has a graph.
+    pub fn operated(&self) -> Tensor {
+        let graph = if self.is_leaf { Certainty::Yes } else { self.graph };
+        Tensor { graph, is_leaf: false, ..self.clone() }
     }
 
     /// As after `.to(device)`.
@@ -113,7 +125,9 @@ impl Tensor {
     /// The result of an operation on both.
     pub fn with(&self, other: &Tensor) -> Tensor {
         Tensor {
-            graph: self.graph.any(other.graph),
+            graph: self.operated().graph.any(other.operated().graph),
+            is_leaf: false,
+            is_weighed: self.is_weighed || other.is_weighed,
             is_loss: self.is_loss && self.graph != Certainty::No || other.is_loss && other.graph != Certainty::No,
             device: self.device.with(other.device),
             is_whole: false,
@@ -131,6 +145,24 @@ pub struct Loader {
     pub role: Role,
     /// The device of its batches.
     pub device: Device,
+}
+
+/// Whether a container drops old items by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// It grows.
+    Open,
+    /// It holds a few items.
+    Few,
+    /// It holds many, or a number that the program does not show.
+    Many,
+}
+
+impl Bound {
+    /// Of a container that is one of two.
+    pub fn either(self, other: Bound) -> Bound {
+        if self == Bound::Open { other } else { self }
+    }
 }
 
 /// An abstract value.
@@ -151,7 +183,7 @@ pub enum Value {
     /// What a model returned, or a batch: a tensor or a structure of tensors.
     Structure(Tensor),
     /// A list, set, dict or generator with its item, and whether it drops old items by itself.
-    List(Rc<Value>, bool),
+    List(Rc<Value>, Bound),
     /// A tuple.
     Tuple(Rc<Vec<Value>>),
     /// A model, by its access path.
@@ -233,7 +265,7 @@ impl Value {
                     (Value::Unknown(None), item) | (item, Value::Unknown(None)) => item.clone(),
                     (one, two) => one.join(two),
                 };
-                Value::List(Rc::new(item), *first || *second)
+                Value::List(Rc::new(item), first.either(*second))
             }
             (Value::Tuple(one), Value::Tuple(two)) if one.len() == two.len() => {
                 Value::Tuple(Rc::new(one.iter().zip(two.iter()).map(|(one, two)| one.join(two)).collect()))
@@ -259,6 +291,8 @@ fn join_tensors(one: &Tensor, two: &Tensor) -> Tensor {
         is_whole: one.is_whole && two.is_whole,
         is_data: one.is_data && two.is_data,
         is_divided: one.is_divided || two.is_divided,
+        is_weighed: one.is_weighed || two.is_weighed,
+        is_leaf: one.is_leaf || two.is_leaf,
         provenance: merge(&one.provenance, &two.provenance),
     }
 }

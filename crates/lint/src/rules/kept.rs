@@ -1,12 +1,13 @@
 //! What a loop keeps from one iteration to the next: shared by VF001, VF002, VF015 and VF016.
 
-use ruff_python_ast::Expr;
-use ruff_text_size::TextRange;
+use ruff_python_ast::{BoolOp, CmpOp, Expr, ExprCompare, Stmt};
+use ruff_text_size::{Ranged, TextRange};
 
 use crate::analysis::device::Device;
-use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Keeping, LoopId, ScopeId};
+use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Keeping, LoopId, Repeats, ScopeId};
+use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role};
-use crate::analysis::value::{Certainty, Tensor};
+use crate::analysis::value::{Bound, Certainty, Tensor};
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +57,17 @@ pub fn kept<'a>(facts: &FileFacts<'a>) -> Vec<Kept<'a>> {
 }
 
 fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, reported: &[u32]) -> Option<Kept<'a>> {
-    let EventKind::Keep { container, defined, value, expression, how } = &event.kind else { return None };
+    let EventKind::Keep { container, defined, value, expression, how, bound } = &event.kind else { return None };
     let at = event.statement.start().to_u32();
     let tensor = value.tensor()?;
+    // A replay memory is drawn from at random: what it keeps does not go into the backward pass with its graph.
     let is_consumed = facts.consumed.contains(&at)
         || *how == Keeping::Append
             && container.contains('.')
             && facts.index.read_where_backward.contains(names::last(container));
-    if is_consumed && tensor.graph != Certainty::No {
+    // What a slice leaves of a queue goes into the next iteration's loss, when its own graph is gone.
+    let is_queue = *bound == Bound::Many && *how == Keeping::Concatenate;
+    if is_consumed && tensor.graph != Certainty::No && !is_queue {
         return None;
     }
     if let Some(provenance) = &tensor.provenance
@@ -81,7 +85,13 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
             .copied()
             .find(|number| tensor.is_data && matches!(facts.loops[*number].iterates, Iterates::Batches(_)))
     };
-    let number = trains.or_else(evaluates).or_else(gathers)?;
+    let is_by_name = *how == Keeping::Store;
+    let collects = || loops.iter().copied().find(|number| collects(facts, events, event, &tensor, *number));
+    let number = trains.or_else(evaluates).or_else(gathers).or_else(collects)?;
+    let is_called_elsewhere = facts.loops[number].repeats == Repeats::Forward;
+    if is_called_elsewhere && facts.index.usage.is_emptied(container) {
+        return None;
+    }
     // Emptied from time to time.
     let is_emptied = events.iter().any(|other| {
         matches!(&other.kind, EventKind::Delete { name } if name.strip_prefix(container.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
@@ -93,11 +103,52 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     let has_forward =
         events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number));
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some())?;
+    let has_graph = matches!(what, What::Loss | What::Graph);
+    if is_called_elsewhere && !has_graph || is_bounded_by_test(facts, event, container, number) {
+        return None;
+    }
+    // A table with a name for each tensor is wanted as such.
+    let is_plain_loop = !matches!(facts.loops[number].iterates, Iterates::Batches(_)) && trains.is_none();
+    if is_by_name && is_plain_loop && !has_graph {
+        return None;
+    }
     if what == What::Detached && defined.is_some_and(|defined| is_made_for_each_step(facts, events, defined)) {
         return None;
     }
     let is_freed = trains.is_some() && is_freed(facts, events, &tensor, number);
+    // A container that drops old items still holds the graphs of those it has, unless a backward pass has freed them.
+    if *bound == Bound::Many && (!has_graph || is_freed && *how == Keeping::Append) {
+        return None;
+    }
     Some(Kept { what, statement: event.statement, expression, container: container.clone(), how: *how, is_freed })
+}
+
+/// Whether a test bounds how often something is kept: `if len(kept) < 50`, `if i < 8` with a loop's counter.
+fn is_bounded_by_test(facts: &FileFacts<'_>, event: &Event<'_>, container: &str, number: LoopId) -> bool {
+    let targets = match facts.loops[number].statement {
+        Some(Stmt::For(statement)) => names::words(&facts.source[statement.target.range()]),
+        _ => Vec::new(),
+    };
+    facts.branches(event.scope, Some(number)).iter().filter_map(|(test, _)| *test).any(|test| {
+        comparisons(test).into_iter().any(|compare| {
+            let is_below = matches!(compare.ops.first(), Some(CmpOp::Lt | CmpOp::LtE));
+            let left = facts.text(&*compare.left);
+            let is_count = left == format!("len({container})")
+                || facts.index.usage.is_counted(left)
+                || compare.left.is_name_expr() && targets.iter().any(|target| target == left);
+            is_below && is_count
+        })
+    })
+}
+
+fn comparisons(test: &Expr) -> Vec<&ExprCompare> {
+    match test {
+        Expr::Compare(compare) => vec![compare],
+        Expr::BoolOp(operation) if operation.op == BoolOp::And => {
+            operation.values.iter().flat_map(comparisons).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether a list is made for each optimizer step, as for the parts of an accumulated batch: then it stays short.
@@ -135,8 +186,52 @@ fn evaluates(facts: &FileFacts<'_>, event: &Event<'_>, number: LoopId) -> bool {
     role == Role::Evaluation || is_named || event.gradients == Gradients::Off || is_module_level
 }
 
+/// A loop that brings data to the GPU and puts it through a network, whatever it iterates over: files, texts, frames. The
+/// network must be the file's own business: made here, or called where no gradients are wanted.
+fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tensor: &Tensor, number: LoopId) -> bool {
+    let is_network_method = facts.function(event.scope).is_some_and(|function| {
+        let class = facts.index.functions[function].class;
+        class.is_some_and(|class| {
+            matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
+        })
+    });
+    let Some(provenance) = &tensor.provenance else {
+        return !is_network_method
+            && tensor.graph == Certainty::No
+            && brings_data(facts, events, number)
+            && has_call(facts, events, number);
+    };
+    let is_own = |module: &str| {
+        facts.function(event.scope).is_none() || event.gradients == Gradients::Off || facts.built.contains(module)
+    };
+    let calls = events.iter().any(|other| match &other.kind {
+        EventKind::Forward { module, .. } => {
+            provenance.forwards.contains(&other.range.start().to_u32())
+                && facts.is_in(other.scope, number)
+                && is_own(module)
+        }
+        _ => false,
+    });
+    // Within a training step, what is collected may go into the loss in ways that are not followed.
+    let in_training =
+        facts.loops_around(facts.loops[number].scope).any(|around| around != number && facts.trains(events, around));
+    !is_network_method
+        && calls
+        && brings_data(facts, events, number)
+        && !(in_training && tensor.graph == Certainty::Yes)
+}
+
+fn has_call(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
+    events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number))
+}
+
+fn brings_data(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
+    matches!(facts.loops[number].iterates, Iterates::Batches(_))
+        || events.iter().any(|other| matches!(other.kind, EventKind::Move { .. }) && facts.is_in(other.scope, number))
+}
+
 fn is_freed(facts: &FileFacts<'_>, events: &[Event<'_>], tensor: &Tensor, number: LoopId) -> bool {
-    if facts.loops[number].statement.is_none() {
+    if facts.loops[number].repeats == Repeats::Framework {
         return true;
     }
     let Some(provenance) = &tensor.provenance else { return false };

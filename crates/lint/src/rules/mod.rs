@@ -2,6 +2,7 @@
 
 mod kept;
 mod rule;
+mod teacher;
 mod vf001;
 mod vf002;
 mod vf003;
@@ -18,6 +19,7 @@ mod vf013;
 mod vf014;
 mod vf015;
 mod vf016;
+mod vf017;
 
 pub use rule::Rule;
 
@@ -39,6 +41,7 @@ pub const RULES: &[Rule] = &[
     vf014::RULE,
     vf015::RULE,
     vf016::RULE,
+    vf017::RULE,
 ];
 
 /// The rule of that code.

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rule::Rule;
+use super::teacher;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, ScopeId};
+use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, ScopeId, ScopeKind};
 use crate::analysis::index::{ClassKind, FunctionId};
 use crate::analysis::names::{self, Role};
 use crate::finding::{Edit, Finding, Severity};
@@ -58,7 +59,9 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                     .get(module.as_str())
                     .copied()
                     .filter(|(is_evaluation, _, set_in)| {
-                        *is_evaluation && facts.scopes_around(event.scope).any(|around| around == *set_in)
+                        *is_evaluation
+                            && (facts.scopes_around(event.scope).any(|around| around == *set_in)
+                                || is_constructor(facts, *set_in))
                     })
                     .map(|(_, position, _)| position);
                 let is_needed = needed.iter().any(|(forward, scope)| {
@@ -68,18 +71,68 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                     .loops_around(event.scope)
                     .find(|number| matches!(facts.loops[*number].iterates, Iterates::Batches(_)))
                     .map_or(Evaluation::Function(facts.function_scope(event.scope)), Evaluation::Loop);
-                let is_teacher = is_needed
-                    && mode.is_some()
-                    && arguments.as_ref().is_none_or(|provenance| provenance.forwards.is_empty())
-                    && is_teacher(facts, events, event, module, &modes);
-                let is_evaluation = !is_needed && evaluates(facts, events, event, evaluation, mode);
-                if (is_evaluation || is_teacher) && reported.insert(evaluation) {
-                    findings.push(finding(facts, event, is_teacher));
+                let has_input_graph = arguments.as_ref().is_some_and(|provenance| !provenance.forwards.is_empty());
+                let is_teacher =
+                    is_needed && !has_input_graph && teacher::is_teacher(facts, events, event, module, mode.is_some());
+                let is_evaluation = !is_needed
+                    && (evaluates(facts, events, event, evaluation, mode)
+                        || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
+                // One finding for each evaluation within a step, however many there are.
+                let place = if is_evaluation
+                    && !matches!(evaluation, Evaluation::Function(_))
+                    && is_in_training(facts, events, event)
+                {
+                    Evaluation::Function(facts.function_scope(event.scope))
+                } else {
+                    evaluation
+                };
+                if (is_evaluation || is_teacher) && reported.insert(place) {
+                    findings.push(finding(facts, event, is_teacher, mode.is_some()));
                 }
             }
             _ => {}
         }
     }
+}
+
+fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
+    facts.function(scope).is_some_and(|function| facts.index.functions[function].name == "__init__")
+}
+
+fn is_in_training(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
+    facts.loops_around(event.scope).any(|number| facts.trains(events, number))
+}
+
+/// Between the training steps of a loop: `.eval()` at `start`, this call, and nothing that needs gradients until `.train()` or the
+/// end of the function or iteration that `.eval()` is in.
+fn is_interlude(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, start: usize) -> bool {
+    let function = facts.function(event.scope);
+    if function.is_some_and(|function| is_left_to_callers(facts, function, true)) {
+        return false;
+    }
+    let switch = &events[start];
+    let home = facts.scopes_around(switch.scope).find(|scope| {
+        matches!(facts.scopes[*scope].kind, ScopeKind::Root(_) | ScopeKind::Call(_) | ScopeKind::Loop(_))
+    });
+    let Some(home) = home else { return false };
+    // `.eval()` before the loop says nothing about its steps.
+    let in_same_loop = facts
+        .loops_around(event.scope)
+        .find(|number| facts.trains(events, *number))
+        .is_none_or(|number| facts.is_in(switch.scope, number));
+    let segment = events[start + 1..]
+        .iter()
+        .take_while(|other| facts.scopes_around(other.scope).any(|around| around == home))
+        .take_while(|other| !matches!(other.kind, EventKind::Mode { is_evaluation: false, .. }));
+    let is_quiet = !segment.clone().any(wants_gradients);
+    in_same_loop && is_quiet && segment.clone().any(|other| other.range == event.range)
+}
+
+fn wants_gradients(event: &Event<'_>) -> bool {
+    matches!(
+        event.kind,
+        EventKind::Backward { .. } | EventKind::Grad { .. } | EventKind::RequiresGrad | EventKind::Step { .. }
+    )
 }
 
 /// Whether both are in the same function, but in different calls of it.
@@ -101,12 +154,6 @@ fn evaluates(
         return false;
     }
     let is_named = function.is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
-    let wants_gradients = |other: &Event<'_>| {
-        matches!(
-            other.kind,
-            EventKind::Backward { .. } | EventKind::Grad { .. } | EventKind::RequiresGrad | EventKind::Step { .. }
-        )
-    };
     match evaluation {
         Evaluation::Loop(number) => {
             let Iterates::Batches(role) = facts.loops[number].iterates else { return false };
@@ -115,8 +162,18 @@ fn evaluates(
             !trains && (role == Role::Evaluation || mode.is_some() || is_named && role != Role::Train)
         }
         Evaluation::Function(scope) => {
+            // A function named as an evaluation whose results carry no graph when they leave it.
+            let Some(start) = mode else {
+                let is_kept_inside = !facts.escaped.contains(&event.range.start().to_u32());
+                let in_function = |other: &&Event<'_>| facts.function_scope(other.scope) == scope;
+                // A test of shapes calls a network once.
+                let repeats = facts.loops_around(event.scope).next().is_some();
+                return is_named
+                    && repeats
+                    && is_kept_inside
+                    && !events.iter().filter(in_function).any(wants_gradients);
+            };
             // From `.eval()` to `.train()`, with no gradient needed in between.
-            let Some(start) = mode else { return false };
             let end = events[start + 1..]
                 .iter()
                 .position(|other| matches!(other.kind, EventKind::Mode { is_evaluation: false, .. }));
@@ -142,31 +199,20 @@ fn is_left_to_callers(facts: &FileFacts<'_>, function: FunctionId, has_mode: boo
     let is_network = declared.class.is_some_and(|class| {
         matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
     });
-    let is_test = declared.name.starts_with("test") && (text.contains("assert") || text.contains("self."));
+    let is_test = declared.name.starts_with("test") && text.contains("assert");
     is_test || is_network && (declared.name == "forward" || !has_mode)
 }
 
-/// A model in evaluation mode that only computes targets for another one in training.
-fn is_teacher(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, module: &str, modes: &Modes<'_>) -> bool {
-    let Some(number) = facts.batch_loop(events, event.scope) else { return false };
-    let others_train = events.iter().any(|other| {
-        matches!(&other.kind, EventKind::Forward { module: name, .. } if name != module && !modes.get(name.as_str()).is_some_and(|(is_evaluation, ..)| *is_evaluation))
-            && facts.is_in(other.scope, number)
-    });
-    let wants_inputs =
-        events.iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }));
-    let is_called_teacher = names::words(module).iter().any(|word| {
-        matches!(word.as_str(), "teacher" | "ema" | "target" | "reference" | "ref" | "frozen" | "momentum")
-    });
-    let is_optimized = facts.source.contains(&format!("{module}.parameters("));
-    others_train && !wants_inputs && is_called_teacher && !is_optimized
-}
-
-fn finding(facts: &FileFacts<'_>, event: &Event<'_>, is_teacher: bool) -> Finding {
+fn finding(facts: &FileFacts<'_>, event: &Event<'_>, is_teacher: bool, is_switched: bool) -> Finding {
     // The name at the call, which may differ from the one it was created under.
     let module = facts.source[event.range].split('(').next().unwrap_or_default().trim();
     let message = if is_teacher {
-        format!("`{module}` is under eval() and not trained, but its graph is recorded")
+        let state = if is_switched {
+            "is under eval() and not trained"
+        } else {
+            "is not trained: no optimizer has its parameters"
+        };
+        format!("`{module}` {state}, but its graph is recorded")
     } else {
         format!(
             "`{module}` is evaluated with autograd on: every activation is kept for a backward pass that never comes"

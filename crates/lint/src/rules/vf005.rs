@@ -5,7 +5,7 @@ use ruff_text_size::Ranged;
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, LoopId};
+use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 
@@ -71,6 +71,10 @@ fn missing(
         events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     };
     let Some(number) = facts.loops_around(event.scope).find(has_backward) else { return };
+    // Code elsewhere calls this step, and may zero gradients.
+    if facts.loops[number].repeats == Repeats::Step {
+        return;
+    }
     let zeroed = events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match &other.kind {
         EventKind::ZeroGrad { owner, .. } => Some(owner.as_str()),
         _ => None,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, LoopId};
+use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::value::ProvenanceRef;
 use crate::finding::{Finding, Severity};
 use ruff_text_size::Ranged;
@@ -29,13 +29,19 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 continue;
             }
             let Some(number) = facts.loops_around(event.scope).next() else { continue };
-            if is_built_outside(facts, events, &provenance, number)
-                || is_used_again(facts, events, position, &provenance, number, create)
-            {
+            if facts.loops[number].repeats == Repeats::Forward {
                 continue;
             }
             let is_grad = matches!(event.kind, EventKind::Grad { .. });
-            if is_grad && create {
+            if is_grad && create && is_differentiated(events, event) {
+                continue;
+            }
+            if is_grad && facts.escaped.contains(&event.range.start().to_u32()) {
+                continue;
+            }
+            if is_built_outside(facts, events, &provenance, number)
+                || is_used_again(facts, events, position, &provenance, number, create)
+            {
                 continue;
             }
             let argument = if create { "create_graph=True" } else { "retain_graph=True" };
@@ -53,6 +59,19 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             );
         }
     }
+}
+
+/// Whether a later backward pass goes through gradients that `torch.autograd.grad` returned.
+fn is_differentiated(events: &[Event<'_>], grad: &Event<'_>) -> bool {
+    let own = grad.range.start().to_u32();
+    events.iter().any(|other| {
+        let reached = match &other.kind {
+            EventKind::Backward { loss, .. } => loss.provenance(),
+            EventKind::Grad { inputs, .. } => inputs.clone(),
+            _ => None,
+        };
+        reached.is_some_and(|reached| reached.forwards.contains(&own))
+    })
 }
 
 /// The graph was built before the loop, which runs backward through it repeatedly.

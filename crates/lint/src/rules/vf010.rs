@@ -17,11 +17,17 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for event in facts.roots.iter().flatten() {
-        let EventKind::Load { call, onto, has_location } = &event.kind else { continue };
+        let EventKind::Load { call, onto, has_location, bound_to } = &event.kind else { continue };
         let at = call.range().start().to_u32();
         let goes_into_model = facts.roots.iter().flatten().any(|other| match &other.kind {
             EventKind::LoadState { from, into } => {
-                *from == at && !into.as_deref().is_some_and(|into| is_moved_later(facts.source, into, other.range))
+                let frees = |into: &str| is_moved_later(facts.source, into, other.range, bound_to.as_deref());
+                // A network under construction is not on the GPU yet.
+                let is_constructed = into.as_deref() == Some("self")
+                    && facts
+                        .function(other.scope)
+                        .is_some_and(|function| facts.index.functions[function].name == "__init__");
+                *from == at && !is_constructed && !into.as_deref().is_some_and(frees)
             }
             _ => false,
         });
@@ -32,9 +38,8 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             Device::Unknown => {
                 let text = location.map_or(String::new(), |location| facts.text(location).to_lowercase());
                 let is_elsewhere = facts.source.contains("torch_xla") || facts.source.contains("BytesIO");
-                facts.source.contains("cuda")
-                    && !is_elsewhere
-                    && (!has_location || ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word)))
+                let is_device = ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word));
+                !is_elsewhere && if *has_location { is_device } else { facts.index.has_gpu }
             }
         };
         if !goes_into_model || !is_gpu {
@@ -69,14 +74,21 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the model was created on the CPU a few lines above and is moved to the GPU a few lines below: by then the
-/// checkpoint is freed.
-fn is_moved_later(source: &str, model: &str, load: TextRange) -> bool {
+/// Whether the model was created on the CPU a few lines above and is moved to the GPU a few lines below, when the checkpoint is
+/// freed: no variable holds it.
+fn is_moved_later(source: &str, model: &str, load: TextRange, bound_to: Option<&str>) -> bool {
     let (before, after) = (&source[..usize::from(load.start())], &source[usize::from(load.end())..]);
     let moves = |text: &str| text.contains(".to(") || text.contains(".cuda(");
     let Some(made) = before.rfind(&format!("{model} = ")) else { return false };
     let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
     let below: Vec<&str> = after.lines().take(20).collect();
-    let is_moved = below.iter().any(|line| line.contains(&format!("{model}.")) && moves(line));
-    !is_function_left && !moves(&before[made..]) && is_moved
+    let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
+    let Some(moved) = moved else { return false };
+    let is_freed = bound_to.is_none_or(|name| {
+        below[..moved].iter().any(|line| {
+            let line = line.trim();
+            line.starts_with("def ") || line == format!("del {name}") || line.starts_with(&format!("{name} ="))
+        })
+    });
+    !is_function_left && !moves(&before[made..]) && is_freed
 }

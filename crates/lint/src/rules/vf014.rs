@@ -1,11 +1,11 @@
 //! VF014: gradient accumulation done wrong.
 
-use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt};
+use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt, StmtFor};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, Iterates, LoopId, ScopeKind};
+use crate::analysis::facts::{Event, EventKind, Iterates, LoopId, Repeats, ScopeKind};
 use crate::analysis::names;
 use crate::analysis::walk::walk_statements;
 use crate::finding::{Finding, Severity};
@@ -39,6 +39,9 @@ fn check_step(
         events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     };
     let Some(number) = facts.loops_around(step.scope).find(has_backward) else { return };
+    if facts.loops[number].repeats == Repeats::Step {
+        return;
+    }
     if facts.scopes_around(step.scope).any(|scope| matches!(facts.scopes[scope].kind, ScopeKind::Accumulate)) {
         return;
     }
@@ -156,18 +159,23 @@ fn micro_batches(
         let is_within = facts.loops[inner].statement.is_some()
             && facts.loops_around(facts.loops[inner].parent).next() == Some(number);
         let Some(Stmt::For(statement)) = facts.loops[inner].statement else { continue };
-        let words = names::words(&facts.source[statement.target.range().cover(statement.iter.range())]);
-        let is_split = words.iter().any(|word| {
-            word.starts_with("accum") || word.starts_with("micro") || matches!(word.as_str(), "chunk" | "chunks")
+        let EventKind::Backward { loss, retain: false, is_scaled_by_framework: false, .. } = &backward.kind else {
+            continue;
+        };
+        // A loss that was weighed in any way may be weighed by the size of its part.
+        let is_plain_mean = loss.tensor().is_some_and(|tensor| tensor.is_loss && !tensor.is_weighed);
+        let has_other_backward = events.iter().any(|other| {
+            matches!(other.kind, EventKind::Backward { .. } | EventKind::Grad { .. })
+                && other.range != backward.range
+                && facts.is_in(other.scope, inner)
         });
-        let Some(first) = statement.body.first() else { continue };
-        let text = &facts.source[TextRange::new(first.start(), statement.range.end())];
-        let is_weighed = ["/", "sum", "weight", "len(", "size(", ".shape"].into_iter().any(|sign| text.contains(sign));
+        let text = loop_text(facts, number).unwrap_or_default();
         if is_within
-            && is_split
-            && !is_weighed
-            && !divides_gradients(loop_text(facts, number).unwrap_or_default())
-            && !is_divided(facts, backward, "", text)
+            && is_plain_mean
+            && !has_other_backward
+            && is_split(facts, events, statement, inner, number)
+            && !divides_gradients(text)
+            && !text.contains("reduction=")
         {
             findings.push(
                 Finding::new(
@@ -180,6 +188,37 @@ fn micro_batches(
                 .rated(Severity::Error),
             );
         }
+    }
+}
+
+/// Whether an inner loop goes through the parts of one batch: its text says so, it cuts a tensor, or it goes through what the
+/// outer loop yields. Each part must go through a network in the loop itself; a loop through heads has other networks.
+fn is_split(facts: &FileFacts<'_>, events: &[Event<'_>], statement: &StmtFor, inner: LoopId, outer: LoopId) -> bool {
+    let has_forward = events.iter().any(|event| {
+        matches!(&event.kind, EventKind::Forward { module, .. } if !is_named_in(&statement.target, module))
+            && facts.is_in(event.scope, inner)
+    });
+    let iterated = &facts.source[statement.iter.range()];
+    let words = names::words(&facts.source[statement.target.range().cover(statement.iter.range())]);
+    let by_words = words.iter().any(|word| {
+        word.starts_with("accum") || word.starts_with("micro") || matches!(word.as_str(), "chunk" | "chunks")
+    });
+    let is_cut = [".chunk(", ".split(", "torch.chunk(", "torch.split("].into_iter().any(|cut| iterated.contains(cut));
+    let is_of_outer = match facts.loops[outer].statement {
+        Some(Stmt::For(around)) => {
+            let path = names::access_path(&statement.iter);
+            path.is_some() && path == names::access_path(&around.target) && statement.target.is_tuple_expr()
+        }
+        _ => false,
+    };
+    has_forward && (by_words || is_cut || is_of_outer)
+}
+
+/// Whether a loop's variable is the network itself.
+fn is_named_in(target: &Expr, module: &str) -> bool {
+    match target {
+        Expr::Tuple(tuple) => tuple.elts.iter().any(|part| is_named_in(part, module)),
+        other => names::access_path(other).is_some_and(|path| path == module),
     }
 }
 
@@ -314,7 +353,9 @@ fn every_time(
     });
     let divides_by_group = divisors(text).iter().any(|divisor| {
         let words = names::words(divisor);
-        words.iter().any(|word| word.starts_with("accum") || word == "acc" || word.starts_with("micro"))
+        let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));
+        words.iter().any(|word| word.starts_with("accum") || word.starts_with("micro"))
+            || has(&["acc"]) && has(&["grad", "step", "steps", "iter", "iters"])
     });
     let is_stepwise = facts.loops_around(step.scope).next() == Some(number)
         && facts.branches(step.scope, Some(number)).is_empty()

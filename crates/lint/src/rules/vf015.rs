@@ -6,7 +6,7 @@ use ruff_text_size::{Ranged, TextRange, TextSize};
 use super::kept::{What, kept};
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind};
+use crate::analysis::facts::{Event, EventKind, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 
@@ -28,7 +28,13 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             let EventKind::Move { call, tensor, source } = &event.kind else { continue };
             if tensor.is_whole {
                 findings.push(whole(event.range, "a whole data set is moved to the GPU".into()));
-            } else if facts.batch_loop(events, event.scope).is_some() {
+            } else if let Some(number) = facts.batch_loop(events, event.scope) {
+                // A loop that tests gradients takes no steps.
+                let steps = facts.loops[number].repeats != Repeats::Here
+                    || events.iter().any(|other| matches!(other.kind, EventKind::Step { .. }));
+                if !steps {
+                    continue;
+                }
                 if let Some((factory, made)) = factory(facts, source) {
                     findings.push(made_on_cpu(facts, call, factory, made));
                 }
@@ -118,6 +124,32 @@ fn made_on_cpu(facts: &FileFacts<'_>, call: &ExprCall, factory: &ExprCall, name:
 /// Whether a tensor of all examples is moved before the loop and batches are sliced from it.
 fn is_sliced_set(facts: &FileFacts<'_>, event: &Event<'_>, source: &Expr) -> bool {
     if facts.index.has_graphs || facts.loops_around(event.scope).next().is_some() || !facts.index.has_torch {
+        return false;
+    }
+    // What a call returns may be anything: a mask, a buffer for results.
+    let is_data = match source {
+        Expr::Call(call) => {
+            names::dotted(&call.func).is_some_and(|name| {
+                matches!(
+                    names::last(&name),
+                    "tensor"
+                        | "from_numpy"
+                        | "as_tensor"
+                        | "FloatTensor"
+                        | "LongTensor"
+                        | "Tensor"
+                        | "stack"
+                        | "cat"
+                        | "float"
+                        | "long"
+                        | "load"
+                )
+            }) || call.func.is_attribute_expr()
+                && matches!(&*call.func, Expr::Attribute(method) if method.value.is_call_expr() || matches!(method.attr.as_str(), "float" | "long" | "type"))
+        }
+        _ => true,
+    };
+    if !is_data {
         return false;
     }
     let statement = &facts.source[event.statement];

@@ -93,8 +93,18 @@ pub fn summary(reports: &[FileReport]) -> String {
     let (count, fixable) =
         (findings().count(), findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| fix.is_safe)).count());
     let unsafely = findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| !fix.is_safe)).count();
-    let files = reports.len();
+    let is_checked = |report: &&FileReport| report.unreadable.is_none() && report.checked.error.is_none();
+    let files = reports.iter().filter(is_checked).count();
+    let unchecked = reports.len() - files;
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let missing = format!("{} could not be checked", plural(unchecked, "file"));
+    if count == 0 && files == 0 && unchecked > 0 {
+        let bad = AnsiColor::Red.on_default();
+        return format!("{bad}Nothing was checked{bad:#}: {missing}.\n");
+    }
+    if count == 0 && unchecked > 0 {
+        return format!("Nothing found in the {} that could be checked; {missing}.\n", plural(files, "file"));
+    }
     if count == 0 {
         let good = AnsiColor::Green.on_default();
         return format!("{good}No findings{good:#} in {}.\n", plural(files, "file"));
@@ -105,6 +115,9 @@ pub fn summary(reports: &[FileReport]) -> String {
     }
     if unsafely > 0 {
         text += &format!("; {unsafely} with --fix --unsafe-fixes");
+    }
+    if unchecked > 0 {
+        text += &format!("; {missing}");
     }
     text + "\n"
 }

@@ -9,7 +9,7 @@ use super::{Binding, Interpreter};
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients, Keeping};
 use crate::analysis::names::{self, access_path};
-use crate::analysis::value::{Certainty, Provenance, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn assign(&mut self, targets: &'a [Expr], value: &'a Expr) {
@@ -24,100 +24,6 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// `total = total + loss`, `table[step] = loss`, `all = torch.cat([all, out])`.
-    fn kept_by_assignment(&mut self, target: &'a Expr, value: &'a Expr, result: &Value) -> bool {
-        let Some(name) = access_path(target) else { return false };
-        match value {
-            Expr::BinOp(operation) if operation.op == Operator::Add => {
-                let mut terms = Vec::new();
-                summands(value, &mut terms);
-                let (own, others): (Vec<&Expr>, Vec<&Expr>) =
-                    terms.into_iter().partition(|term| is_multiple_of(term, &name));
-                if own.is_empty() {
-                    return false;
-                }
-                let mut is_kept = false;
-                for other in others {
-                    let added = self.quietly(|this| this.eval(other));
-                    let how = if matches!(other, Expr::List(_)) { Keeping::Append } else { Keeping::Add };
-                    is_kept |= self.keep(&name, added, other, how);
-                }
-                is_kept
-            }
-            // The first iteration has nothing to add to.
-            Expr::If(choice) => {
-                self.kept_by_assignment(target, &choice.body, result)
-                    || self.kept_by_assignment(target, &choice.orelse, result)
-            }
-            Expr::Call(call) => {
-                let function = names::dotted(&call.func).unwrap_or_default();
-                if !matches!(names::last(&function), "cat" | "concat" | "concatenate" | "hstack" | "vstack")
-                    || !function.starts_with("torch")
-                {
-                    return false;
-                }
-                let Some(
-                    Expr::List(ruff_python_ast::ExprList { elts, .. })
-                    | Expr::Tuple(ruff_python_ast::ExprTuple { elts, .. }),
-                ) = call.arguments.args.first()
-                else {
-                    return false;
-                };
-                let mut is_kept = false;
-                if elts.iter().any(|part| access_path(part).is_some_and(|part| part == name)) {
-                    for part in elts.iter().filter(|part| access_path(part).is_none_or(|part| part != name)) {
-                        let added = self.quietly(|this| this.eval(part));
-                        is_kept |= self.keep(&name, added, part, Keeping::Concatenate);
-                    }
-                }
-                is_kept
-            }
-            _ => {
-                if let Expr::Subscript(subscript) = target
-                    && self.is_new_key(&subscript.slice)
-                    && let Some(container) = access_path(&subscript.value)
-                    && !matches!(
-                        self.lookup(&container).map(|binding| &binding.value),
-                        Some(Value::Tensor(_) | Value::Structure(_))
-                    )
-                {
-                    self.keep(&container, result.clone(), value, Keeping::Store);
-                }
-                false
-            }
-        }
-    }
-
-    /// Whether a key is new in each iteration: a loop counter.
-    fn is_new_key(&self, key: &Expr) -> bool {
-        match key {
-            Expr::Name(name) => {
-                let counts = [
-                    "step",
-                    "epoch",
-                    "i",
-                    "idx",
-                    "index",
-                    "iteration",
-                    "it",
-                    "batch_idx",
-                    "batch_index",
-                    "global_step",
-                    "n",
-                    "k",
-                    "j",
-                    "iter",
-                    "num",
-                    "count",
-                ];
-                counts.contains(&name.id.as_str())
-            }
-            Expr::Attribute(attribute) => matches!(attribute.attr.as_str(), "global_step" | "current_epoch" | "step"),
-            Expr::Tuple(tuple) => tuple.elts.iter().any(|key| self.is_new_key(key)),
-            _ => false,
-        }
-    }
-
     pub(super) fn augmented(&mut self, assign: &'a StmtAugAssign) {
         self.target = access_path(&assign.target);
         let value = self.eval(&assign.value);
@@ -128,13 +34,15 @@ impl<'a> Interpreter<'a> {
             Operator::Add => {
                 let is_list = matches!(*assign.value, Expr::List(_))
                     || matches!(current.as_ref().map(|binding| &binding.value), Some(Value::List(..)));
-                self.keep(&name, value, &assign.value, if is_list { Keeping::Append } else { Keeping::Add });
+                let how = if is_list { Keeping::Append } else { Keeping::Add };
+                self.keep(&name, value, &assign.value, how, Bound::Open);
             }
             Operator::Div | Operator::Mult | Operator::Sub => {
                 if let Some(binding) = current {
                     let mut result = self.arithmetic(&binding.value, &value);
-                    if let (Value::Tensor(tensor), Operator::Div) = (&mut result, assign.op) {
-                        tensor.is_divided = true;
+                    if let Value::Tensor(tensor) = &mut result {
+                        tensor.is_divided |= assign.op == Operator::Div;
+                        tensor.is_weighed |= matches!(assign.op, Operator::Div | Operator::Mult);
                     }
                     self.store_at(name, Binding { value: result, scope: binding.scope });
                 }
@@ -144,7 +52,14 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Records that a container keeps a value, and notes that in the container's provenance.
-    pub(super) fn keep(&mut self, container: &str, value: Value, expression: &'a Expr, how: Keeping) -> bool {
+    pub(super) fn keep(
+        &mut self,
+        container: &str,
+        value: Value,
+        expression: &'a Expr,
+        how: Keeping,
+        bound: Bound,
+    ) -> bool {
         let at = self.statement.start().to_u32();
         let value = match (how, value) {
             (Keeping::Add | Keeping::Concatenate, Value::Tensor(tensor)) => Value::Tensor(self.recorded(tensor)),
@@ -153,7 +68,11 @@ impl<'a> Interpreter<'a> {
         };
         let known = self.lookup(container).cloned();
         // A deque with `maxlen` drops old items by itself.
-        if let Some(Binding { value: Value::List(_, true), .. }) = known {
+        let bound = match &known {
+            Some(Binding { value: Value::List(_, own), .. }) => own.either(bound),
+            _ => bound,
+        };
+        if bound == Bound::Few {
             return false;
         }
         let is_foreign = matches!(
@@ -163,7 +82,11 @@ impl<'a> Interpreter<'a> {
         if is_foreign {
             return false;
         }
-        let defined = known.as_ref().map(|binding| binding.scope);
+        // An item that is not known itself lives as long as what it is an item of.
+        let whole =
+            container.split(['[', '.']).next().filter(|whole| whole.len() < container.len() && *whole != "self");
+        let whole = whole.and_then(|whole| self.lookup_variable(whole).map(|binding| binding.scope));
+        let defined = known.as_ref().map(|binding| binding.scope).or(whole);
         // A container made in this iteration is not kept for the next.
         let innermost = self.facts.loops_around(self.scope).next();
         let is_fresh = match (defined, innermost) {
@@ -181,7 +104,7 @@ impl<'a> Interpreter<'a> {
                 };
                 self.store_at(
                     container.to_string(),
-                    Binding { value: Value::List(Rc::new(item), false), scope: binding.scope },
+                    Binding { value: Value::List(Rc::new(item), Bound::Open), scope: binding.scope },
                 );
                 return true;
             }
@@ -200,7 +123,7 @@ impl<'a> Interpreter<'a> {
             return false;
         }
         self.record(
-            EventKind::Keep { container: container.to_string(), defined, value: value.clone(), expression, how },
+            EventKind::Keep { container: container.to_string(), defined, value: value.clone(), expression, how, bound },
             expression.range(),
         );
         let scope = defined.unwrap_or(0);
@@ -215,7 +138,7 @@ impl<'a> Interpreter<'a> {
             }
         };
         let marked = match (&value, how) {
-            (Value::Plain, _) => value,
+            (Value::Plain | Value::Checkpoint(_), _) => value,
             (Value::Tuple(items), _) => Value::Tuple(Rc::new(items.iter().map(mark).collect())),
             (other, _) => mark(other),
         };
@@ -226,14 +149,14 @@ impl<'a> Interpreter<'a> {
                 (before, added) => self.arithmetic(before, added),
             },
             (Keeping::Add | Keeping::Concatenate, None) => marked,
-            (_, Some(Value::List(item, is_bounded))) => {
+            (_, Some(Value::List(item, bound))) => {
                 let item = match &*item {
                     Value::Unknown(None) => marked,
                     known => known.join(&marked),
                 };
-                Value::List(Rc::new(item), is_bounded)
+                Value::List(Rc::new(item), bound)
             }
-            _ => Value::List(Rc::new(marked), false),
+            _ => Value::List(Rc::new(marked), Bound::Open),
         };
         self.store_at(container.to_string(), Binding { value: updated, scope });
         true
@@ -250,6 +173,7 @@ impl<'a> Interpreter<'a> {
                         vec![Value::Structure(tensor.clone()); elts.len()]
                     }
                     Value::List(item, _) => vec![(**item).clone(); elts.len()],
+                    Value::Checkpoint(_) => vec![value.clone(); elts.len()],
                     Value::Accelerator | Value::Plain => vec![Value::UNKNOWN; elts.len()],
                     other => vec![Value::Unknown(other.provenance()); elts.len()],
                 };
@@ -261,6 +185,9 @@ impl<'a> Interpreter<'a> {
             _ => {
                 let Some(name) = access_path(target) else { return };
                 let value = self.named(&name, value, expression);
+                if !target.is_name_expr() {
+                    self.escape(&value.provenance());
+                }
                 if let Expr::Attribute(attribute) = target
                     && attribute.attr.as_str() == "grad"
                     && matches!(value, Value::None)
@@ -282,9 +209,12 @@ impl<'a> Interpreter<'a> {
                         && let Some(binding) = self.lookup(&container).cloned()
                     {
                         let inner = match &binding.value {
-                            Value::List(item, is_bounded) => {
+                            Value::List(item, bound) => {
                                 let joined = if **item == Value::UNKNOWN { value.clone() } else { item.join(&value) };
-                                Some(Value::List(Rc::new(joined), *is_bounded))
+                                Some(Value::List(Rc::new(joined), *bound))
+                            }
+                            Value::Plain | Value::Unknown(_) if matches!(value, Value::Checkpoint(_)) => {
+                                Some(value.clone())
                             }
                             _ => None,
                         };
@@ -319,12 +249,21 @@ impl<'a> Interpreter<'a> {
     /// Refines a value by the name it is assigned to: by the name a loss is recognised, and what goes into a backward pass
     /// carries a graph.
     fn named(&mut self, name: &str, value: Value, expression: Option<&'a Expr>) -> Value {
+        // What is moved may be a batch; what is called as well is a network.
+        let is_open = match &value {
+            Value::Unknown(_) => true,
+            Value::Structure(tensor) => tensor.graph == Certainty::Unknown && !tensor.is_data,
+            _ => false,
+        };
+        let value = if is_open && is_made(expression) && self.is_network(name) { Value::UNKNOWN } else { value };
         match value {
             Value::Tensor(mut tensor) => {
                 tensor.is_loss |= names::is_loss(name) && tensor.graph != Certainty::No;
+                // Whatever it is called: `backward()` is called on it.
+                tensor.is_loss |= tensor.graph == Certainty::Yes && self.backward_names().direct.contains(name);
                 if tensor.graph == Certainty::Unknown
                     && self.gradients == Gradients::On
-                    && self.names_into_backward().contains(name)
+                    && self.backward_names().all.contains(name)
                 {
                     tensor.graph = Certainty::Yes;
                     tensor.is_loss = true;
@@ -337,12 +276,21 @@ impl<'a> Interpreter<'a> {
                 self.loss_made(name, &tensor);
                 Value::Structure(tensor)
             }
+            Value::Unknown(_) if is_made(expression) && self.is_network(name) => {
+                if !expression.is_some_and(|expression| self.wraps_network(expression)) {
+                    self.facts.built.insert(name.to_string());
+                }
+                if let Some(is_evaluation) = expression.and_then(switched) {
+                    self.switch(name, is_evaluation, self.statement);
+                }
+                Value::Module(name.into())
+            }
             Value::Unknown(provenance)
                 if self.gradients != Gradients::Off
                     && is_computed(expression)
                     && !expression.is_some_and(|expression| self.is_made_without_gradients(expression)) =>
             {
-                if self.names_into_backward().contains(name) {
+                if self.backward_names().all.contains(name) {
                     let at = expression.map_or(self.statement.start(), |expression| expression.range().start());
                     let own = Some(Rc::new(Provenance { forwards: vec![at.to_u32()], keeps: Vec::new() }));
                     let tensor = Tensor {
@@ -357,17 +305,54 @@ impl<'a> Interpreter<'a> {
                 }
                 Value::Unknown(provenance)
             }
-            Value::Module(_) if !name.contains('[') => {
-                if let Value::Module(known) = &value
-                    && self.on_gpu.contains(&**known)
-                {
-                    self.on_gpu.insert(name.to_string());
+            Value::Module(known) if !name.contains('[') => {
+                self.renamed(&known, name, is_made(expression));
+                if is_made(expression) && !expression.is_some_and(|expression| self.wraps_network(expression)) {
+                    self.facts.built.insert(name.to_string());
                 }
                 Value::Module(name.into())
             }
             Value::Optimizer(_) if !name.contains('[') => Value::Optimizer(name.into()),
             other => other,
         }
+    }
+
+    /// A network gets another name, under which it is where it was and in the mode it was in.
+    fn renamed(&mut self, known: &str, name: &str, is_returned: bool) {
+        if self.on_gpu.contains(known) {
+            self.on_gpu.insert(name.to_string());
+        }
+        if self.frozen.contains(known) {
+            self.frozen.insert(name.to_string());
+        }
+        if (known != name || is_returned)
+            && let Some(&is_evaluation) = self.modes.get(known)
+        {
+            self.switch(name, is_evaluation, self.statement);
+        }
+    }
+
+    /// Whether a call takes a network, as `DataParallel(net)` does, or is a method of one.
+    fn wraps_network(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return true };
+        let is_network = |expression: &Expr| {
+            let known =
+                access_path(expression).and_then(|path| self.lookup(&path).map(|binding| binding.value.clone()));
+            matches!(known, Some(Value::Module(_) | Value::Instance(..) | Value::List(..) | Value::Tuple(_)))
+        };
+        let own = match &*call.func {
+            Expr::Attribute(method) if method.value.is_call_expr() => self.wraps_network(&method.value),
+            Expr::Attribute(method) => is_network(&method.value),
+            _ => false,
+        };
+        own || call.arguments.args.iter().any(is_network)
+            || call.arguments.keywords.iter().any(|keyword| is_network(&keyword.value))
+    }
+
+    /// A network is switched to evaluation or training.
+    pub(super) fn switch(&mut self, module: &str, is_evaluation: bool, range: ruff_text_size::TextRange) {
+        self.modes.insert(module.to_string(), is_evaluation);
+        self.record(EventKind::Mode { module: module.to_string(), is_evaluation }, range);
     }
 
     /// Whether an expression is part of a value computed with grad mode off.
@@ -381,7 +366,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn loss_made(&mut self, name: &str, tensor: &Tensor) {
-        if tensor.graph != Certainty::No && self.names_into_backward().contains(name) {
+        if tensor.graph != Certainty::No && self.backward_names().all.contains(name) {
             self.record(EventKind::LossMade { name: name.to_string() }, self.statement);
         }
     }
@@ -395,25 +380,24 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// The terms of a sum.
-fn summands<'a>(expression: &'a Expr, terms: &mut Vec<&'a Expr>) {
-    match expression {
-        Expr::BinOp(operation) if operation.op == Operator::Add && terms.len() < 16 => {
-            summands(&operation.left, terms);
-            summands(&operation.right, terms);
-        }
-        other => terms.push(other),
+/// The mode that `net.eval()` or `Net(3).train().cuda()` leaves a network in.
+fn switched(expression: &Expr) -> Option<bool> {
+    let Expr::Call(call) = expression else { return None };
+    let Expr::Attribute(method) = &*call.func else { return None };
+    match method.attr.as_str() {
+        "eval" => Some(true),
+        "train" if call.arguments.is_empty() => Some(false),
+        name if crate::analysis::usage::is_fluent(name) => switched(&method.value),
+        _ => None,
     }
 }
 
-/// `total`, `0.9 * total`, `total / 2`.
-fn is_multiple_of(term: &Expr, name: &str) -> bool {
-    match term {
-        Expr::BinOp(operation) if operation.op == Operator::Mult => {
-            is_multiple_of(&operation.left, name) || is_multiple_of(&operation.right, name)
-        }
-        Expr::BinOp(operation) if operation.op == Operator::Div => is_multiple_of(&operation.left, name),
-        other => access_path(other).is_some_and(|path| path == name),
+/// Whether an expression makes something new.
+fn is_made(expression: Option<&Expr>) -> bool {
+    match expression {
+        Some(Expr::Call(_)) => true,
+        Some(Expr::If(choice)) => is_made(Some(&choice.body)) && is_made(Some(&choice.orelse)),
+        _ => false,
     }
 }
 

@@ -10,7 +10,8 @@ use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients, ScopeKind};
 use crate::analysis::index::{ClassId, ClassKind, FunctionId};
 use crate::analysis::names;
-use crate::analysis::value::{Certainty, ProvenanceRef, Tensor, Value, merge};
+use crate::analysis::usage::is_fluent;
+use crate::analysis::value::{Bound, Certainty, ProvenanceRef, Tensor, Value, merge};
 
 /// The evaluated arguments of a call.
 pub(super) struct Arguments<'a> {
@@ -54,12 +55,24 @@ impl<'a> Interpreter<'a> {
                 match whole {
                     Some(value) => value,
                     None => {
-                        let owner = self.eval(&method.value);
-                        if !matches!(owner, Value::Library(_)) {
-                            let arguments = self.arguments(call);
-                            return self.method(owner, &method.value, method.attr.as_str(), call, &arguments);
+                        // `net = Net(3).cuda()`: what is assigned is the network that the inner call makes.
+                        if is_fluent(method.attr.as_str()) && method.value.is_call_expr() {
+                            self.target = target.clone();
                         }
-                        self.eval(&call.func)
+                        let owner = self.eval(&method.value);
+                        self.target = None;
+                        let attribute = self.called_attribute(&owner, &call.func, method.attr.as_str());
+                        if attribute.is_none() && !matches!(owner, Value::Library(_)) {
+                            let arguments = self.arguments(call);
+                            self.target = target;
+                            let result = self.method(owner, &method.value, method.attr.as_str(), call, &arguments);
+                            self.target = None;
+                            return result;
+                        }
+                        match attribute {
+                            Some(attribute) => attribute,
+                            None => self.eval(&call.func),
+                        }
                     }
                 }
             }
@@ -85,10 +98,29 @@ impl<'a> Interpreter<'a> {
             },
             Value::Criterion => loss_of(&arguments),
             Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.provenance()),
+            Value::Unknown(_) if names::access_path(&call.func).is_some_and(|path| self.is_network(&path)) => {
+                let path = names::access_path(&call.func).unwrap_or_default();
+                self.forward(&path, call, &arguments)
+            }
             _ => self.builtin(call, &arguments),
         };
         self.target = None;
         result
+    }
+
+    /// A network or loss function in an attribute that the file calls and never assigns.
+    fn called_attribute(&self, owner: &Value, function: &Expr, name: &str) -> Option<Value> {
+        let Value::Instance(class, _) = owner else { return None };
+        if self.facts.index.method(*class, name).is_some() {
+            return None;
+        }
+        let guess = self.guess(&names::access_path(function)?);
+        matches!(guess, Value::Module(_) | Value::Criterion).then_some(guess)
+    }
+
+    /// Whether the file uses a variable as a network.
+    pub(super) fn is_network(&self, path: &str) -> bool {
+        self.facts.index.usage.is_network(path) && !self.facts.index.imports.contains_key(path)
     }
 
     fn arguments(&mut self, call: &'a ExprCall) -> Arguments<'a> {
@@ -204,6 +236,19 @@ impl<'a> Interpreter<'a> {
             };
             frame.variables.insert(name.to_string(), Binding { value, scope: self.binding_scope(name, call, outer) });
         }
+        if let Some(rest) = &parameters.vararg {
+            let taken = names.len().saturating_sub(usize::from(is_method));
+            let items: Vec<Value> = arguments.positional.iter().skip(taken).cloned().collect();
+            let binding = Binding { value: Value::Tuple(Rc::new(items)), scope: self.scope };
+            frame.variables.insert(rest.name.to_string(), binding);
+        }
+        if let Some(rest) = &parameters.kwarg {
+            let others = arguments.keywords.iter().filter(|(name, _)| name.is_none_or(|name| !names.contains(&name)));
+            let items: Vec<Value> = others.map(|(_, value)| value.clone()).collect();
+            let item = Value::Tuple(Rc::new(items));
+            let binding = Binding { value: Value::List(Rc::new(item), Bound::Open), scope: self.scope };
+            frame.variables.insert(rest.name.to_string(), binding);
+        }
         if is_method && let Some(class) = own_class {
             frame
                 .variables
@@ -218,7 +263,11 @@ impl<'a> Interpreter<'a> {
         self.active.push(function);
         self.body(body);
         self.active.pop();
-        let returned = self.frames.pop().and_then(|frame| frame.returned);
+        let frame = self.frames.pop().unwrap_or_default();
+        let returned = match frame.yielded {
+            Some(item) => Some(Value::List(Rc::new(item), Bound::Open)),
+            None => frame.returned,
+        };
         self.statement = statement;
         self.target = target;
         self.gradients = gradients;
@@ -264,136 +313,6 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn builtin(&mut self, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
-        let name = names::dotted(&call.func).unwrap_or_default();
-        match name.as_str() {
-            "float" | "int" | "len" | "str" | "bool" | "round" | "print" | "isinstance" | "hasattr" | "type" | "id"
-            | "abs" | "range" => match (name.as_str(), arguments.first()) {
-                ("abs", value @ Value::Tensor(_)) => value,
-                _ => Value::Plain,
-            },
-            "list" | "tuple" | "set" | "sorted" | "reversed" | "iter" | "enumerate" | "tqdm" | "deque" | "dict"
-            | "cycle" | "islice" => match arguments.first() {
-                Value::Unknown(provenance) => {
-                    let is_bounded =
-                        arguments.keyword("maxlen").is_some() || name == "deque" && arguments.positional.len() > 1;
-                    let inner = match name.as_str() {
-                        "list" | "dict" | "deque" | "set" => Value::Unknown(provenance),
-                        _ => return Value::Unknown(provenance),
-                    };
-                    Value::List(Rc::new(inner), is_bounded)
-                }
-                value @ (Value::Loader(_) | Value::Dataset(_)) if name == "list" => {
-                    let device = match &value {
-                        Value::Loader(loader) => loader.device,
-                        _ => Device::Cpu,
-                    };
-                    Value::List(Rc::new(Value::Structure(Tensor { is_data: true, ..Tensor::plain(device) })), false)
-                }
-                value => value,
-            },
-            "next" => match arguments.first() {
-                Value::Loader(loader) => Value::Structure(Tensor { is_data: true, ..Tensor::plain(loader.device) }),
-                Value::List(item, _) => (*item).clone(),
-                other => Value::Unknown(other.provenance()),
-            },
-            "zip" => {
-                if arguments.positional.iter().any(|value| matches!(value, Value::Loader(_))) {
-                    return arguments
-                        .positional
-                        .iter()
-                        .find(|value| matches!(value, Value::Loader(_)))
-                        .cloned()
-                        .unwrap_or(Value::UNKNOWN);
-                }
-                let items = arguments.positional.iter().map(|value| match value {
-                    Value::List(item, _) => (**item).clone(),
-                    Value::Tensor(tensor) | Value::Structure(tensor) => Value::Structure(tensor.clone()),
-                    other => Value::Unknown(other.provenance()),
-                });
-                Value::List(Rc::new(Value::Tuple(Rc::new(items.collect()))), false)
-            }
-            "sum" | "max" | "min" => match arguments.first() {
-                Value::List(item, _) => match item.tensor() {
-                    Some(tensor) => Value::Tensor(tensor),
-                    None => (*item).clone(),
-                },
-                Value::Structure(tensor) | Value::Tensor(tensor) => Value::Tensor(tensor),
-                _ => Value::Unknown(arguments.provenance()),
-            },
-            "defaultdict" => Value::List(Rc::new(Value::UNKNOWN), false),
-            "copy" | "deepcopy" => arguments.first(),
-            "getattr" => Value::UNKNOWN,
-            _ => self.by_name(&name, call, arguments),
-        }
-    }
-
-    /// Calls a callable of which only the name and the arguments are known.
-    pub(super) fn by_name(&mut self, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
-        let last = names::last(name);
-        if last.ends_with("DataLoader") && last != "get_dataloader" {
-            return self.loader_built(call);
-        }
-        if names::is_loss_function(last) {
-            return loss_of(arguments);
-        }
-        if names::is_loader(last) || last.contains("loader") {
-            return Value::Loader(crate::analysis::value::Loader {
-                role: self.data_role(call),
-                device: self.facts.index.batches,
-            });
-        }
-        // Progress bars and prefetchers yield what they wrap.
-        let only_loader = arguments.positional.first().filter(|value| matches!(value, Value::Loader(_)));
-        if let Some(loader) = only_loader
-            && arguments.all().filter(|value| matches!(value, Value::Module(_))).count() == 0
-            && names::words(last).iter().any(|word| {
-                matches!(
-                    word.as_str(),
-                    "tqdm"
-                        | "progress"
-                        | "bar"
-                        | "track"
-                        | "prefetcher"
-                        | "prefetch"
-                        | "wrapper"
-                        | "cycle"
-                        | "every"
-                        | "iterator"
-                        | "iter"
-                )
-            })
-        {
-            return loader.clone();
-        }
-        if let Some(Value::Optimizer(_)) = arguments.positional.first()
-            && last.to_lowercase().contains("sched")
-        {
-            return Value::Scheduler;
-        }
-        if last.to_lowercase().contains("optimizer") && last.starts_with(char::is_uppercase) {
-            return Value::Optimizer(self.target.clone().unwrap_or_default().into());
-        }
-        let is_built = last.starts_with(char::is_uppercase)
-            || last.starts_with("build")
-            || last.starts_with("create")
-            || last.starts_with("get_")
-            || last.starts_with("make");
-        if is_built
-            && let Some(target) = &self.target
-            && names::is_model(target)
-        {
-            return Value::Module(target.as_str().into());
-        }
-        if is_built
-            && let Some(target) = &self.target
-            && names::is_optimizer(target)
-        {
-            return Value::Optimizer(target.as_str().into());
-        }
-        Value::Unknown(arguments.provenance())
-    }
-
     /// Whether a tensor computed here carries a graph.
     pub(super) fn graph_here(&self) -> Certainty {
         match self.gradients {
@@ -416,12 +335,15 @@ pub(super) fn loss_of(arguments: &Arguments<'_>) -> Value {
             let others_unknown = arguments
                 .all()
                 .any(|value| matches!(value, Value::Unknown(_) | Value::Module(_) | Value::Instance(..)));
+            let tensor = tensor.operated();
             let graph = if tensor.graph == Certainty::No && others_unknown { Certainty::Unknown } else { tensor.graph };
             Value::Tensor(Tensor {
                 graph,
                 is_loss: true,
                 is_data: false,
                 is_divided: false,
+                is_weighed: false,
+                is_leaf: false,
                 provenance: merge(&tensor.provenance, &arguments.provenance()),
                 ..tensor
             })

@@ -5,12 +5,13 @@ use std::rc::Rc;
 use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operator};
 use ruff_text_size::Ranged;
 
+use super::library::named_device;
 use super::{Interpreter, NESTING};
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients, Iterates, Keeping};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role, access_path};
-use crate::analysis::value::{Certainty, Loader, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// Evaluates an expression.
@@ -26,9 +27,8 @@ impl<'a> Interpreter<'a> {
 
     fn eval_inner(&mut self, expression: &'a Expr) -> Value {
         match expression {
-            Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::BytesLiteral(_) | Expr::EllipsisLiteral(_) => {
-                Value::Plain
-            }
+            Expr::StringLiteral(text) => named_device(text.value.to_str()).map_or(Value::Plain, Value::Device),
+            Expr::NumberLiteral(_) | Expr::BytesLiteral(_) | Expr::EllipsisLiteral(_) => Value::Plain,
             Expr::BooleanLiteral(literal) => Value::Bool(literal.value),
             Expr::NoneLiteral(_) => Value::None,
             Expr::Name(name) => self.name(name.id.as_str()),
@@ -37,11 +37,15 @@ impl<'a> Interpreter<'a> {
             Expr::Call(call) => self.call(call),
             Expr::BinOp(operation) => {
                 let (left, right) = (self.eval(&operation.left), self.eval(&operation.right));
+                // `"cuda:%d" % rank`, `"cuda:" + str(rank)`.
+                if let (Value::Device(_), Operator::Mod | Operator::Add) = (&left, operation.op) {
+                    return left;
+                }
                 match (&left, operation.op) {
                     (Value::List(..), Operator::Mult) => return left,
-                    (Value::List(one, is_bounded), Operator::Add) => {
+                    (Value::List(one, bound), Operator::Add) => {
                         let Value::List(two, _) = &right else { return left };
-                        return Value::List(Rc::new(one.join(two)), *is_bounded);
+                        return Value::List(Rc::new(one.join(two)), *bound);
                     }
                     _ => {}
                 }
@@ -50,6 +54,7 @@ impl<'a> Interpreter<'a> {
                     let is_fraction = matches!(&*operation.right, Expr::BinOp(inner) if inner.op == Operator::Div)
                         || matches!(&*operation.left, Expr::BinOp(inner) if inner.op == Operator::Div);
                     tensor.is_divided |= operation.op == Operator::Div || operation.op == Operator::Mult && is_fraction;
+                    tensor.is_weighed |= matches!(operation.op, Operator::Div | Operator::Mult);
                 }
                 result
             }
@@ -108,11 +113,18 @@ impl<'a> Interpreter<'a> {
             Expr::Await(awaited) => self.eval(&awaited.value),
             Expr::Yield(yielded) => {
                 if let Some(value) = &yielded.value {
-                    self.eval(value);
+                    let value = self.eval(value);
+                    self.escape(&value.provenance());
+                    let frame = self.frame();
+                    frame.yielded =
+                        Some(frame.yielded.as_ref().map_or_else(|| value.clone(), |known| known.join(&value)));
                 }
                 Value::UNKNOWN
             }
-            Expr::FString(_) => Value::Plain,
+            Expr::FString(_) => match self.device_of(expression) {
+                Device::Unknown => Value::Plain,
+                device => Value::Device(device),
+            },
             _ => Value::UNKNOWN,
         }
     }
@@ -136,7 +148,7 @@ impl<'a> Interpreter<'a> {
                 },
             });
         }
-        Value::List(Rc::new(all.unwrap_or(Value::UNKNOWN)), false)
+        Value::List(Rc::new(all.unwrap_or(Value::UNKNOWN)), Bound::Open)
     }
 
     /// A comprehension is a loop that keeps all its results.
@@ -169,13 +181,14 @@ impl<'a> Interpreter<'a> {
                     value: value.clone(),
                     expression: item,
                     how: Keeping::Append,
+                    bound: Bound::Open,
                 },
                 item.range(),
             );
         }
         self.scope = outer;
         self.frame().variables = before;
-        Value::List(Rc::new(value), false)
+        Value::List(Rc::new(value), Bound::Open)
     }
 
     fn name(&mut self, name: &str) -> Value {
@@ -281,14 +294,16 @@ impl<'a> Interpreter<'a> {
                         .fold(items.first().cloned().unwrap_or(Value::UNKNOWN), |all, item| all.join(item))
                 })
             }
-            Value::List(item, is_bounded) => {
+            Value::List(item, bound) => {
                 if matches!(&*subscript.slice, Expr::Slice(_)) {
-                    Value::List(item, is_bounded)
+                    Value::List(item, bound)
                 } else {
                     (*item).clone()
                 }
             }
-            Value::Tensor(tensor) => Value::Tensor(Tensor { is_whole: false, ..tensor }),
+            // `loss.data[0]` was how a number was read before PyTorch 0.4.
+            Value::Tensor(tensor) if tensor.is_loss && is_data_of(&subscript.value) => Value::Plain,
+            Value::Tensor(tensor) => Value::Tensor(Tensor { is_whole: false, ..tensor.operated() }),
             Value::Structure(tensor) => {
                 let is_loss = matches!(&*subscript.slice, Expr::StringLiteral(key) if key.value.to_str().contains("loss"))
                     && !tensor.is_data;
@@ -321,7 +336,11 @@ impl<'a> Interpreter<'a> {
             (Some(tensor), None) | (None, Some(tensor)) => {
                 let other = if left.tensor().is_some() { right } else { left };
                 let provenance = merge(&tensor.provenance, &other.provenance());
-                Value::Tensor(Tensor { is_data: false, provenance, ..tensor })
+                let tensor = tensor.operated();
+                // What something unknown computed may have a graph.
+                let is_open = matches!(other, Value::Unknown(_)) && self.gradients != Gradients::Off;
+                let graph = if is_open { tensor.graph.any(Certainty::Unknown) } else { tensor.graph };
+                Value::Tensor(Tensor { graph, is_data: false, provenance, ..tensor })
             }
             (None, None) => match (left, right) {
                 (Value::Plain | Value::Bool(_), Value::Plain | Value::Bool(_)) => Value::Plain,
@@ -337,4 +356,8 @@ impl<'a> Interpreter<'a> {
             _ => None,
         }
     }
+}
+
+fn is_data_of(expression: &Expr) -> bool {
+    matches!(expression, Expr::Attribute(attribute) if attribute.attr.as_str() == "data")
 }

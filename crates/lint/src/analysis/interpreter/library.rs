@@ -10,7 +10,7 @@ use super::calls::{Arguments, loss_of};
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::analysis::names::{self, Role};
-use crate::analysis::value::{Certainty, Loader, Tensor, Value};
+use crate::analysis::value::{Bound, Certainty, Loader, Provenance, Tensor, Value, merge};
 
 /// Stands for a class made by `namedtuple`.
 const NAMED_TUPLE: &str = "namedtuple()";
@@ -34,10 +34,9 @@ impl<'a> Interpreter<'a> {
                 };
             }
             ("collections", "deque") => {
-                let is_bounded = arguments.keyword("maxlen").is_some() || arguments.positional.len() > 1;
-                return Value::List(Rc::new(Value::UNKNOWN), is_bounded);
+                return Value::List(Rc::new(Value::UNKNOWN), self.bound_of(call));
             }
-            ("collections", "defaultdict" | "OrderedDict") => return Value::List(Rc::new(Value::UNKNOWN), false),
+            ("collections", "defaultdict" | "OrderedDict") => return Value::List(Rc::new(Value::UNKNOWN), Bound::Open),
             // The class it returns makes tuples: `Row(step, loss)`.
             ("collections", "namedtuple") => return Value::Library(NAMED_TUPLE.into()),
             _ if path == NAMED_TUPLE => return Value::Tuple(Rc::new(arguments.all().cloned().collect())),
@@ -129,7 +128,7 @@ impl<'a> Interpreter<'a> {
                 return Value::Criterion;
             }
             if last == "Parameter" {
-                return Value::Tensor(Tensor { graph: Certainty::Unknown, ..Tensor::plain(Device::Unknown) });
+                return Value::Tensor(Tensor { is_leaf: true, ..Tensor::plain(Device::Unknown) });
             }
             if let Some(Value::Module(inner)) = arguments.positional.first() {
                 let target: Rc<str> = self.target.clone().map_or_else(|| inner.clone(), Into::into);
@@ -165,10 +164,23 @@ impl<'a> Interpreter<'a> {
                 self.record(EventKind::Grad { inputs: inputs.clone(), retain, create }, call.range());
                 self.consume(&Value::Unknown(inputs.clone()));
                 let graph = if create { self.graph_here() } else { Certainty::Unknown };
-                return Value::Structure(Tensor { graph, provenance: inputs, ..Tensor::plain(Device::Unknown) });
+                let own = Provenance { forwards: vec![call.range().start().to_u32()], keeps: Vec::new() };
+                let provenance = merge(&inputs, &Some(Rc::new(own)));
+                return Value::Structure(Tensor { graph, provenance, ..Tensor::plain(Device::Unknown) });
             }
             "autograd.backward" => {
                 self.backward(arguments.first(), call.arguments.args.first(), call);
+                return Value::None;
+            }
+            "autograd.set_detect_anomaly" | "autograd.detect_anomaly" | "autograd.anomaly_mode.set_detect_anomaly" => {
+                let switch = call.arguments.find_argument_value("mode", 0);
+                let is_on = match switch {
+                    Some(switch) => self.truth(switch) == Some(true),
+                    None => last == "detect_anomaly",
+                };
+                if is_on {
+                    self.record(EventKind::DetectAnomaly, call.range());
+                }
                 return Value::None;
             }
             "set_grad_enabled" | "autograd.set_grad_enabled" => {
@@ -204,11 +216,12 @@ impl<'a> Interpreter<'a> {
             let given = arguments.tensor();
             let is_like = last.ends_with("_like");
             let device = if is_like { given.as_ref().map_or(Device::Unknown, |tensor| tensor.device) } else { device };
-            if is_true(call, "requires_grad") {
+            let is_leaf = is_true(call, "requires_grad");
+            if is_leaf {
                 self.record(EventKind::RequiresGrad, call.range());
             }
             // `torch.tensor(loss)` copies the number without the graph.
-            return Value::Tensor(Tensor::plain(device));
+            return Value::Tensor(Tensor { is_leaf, ..Tensor::plain(device) });
         }
         if matches!(last, "from_numpy" | "as_tensor" | "FloatTensor" | "LongTensor" | "Tensor") {
             return Value::Tensor(Tensor::plain(Device::Cpu));
@@ -232,8 +245,11 @@ impl<'a> Interpreter<'a> {
         if path.contains('.') && !path.starts_with("nn.") {
             return Value::Unknown(arguments.provenance());
         }
-        combined()
-            .map_or(Value::Unknown(arguments.provenance()), |tensor| Value::Tensor(Tensor { is_data: false, ..tensor }))
+        let is_weighed = matches!(last, "sum" | "mul" | "div" | "dot" | "einsum");
+        combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {
+            let tensor = self.recorded(tensor).operated();
+            Value::Tensor(Tensor { is_data: false, is_weighed: tensor.is_weighed || is_weighed, ..tensor })
+        })
     }
 
     /// `torch.load`.
@@ -245,10 +261,18 @@ impl<'a> Interpreter<'a> {
                 let goes_to_gpu = self.facts.source[lambda.body.range()].contains("cuda");
                 if goes_to_gpu { Device::Gpu } else { Device::Cpu }
             }
-            Some(Expr::Dict(_)) => Device::Gpu,
-            Some(other) => self.device_of(other),
+            // `{"cuda:0": "cuda:1"}`, or a variable.
+            Some(other) => match self.quietly(|this| this.eval(other)) {
+                Value::Device(device) => device,
+                Value::List(item, _) => match *item {
+                    Value::Device(device) => device,
+                    _ => Device::Unknown,
+                },
+                _ => self.device_of(other),
+            },
         };
-        self.record(EventKind::Load { call, onto, has_location: location.is_some() }, call.range());
+        let bound_to = self.target.clone();
+        self.record(EventKind::Load { call, onto, has_location: location.is_some(), bound_to }, call.range());
         Value::Checkpoint(call.range().start().to_u32())
     }
 
@@ -305,8 +329,7 @@ impl<'a> Interpreter<'a> {
         match expression {
             Expr::StringLiteral(text) => match text.value.to_str() {
                 "cpu" => Device::Cpu,
-                text if text.starts_with("cuda") || text.starts_with("xpu") || text.starts_with("mps") => Device::Gpu,
-                _ => Device::Unknown,
+                text => named_device(text).unwrap_or_default(),
             },
             Expr::FString(_) => {
                 if self.facts.source[expression.range()].contains("cuda") {
@@ -335,6 +358,16 @@ impl<'a> Interpreter<'a> {
             }
             _ => Device::Unknown,
         }
+    }
+}
+
+/// The device of a name such as `cuda:1`.
+pub(super) fn named_device(text: &str) -> Option<Device> {
+    let kind = text.split(':').next().unwrap_or(text);
+    match kind {
+        "cpu" => Some(Device::Cpu),
+        "cuda" | "xpu" | "mps" | "hip" => Some(Device::Gpu),
+        _ => None,
     }
 }
 

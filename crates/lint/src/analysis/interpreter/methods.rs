@@ -12,7 +12,7 @@ use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Keeping};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
-use crate::analysis::value::{Certainty, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn method(
@@ -74,11 +74,9 @@ impl<'a> Interpreter<'a> {
                 "log_prob" | "rsample" | "entropy" => Value::Tensor(tensor.clone()),
                 _ => Value::Unknown(tensor.provenance.clone()),
             },
-            Value::List(item, is_bounded) => match name {
+            Value::List(item, bound) => match name {
                 "pop" | "get" | "setdefault" | "popleft" => (**item).clone(),
-                "items" => {
-                    Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, (**item).clone()]))), *is_bounded)
-                }
+                "items" => Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, (**item).clone()]))), *bound),
                 "keys" => Value::Plain,
                 _ => owner.clone(),
             },
@@ -123,8 +121,10 @@ impl<'a> Interpreter<'a> {
                 }
                 _ => Value::UNKNOWN,
             },
+            // `"cuda:{}".format(rank)`.
+            Value::Device(device) if name == "format" => Value::Device(*device),
             Value::Unknown(None)
-                if name == "cuda" || name == "to" && matches!(arguments.positional.first(), Some(Value::Device(_))) =>
+                if name == "cuda" || name == "to" && arguments.all().any(|value| matches!(value, Value::Device(_))) =>
             {
                 let tensor = Tensor { graph: Certainty::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
@@ -235,9 +235,11 @@ impl<'a> Interpreter<'a> {
                     Value::Instance(_, object) if &**object != "self" => object.to_string(),
                     _ => path?,
                 };
-                self.record(EventKind::Mode { module, is_evaluation }, range);
+                self.switch(&module, is_evaluation, range);
                 Some(owner.clone())
             }
+            // A meter has `add` too.
+            "add" | "put" if !matches!(owner, Value::List(..)) => None,
             "append" | "appendleft" | "add" | "extend" | "insert" | "put"
                 if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..))
                     || defaulted(expression).is_some() =>
@@ -245,13 +247,34 @@ impl<'a> Interpreter<'a> {
                 let container = path.or_else(|| defaulted(expression))?;
                 let argument = call.arguments.args.last()?;
                 let value = arguments.positional.last()?.clone();
-                self.keep(&container, value, argument, Keeping::Append);
+                self.keep(&container, value, argument, Keeping::Append, Bound::Open);
                 Some(Value::None)
             }
             "add_" if matches!(owner, Value::Tensor(_)) => {
                 let (container, argument) = (path?, call.arguments.args.first()?);
-                self.keep(&container, arguments.first(), argument, Keeping::Add);
+                self.keep(&container, arguments.first(), argument, Keeping::Add, Bound::Open);
                 Some(owner.clone())
+            }
+            "update" | "setdefault" if !matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Tensor(_)) => {
+                let container = path?;
+                match (name, &call.arguments.args[..]) {
+                    ("update", [Expr::Dict(dict)]) => {
+                        self.keep_items(&container, &dict.items);
+                    }
+                    ("setdefault", [key, value]) if self.is_new_key(key, &container) => {
+                        let given = arguments.positional.last().cloned().unwrap_or(Value::UNKNOWN);
+                        self.keep(&container, given, value, Keeping::Store, Bound::Open);
+                    }
+                    // Weights that fit are copied over a network's own.
+                    _ => {
+                        if let Some(checkpoint) = arguments.all().find_map(checkpoint_in)
+                            && let Some(binding) = self.lookup(&container).cloned()
+                        {
+                            self.store_at(container, super::Binding { value: checkpoint, scope: binding.scope });
+                        }
+                    }
+                }
+                None
             }
             "pop" | "popleft" | "popitem" if matches!(owner, Value::List(..) | Value::Unknown(_)) => {
                 if let Some(name) = path {
@@ -269,21 +292,20 @@ impl<'a> Interpreter<'a> {
                 {
                     self.store_at(
                         path,
-                        super::Binding { value: Value::List(Rc::new(Value::UNKNOWN), false), scope: binding.scope },
+                        super::Binding {
+                            value: Value::List(Rc::new(Value::UNKNOWN), Bound::Open),
+                            scope: binding.scope,
+                        },
                     );
                 }
                 Some(Value::None)
             }
             "load_state_dict" => {
-                let checkpoint = |value: &Value| match value {
-                    Value::Checkpoint(from) => Some(*from),
-                    Value::List(item, _) => match &**item {
-                        Value::Checkpoint(from) => Some(*from),
-                        _ => None,
-                    },
+                let from = |value: Value| match value {
+                    Value::Checkpoint(from) => Some(from),
                     _ => None,
                 };
-                let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint).collect();
+                let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint_in).filter_map(from).collect();
                 froms.dedup();
                 // A scheduler or a scaler has hardly any GPU memory.
                 let is_small = matches!(owner, Value::Scheduler | Value::Scaler)
@@ -309,7 +331,13 @@ impl<'a> Interpreter<'a> {
                     _ if !is_off => self.record(EventKind::RequiresGrad, range),
                     _ => {}
                 }
-                Some(owner.clone())
+                let leaf =
+                    |tensor: &Tensor| Tensor { is_leaf: !is_off && tensor.graph != Certainty::Yes, ..tensor.clone() };
+                Some(match owner {
+                    Value::Tensor(tensor) => Value::Tensor(leaf(tensor)),
+                    Value::Structure(tensor) => Value::Structure(leaf(tensor)),
+                    _ => owner.clone(),
+                })
             }
             _ => None,
         }
@@ -365,22 +393,25 @@ impl<'a> Interpreter<'a> {
             "items" | "values" => {
                 let item = Value::Structure(tensor.clone());
                 let item = if name == "items" { Value::Tuple(Rc::new(vec![Value::Plain, item])) } else { item };
-                Value::List(Rc::new(item), false)
+                Value::List(Rc::new(item), Bound::Open)
             }
             "keys" => Value::Plain,
             "get" | "pop" => {
                 let is_loss = matches!(call.arguments.args.first(), Some(Expr::StringLiteral(key)) if key.value.to_str().contains("loss"));
                 Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor.clone() })
             }
-            "div" | "div_" | "true_divide" => Value::Tensor(Tensor { is_divided: true, ..tensor.clone() }),
+            "div" | "div_" | "true_divide" => {
+                Value::Tensor(Tensor { is_divided: true, is_weighed: true, ..tensor.operated() })
+            }
             "float" | "double" | "half" | "contiguous" | "pin_memory" | "clone" | "view" | "reshape" | "flatten"
             | "unsqueeze" | "squeeze" | "type" => same(tensor.clone()),
             _ => {
                 let combined = match arguments.tensor() {
                     Some(other) => tensor.with(&other),
-                    None => tensor.clone(),
+                    None => tensor.operated(),
                 };
-                Value::Tensor(Tensor { is_data: false, is_whole: false, ..combined })
+                let is_weighed = combined.is_weighed || matches!(name, "sum" | "mul" | "mul_" | "div_");
+                Value::Tensor(Tensor { is_data: false, is_whole: false, is_weighed, ..combined })
             }
         }
     }
@@ -398,7 +429,9 @@ impl<'a> Interpreter<'a> {
 
     fn module_method(&mut self, module: &str, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         match name {
-            "parameters" | "named_parameters" | "buffers" => Value::List(Rc::new(Value::Module(module.into())), false),
+            "parameters" | "named_parameters" | "buffers" => {
+                Value::List(Rc::new(Value::Module(module.into())), Bound::Open)
+            }
             "modules" | "children" | "named_modules" | "named_children" => Value::UNKNOWN,
             "to" | "cuda" => {
                 let is_gpu = name == "cuda"
@@ -418,7 +451,9 @@ impl<'a> Interpreter<'a> {
             | "register_buffer"
             | "save_pretrained"
             | "named_buffers" => Value::Plain,
-            "generate" | "sample" | "reset_parameters" | "init_hidden" => {
+            // Tokens on the GPU, or texts: the network's own code decides.
+            "generate" => Value::UNKNOWN,
+            "sample" | "reset_parameters" | "init_hidden" => {
                 Value::Structure(Tensor { graph: Certainty::No, ..Tensor::plain(Device::Unknown) })
             }
             "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss"
@@ -431,6 +466,16 @@ impl<'a> Interpreter<'a> {
             }
             _ => Value::Unknown(arguments.provenance()),
         }
+    }
+}
+
+/// The checkpoint in a value, or in the items of a container.
+fn checkpoint_in(value: &Value) -> Option<Value> {
+    match value {
+        Value::Checkpoint(_) => Some(value.clone()),
+        Value::List(item, _) => checkpoint_in(item),
+        Value::Tuple(items) => items.iter().find_map(checkpoint_in),
+        _ => None,
     }
 }
 

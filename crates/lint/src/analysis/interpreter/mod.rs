@@ -4,10 +4,13 @@
 //! runs twice: the second pass sees the state that the first one leaves behind.
 
 mod assign;
+mod by_name;
 mod calls;
 mod expressions;
+mod growth;
 mod library;
 mod methods;
+mod roots;
 mod statements;
 
 use std::cell::RefCell;
@@ -17,10 +20,12 @@ use ruff_python_ast::{Expr, Stmt};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-use super::backward_names::backward_names;
+use super::backward_names::{BackwardNames, backward_names};
 use super::device::Device;
-use super::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Loop, LoopId, Scope, ScopeId, ScopeKind};
-use super::index::{ClassId, ClassKind, FunctionId, Index};
+use super::facts::{
+    Event, EventKind, FileFacts, Gradients, Iterates, Loop, LoopId, Repeats, Scope, ScopeId, ScopeKind,
+};
+use super::index::{ClassId, FunctionId, Index};
 use super::names::{self, Role};
 use super::value::{Certainty, Loader, Provenance, Tensor, Value};
 
@@ -45,6 +50,7 @@ struct Frame {
     function: Option<FunctionId>,
     class: Option<ClassId>,
     returned: Option<Value>,
+    yielded: Option<Value>,
 }
 
 struct Interpreter<'a> {
@@ -55,6 +61,10 @@ struct Interpreter<'a> {
     attributes: Vec<HashMap<String, Binding>>,
     frozen: HashSet<String>,
     on_gpu: HashSet<String>,
+    /// Whether a network is in evaluation mode.
+    modes: HashMap<String, bool>,
+    /// Networks that a class's constructor leaves in evaluation mode.
+    switched_by_constructor: Vec<(ClassId, String)>,
     scope: ScopeId,
     gradients: Gradients,
     /// The grad mode at the end of the module, in which its functions are called.
@@ -66,7 +76,7 @@ struct Interpreter<'a> {
     active: Vec<FunctionId>,
     visited: Vec<bool>,
     budget: u32,
-    backward_names: HashMap<Option<FunctionId>, Rc<HashSet<String>>>,
+    backward_names: HashMap<Option<FunctionId>, Rc<BackwardNames>>,
     /// The access path that the expression under evaluation is assigned to.
     target: Option<String>,
     guesses: RefCell<HashMap<String, Value>>,
@@ -88,12 +98,16 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> FileFacts<'a> {
             loops: Vec::new(),
             roots: Vec::new(),
             consumed: Vec::new(),
+            escaped: HashSet::default(),
+            built: HashSet::default(),
         },
         events: Vec::new(),
         frames: Vec::new(),
         globals: HashMap::default(),
         frozen: HashSet::default(),
         on_gpu: HashSet::default(),
+        modes: HashMap::default(),
+        switched_by_constructor: Vec::new(),
         scope: 0,
         gradients: Gradients::On,
         module_gradients: Gradients::On,
@@ -115,113 +129,6 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> FileFacts<'a> {
 }
 
 impl<'a> Interpreter<'a> {
-    fn run(&mut self, body: &'a [Stmt]) {
-        let constructors: Vec<FunctionId> = (0..self.facts.index.classes.len())
-            .flat_map(|class| {
-                let methods = &self.facts.index.classes[class].methods;
-                ["__init__", "setup", "configure_optimizers"].into_iter().filter_map(|name| methods.get(name).copied())
-            })
-            .collect();
-        for function in constructors {
-            self.root_function(function);
-        }
-        self.root_module(body);
-        // Callers before their callees, so that a helper is interpreted as it is used.
-        for wants_uncalled in [true, false] {
-            for function in 0..self.facts.index.functions.len() {
-                let is_called = self.facts.index.called.contains(self.facts.index.functions[function].name);
-                if !self.visited[function] && is_called != wants_uncalled {
-                    self.root_function(function);
-                }
-            }
-        }
-    }
-
-    fn root_module(&mut self, body: &'a [Stmt]) {
-        self.scope = self.new_scope(None, ScopeKind::Root(None));
-        self.frames.push(Frame::default());
-        self.body(body);
-        if let Some(frame) = self.frames.pop() {
-            self.globals = frame.variables;
-        }
-        self.module_gradients = self.gradients;
-        self.end_root();
-    }
-
-    fn root_function(&mut self, function: FunctionId) {
-        self.visited[function] = true;
-        self.scope = self.new_scope(None, ScopeKind::Root(Some(function)));
-        self.gradients = self.decorated(function).unwrap_or(self.module_gradients);
-        let hook = self.hook(function);
-        if hook.is_none() && self.gradients == Gradients::On && self.is_left_to_callers(function) {
-            self.gradients = Gradients::Unknown;
-        }
-        if let Some((role, gradients)) = hook {
-            self.gradients = gradients.unwrap_or(self.gradients);
-            let outer = self.scope;
-            self.new_loop(Iterates::Batches(role), None);
-            debug_assert_ne!(outer, self.scope);
-        }
-        let declared = &self.facts.index.functions[function];
-        let (parameters, class, statements) = (declared.parameters, declared.class, declared.body);
-        let mut frame = Frame { function: Some(function), class, ..Frame::default() };
-        for parameter in parameters.iter() {
-            let name = parameter.name().as_str();
-            let mut value = self.guess(name);
-            if let (Some(_), Value::Unknown(_)) = (hook, &value)
-                && name.contains("batch")
-            {
-                value = Value::Structure(Tensor { is_data: true, ..Tensor::plain(Device::Gpu) });
-            }
-            if let (Some(class), "self") = (class, name) {
-                value = Value::Instance(class, "self".into());
-            }
-            frame.variables.insert(name.to_string(), Binding { value, scope: self.scope });
-        }
-        self.frames.push(frame);
-        self.active.push(function);
-        self.body(statements);
-        self.active.pop();
-        self.frames.pop();
-        self.end_root();
-    }
-
-    /// A method of a model that does not train: its callers, in other files, choose the grad mode.
-    fn is_left_to_callers(&self, function: FunctionId) -> bool {
-        let declared = &self.facts.index.functions[function];
-        let is_network = declared.class.is_some_and(|class| self.facts.index.classes[class].kind == ClassKind::Module);
-        is_network && !self.facts.source[declared.range].contains("backward(")
-    }
-
-    fn end_root(&mut self) {
-        self.gradients = self.module_gradients;
-        let events = std::mem::take(&mut self.events);
-        if !events.is_empty() {
-            self.facts.roots.push(events);
-        }
-    }
-
-    /// For a method that a framework calls for each batch: the role of the batches, and the grad mode if it sets one.
-    fn hook(&self, function: FunctionId) -> Option<(Role, Option<Gradients>)> {
-        let declared = &self.facts.index.functions[function];
-        let kind = self.facts.index.classes[declared.class?].kind;
-        match (kind, declared.name) {
-            (ClassKind::Lightning, "training_step" | "on_train_batch_end" | "on_train_batch_start") => {
-                Some((Role::Train, None))
-            }
-            (
-                ClassKind::Lightning,
-                "validation_step" | "test_step" | "predict_step" | "on_validation_batch_end" | "on_test_batch_end",
-            ) => Some((Role::Evaluation, Some(Gradients::Off))),
-            (ClassKind::Lightning, name) if name.contains("validation") || name.contains("test_epoch") => {
-                Some((Role::Evaluation, Some(Gradients::Off)))
-            }
-            (ClassKind::Trainer, "training_step" | "compute_loss") => Some((Role::Train, None)),
-            (ClassKind::Trainer, "prediction_step") => Some((Role::Evaluation, None)),
-            _ => None,
-        }
-    }
-
     /// The grad mode a decorator sets.
     fn decorated(&self, function: FunctionId) -> Option<Gradients> {
         let decorators = self.facts.index.functions[function].decorators;
@@ -285,7 +192,8 @@ impl<'a> Interpreter<'a> {
     fn new_loop(&mut self, iterates: Iterates, statement: Option<&'a Stmt>) -> (ScopeId, LoopId) {
         let number = self.facts.loops.len();
         let outer = self.enter(ScopeKind::Loop(number));
-        self.facts.loops.push(Loop { iterates, statement, parent: outer, scope: self.scope });
+        let repeats = Repeats::Here;
+        self.facts.loops.push(Loop { iterates, statement, repeats, parent: outer, scope: self.scope });
         (outer, number)
     }
 
@@ -300,6 +208,13 @@ impl<'a> Interpreter<'a> {
     fn consume(&mut self, value: &Value) {
         if let Some(provenance) = value.provenance() {
             self.facts.consumed.extend(provenance.keeps.iter());
+        }
+    }
+
+    /// Notes that values computed by these calls may be used by code elsewhere.
+    fn escape(&mut self, provenance: &super::value::ProvenanceRef) {
+        if let Some(provenance) = provenance {
+            self.facts.escaped.extend(provenance.forwards.iter());
         }
     }
 
@@ -402,13 +317,13 @@ impl<'a> Interpreter<'a> {
         }
         let acts_as_model =
             ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));
-        if acts_as_model && !lower.contains("trainer") || names::is_model(path) {
+        if acts_as_model && !lower.contains("trainer") || names::is_model(path) || index.usage.is_network(path) {
             return Value::Module(path.into());
         }
         Value::UNKNOWN
     }
 
-    fn names_into_backward(&mut self) -> Rc<HashSet<String>> {
+    fn backward_names(&mut self) -> Rc<BackwardNames> {
         let function = self.frames.last().and_then(|frame| frame.function);
         if let Some(known) = self.backward_names.get(&function) {
             return known.clone();

@@ -57,6 +57,20 @@ impl<'a> Interpreter<'a> {
             Stmt::Try(attempt) => self.attempt(attempt),
             Stmt::Return(returned) => {
                 let value = returned.value.as_deref().map_or(Value::None, |value| self.eval(value));
+                if self.active.len() <= 1 {
+                    self.escape(&value.provenance());
+                }
+                if self.is_in_training_hook() && value.provenance().is_some() {
+                    self.consume(&value);
+                    let kind = EventKind::Backward {
+                        loss: value.clone(),
+                        text: None,
+                        retain: false,
+                        create: false,
+                        is_scaled_by_framework: true,
+                    };
+                    self.record(kind, returned.range());
+                }
                 let frame = self.frame();
                 frame.returned =
                     Some(frame.returned.as_ref().map_or_else(|| value.clone(), |known| known.join(&value)));
@@ -136,12 +150,21 @@ impl<'a> Interpreter<'a> {
 
     fn for_loop(&mut self, statement: &'a Stmt, statement_for: &'a StmtFor) {
         self.target = None;
-        let source = self.eval(&statement_for.iter);
+        // The body of a generator runs within the loop that draws from it.
+        let is_generator = self.is_generator(&statement_for.iter);
+        let source = if is_generator {
+            self.quietly(|this| this.eval(&statement_for.iter))
+        } else {
+            self.eval(&statement_for.iter)
+        };
         let iterates = self.iterates(&source, &statement_for.iter, &statement_for.target);
         let item = self.item_of(&source, &statement_for.iter, iterates);
         let freezes = matches!(&source, Value::List(inner, _) if matches!(&**inner, Value::Module(_)));
         let (outer, _) = self.new_loop(iterates, Some(statement));
         self.twice(|this| {
+            if is_generator {
+                this.eval(&statement_for.iter);
+            }
             this.bind(&statement_for.target, item.clone(), None);
             if freezes
                 && let Value::List(inner, _) = &source
@@ -153,6 +176,26 @@ impl<'a> Interpreter<'a> {
         });
         self.scope = outer;
         self.body(&statement_for.orelse);
+    }
+
+    /// Whether an expression calls a generator of the file, perhaps within `enumerate` or a progress bar.
+    fn is_generator(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return false };
+        let function = match &*call.func {
+            Expr::Name(name) => self.facts.index.by_name.get(name.id.as_str()).and_then(|known| known.last()).copied(),
+            Expr::Attribute(method) => match &*method.value {
+                Expr::Name(owner) if owner.id.as_str() == "self" => {
+                    let class = self.frames.last().and_then(|frame| frame.class);
+                    class.and_then(|class| self.facts.index.method(class, method.attr.as_str()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        match function {
+            Some(function) => self.facts.index.functions[function].is_generator,
+            None => call.arguments.args.first().is_some_and(|first| self.is_generator(first)),
+        }
     }
 
     /// `for p in model.parameters(): p.requires_grad = False`.

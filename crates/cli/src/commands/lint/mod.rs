@@ -1,5 +1,7 @@
 //! `vramfit lint`: code that wastes or leaks GPU memory in Python sources.
 
+mod server;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,9 @@ use crate::whole_file;
 pub fn run(options: &Lint, output: &Output) -> Result<ExitStatus, Failure> {
     if let Some(code) = &options.explain {
         return explain(code);
+    }
+    if options.lsp {
+        return server::run(wanted(options));
     }
     let reads_input = options.paths.iter().any(|path| path == Path::new("-"));
     if reads_input && (options.paths.len() > 1) {

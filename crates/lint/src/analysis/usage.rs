@@ -1,0 +1,232 @@
+//! How a file uses its variables, wherever they come from: what is called, moved, switched to evaluation, emptied, counted,
+//! registered as a hook. A network is recognised by this, whatever made it.
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, ExprCall, Stmt};
+use rustc_hash::FxHashSet as HashSet;
+
+use super::names::{self, access_path};
+
+/// How variables are used, by access path.
+#[derive(Debug, Default)]
+pub struct Usage {
+    called: HashSet<String>,
+    moved: HashSet<String>,
+    switched: HashSet<String>,
+    parameters_read: HashSet<String>,
+    /// Passed to a call or put into a list or tuple.
+    handed: HashSet<String>,
+    /// Last names of containers that are emptied, or replaced by an empty one, outside constructors.
+    emptied: HashSet<String>,
+    counted: HashSet<String>,
+    /// Last names of functions that are registered as forward hooks, or that make such a function.
+    hooks: HashSet<String>,
+}
+
+impl Usage {
+    /// Collects the usage in `body`.
+    pub fn new(body: &[Stmt]) -> Usage {
+        let mut collector = Collector { usage: Usage::default(), is_constructor: true };
+        collector.visit_body(body);
+        collector.usage
+    }
+
+    /// Whether the file treats a variable as a network: it is called, and it is moved to a device, switched between training and
+    /// evaluation, or has parameters.
+    pub fn is_network(&self, path: &str) -> bool {
+        let proven = self.switched.contains(path) || self.has_parameters_read(path);
+        (proven || self.moved.contains(path) && !is_pipeline(path)) && self.called.contains(path)
+    }
+
+    /// Whether something asks for a variable's parameters.
+    pub fn has_parameters_read(&self, path: &str) -> bool {
+        self.parameters_read.contains(path)
+    }
+
+    /// Whether a variable is passed on, so that code elsewhere may train it.
+    pub fn is_handed(&self, path: &str) -> bool {
+        self.handed.contains(path)
+    }
+
+    /// Whether a container is emptied somewhere.
+    pub fn is_emptied(&self, path: &str) -> bool {
+        self.emptied.contains(names::last(path))
+    }
+
+    /// Whether a variable is a counter.
+    pub fn is_counted(&self, path: &str) -> bool {
+        self.counted.contains(path)
+    }
+
+    /// Whether a function of this name is a forward hook, or makes one.
+    pub fn is_hook(&self, name: &str) -> bool {
+        self.hooks.contains(name)
+    }
+}
+
+/// A pipeline of diffusers or transformers is moved and called, and runs without gradients.
+fn is_pipeline(path: &str) -> bool {
+    names::last(path).to_lowercase().contains("pipe")
+}
+
+/// Methods that return the network itself.
+pub fn is_fluent(method: &str) -> bool {
+    matches!(
+        method,
+        "to" | "cuda"
+            | "cpu"
+            | "half"
+            | "float"
+            | "double"
+            | "bfloat16"
+            | "eval"
+            | "train"
+            | "requires_grad_"
+            | "share_memory"
+            | "type"
+    )
+}
+
+struct Collector {
+    usage: Usage,
+    is_constructor: bool,
+}
+
+impl Collector {
+    fn method_called(&mut self, path: &str, method: &str, call: &ExprCall) {
+        let is_plain = call.arguments.is_empty();
+        let set = match method {
+            "cuda" | "to" | "half" | "bfloat16" => &mut self.usage.moved,
+            "eval" if is_plain => &mut self.usage.switched,
+            "train" if call.arguments.len() <= 1 => &mut self.usage.switched,
+            "parameters" | "named_parameters" | "trainable_parameters" => &mut self.usage.parameters_read,
+            "state_dict" | "load_state_dict" | "requires_grad_" | "named_modules" => &mut self.usage.switched,
+            "clear" | "popleft" | "popitem" | "pop" => {
+                self.usage.emptied.insert(names::last(path).to_string());
+                return;
+            }
+            "register_forward_hook" | "register_forward_pre_hook" => {
+                match call.arguments.args.first() {
+                    Some(Expr::Call(factory)) => self.hook(&factory.func),
+                    Some(function) => self.hook(function),
+                    None => {}
+                }
+                return;
+            }
+            _ => return,
+        };
+        // A trainer, a tree or a data frame has such methods too.
+        if !(method == "train" && path.to_lowercase().contains("trainer")) {
+            set.insert(path.to_string());
+        }
+    }
+
+    fn hook(&mut self, function: &Expr) {
+        if let Some(path) = access_path(function) {
+            self.usage.hooks.insert(names::last(&path).to_string());
+        }
+    }
+
+    /// `net = Net(3).cuda().eval()` moves and switches `net`.
+    fn assigned(&mut self, target: &Expr, value: &Expr) {
+        let Some(path) = access_path(target) else { return };
+        let mut value = value;
+        while let Expr::Call(call) = value
+            && let Expr::Attribute(method) = &*call.func
+            && is_fluent(method.attr.as_str())
+        {
+            self.method_called(&path, method.attr.as_str(), call);
+            value = &method.value;
+        }
+        let is_empty = match value {
+            Expr::List(list) => list.elts.is_empty(),
+            Expr::Dict(dict) => dict.items.is_empty(),
+            Expr::NoneLiteral(_) => true,
+            Expr::Call(call) => {
+                call.arguments.is_empty()
+                    && matches!(&*call.func, Expr::Name(name) if matches!(name.id.as_str(), "list" | "dict" | "deque" | "set"))
+            }
+            _ => false,
+        };
+        if is_empty && !self.is_constructor && path.contains('.') {
+            self.usage.emptied.insert(names::last(&path).to_string());
+        }
+    }
+
+    fn hand(&mut self, expression: &Expr) {
+        match expression {
+            Expr::Starred(starred) => self.hand(&starred.value),
+            other => self.usage.handed.extend(access_path(other)),
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Collector {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(function) => {
+                let outer = std::mem::replace(&mut self.is_constructor, function.name.as_str() == "__init__");
+                visitor::walk_stmt(self, statement);
+                self.is_constructor = outer;
+                return;
+            }
+            Stmt::Assign(assign) => {
+                for target in &assign.targets {
+                    match (target, &*assign.value) {
+                        (Expr::Tuple(targets), Expr::Tuple(values)) if targets.elts.len() == values.elts.len() => {
+                            for (target, value) in targets.elts.iter().zip(&values.elts) {
+                                self.assigned(target, value);
+                            }
+                        }
+                        (target, value) => self.assigned(target, value),
+                    }
+                }
+            }
+            Stmt::AnnAssign(assign) => {
+                if let Some(value) = &assign.value {
+                    self.assigned(&assign.target, value);
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                self.usage.counted.extend(access_path(&assign.target));
+            }
+            Stmt::Delete(delete) => {
+                for target in &delete.targets {
+                    if let Expr::Subscript(subscript) = target
+                        && let Some(path) = access_path(&subscript.value)
+                    {
+                        self.usage.emptied.insert(names::last(&path).to_string());
+                    }
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Call(call) => {
+                if let Some(path) = access_path(&call.func) {
+                    self.usage.called.insert(path);
+                }
+                if let Expr::Attribute(method) = &*call.func
+                    && let Some(path) = access_path(&method.value)
+                {
+                    self.method_called(&path, method.attr.as_str(), call);
+                }
+                for argument in call.arguments.args.iter() {
+                    self.hand(argument);
+                }
+                for keyword in call.arguments.keywords.iter() {
+                    self.hand(&keyword.value);
+                }
+            }
+            Expr::List(list) => list.elts.iter().for_each(|item| self.hand(item)),
+            Expr::Tuple(tuple) if tuple.ctx.is_load() => tuple.elts.iter().for_each(|item| self.hand(item)),
+            Expr::Dict(dict) => dict.items.iter().for_each(|item| self.hand(&item.value)),
+            _ => {}
+        }
+        visitor::walk_expr(self, expression);
+    }
+}
