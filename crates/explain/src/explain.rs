@@ -7,7 +7,7 @@ use vramfit_trace::start::Start;
 use crate::findings::{self, Evidence, Finding};
 use crate::history::{History, OUTSIDE, layouts_at, number};
 use crate::origin::Origins;
-use crate::peak::{Owners, Peak, ReservedPeak, largest_hole, peak};
+use crate::peak::{Owners, Peak, ReservedPeak, largest_hole, peak, pinned};
 use crate::phases::Phases;
 use crate::roles::{Role, roles};
 use crate::steps::Steps;
@@ -66,6 +66,7 @@ pub fn explain(snapshot: &Snapshot, device: usize, settings: &Settings, vram: Op
             OUTSIDE => history.allocated_at_start,
             event => history.allocated[event as usize],
         },
+        pinned: pinned(layout_at(reserved_event)),
         largest_hole: largest_hole(layout_at(reserved_event)),
     };
     let findings = findings::all(Evidence {

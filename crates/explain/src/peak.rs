@@ -46,6 +46,8 @@ pub struct ReservedPeak {
     pub reserved: u64,
     /// Bytes held at that instant.
     pub allocated: u64,
+    /// Free bytes in segments that live blocks share: those cannot be given back. The other free bytes are whole segments.
+    pub pinned: u64,
     /// Bytes of the largest free block.
     pub largest_hole: u64,
 }
@@ -100,7 +102,9 @@ impl Owners<'_> {
         let mut groups: HashMap<(Option<FrameId>, Role), Holder> = HashMap::new();
         for index in indices {
             let lifetime = &self.history.lifetimes[index];
-            let (owner, role) = (self.origins.get(lifetime.stack).owner, self.roles[index]);
+            let role = self.roles[index];
+            // The line that happened to need a library first did not ask for its workspace.
+            let owner = if role == Role::Library { None } else { self.origins.get(lifetime.stack).owner };
             let holder = groups.entry((owner, role)).or_insert(Holder {
                 owner,
                 role,
@@ -145,6 +149,19 @@ pub fn peak(snapshot: &Snapshot, device: usize, owners: Owners<'_>, steps: &Step
         largest_hole: largest_hole(layout),
         holders: owners.group(live()),
     }
+}
+
+/// Free bytes in segments that are not free as a whole.
+pub fn pinned(layout: &[Segment]) -> u64 {
+    let free = |segment: &Segment| -> u64 {
+        segment.blocks.iter().filter(|block| block.usage == BlockUse::Free).map(|block| block.size).sum()
+    };
+    layout
+        .iter()
+        .map(|segment| (segment.size, free(segment)))
+        .filter(|(size, free)| free < size)
+        .map(|(_, free)| free)
+        .sum()
 }
 
 /// Bytes of the largest free block.

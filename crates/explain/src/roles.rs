@@ -1,5 +1,9 @@
 //! What an allocation was for, derived from when it was made and how long it lived.
 
+use std::collections::HashMap;
+
+use vramfit_trace::snapshot::StackId;
+
 use crate::history::{History, Lifetime, OUTSIDE};
 use crate::origin::Activity;
 use crate::phases::Phases;
@@ -30,6 +34,8 @@ pub enum Role {
     BackwardTemporary,
     /// The same, in the optimizer.
     OptimizerTemporary,
+    /// A workspace that cuBLAS keeps from its first call on.
+    Library,
     /// Made in a step; without frames no more is known.
     InStep,
     /// Nothing is known.
@@ -38,7 +44,7 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 13] = [
+    pub const ALL: [Role; 14] = [
         Role::Earlier,
         Role::Setup,
         Role::OptimizerState,
@@ -50,6 +56,7 @@ impl Role {
         Role::Temporary,
         Role::BackwardTemporary,
         Role::OptimizerTemporary,
+        Role::Library,
         Role::InStep,
         Role::Unknown,
     ];
@@ -70,7 +77,36 @@ pub fn roles(history: &History, phases: &Phases, steps: &Steps) -> Vec<Role> {
         }
         role(lifetime, phases.activities[index], phases.spans[span].end_event, steps)
     });
-    earlier.chain(made).collect()
+    let mut roles: Vec<Role> = earlier.chain(made).collect();
+    for index in workspaces(history, phases) {
+        roles[index] = Role::Library;
+    }
+    roles
+}
+
+/// What PyTorch gives cuBLAS on its first call in each thread and stream: 8.125 MiB, on Hopper and later 32 MiB.
+const WORKSPACES: [u64; 2] = [8_519_680, 33_554_432];
+
+/// The workspaces of cuBLAS: of that size, made in a network or in autograd, never freed, and the only such thing that their
+/// line makes. A tensor of the same size would be made again in the next step.
+fn workspaces(history: &History, phases: &Phases) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::new();
+    let mut others: HashMap<StackId, usize> = HashMap::new();
+    for (birth, lifetime) in history.births().iter().enumerate() {
+        if !WORKSPACES.contains(&lifetime.requested) {
+            continue;
+        }
+        let is_in_network = matches!(phases.activities[birth], Activity::Forward | Activity::Backward);
+        *others.entry(lifetime.stack).or_default() += 1;
+        if lifetime.is_live_at_end() && is_in_network {
+            found.push(history.earlier + birth);
+        }
+    }
+    found.retain(|index| {
+        let stack = history.lifetimes[*index].stack;
+        !stack.is_none() && others[&stack] == 1 || stack.is_none() && others[&stack] <= 2
+    });
+    found
 }
 
 fn role(lifetime: &Lifetime, activity: Activity, span_end: u32, steps: &Steps) -> Role {

@@ -1,6 +1,6 @@
 //! `vramfit explain`: findings in a recorded run.
 
-use vramfit_explain::explain;
+use vramfit_explain::{Finding, explain};
 use vramfit_replay::recorded_settings;
 use vramfit_report::explain::{ExplainReport, page, text};
 
@@ -10,7 +10,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::snapshot_file;
 
-/// Explains the recording and prints the findings; any finding is a bad status.
+/// Explains the recording and prints the findings; any finding is a bad status, a note is not.
 pub fn run(options: &Explain, output: &Output) -> Result<ExitStatus, Failure> {
     let snapshot = snapshot_file::read(&options.snapshot.path)?;
     let number = snapshot_file::choose_device(&snapshot, &options.snapshot)?;
@@ -26,5 +26,6 @@ pub fn run(options: &Explain, output: &Output) -> Result<ExitStatus, Failure> {
     } else {
         print(&text(&snapshot, &explanation))?;
     }
-    Ok(if explanation.findings.is_empty() { ExitStatus::Good } else { ExitStatus::Bad })
+    let is_healthy = explanation.findings.iter().all(Finding::is_note);
+    Ok(if is_healthy { ExitStatus::Good } else { ExitStatus::Bad })
 }

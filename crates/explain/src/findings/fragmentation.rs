@@ -20,20 +20,20 @@ pub struct Fragmentation {
     pub gains: Vec<Gain>,
 }
 
-/// Stranded bytes count as fragmentation from this share of the reserved ones on: at the reserved peak the allocator has
+/// Free bytes beside live blocks count as fragmentation from this share of the reserved ones on: at the reserved peak the allocator has
 /// just requested more although it had this much. And this share must never be needed later either: what the program
 /// comes to use is a cache, not waste.
-const SHARE: f64 = 0.2;
+const SHARE: f64 = 0.1;
 /// And from this many bytes on: below, it is the granularity of segments of 2 and 20 MiB.
 const LEAST: u64 = 128 << 20;
 
 /// Fragmentation at the reserved peak.
 pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.reserved_peak;
-    let stranded = peak.stranded();
     let (_, peak_held) = evidence.history.peak_allocated();
     let never_needed = peak.reserved.saturating_sub(peak_held);
-    let wasted = stranded.min(never_needed);
+    // Segments that are free as a whole are a cache: the allocator gives them back when it needs the memory elsewhere.
+    let wasted = peak.pinned.min(never_needed);
     if peak.event == OUTSIDE || wasted < LEAST || (wasted as f64) < SHARE * peak.reserved as f64 {
         return None;
     }
@@ -51,7 +51,7 @@ pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
     let allocation = evidence.history.made_by(peak.event);
     let stack = allocation.map_or_else(Default::default, |index| evidence.history.lifetimes[index].stack);
     Some(Finding {
-        bytes: stranded,
+        bytes: peak.pinned,
         per_step: None,
         place: evidence.line_of(stack, peak.event),
         made_at: evidence.origins.get(stack).owner,

@@ -56,6 +56,11 @@ const GRADIENT_SHARE: f64 = 0.2;
 /// All steps together make gradients at least this many times.
 const GRADIENT_TURNS: f64 = 1.5;
 
+/// Growth that is small in the recording must be seen in this many steps.
+const SLOW_STEPS: usize = 8;
+/// And in this share of them.
+const SLOW_STEADY: f64 = 0.8;
+
 /// What makes two allocations of different steps the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
@@ -97,7 +102,17 @@ pub(super) fn find(evidence: &Evidence<'_>, known: &[Finding]) -> Vec<Finding> {
         Details::Leak(leak) => finding.per_step.unwrap_or(0).saturating_mul(leak.steps as u64),
         _ => 0,
     };
-    let mut found: Vec<Finding> = found.filter(|finding| evidence.is_material(growth(finding))).collect();
+    let is_slow = |finding: &Finding| match &finding.details {
+        Details::Leak(leak) => {
+            let judged = evidence.steps.list.len();
+            judged >= SLOW_STEPS
+                && leak.steps as f64 >= SLOW_STEADY * judged as f64
+                && evidence.is_material_in_time(finding.per_step.unwrap_or(0))
+        }
+        _ => false,
+    };
+    let mut found: Vec<Finding> =
+        found.filter(|finding| evidence.is_material(growth(finding)) || is_slow(finding)).collect();
     found.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
     found
 }

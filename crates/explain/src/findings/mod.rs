@@ -28,6 +28,9 @@ pub use pinned::{Pinned, Pinning};
 pub use settings::{Attempt, Change, Gain};
 pub use spike::Spike;
 
+/// Steps of a long training: for these, slow growth is extrapolated.
+pub const LONG_RUN: u64 = 100_000;
+
 /// Something found.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -62,6 +65,13 @@ pub enum Details {
     GraphKept(GraphKept),
     /// Something short-lived sets the peak.
     Spike(Spike),
+}
+
+impl Finding {
+    /// Whether it only tells what is there: what an optimizer needs for a moment is no mistake.
+    pub fn is_note(&self) -> bool {
+        matches!(&self.details, Details::Spike(spike) if spike.activity == Activity::Optimizer)
+    }
 }
 
 impl Details {
@@ -110,6 +120,13 @@ impl Evidence<'_> {
     fn line_of(&self, stack: StackId, event: u32) -> Option<FrameId> {
         let line = || self.phases.span_at(event).filter(|span| span.activity == Activity::Backward)?.line;
         self.origins.get(stack).caller.or_else(line)
+    }
+
+    /// Whether growth of `bytes` a step ends a long run, however little it is in the recorded steps.
+    fn is_material_in_time(&self, per_step: u64) -> bool {
+        let (_, peak) = self.history.peak_allocated();
+        let grown = per_step.saturating_mul(LONG_RUN);
+        grown >= 256 << 20 && grown >= peak / 4
     }
 
     /// Whether growth of `bytes` is worth reporting: at least 1 % of the peak, or 8 MiB; never below 64 KiB. A list of

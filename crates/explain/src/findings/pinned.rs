@@ -70,8 +70,9 @@ impl Pinned {
             pinned.live += segment.size - free;
             for block in segment.blocks.iter().filter(|block| block.usage != BlockUse::Free) {
                 let index = owners.get(&block.address).copied();
-                let place = index.and_then(|index| evidence.origins.get(history.lifetimes[index].stack).owner);
                 let role = index.map_or(Role::Unknown, |index| evidence.roles[index]);
+                let own = index.filter(|_| role != Role::Library);
+                let place = own.and_then(|index| evidence.origins.get(history.lifetimes[index].stack).owner);
                 let none = Pinning { place, role, bytes: 0, blocks: 0, segments: 0, free: 0 };
                 let (line, last_segment) = lines.entry((place, role)).or_insert((none, u64::from(OUTSIDE)));
                 line.bytes += block.size;

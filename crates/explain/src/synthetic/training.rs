@@ -12,6 +12,8 @@ const ADAM: FrameSpec<'_> = ("site-packages/torch/optim/adam.py", 240, "_multi_t
 const ADAM_STATE: FrameSpec<'_> = ("site-packages/torch/optim/adam.py", 166, "_init_group");
 const OPTIMIZER: FrameSpec<'_> = ("site-packages/torch/optim/optimizer.py", 526, "wrapper");
 const MAIN: FrameSpec<'_> = ("train.py", 90, "main");
+/// What cuBLAS keeps from its first call on.
+const WORKSPACE: u64 = 8_519_680;
 const VALIDATION: FrameSpec<'_> = ("train.py", 91, "main");
 
 /// What a training loop keeps by mistake.
@@ -172,7 +174,7 @@ impl Training {
             );
             activations.push(program.try_allocate(size, stack)?);
             if layer == 0 && state.workspaces == 0 {
-                program.try_allocate(8 << 20, stack)?;
+                program.try_allocate(WORKSPACE, stack)?;
                 state.workspaces = 1;
             }
         }
@@ -208,7 +210,7 @@ impl Training {
                 program.free(weight);
             }
             if layer + 1 == self.layers && state.workspaces == 1 {
-                program.try_allocate(8 << 20, StackId::NONE)?;
+                program.try_allocate(WORKSPACE, StackId::NONE)?;
                 state.workspaces = 2;
             }
             program.free(std::mem::replace(&mut gradient, next));

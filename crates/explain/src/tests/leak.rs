@@ -120,3 +120,21 @@ fn the_layers_of_a_first_forward_pass_are_no_leak() {
         assert_eq!(kinds(&explanation), ["oom"], "frames: {has_frames}");
     }
 }
+
+#[test]
+fn a_slow_leak_beside_a_large_peak_is_found_by_what_it_becomes() {
+    let heavy =
+        Training { parameters: 100 * MIB, activation: 22 << 10, steps: 20, kept: Kept::Outputs, ..Training::default() };
+    let snapshot = recorded(&heavy);
+    let explanation = explained(&snapshot);
+    let (finding, leak) = only_leak(&explanation);
+    assert!(finding.bytes < MIB && explanation.peak.allocated > 500 * MIB);
+    assert_eq!((leak.steps, finding.per_step), (20, Some(growth(&explanation))));
+    assert_eq!(place(&snapshot, finding.place).as_deref(), Some("train.py:23 in train"));
+    // Half a KiB a step, as of a list of losses, is 50 MB after 100,000 steps.
+    let light = Training { activation: 512, ..heavy.clone() };
+    assert!(found(&explained(&recorded(&light)), "leak").is_empty());
+    // And five steps prove nothing.
+    let short = Training { steps: 5, ..heavy };
+    assert!(found(&explained(&recorded(&short)), "leak").is_empty());
+}

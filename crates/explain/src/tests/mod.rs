@@ -6,6 +6,7 @@ mod leak;
 mod oom;
 mod properties;
 mod recordings;
+mod roles;
 mod spike;
 mod steps;
 mod variants;

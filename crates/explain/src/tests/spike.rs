@@ -12,6 +12,7 @@ fn a_large_tensor_of_the_loss_is_a_spike_with_its_line() {
     let [finding] = found(&explanation, "spike")[..] else { panic!("one spike") };
     let Details::Spike(spike) = &finding.details else { panic!("a spike") };
     assert_eq!(finding.bytes, 64 * MIB);
+    assert!(!finding.is_note());
     assert_eq!(place(&snapshot, finding.place).as_deref(), Some("train.py:24 in train"));
     assert!(explanation.peak.allocated - spike.without >= 20 * MIB);
 }
@@ -29,6 +30,7 @@ fn the_optimizers_temporaries_are_a_spike_where_parameters_weigh_most() {
     let [finding] = found(&explanation, "spike")[..] else { panic!("one spike") };
     let Details::Spike(spike) = &finding.details else { panic!("a spike") };
     assert_eq!((spike.activity, finding.bytes), (Activity::Optimizer, 4 * 64 * MIB));
+    assert!(finding.is_note(), "an optimizer's temporaries are no mistake");
     let fused = Training { is_foreach: false, ..heavy };
     assert!(found(&explained(&recorded(&fused)), "spike").is_empty());
 }

@@ -66,6 +66,7 @@ pub fn role(role: Role) -> &'static str {
         Role::Temporary => "temporary",
         Role::BackwardTemporary => "backward temporary",
         Role::OptimizerTemporary => "optimizer temporary",
+        Role::Library => "library workspace",
         Role::InStep => "within a step",
         Role::Unknown => "unknown",
     }

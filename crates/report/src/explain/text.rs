@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 use vramfit_explain::history::OUTSIDE;
 use vramfit_explain::origin::Activity;
 use vramfit_explain::peak::Holder;
+use vramfit_explain::roles::Role;
 use vramfit_explain::{Details, Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
@@ -68,17 +69,17 @@ fn peak(snapshot: &Snapshot, explanation: &Explanation) -> String {
     let own = peak.marks.iter().rev().map(|&mark| snapshot.strings.get(mark)).find(|name| is_own(name));
     when.extend(own.map(|name| format!("in `{}`", shorten(&printable(name), 24))));
     let reserved = explanation.reserved_peak;
-    let stranded = reserved.stranded();
+    let free = reserved.stranded();
     format!(
         "\n{bold}Peak{bold:#}     {} allocated, {} reserved\n         at {}\n         \
-         reserved at most {}: {} ({}) stranded, hole {}\n",
+         reserved at most {}: {} free, {} ({}) pinned\n",
         human(peak.allocated),
         human(peak.reserved),
         when.join(", "),
         human(reserved.reserved),
-        human(stranded),
-        percent(stranded, reserved.reserved),
-        human(reserved.largest_hole),
+        human(free),
+        human(reserved.pinned),
+        percent(reserved.pinned, reserved.reserved),
     )
 }
 
@@ -106,6 +107,9 @@ fn holders(snapshot: &Snapshot, explanation: &Explanation) -> String {
 
 /// Who holds it: a line of the program, or what is known instead.
 pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
+    if holder.role == Role::Library {
+        return "cuBLAS, from its first call on".into();
+    }
     match (holder.owner, holder.activity) {
         (Some(owner), _) => location(snapshot, owner),
         (None, Some(Activity::Backward)) => "backward pass (no Python frame)".into(),
@@ -119,21 +123,24 @@ pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
 
 fn findings(snapshot: &Snapshot, explanation: &Explanation) -> String {
     let good = AnsiColor::Green.on_default();
-    if explanation.findings.is_empty() {
-        return format!("\n{good}No findings.{good:#}\n");
+    let mut text = String::new();
+    if explanation.findings.iter().all(Finding::is_note) {
+        text = format!("\n{good}No findings.{good:#}\n");
     }
     let all = explanation.findings.iter().enumerate();
-    all.map(|(index, found)| finding(snapshot, explanation, found, index < FULL)).collect()
+    text.extend(all.map(|(index, found)| finding(snapshot, explanation, found, index < FULL)));
+    text
 }
 
 fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is_full: bool) -> String {
     let style = match finding.details {
+        _ if finding.is_note() => AnsiColor::Cyan.on_default().bold(),
         Details::Spike(_) => AnsiColor::Yellow.on_default().bold(),
         _ => AnsiColor::Red.on_default().bold(),
     };
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let words = words(snapshot, explanation, finding);
-    let kind = finding.details.kind();
+    let kind = if finding.is_note() { "note" } else { finding.details.kind() };
     let mut text = format!("\n{style}{kind:INDENT$}{style:#}{bold}{}{bold:#}\n", words.title);
     let room = WIDTH - INDENT;
     if let Some(frame) = finding.place {

@@ -1,7 +1,7 @@
 //! Findings in words: a title, what the numbers say, and what to do about it.
 
 use vramfit_explain::findings::{
-    Attempt, Cause, Fragmentation, GraphKept, Kept, Leak, OutOfMemory, Pinned, Share, Spike,
+    Attempt, Cause, Fragmentation, GraphKept, Kept, LONG_RUN, Leak, OutOfMemory, Pinned, Share, Spike,
 };
 use vramfit_explain::origin::Activity;
 use vramfit_explain::{Details, Explanation, Finding};
@@ -108,6 +108,8 @@ impl Writer<'_> {
         let mut facts = vec![what];
         facts.extend(self.shares(&leak.shares));
         facts.extend(self.library(finding));
+        let grown = finding.per_step.unwrap_or(0).saturating_mul(LONG_RUN);
+        facts.insert(0, format!("After {} {turn}s it would be {}.", grouped(LONG_RUN), human(grown)));
         if let Some(event) = leak.released {
             facts.push(format!("It is freed from event {} on, after piling up.", grouped(event.into())));
         }

@@ -50,16 +50,12 @@ pub fn numbers(explanation: &Explanation) -> Vec<Number> {
     if !matches!(peak.activity, Activity::Unknown | Activity::Other) {
         when += &format!(", {}", activity(peak.activity));
     }
-    let stranded = format!(
-        "{} of reserved; largest hole {}",
-        percent(reserved.stranded(), reserved.reserved),
-        human(reserved.largest_hole)
-    );
+    let pinned = format!("beside live blocks, {} of reserved", percent(reserved.pinned, reserved.reserved));
     let events = format!("{} events", grouped(explanation.history.allocated.len() as u64));
     vec![
         Number::new("Peak allocated", human(peak.allocated), when),
         Number::new("Peak reserved", human(reserved.reserved), format!("{} allocated then", human(reserved.allocated))),
-        Number::new("Stranded", human(reserved.stranded()), stranded),
+        Number::new("Not usable elsewhere", human(reserved.pinned), pinned),
         Number::new("Steps", grouped(explanation.steps.list.len() as u64), events),
     ]
 }

@@ -1,8 +1,8 @@
 //! What a finding says beside what all findings say, by kind.
 
 use serde::Serialize;
-use vramfit_explain::Details;
-use vramfit_explain::findings::{Cause, Kept, Limit, Pinned, Share};
+use vramfit_explain::findings::{Cause, Kept, LONG_RUN, Limit, Pinned, Share};
+use vramfit_explain::{Details, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
 use super::super::location::{activity, role};
@@ -24,6 +24,8 @@ pub(super) enum DetailsReport {
         steps: usize,
         /// Blocks that stay of each step.
         blocks_per_step: u64,
+        /// Bytes after 100,000 such steps.
+        after_100000_steps: u64,
         /// The event from which on it is freed.
         released_at: Option<u32>,
         /// The lines that allocated it, the largest first.
@@ -246,12 +248,13 @@ pub(super) struct AttemptReport {
 }
 
 impl DetailsReport {
-    pub(super) fn new(snapshot: &Snapshot, details: &Details) -> DetailsReport {
-        match details {
+    pub(super) fn new(snapshot: &Snapshot, finding: &Finding) -> DetailsReport {
+        match &finding.details {
             Details::Leak(leak) => DetailsReport::Leak {
                 kept: leak.kept.into(),
                 steps: leak.steps,
                 blocks_per_step: leak.blocks_per_step,
+                after_100000_steps: finding.per_step.unwrap_or(0).saturating_mul(LONG_RUN),
                 released_at: leak.released,
                 places: leak.shares.iter().map(|share| PlaceWithPhase::new(snapshot, share)).collect(),
             },

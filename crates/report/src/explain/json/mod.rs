@@ -104,6 +104,8 @@ struct ReservedPeakReport {
     allocated: u64,
     /// Reserved bytes that are not allocated.
     stranded: u64,
+    /// Those of them in segments that live blocks share; the others are whole segments, which can be given back.
+    pinned: u64,
     /// The largest free block.
     largest_hole: u64,
 }
@@ -162,6 +164,8 @@ struct StepRow {
 struct FindingReport {
     /// What kind of finding it is.
     kind: KindName,
+    /// Whether it only tells what is there: a note is no reason for exit code 1.
+    note: bool,
     /// How many bytes it is about.
     bytes: u64,
     /// Bytes a training step, for what grows.
@@ -288,6 +292,7 @@ impl ReservedPeakReport {
             reserved: peak.reserved,
             allocated: peak.allocated,
             stranded: peak.stranded(),
+            pinned: peak.pinned,
             largest_hole: peak.largest_hole,
         }
     }
@@ -325,6 +330,7 @@ impl FindingReport {
         let words = words(snapshot, explanation, finding);
         FindingReport {
             kind: KindName::from(&finding.details),
+            note: finding.is_note(),
             bytes: finding.bytes,
             per_step: finding.per_step,
             r#where: at(snapshot, finding.place),
@@ -335,7 +341,7 @@ impl FindingReport {
             stack: stack(snapshot, finding.stack),
             first_event: event(finding.events.0),
             last_event: event(finding.events.1),
-            details: DetailsReport::new(snapshot, &finding.details),
+            details: DetailsReport::new(snapshot, finding),
         }
     }
 }

@@ -32,10 +32,15 @@ async function ask(path) {
 }
 
 function remember(sample) {
-  const at = Date.now();
+  // The sample's own time: a demo or a replay plays faster than the clock, or from another day.
+  const at = sample.taken_at_ms;
   for (const gpu of sample.gpus) {
     if (!view.history.has(gpu.index)) view.history.set(gpu.index, []);
     const points = view.history.get(gpu.index);
+    const last = points.length ? points[points.length - 1].at : -1;
+    // Asked again before the next sample; or the replay has started over.
+    if (at === last) continue;
+    if (at < last) points.length = 0;
     const used = gpu["memory.used.bytes"];
     points.push({ at, memory: used === null ? null : (used / gpu["memory.total.bytes"]) * 100, busy: gpu["utilization.gpu"] });
     while (points.length > POINTS) points.shift();
