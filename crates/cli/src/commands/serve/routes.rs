@@ -82,6 +82,7 @@ impl GpuSite {
             _ => {
                 let mut value = document(&taken.sample);
                 value["sample_age_seconds"] = taken.at.elapsed().as_secs_f64().into();
+                value["taken_at_ms"] = (taken.sample.taken_at / 1000).into();
                 value["interval_seconds"] = self.interval.as_secs_f64().into();
                 Response::ok(JSON, value.to_string())
             }
