@@ -92,3 +92,16 @@ test("with a token the page asks for it and then shows", async () => {
   await tab.until("document.querySelectorAll('.card').length === 1");
   assert.equal(await tab.evaluate("document.getElementById('login').hidden"), true);
 });
+
+test("a demo is drawn at the times of its samples, not of the browser", async () => {
+  const address = await serve("two", "--demo");
+  const tab = await browser.open(address);
+  await tab.until("(window.vramfit.history.get(0)?.length ?? 0) > 3");
+  const times = JSON.parse(await tab.evaluate("JSON.stringify(window.vramfit.history.get(0).map((point) => point.at))"));
+  const { taken_at_ms: newest } = await (await fetch(`${address}api/gpus`)).json();
+  assert.ok(times.every((at, number) => number === 0 || at > times[number - 1]), `times rise: ${times}`);
+  assert.ok(times[times.length - 1] <= newest, `${times[times.length - 1]} is the time of a sample, the newest is of ${newest}`);
+  const line = await tab.evaluate("document.querySelector('svg.memory path.edge').getAttribute('d')");
+  const across = line.slice(1).split("L").map((spot) => Number(spot.split(" ")[0]));
+  assert.ok(Math.max(...across) - Math.min(...across) > 0, `the line has a width: ${line}`);
+});

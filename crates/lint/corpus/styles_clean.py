@@ -223,3 +223,46 @@ for x, y in feed():
     e = torch.nn.functional.cross_entropy(net(crop(x.cuda())), y.cuda())
     e.backward()
     opt.step()
+# case: a loss function on the GPU is no teacher
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+from zoo import Small
+net = Small().cuda()
+criterion = nn.CrossEntropyLoss().to("cuda")
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y, n in feed():
+    opt.zero_grad()
+    s = pack_padded_sequence(net(x.cuda()), n, batch_first=True).data
+    e = criterion(s, y.cuda()).to("cuda")
+    e.backward()
+    opt.step()
+# case: a wrapper of a frozen network
+import torch
+import torch.nn.functional as F
+from torchvision.models import vgg16
+from zoo import Features, Small
+vgg = vgg16(weights="DEFAULT").features
+for p in vgg.parameters():
+    p.requires_grad = False
+look = Features(vgg, [3, 8]).to("cuda").eval()
+net = Small().cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in feed():
+    opt.zero_grad()
+    e = F.mse_loss(look(net(x.cuda())), look(x.cuda()))
+    e.backward()
+    opt.step()
+# case: tokens that go into the network again
+import torch
+from zoo import Writer
+@torch.no_grad()
+def write(prompt, n):
+    net = Writer().cuda()
+    net.eval()
+    ids = prompt.cuda()
+    for _ in range(n):
+        logits = net(ids)[-1]
+        new = logits.argmax(-1, keepdim=True).to("cuda")
+        ids = torch.cat([ids, new])
+    return ids.tolist()

@@ -104,6 +104,15 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
         events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number));
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some())?;
     let has_graph = matches!(what, What::Loss | What::Graph);
+    // A sequence that grows by what the network says next is the network's own input.
+    let is_input = *how == Keeping::Concatenate
+        && events.iter().any(|other| match &other.kind {
+            EventKind::Forward { arguments: Some(given), .. } => given.keeps.contains(&at),
+            _ => false,
+        });
+    if is_input && !has_graph {
+        return None;
+    }
     if is_called_elsewhere && !has_graph || is_bounded_by_test(facts, event, container, number) {
         return None;
     }
@@ -201,8 +210,20 @@ fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tens
             && brings_data(facts, events, number)
             && has_call(facts, events, number);
     };
+    let function = facts.function_scope(event.scope);
+    let is_evaluated = |module: &str| {
+        let mut modes = events.iter().rev().filter(|other| other.range.start() < event.range.start());
+        let last = modes.find_map(|other| match &other.kind {
+            EventKind::Mode { module: name, is_evaluation } if name == module => Some((*is_evaluation, other.scope)),
+            _ => None,
+        });
+        last.is_some_and(|(is_evaluation, scope)| is_evaluation && facts.function_scope(scope) == function)
+    };
     let is_own = |module: &str| {
-        facts.function(event.scope).is_none() || event.gradients == Gradients::Off || facts.built.contains(module)
+        facts.function(event.scope).is_none()
+            || event.gradients == Gradients::Off
+            || facts.built.contains(module)
+            || is_evaluated(module)
     };
     let calls = events.iter().any(|other| match &other.kind {
         EventKind::Forward { module, .. } => {

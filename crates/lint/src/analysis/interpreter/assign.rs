@@ -249,13 +249,17 @@ impl<'a> Interpreter<'a> {
     /// Refines a value by the name it is assigned to: by the name a loss is recognised, and what goes into a backward pass
     /// carries a graph.
     fn named(&mut self, name: &str, value: Value, expression: Option<&'a Expr>) -> Value {
+        if expression.is_some_and(|expression| self.wraps_frozen(expression)) {
+            self.frozen.insert(name.to_string());
+        }
         // What is moved may be a batch; what is called as well is a network.
         let is_open = match &value {
             Value::Unknown(_) => true,
             Value::Structure(tensor) => tensor.graph == Certainty::Unknown && !tensor.is_data,
             _ => false,
         };
-        let value = if is_open && is_made(expression) && self.is_network(name) { Value::UNKNOWN } else { value };
+        let is_network = is_open && is_made(expression) && self.is_network(name) && !names::is_loss_function(name);
+        let value = if is_network { Value::UNKNOWN } else { value };
         match value {
             Value::Tensor(mut tensor) => {
                 tensor.is_loss |= names::is_loss(name) && tensor.graph != Certainty::No;
@@ -276,7 +280,7 @@ impl<'a> Interpreter<'a> {
                 self.loss_made(name, &tensor);
                 Value::Structure(tensor)
             }
-            Value::Unknown(_) if is_made(expression) && self.is_network(name) => {
+            Value::Unknown(_) if is_network => {
                 if !expression.is_some_and(|expression| self.wraps_network(expression)) {
                     self.facts.built.insert(name.to_string());
                 }
@@ -330,6 +334,22 @@ impl<'a> Interpreter<'a> {
         {
             self.switch(name, is_evaluation, self.statement);
         }
+    }
+
+    /// Whether a call takes frozen networks and no others: then what it makes is frozen too.
+    fn wraps_frozen(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return false };
+        if let Expr::Attribute(method) = &*call.func
+            && method.value.is_call_expr()
+        {
+            return self.wraps_frozen(&method.value);
+        }
+        let mut given =
+            call.arguments.args.iter().filter_map(access_path).filter_map(|path| match &self.lookup(&path)?.value {
+                Value::Module(name) | Value::Instance(_, name) => Some(self.frozen.contains(&**name)),
+                _ => self.frozen.contains(&path).then_some(true),
+            });
+        given.next() == Some(true) && given.all(|is_frozen| is_frozen)
     }
 
     /// Whether a call takes a network, as `DataParallel(net)` does, or is a method of one.

@@ -12,6 +12,7 @@ use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Keeping};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
+use crate::analysis::usage::is_fluent;
 use crate::analysis::value::{Bound, Certainty, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
@@ -129,6 +130,7 @@ impl<'a> Interpreter<'a> {
                 let tensor = Tensor { graph: Certainty::Unknown, ..Tensor::plain(Device::Cpu) };
                 self.tensor_method(&tensor, owner_expression, name, call, arguments, true)
             }
+            Value::Criterion if is_fluent(name) => Value::Criterion,
             // A number, whatever the owner is.
             _ if matches!(name, "size" | "numel" | "dim" | "item" | "tolist") => Value::Plain,
             _ => {
@@ -201,7 +203,7 @@ impl<'a> Interpreter<'a> {
                         let methods = &self.facts.index.methods_called;
                         let has = |method: &str| methods.get(method).is_some_and(|paths| paths.contains(&path));
                         let is_engine = has("backward");
-                        let is_optimizer = names::is_optimizer(&path) && has("zero_grad");
+                        let is_optimizer = has("zero_grad");
                         (is_engine || is_optimizer).then_some((path, is_engine))
                     }
                     _ => None,

@@ -294,7 +294,9 @@ impl<'a> Interpreter<'a> {
         if lower.contains("sched") {
             return Value::Scheduler;
         }
-        if names::is_optimizer(path) {
+        // What zeroes gradients and steps is an optimizer; an engine runs the backward pass too.
+        let acts_as_optimizer = has("zero_grad") && has("step") && !has("backward");
+        if names::is_optimizer(path) || acts_as_optimizer {
             return Value::Optimizer(path.into());
         }
         if lower.contains("scaler") && has("scale") {

@@ -159,6 +159,10 @@ impl<'a> Interpreter<'a> {
         };
         let iterates = self.iterates(&source, &statement_for.iter, &statement_for.target);
         let item = self.item_of(&source, &statement_for.iter, iterates);
+        // Whatever it is: what has parameters that are frozen is a frozen network.
+        if let Some(path) = owner_of_parameters(&statement_for.iter) {
+            self.freezing(&path, &statement_for.body);
+        }
         let freezes = matches!(&source, Value::List(inner, _) if matches!(&**inner, Value::Module(_)));
         let (outer, _) = self.new_loop(iterates, Some(statement));
         self.twice(|this| {
@@ -397,5 +401,14 @@ pub(super) fn is_enumerate(function: &Expr) -> bool {
     match function {
         Expr::Name(name) => matches!(name.id.as_str(), "enumerate" | "tenumerate"),
         _ => false,
+    }
+}
+
+/// The network in `net.parameters()`.
+fn owner_of_parameters(expression: &Expr) -> Option<String> {
+    let Expr::Call(call) = expression else { return None };
+    match &*call.func {
+        Expr::Attribute(method) if method.attr.as_str() == "parameters" => names::access_path(&method.value),
+        _ => None,
     }
 }
