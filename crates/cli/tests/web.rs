@@ -39,7 +39,8 @@ impl Server {
         // The server may refuse before it has read everything.
         let _ = stream.write_all(request);
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        // A connection beyond the limit may be reset.
+        let _ = stream.read_to_string(&mut answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         (code, head.to_owned(), body.to_owned())
@@ -229,7 +230,12 @@ fn a_slow_search_ends_for_others_and_a_flood_is_answered_or_told_to_wait() {
     let server = Server::start(&[]);
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let slow = scope.spawn(|| server.get("/api/plan?model=bert-base&vram=4GiB&batch=8&seq=128").0);
+        // In a flood some connections are closed or told to come back.
+        let patient = || {
+            let ask = || server.get("/api/plan?model=bert-base&vram=4GiB&batch=8&seq=128").0;
+            std::iter::repeat_with(ask).take(500).find(|code| ![503, 0].contains(code))
+        };
+        let slow = scope.spawn(patient);
         let many: Vec<_> = (1..=120)
             .map(|batch| {
                 let server = &server;
@@ -239,7 +245,7 @@ fn a_slow_search_ends_for_others_and_a_flood_is_answered_or_told_to_wait() {
         let codes: Vec<u16> = many.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert!(codes.iter().all(|code| [200, 503, 0].contains(code)), "{codes:?}");
         assert!(codes.iter().filter(|code| **code == 200).count() > 20, "{codes:?}");
-        assert_eq!(slow.join().unwrap(), 200);
+        assert_eq!(slow.join().unwrap(), Some(200));
     });
     assert!(begun.elapsed() < Duration::from_secs(90));
     assert_eq!(server.get("/api/estimate?model=resnet18").0, 200);

@@ -4,4 +4,5 @@
 //! Nothing here simulates. Whoever serves the calculator brings the answers, as a [`calculator::Calculator`].
 
 pub mod calculator;
+pub mod recent;
 pub mod server;

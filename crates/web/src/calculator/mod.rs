@@ -52,7 +52,8 @@ pub trait Calculator: Send + Sync + 'static {
     /// It is no model.
     fn keep(&self, name: &str, bytes: Vec<u8>) -> Result<String, Problem>;
 
-    /// The answer to a question. One that takes until the deadline is the best so far.
+    /// The answer to a question. The same estimate has the same answer at any time; a search that takes until the deadline
+    /// answers with the best so far.
     ///
     /// # Errors
     /// The question makes no sense.

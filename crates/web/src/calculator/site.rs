@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 
 use super::workers::{NoAnswer, Workers};
 use super::{Calculator, Fields, Listing, Problem, Question, page};
+use crate::recent::Recent;
 use crate::server::{Admission, Head, KnownHosts, Request, Response, Site, Slot, Token, is_foreign};
 
 const JSON: &str = "application/json";
@@ -29,6 +30,8 @@ pub struct Limits {
     pub searches: usize,
     /// Questions that wait for others, of each kind.
     pub waiting: usize,
+    /// Estimates that are kept, of about 15 KB each.
+    pub known: usize,
     /// The time for an answer.
     pub answer_time: Duration,
     /// The time for a search; after it the best plans so far are the answer.
@@ -43,6 +46,7 @@ impl Default for Limits {
             answers: std::thread::available_parallelism().map_or(2, usize::from),
             searches: 1,
             waiting: 32,
+            known: 512,
             answer_time: Duration::from_secs(10),
             search_time: Duration::from_secs(60),
         }
@@ -59,6 +63,8 @@ pub struct CalculatorSite<C> {
     batches: Workers,
     searches: Workers,
     uploads: Arc<AtomicUsize>,
+    /// Estimates by their query: sliders come back to where they were.
+    known: Recent<Arc<str>>,
 }
 
 /// What a path leads to.
@@ -96,6 +102,7 @@ impl<C: Calculator> CalculatorSite<C> {
             batches: Workers::new(limits.searches, limits.waiting),
             searches: Workers::new(limits.searches, limits.waiting),
             uploads: Arc::default(),
+            known: Recent::new(limits.known),
         }
     }
 
@@ -149,7 +156,20 @@ impl<C: Calculator> CalculatorSite<C> {
     }
 
     fn ask(&self, question: Question, request: &Request) -> Result<String, Problem> {
-        let fields = Fields::parse(request.uri().query().unwrap_or_default())?;
+        let query = request.uri().query().unwrap_or_default();
+        if question != Question::Estimate {
+            return self.work_out(question, query);
+        }
+        if let Some(known) = self.known.get(query) {
+            return Ok(known.to_string());
+        }
+        let answer = self.work_out(question, query)?;
+        self.known.put(query.to_owned(), answer.as_str().into());
+        Ok(answer)
+    }
+
+    fn work_out(&self, question: Question, query: &str) -> Result<String, Problem> {
+        let fields = Fields::parse(query)?;
         let (workers, time) = match question {
             Question::Estimate => (&self.answers, self.limits.answer_time),
             // A search for the largest batch must not hold up a slider.

@@ -1,16 +1,20 @@
 //! Models that questions are about: built-in ones, and files that were uploaded. Nothing is read from this machine's disk.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use flate2::bufread::GzDecoder;
 use http::StatusCode;
 use indexmap::IndexMap;
 use serde::Serialize;
 use vramfit_graph::model::Model;
 use vramfit_readers::{Kind, read_bytes, read_sketch};
+use vramfit_report::size::human;
 use vramfit_web::calculator::Problem;
+use vramfit_web::recent::Recent;
 
 use super::calculator::problem;
 use crate::built_in::{BuiltIn, built_in, named};
@@ -18,6 +22,10 @@ use crate::failure::Failure;
 
 /// Uploaded files begin like this.
 const FILE: &str = "file:";
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Bytes of a capture without its gzip layer; that of a Llama of 7 billion parameters has 1.8 MB.
+const LARGEST_CAPTURE: u64 = 64 << 20;
 /// Uploads that are kept; the one that was not used for the longest time goes first.
 const KEPT_FILES: usize = 8;
 /// Built-in models that stay unpacked.
@@ -89,7 +97,7 @@ impl Models {
                     .map_err(|_| Problem::of_question(format!("{file}: not text"), None::<String>))?;
                 read_sketch(text)
             }
-            _ => read_bytes(bytes),
+            _ => read_bytes(&unpacked(file, bytes)?),
         };
         let model = model.map_err(|error| Problem::of_question(format!("{file}: {error}"), error.hint()))?;
         let mut hasher = DefaultHasher::new();
@@ -107,36 +115,26 @@ impl Models {
     }
 }
 
+/// The bytes of a capture without their gzip layer, which may be far smaller than what is inside.
+fn unpacked<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Problem> {
+    if !bytes.starts_with(&GZIP) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut plain = Vec::new();
+    let refused = |why: String| Problem::of_question(format!("{file}: {why}"), None::<String>);
+    GzDecoder::new(bytes)
+        .take(LARGEST_CAPTURE + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| refused(format!("the gzip layer: {error}")))?;
+    match plain.len() as u64 > LARGEST_CAPTURE {
+        true => Err(refused(format!("found more than {}, decompressed", human(LARGEST_CAPTURE)))),
+        false => Ok(Cow::Owned(plain)),
+    }
+}
+
 /// A model's name for people: of an upload the file's name.
 pub fn shown_name(name: &str) -> &str {
     name.strip_prefix(FILE).and_then(|rest| rest.split_once('/')).map_or(name, |(_, file)| file)
-}
-
-/// A few values by name, the most recently used first.
-struct Recent<T> {
-    most: usize,
-    values: Mutex<VecDeque<(String, T)>>,
-}
-
-impl<T: Clone> Recent<T> {
-    fn new(most: usize) -> Recent<T> {
-        Recent { most, values: Mutex::default() }
-    }
-
-    fn get(&self, name: &str) -> Option<T> {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = values.iter().position(|(known, _)| known == name)?;
-        let (name, value) = values.remove(found)?;
-        values.push_front((name, value.clone()));
-        Some(value)
-    }
-
-    fn put(&self, name: String, value: T) {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        values.retain(|(known, _)| *known != name);
-        values.push_front((name, value));
-        values.truncate(self.most);
-    }
 }
 
 #[cfg(test)]
@@ -169,5 +167,15 @@ mod tests {
         }
         assert_eq!(models.find(&first.name).unwrap_err().status, StatusCode::NOT_FOUND);
         assert!(models.keep("model.toml", b"\xff").is_err() && models.keep("x.vramfit", b"PK\x03\x04").is_err());
+    }
+
+    #[test]
+    fn a_capture_that_is_far_larger_inside_is_refused() {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::copy(&mut std::io::repeat(b' ').take(LARGEST_CAPTURE + 1), &mut encoder).unwrap();
+        let bytes = encoder.finish().unwrap();
+        assert!(bytes.len() < 1 << 20);
+        let problem = Models::new().unwrap().keep("x.vramfit", &bytes).unwrap_err();
+        assert!(problem.error.contains("more than 64.0 MiB, decompressed"), "{}", problem.error);
     }
 }

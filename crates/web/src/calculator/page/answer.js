@@ -34,6 +34,7 @@ function drawVerdict(answer) {
   const shown = parts(answer);
   const capacity = answer.fit?.capacity;
   element("bar").replaceChildren(bar(shown, capacity));
+  element("next").hidden = !["bad", "close"].includes(kind) || answer.settings.mode !== "train";
   element("mini").className = kind;
   element("mini-title").textContent = title;
   element("mini-bar").replaceChildren(bar(shown, capacity, { small: true }));
@@ -86,6 +87,7 @@ let lastAnswer = null;
 
 function drawTimeline(answer) {
   const box = element("timeline");
+  element("timeline-title").textContent = words("timeline", { steps: answer.settings.steps });
   box.replaceChildren(timeline(answer.timeline, answer.fit?.capacity, Math.max(320, Math.min(1100, box.clientWidth))));
 }
 
@@ -110,6 +112,7 @@ function drawLink() {
 
 function drawRefusal(error) {
   element("verdict").className = "panel hero stale";
+  element("next").hidden = true;
   element("verdict-title").textContent = words("no-answer");
   element("verdict-text").textContent = "";
   element("refused").hidden = false;

@@ -134,6 +134,11 @@ function listen() {
   });
   element("file").addEventListener("change", () => takeFile(element("file").files[0]));
   element("search").addEventListener("click", searchPlans);
+  element("fix").addEventListener("click", () => {
+    element("plan-title").scrollIntoView({ block: "start" });
+    element("search").focus({ preventScroll: true });
+    searchPlans();
+  });
   element("reset").addEventListener("click", () => {
     const kept = { model: get("model"), gpu: get("gpu") };
     state.fields = new Map();
