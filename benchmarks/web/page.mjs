@@ -25,7 +25,8 @@ try {
     let tab;
     for (let round = 0; round < Number(repetitions); round += 1) {
       if (tab) await tab.close();
-      tab = await browser.open(`${base}#model=${model}&gpu=RTX+4090`, { width: 1440 });
+      // Another batch each time: the server keeps estimates.
+      tab = await browser.open(`${base}#model=${model}&gpu=RTX+4090&batch=${round + 1}`, { width: 1440 });
       first.push(await tab.evaluate("page.first - performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"));
     }
     await tab.until("document.getElementById('slider-batch') && !document.getElementById('largest').hidden");
@@ -34,7 +35,7 @@ try {
       const taken = [];
       for (let step = 0; step < 40; step += 1) {
         const begun = performance.now();
-        slider.value = String((step * 3) % 40);
+        slider.value = String(20 + step);
         slider.dispatchEvent(new Event("input"));
         while (page.asked !== query()) await new Promise((resolve) => setTimeout(resolve, 0));
         await new Promise((resolve) => requestAnimationFrame(resolve));
