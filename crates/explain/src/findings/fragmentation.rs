@@ -23,9 +23,9 @@ pub struct Fragmentation {
 /// Free bytes beside live blocks count as fragmentation from this share of the reserved ones on: at the reserved peak the allocator has
 /// just requested more although it had this much. And this share must never be needed later either: what the program
 /// comes to use is a cache, not waste.
-const SHARE: f64 = 0.1;
-/// And from this many bytes on: below, it is the granularity of segments of 2 and 20 MiB.
-const LEAST: u64 = 128 << 20;
+const SHARE: f64 = 0.15;
+/// And from this many bytes on: below, it is what any run leaves in segments of 2 and 20 MiB.
+const LEAST: u64 = 256 << 20;
 
 /// Fragmentation at the reserved peak.
 pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
@@ -34,6 +34,10 @@ pub(super) fn find(evidence: &Evidence<'_>) -> Option<Finding> {
     let never_needed = peak.reserved.saturating_sub(peak_held);
     // Segments that are free as a whole are a cache: the allocator gives them back when it needs the memory elsewhere.
     let wasted = peak.pinned.min(never_needed);
+    // An expandable segment gives back its free pages one by one.
+    if evidence.settings.expandable_segments {
+        return None;
+    }
     if peak.event == OUTSIDE || wasted < LEAST || (wasted as f64) < SHARE * peak.reserved as f64 {
         return None;
     }
