@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vramfit_graph::model::{Model, Step, Weight};
 
-use crate::{FineTuning, Quantize, Refusal, targets};
+use crate::{FineTuning, Refusal, targets};
 
 /// A linear layer that is changed.
 #[derive(Clone, Debug)]
@@ -49,12 +49,9 @@ pub(crate) fn of(model: &Model, how: &FineTuning) -> Result<Vec<Layer>, Refusal>
         None => vec![false; linear.len()],
     };
     // transformers leaves out the layer that makes the output, and weights that an embedding shares.
-    let is_quantized = |module: u32, layer: &Layer| match how.quantize {
-        None => false,
-        Some(Quantize::Nf4 { .. } | Quantize::Int8) => {
-            let is_plain = model.modules[module as usize].class == "Linear";
-            is_plain && module != output && model.parameters[layer.weight].names.len() == 1
-        }
+    let is_quantized = |module: u32, layer: &Layer| {
+        let is_plain = model.modules[module as usize].class == "Linear";
+        how.quantize.is_some() && is_plain && module != output && model.parameters[layer.weight].names.len() == 1
     };
     let mut layers: Vec<Layer> = linear
         .into_iter()

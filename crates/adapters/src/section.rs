@@ -170,11 +170,10 @@ impl<'a> Pass<'a> {
                     if let (true, Some(quantize)) = (visit.layer.is_quantized, self.quantize) {
                         functions.extend(self.quantized(&mut writer, &steps[inner], &visit, base, quantize));
                     } else {
-                        let mut renamed = steps.clone();
-                        for step in &mut renamed[inner.clone()] {
+                        for step in &mut steps[inner.clone()] {
                             step.each_tensor_mut(&mut |id| *id = if *id == visit.result { base } else { *id });
                         }
-                        copy(&mut writer, &mut moved, &freed_after, &renamed, inner);
+                        copy(&mut writer, &mut moved, &freed_after, &steps, inner);
                     }
                     if let (Some(weights), Some(lora)) = (visit.tensors.adapter, &self.how.lora) {
                         let kind = match self.quantize.filter(|_| visit.layer.is_quantized) {

@@ -68,7 +68,7 @@ impl Product {
             (7, 5) => self.most_on_turing(gpu),
             (8, 0) => self.most_on_a100(gpu),
             (8, 6) => {
-                if gpu.has_waves(self, 1, 1) {
+                if gpu.has_waves(self, 1) {
                     128
                 } else if self.blocks() >= gpu.multiprocessors / 2 {
                     64
@@ -77,7 +77,7 @@ impl Product {
                 }
             }
             (9, _) => self.most_on_hopper(gpu),
-            (12, 1) if gpu.has_waves(self, 1, 1) => 256,
+            (12, 1) if gpu.has_waves(self, 1) => 256,
             (12, 0) => self.most_on_blackwell(gpu),
             _ => self.most_on_others(gpu),
         }
@@ -89,9 +89,9 @@ impl Product {
     }
 
     fn most_on_blackwell_servers(self, gpu: Gpu) -> i64 {
-        if gpu.has_waves(self, 3, 1) {
+        if gpu.has_waves(self, 3) {
             32
-        } else if gpu.has_waves(self, 1, 1) && self.inner < self.rows {
+        } else if gpu.has_waves(self, 1) && self.inner < self.rows {
             8
         } else {
             0
@@ -104,7 +104,7 @@ impl Product {
             return match gpu.kind() {
                 Kind::A100 => either(blocks * 3 < sms, 1536, 512),
                 Kind::Hopper => either(blocks * 3 < sms, 512, 320),
-                Kind::Turing if gpu.has_waves(self, 3, 1) => 320,
+                Kind::Turing if gpu.has_waves(self, 3) => 320,
                 Kind::Turing if self.inner >= 1024 => 64,
                 Kind::Turing if self.inner >= 704 => 96,
                 Kind::Turing => 320,
@@ -144,7 +144,7 @@ impl Product {
     }
 
     fn most_on_turing(self, gpu: Gpu) -> i64 {
-        if gpu.has_waves(self, 3, 1) {
+        if gpu.has_waves(self, 3) {
             if self.inner < self.rows { 128 } else { 64 }
         } else if self.blocks() >= gpu.multiprocessors / 2 {
             64
@@ -155,7 +155,7 @@ impl Product {
 
     fn most_on_a100(self, gpu: Gpu) -> i64 {
         let (blocks, sms) = (self.blocks(), gpu.multiprocessors);
-        if gpu.has_waves(self, 3, 1) {
+        if gpu.has_waves(self, 3) {
             return 128;
         }
         if blocks >= sms {
@@ -257,9 +257,9 @@ impl Gpu {
         }
     }
 
-    /// Whether the kernel has at least so many thread blocks for each of `of` multiprocessors.
-    fn has_waves(self, product: Product, waves: i64, of: i64) -> bool {
-        product.blocks() * of >= self.multiprocessors * waves
+    /// Whether the kernel has at least so many thread blocks for each multiprocessor.
+    fn has_waves(self, product: Product, waves: i64) -> bool {
+        product.blocks() >= self.multiprocessors * waves
     }
 }
 
