@@ -347,9 +347,13 @@ class Recorder(Casting):
         if lengths is not None and len(infos) > lengths and infos[lengths].known:
             encoded[lengths] = lengths_as_numbers(operator.qualified, tensors[lengths].tolist())
         self.steps.append(("call", session.number(operator), encoded, names, source, flag))
+        self.called(operator, infos, names)
         if operator.writes and infos:
             self._after_write(operator, args, kwargs, infos, known)
         return built
+
+    def called(self, operator: Operator, infos: Sequence[Info], names: Sequence[Optional[str]]) -> None:
+        """Called when a call has been recorded, with its arguments and the names of its results."""
 
     def _really(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],

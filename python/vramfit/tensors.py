@@ -8,6 +8,8 @@ from typing import Any, Dict, FrozenSet, Optional, Tuple
 import torch
 
 META = torch.device("meta")
+# While a script runs, new parameters are recorded where this is called.
+_make_subclass = torch.Tensor._make_subclass
 CPU = torch.device("cpu")
 
 _KEYS = torch._C.DispatchKey
@@ -60,7 +62,7 @@ class Kind:
         """A meta tensor to return to the model as the result of a call. It shares its (empty) storage with others."""
         if self._example is None:
             self._example = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=META)
-        return torch.Tensor._make_subclass(torch.Tensor, self._example, self.requires_grad)
+        return _make_subclass(torch.Tensor, self._example, self.requires_grad)
 
 
 class Kinds:

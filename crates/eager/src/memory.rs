@@ -89,6 +89,8 @@ pub enum SideEventKind {
     LibraryAllocates(u64),
     /// The process frees so many bytes on the host.
     HostFrees(u64),
+    /// The script calls `torch.cuda.empty_cache()`.
+    CacheEmptied,
 }
 
 /// The simulated process's memory.

@@ -24,6 +24,8 @@ pub enum Origin {
     Capture,
     /// An archive of `torch.export.save`.
     Archive,
+    /// A recording of a whole script, made by `vramfit run`.
+    Script,
 }
 
 impl Origin {
@@ -32,6 +34,7 @@ impl Origin {
         match self {
             Origin::Capture => "capture the model again with vramfit.capture",
             Origin::Archive => "export the model again with torch.export.save",
+            Origin::Script => "record the script again with vramfit run --out",
         }
     }
 }

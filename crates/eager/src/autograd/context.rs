@@ -491,6 +491,8 @@ impl Context {
             origin: self.memory.borrow().origin(),
             dependencies: Cell::new(0),
             visited: Cell::new(0),
+            is_skipped: Cell::new(false),
+            is_end: Cell::new(false),
             buffer: RefCell::default(),
             backward,
         };
@@ -515,6 +517,8 @@ impl Context {
             origin: self.memory.borrow().origin(),
             dependencies: Cell::new(0),
             visited: Cell::new(0),
+            is_skipped: Cell::new(false),
+            is_end: Cell::new(false),
             buffer: RefCell::default(),
             backward,
         };

@@ -43,6 +43,17 @@ impl Ord for Ready {
 /// Recomputes a checkpointed region.
 pub type Recompute<'a> = &'a dyn Fn(&mut Context, &Rc<Frame>);
 
+/// What a backward pass starts from, and what it is run for.
+pub struct BackwardPass<'a> {
+    /// Where it starts, with the gradients there.
+    pub roots: Vec<(Edge, Tensor)>,
+    /// `retain_graph`: saved tensors stay for another pass.
+    pub keeps_graph: bool,
+    /// The tensors whose gradients are wanted, as `autograd.grad` and `backward(inputs=...)` have them; `None` where every leaf gets its
+    /// gradient.
+    pub inputs: Option<&'a [Edge]>,
+}
+
 /// Runs the backward pass from `root`, whose gradient is `gradient`, where nothing is checkpointed.
 pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
     run_recomputing(context, root, gradient, &|_, _| {});
@@ -50,37 +61,98 @@ pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
 
 /// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` recomputes checkpointed regions.
 pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, recompute: Recompute<'_>) {
-    context.next_pass();
-    count_dependencies(context.pass(), &root.node);
-    let mut ready = BinaryHeap::new();
-    root.node.buffer.borrow_mut().resize(root.node.outputs.max(1), None);
-    root.node.buffer.borrow_mut()[root.output] = Some(gradient);
-    ready.push(Ready::new(&root.node));
-    while let Some(Ready { node, .. }) = ready.pop() {
-        evaluate(context, &node, &mut ready, recompute);
-    }
+    let pass = BackwardPass { roots: vec![(root.clone(), gradient)], keeps_graph: false, inputs: None };
+    run_pass(context, pass, recompute);
 }
 
-/// Counts for every node how many gradients will come to it.
-fn count_dependencies(pass: u32, root: &Rc<Node>) {
-    let mut stack = vec![Rc::clone(root)];
-    root.visited.set(pass);
-    root.dependencies.set(0);
-    while let Some(node) = stack.pop() {
-        for edge in node.next.iter().flatten() {
-            let next = &edge.node;
-            if next.visited.get() != pass {
-                next.visited.set(pass);
-                next.dependencies.set(0);
-                next.buffer.borrow_mut().clear();
-                stack.push(Rc::clone(next));
+/// Runs a backward pass. Returns the gradient of each of its inputs, if it has any: `None` for one that nothing leads to.
+pub fn run_pass(context: &mut Context, pass: BackwardPass<'_>, recompute: Recompute<'_>) -> Vec<Option<Tensor>> {
+    let BackwardPass { roots, keeps_graph, inputs } = pass;
+    context.next_pass();
+    count_dependencies(context.pass(), &roots, inputs);
+    let mut ready = BinaryHeap::new();
+    for (edge, gradient) in roots {
+        pass_on(context, &edge, &mut Some(gradient), &mut ready);
+    }
+    let mut captured = vec![None; inputs.map_or(0, <[Edge]>::len)];
+    while let Some(Ready { node, .. }) = ready.pop() {
+        if let Some(inputs) = inputs {
+            let buffer = node.buffer.borrow();
+            for (input, found) in inputs.iter().zip(&mut captured).filter(|(input, _)| Rc::ptr_eq(&input.node, &node)) {
+                *found = buffer.get(input.output).cloned().flatten();
             }
-            next.dependencies.set(next.dependencies.get() + 1);
+            drop(buffer);
+            if node.is_end.get() {
+                node.buffer.borrow_mut().clear();
+                continue;
+            }
+        }
+        evaluate(context, &node, &mut ready, keeps_graph, recompute);
+    }
+    captured
+}
+
+/// Counts for every node how many gradients will come to it, and decides which nodes do not run: those that lead to none of the
+/// inputs, if there are any.
+fn count_dependencies(pass: u32, roots: &[(Edge, Tensor)], inputs: Option<&[Edge]>) {
+    let mut found: Vec<Rc<Node>> = Vec::new();
+    let visit = |node: &Rc<Node>, found: &mut Vec<Rc<Node>>| {
+        if node.visited.get() != pass {
+            node.visited.set(pass);
+            node.dependencies.set(0);
+            node.is_skipped.set(inputs.is_some());
+            node.is_end.set(false);
+            node.buffer.borrow_mut().clear();
+            found.push(Rc::clone(node));
+        }
+        node.dependencies.set(node.dependencies.get() + 1);
+    };
+    for (edge, _) in roots {
+        visit(&edge.node, &mut found);
+    }
+    let mut next = 0;
+    while let Some(node) = found.get(next).cloned() {
+        for edge in node.next.iter().flatten() {
+            visit(&edge.node, &mut found);
+        }
+        next += 1;
+    }
+    let Some(inputs) = inputs else { return };
+    for input in inputs.iter().filter(|input| input.node.visited.get() == pass) {
+        input.node.is_skipped.set(false);
+        input.node.is_end.set(true);
+    }
+    // A node was made after those that it leads to.
+    found.sort_by_key(|node| node.sequence);
+    for node in &found {
+        if node.next.iter().flatten().any(|edge| !edge.node.is_skipped.get()) {
+            node.is_skipped.set(false);
+            node.is_end.set(false);
         }
     }
 }
 
-fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready>, recompute: Recompute<'_>) {
+/// Passes a gradient on to a node, which is ready when it was the last; `given` keeps it where the node had one already.
+fn pass_on(context: &mut Context, edge: &Edge, given: &mut Option<Tensor>, ready: &mut BinaryHeap<Ready>) {
+    let next = &edge.node;
+    if next.is_skipped.get() {
+        return;
+    }
+    add(context, next, edge.output, given);
+    let left = next.dependencies.get() - 1;
+    next.dependencies.set(left);
+    if left == 0 {
+        ready.push(Ready::new(next));
+    }
+}
+
+fn evaluate(
+    context: &mut Context,
+    node: &Rc<Node>,
+    ready: &mut BinaryHeap<Ready>,
+    keeps_graph: bool,
+    recompute: Recompute<'_>,
+) {
     context.enter_node(node);
     let packed = node.packed.take();
     if let Some(packed) = &packed {
@@ -110,16 +182,15 @@ fn evaluate(context: &mut Context, node: &Rc<Node>, ready: &mut BinaryHeap<Ready
     for gradient in gradients.iter_mut() {
         gradient.take();
     }
-    release_saved(node);
-    drop(packed);
+    if keeps_graph {
+        *node.packed.borrow_mut() = packed;
+    } else {
+        release_saved(node);
+        drop(packed);
+    }
     for (index, result) in results.iter_mut().enumerate() {
-        let Some(Some(edge)) = node.next.get(index) else { continue };
-        let next = &edge.node;
-        add(context, next, edge.output, result);
-        let left = next.dependencies.get() - 1;
-        next.dependencies.set(left);
-        if left == 0 {
-            ready.push(Ready::new(next));
+        if let Some(Some(edge)) = node.next.get(index) {
+            pass_on(context, edge, result, ready);
         }
     }
     for result in &mut results {
@@ -249,6 +320,10 @@ impl Backward for AccumulateGrad {
         drop(new);
         smallvec![]
     }
+
+    fn gradient(&self) -> Option<&Rc<RefCell<Option<Tensor>>>> {
+        Some(&self.gradient)
+    }
 }
 
 impl AccumulateGrad {
@@ -271,7 +346,12 @@ pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32
 
 /// A new [`AccumulateGrad`] node that holds its leaf; no hook is called for it.
 pub fn sink_of(leaf: &Tensor) -> Edge {
-    let (gradient, layout) = (Rc::default(), leaf.shared_layout());
+    sink_with(leaf, Rc::default())
+}
+
+/// The same for a leaf that has a gradient already, or may have.
+pub fn sink_with(leaf: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Edge {
+    let layout = leaf.shared_layout();
     accumulating(AccumulateGrad { gradient, layout, leaf: NO_LEAF, held: Some(leaf.clone()) })
 }
 
@@ -286,6 +366,8 @@ fn accumulating(backward: AccumulateGrad) -> Edge {
         origin: 0,
         dependencies: Cell::new(0),
         visited: Cell::new(0),
+        is_skipped: Cell::new(false),
+        is_end: Cell::new(false),
         buffer: RefCell::default(),
         backward,
     };

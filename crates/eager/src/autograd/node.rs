@@ -26,6 +26,11 @@ pub trait Backward: std::fmt::Debug {
         false
     }
 
+    /// The `.grad` of the leaf that it writes, if it is the node of one.
+    fn gradient(&self) -> Option<&Rc<RefCell<Option<Tensor>>>> {
+        None
+    }
+
     /// Whether it returns gradients of inputs that want none, as functions of C++ extensions do. PyTorch's own functions drop them with
     /// their variables.
     fn returns_unwanted(&self) -> bool {
@@ -54,6 +59,10 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub(crate) dependencies: Cell<u32>,
     /// For the engine: the backward pass in which it was last visited.
     pub(crate) visited: Cell<u32>,
+    /// For the engine: whether nothing that the present pass is run for needs it.
+    pub(crate) is_skipped: Cell<bool>,
+    /// For the engine: whether its gradient is wanted and nothing behind it.
+    pub(crate) is_end: Cell<bool>,
     /// For the engine: gradients that have come.
     pub(crate) buffer: RefCell<Gradients>,
     /// Its backward function.
@@ -114,6 +123,6 @@ impl Node {
 
     /// Whether the gradient for input `index` is wanted.
     pub fn wants(&self, index: usize) -> bool {
-        self.next.get(index).is_some_and(Option::is_some)
+        self.next.get(index).and_then(Option::as_ref).is_some_and(|edge| !edge.node.is_skipped.get())
     }
 }

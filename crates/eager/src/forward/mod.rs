@@ -7,6 +7,7 @@ mod passes;
 mod region;
 mod replay;
 mod run_call;
+mod script;
 mod unknown;
 mod written;
 
@@ -20,7 +21,7 @@ use vramfit_graph::model::TensorId;
 
 use crate::autograd::{Body, Context, Edge, Frame, Held, Tensor};
 use crate::memory::Category;
-use crate::operators::{Call, made_leaf};
+use crate::operators::{Call, Effect, made_leaf};
 
 pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
@@ -33,6 +34,7 @@ pub use region::{
 };
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use unknown::SCRATCH;
+pub use script::PhaseEnd;
 use written::is_same_edge;
 
 /// A running forward pass.
@@ -49,6 +51,8 @@ pub struct Forward<'a> {
     pub missing: Missing,
     /// The new edges of bases that were written through a view, by storage.
     written_bases: BTreeMap<u32, Edge>,
+    /// Where the phases of a recorded script ended.
+    pub phase_ends: Vec<PhaseEnd>,
 }
 
 /// An event within the pass at which the script binds a name.
@@ -73,6 +77,7 @@ impl<'a> Forward<'a> {
             tensors,
             missing: Missing::new(),
             written_bases: BTreeMap::new(),
+            phase_ends: Vec::new(),
         }
     }
 
@@ -338,6 +343,10 @@ impl<'a> Forward<'a> {
     }
 
     fn call(&mut self, context: &mut Context, index: usize, call: &BoundCall<'_>) {
+        if let Effect::Script(done) = self.passes.facts(call).effect {
+            self.script_call(context, done, call);
+            return;
+        }
         let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
         if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
             self.keep_host_results(call);
@@ -373,7 +382,10 @@ impl<'a> Forward<'a> {
 
     fn keep_host_results(&mut self, call: &BoundCall<'_>) {
         for id in call.results.iter().flatten() {
-            self.tensors[id.0 as usize] = Some(on_host(self.bound.tensor(*id)));
+            let captured = self.bound.tensor(*id);
+            let tensor = on_host(captured);
+            let is_leaf = captured.is_leaf && captured.requires_grad;
+            self.tensors[id.0 as usize] = Some(if is_leaf { made_leaf(&tensor) } else { tensor });
         }
     }
 }

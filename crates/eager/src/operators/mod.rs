@@ -22,6 +22,7 @@ mod dropout;
 mod embedding;
 mod factory;
 mod facts;
+mod foreach;
 mod function;
 mod group_norm;
 mod indexing;
@@ -38,6 +39,7 @@ mod recurrent;
 mod reduction;
 mod resize;
 mod sampling;
+mod script;
 mod slices;
 mod softmax;
 mod spectral;
@@ -52,7 +54,7 @@ pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub use facts::{
     Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
-    MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, Time, Work,
+    MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, ScriptCall, Time, Work,
 };
 pub use loss_head::{Head, LossHead, NoHead, find_head};
 pub(crate) use loss_head::{

@@ -9,8 +9,8 @@ use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
     activation, attention, batch_norm, bitsandbytes, convolution, copy, counting, dropout, embedding, factory,
-    group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product,
-    recurrent, reduction, resize, sampling, softmax, spectral, view, vision, weight_norm, windows,
+    foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product,
+    recurrent, reduction, resize, sampling, script, softmax, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -26,6 +26,7 @@ const FAMILIES: &[&[Operator]] = &[
     dropout::OPERATORS,
     embedding::OPERATORS,
     factory::OPERATORS,
+    foreach::OPERATORS,
     group_norm::OPERATORS,
     indexing::OPERATORS,
     joining::OPERATORS,
@@ -42,6 +43,7 @@ const FAMILIES: &[&[Operator]] = &[
     reduction::OPERATORS,
     resize::OPERATORS,
     sampling::OPERATORS,
+    script::OPERATORS,
     softmax::OPERATORS,
     spectral::OPERATORS,
     view::OPERATORS,

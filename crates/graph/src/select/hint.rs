@@ -6,6 +6,7 @@ use crate::model::{Input, Model, Origin, Size};
 /// How to make the file again so that a dimension of an input can be `wanted`; `name` is a name for its size.
 pub(super) fn opened(model: &Model, input: &Input, dim: usize, name: &str, wanted: i64) -> String {
     match model.origin {
+        Origin::Script => model.origin.made_again().to_owned(),
         Origin::Capture => captured(input, &|at, size| (at == dim).then(|| name.to_owned()).or(named(model, size))),
         Origin::Archive => {
             let more = if model.inputs.len() > 1 { ", …" } else { "" };

@@ -8,6 +8,7 @@ pub(super) fn present(model: &Model) -> String {
         let made = match model.origin {
             Origin::Capture => "captured",
             Origin::Archive => "exported",
+            Origin::Script => "recorded",
         };
         return format!("it was {made} at one size only: {}", shapes(model));
     }

@@ -78,10 +78,10 @@ impl<'de> Read<'de> for Document {
                 _ => object.once("producer", &mut parts.producer)?,
             }
         }
-        let Format = object.take("format", parts.format)?;
+        let Format(origin) = object.take("format", parts.format)?;
         let Version = object.take("version", parts.version)?;
         let model = Model {
-            origin: Origin::Capture,
+            origin,
             torch: parts.producer.and_then(|producer| producer.torch),
             class: object.take("model", parts.class)?,
             symbols: object.take("symbols", parts.symbols)?,
@@ -171,21 +171,23 @@ impl<'de> Read<'de> for Head {
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, { "format" => format, "version" => version });
-        let (Format, Version): (Format, Version) = (format, version);
+        let (Format(_), Version): (Format, Version) = (format, version);
         Ok(Head)
     }
 }
 
-struct Format;
+/// The kind of file, by the name of its format.
+struct Format(Origin);
 
 impl<'de> Read<'de> for Format {
-    const NEEDED: &'static str = "the string \"vramfit-capture\"";
+    const NEEDED: &'static str = "the string \"vramfit-capture\" or \"vramfit-recording\"";
 
     fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
-        if text == "vramfit-capture" {
-            return Ok(Format);
+        match text {
+            "vramfit-capture" => Ok(Format(Origin::Capture)),
+            "vramfit-recording" => Ok(Format(Origin::Script)),
+            _ => Err(state.fail_with(text, |_, found| ReadError::WrongFormat { found })),
         }
-        Err(state.fail_with(text, |_, found| ReadError::WrongFormat { found }))
     }
 }
 

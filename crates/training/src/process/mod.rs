@@ -6,6 +6,7 @@ mod hooks;
 mod moves;
 mod names;
 mod quantized;
+mod recorded;
 mod scaled_loss;
 
 use std::cell::RefCell;
@@ -196,6 +197,7 @@ impl<'s> Process<'s> {
                     average.update(&mut self.context);
                 }
             }
+            Action::RunRecorded { pass } => self.run_recorded(pass),
             Action::EndPhase(phase) => self.end_phase(phase, self.step, self.micro_batch),
         }
     }

@@ -12,6 +12,7 @@ use vramfit_eager::autograd::Visits;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
+use vramfit_graph::model::Origin;
 
 use crate::process::{Process, shared};
 use crate::program::{Program, Repeat};
@@ -48,7 +49,7 @@ pub fn check(bound: &Bound<'_>, settings: &Loop) -> Result<(), UnknownModule> {
 /// The model has no module that is to be checkpointed.
 pub(crate) fn record_on(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
     let program = record(bound, settings, machine)?;
-    if !settings.goes_on {
+    if !settings.goes_on || bound.model.origin == Origin::Script {
         return Ok(Program { later_steps: 0, ..program });
     }
     if program.possible_later_steps() >= LATER_STEPS {

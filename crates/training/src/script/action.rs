@@ -97,6 +97,11 @@ pub enum Action {
         /// The model.
         model: usize,
     },
+    /// Everything that a recorded script did.
+    RunRecorded {
+        /// The pass that is the recording.
+        pass: usize,
+    },
     /// A phase of the report ends.
     EndPhase(Phase),
 }
@@ -151,6 +156,7 @@ impl fmt::Display for Action {
             Action::UpdateScaler { scaler } => write!(formatter, "update scaler {scaler}"),
             Action::CreateAverage { model } => write!(formatter, "create average of model {model}"),
             Action::UpdateAverage { model } => write!(formatter, "update average of model {model}"),
+            Action::RunRecorded { pass } => write!(formatter, "run recorded script {pass}"),
             Action::EndPhase(phase) => write!(formatter, "end of {}", phase.name()),
         }
     }

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use vramfit_eager::autograd::Plans;
-use vramfit_eager::forward::Choice;
+use vramfit_eager::autograd::{KeptResults, Plans};
+use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Precision};
+use vramfit_graph::model::{Mode, Origin, Precision};
 
 use super::optimizers::optimizers;
-use super::{Action, Loop, Name, Pass, Script, ZeroGrad};
+use super::{Action, AddedLoss, Loop, Name, Pass, Script, ZeroGrad};
 use crate::report::Phase;
 
 /// The only model, pass and scaler of a loop.
 const ONLY: usize = 0;
 
-/// The script of a loop over one captured pass.
+/// The script of a loop over one captured pass; a recorded script is its own.
 pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
+    if bound.model.origin == Origin::Script {
+        return recorded(bound, settings);
+    }
     let is_training = bound.variant.mode == Mode::Train;
     let is_scaled = is_training && bound.variant.precision == Precision::Autocast(Dtype::Float16);
     let pass = Pass {
@@ -37,6 +40,28 @@ pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
         plans: Plans { are_benchmarked: settings.is_cudnn_benchmarked, assumption: settings.scenario },
         actions: actions(settings, is_training, is_scaled.then_some(ONLY), optimizers.len()),
         optimizers,
+    }
+}
+
+/// The script that was recorded.
+fn recorded<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
+    let pass = Pass {
+        model: ONLY,
+        bound,
+        checkpoint: Choice::Nothing,
+        kept_results: KeptResults::NONE,
+        offload: None,
+        loss_head: LossHead::Captured,
+        frozen: Arc::default(),
+        loss: AddedLoss::None,
+    };
+    Script {
+        models: 1,
+        passes: vec![pass],
+        scalers: 0,
+        plans: Plans { are_benchmarked: settings.is_cudnn_benchmarked, assumption: settings.scenario },
+        actions: vec![Action::MoveModel { model: ONLY }, Action::RunRecorded { pass: ONLY }],
+        optimizers: Vec::new(),
     }
 }
 

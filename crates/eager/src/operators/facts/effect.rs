@@ -13,6 +13,26 @@ pub enum Effect {
     ReshapesFirst,
     /// Updates running statistics, as a batch norm does.
     UpdatesStatistics,
+    /// It is no operator, but something else that a recorded script did.
+    Script(ScriptCall),
+}
+
+/// What a recorded script did beside calling operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptCall {
+    /// `backward()`: from argument 0, the roots, with the gradients in argument 1. The leaves in argument 2 get the results as `.grad`,
+    /// where these are not `None`. Argument 3 is `retain_graph`.
+    Backward,
+    /// `autograd.grad`: the same, and the results are the gradients of the tensors in argument 2, which may be no leaves.
+    Gradients,
+    /// `tensor.grad = value`, of the first two arguments.
+    SetGradient,
+    /// The tensors in argument 0 are for what argument 1 says.
+    Categorize,
+    /// A phase ends whose name is argument 0.
+    EndPhase,
+    /// `torch.cuda.empty_cache()`.
+    EmptyCache,
 }
 
 impl Effect {

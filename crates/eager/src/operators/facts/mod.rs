@@ -16,7 +16,7 @@ use crate::autograd::Context;
 pub use crate::launch::Launch;
 pub(super) use MemoryRule::Modelled;
 pub use autocast::{Autocast, Evaluation, Promotion};
-pub use effect::{Activation, Effect, Overwrite};
+pub use effect::{Activation, Effect, Overwrite, ScriptCall};
 pub use flops::{FlopFormula, Flops};
 pub(super) use flops::{argument, elements};
 pub use reach::{Greatest, Reads};

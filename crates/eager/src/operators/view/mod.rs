@@ -18,7 +18,7 @@ pub(super) use part::{narrowed, part_of};
 pub(super) use permuted::{permuted_in_graph, transposed};
 pub(super) use reshaped::{reshape_to, reshaped, reshaped_by_view, view_strides};
 pub(crate) use same::made_leaf;
-pub(super) use same::viewed_as_real;
+pub(super) use same::{leaf_with, viewed_as_real};
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts {

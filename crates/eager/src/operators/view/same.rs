@@ -1,5 +1,6 @@
 //! Views of the same shape, and complex numbers seen as pairs.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::smallvec;
@@ -9,7 +10,7 @@ use vramfit_graph::layout::Layout;
 
 use super::finish;
 use super::reshaped::Reshaped;
-use crate::autograd::engine::sink_of;
+use crate::autograd::engine::sink_with;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::operators::call::{Call, Outcome};
 
@@ -25,8 +26,13 @@ pub(super) fn require_gradient(_context: &mut Context, call: &Call<'_>) -> Outco
 
 /// `tensor.requires_grad_()` of a tensor that does not require grad.
 pub(crate) fn made_leaf(source: &Tensor) -> Tensor {
+    leaf_with(source, Rc::default())
+}
+
+/// A leaf on the memory of a tensor, with this `.grad`.
+pub(in crate::operators) fn leaf_with(source: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Tensor {
     let leaf = source.detach();
-    let edge = sink_of(&leaf);
+    let edge = sink_with(&leaf, gradient);
     leaf.with_edge(Some(edge))
 }
 

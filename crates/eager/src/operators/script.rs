@@ -1,0 +1,54 @@
+//! What a recorded script does beside calling operators: backward passes, assignments to `.grad` and `.data`, the ends of phases.
+//!
+//! `forward::script` carries out what changes more than the results of one call.
+
+use smallvec::smallvec;
+
+use super::call::{Call, Outcome};
+use super::facts::*;
+use super::view::leaf_with;
+use crate::autograd::Context;
+
+/// What the family's entries have in common.
+const FAMILY: Facts = Facts {
+    samples: Samples::Unknown,
+    ..Facts::of_family(Library::Own, Launch::Nothing, Time::WAIT, Keeps::Nothing, Autocast::Unchanged)
+};
+
+const fn script(call: ScriptCall) -> Facts {
+    Facts { memory: Modelled(nothing), effect: Effect::Script(call), ..FAMILY }
+}
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(&["vramfit.backward"], script(ScriptCall::Backward)),
+    Operator::new(&["vramfit.grad"], script(ScriptCall::Gradients)),
+    Operator::new(&["vramfit.set_grad"], script(ScriptCall::SetGradient)),
+    Operator::new(&["vramfit.category"], script(ScriptCall::Categorize)),
+    Operator::new(&["vramfit.phase"], script(ScriptCall::EndPhase)),
+    Operator::new(&["vramfit.empty_cache"], script(ScriptCall::EmptyCache)),
+    Operator::new(&["vramfit.set_data"], Facts { memory: Modelled(set_data), ..FAMILY }),
+    Operator::new(&["vramfit.parameter"], Facts { memory: Modelled(parameter), ..FAMILY }),
+    Operator::new(&["vramfit.read", "vramfit.retain_grad"], Facts { memory: Modelled(nothing), ..FAMILY }),
+];
+
+fn nothing(_context: &mut Context, _call: &Call<'_>) -> Outcome {
+    Ok(smallvec![])
+}
+
+/// `tensor.data = data`: the tensor has the memory of `data` from now on, and keeps its gradient.
+fn set_data(_context: &mut Context, call: &Call<'_>) -> Outcome {
+    let data = call.tensor(1)?;
+    if !call.captured.first().copied().flatten().is_some_and(|captured| captured.requires_grad) {
+        return Ok(smallvec![data.detach()]);
+    }
+    let before = call.optional_tensor(0).and_then(|tensor| tensor.edge());
+    let gradient = before.and_then(|edge| edge.node.backward.gradient()).cloned().unwrap_or_default();
+    Ok(smallvec![leaf_with(data, gradient)])
+}
+
+/// `Parameter(data)`: another tensor on the memory of `data`, which is a leaf.
+fn parameter(_context: &mut Context, call: &Call<'_>) -> Outcome {
+    let data = call.tensor(0)?;
+    let is_trained = call.captured.first().copied().flatten().is_some_and(|captured| captured.requires_grad);
+    Ok(smallvec![if is_trained { leaf_with(data, Default::default()) } else { data.detach() }])
+}

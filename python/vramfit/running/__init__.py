@@ -1,0 +1,1 @@
+"""Runs a training script without a GPU and records what it would do to GPU memory."""

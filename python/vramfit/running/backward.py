@@ -1,0 +1,72 @@
+"""Backward passes of a script. No gradient is computed; each tensor that would get one gets a stand-in of its shape."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+
+from ..tensors import Info
+from .recorder import ScriptRecorder
+
+
+def run_backward(
+    recorder: ScriptRecorder, roots: Sequence[torch.Tensor], gradients: Sequence[Optional[torch.Tensor]], keep_graph: bool,
+    create_graph: bool, inputs: Sequence[Any], allow_unreachable: bool, accumulate_grad: bool,
+) -> Tuple[Optional[torch.Tensor], ...]:
+    """What autograd's engine does for ``backward`` (with ``accumulate_grad``) and ``autograd.grad``."""
+    with torch._C.DisableTorchFunction():
+        starts = [recorder.info_of(root) for root in roots]
+        given = tuple(None if one is None else recorder.info_of(one).name for one in gradients)
+        indices = [info.index for info in starts]
+        names = tuple(info.name for info in starts)
+        keeps = bool(keep_graph or create_graph)
+        if create_graph:
+            recorder.cause(f"{recorder.where()}: create_graph=True: the graph of the gradients themselves is not simulated")
+        if accumulate_grad:
+            _accumulate(recorder, names, given, indices, keeps, inputs)
+            return ()
+        return _gradients(recorder, names, given, indices, keeps, create_graph, inputs, allow_unreachable)
+
+
+def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, indices: List[int], keeps: bool, inputs: Sequence[Any]) -> None:
+    leaves = recorder.reached(indices)
+    if inputs:
+        wanted = {recorder.info_of(one).index for one in inputs}
+        leaves = [info for info in leaves if info.index in wanted]
+    tensors = [_tensor(info) for info in leaves]
+    fresh: List[Optional[torch.Tensor]] = []
+    for tensor, info in zip(tensors, leaves):
+        fresh.append(recorder.gradient_like(tensor, info) if tensor.grad is None else None)
+    results = [None if one is None else recorder.info_of(one).name for one in fresh]
+    recorder.pseudo(
+        "backward", {"roots": names, "gradients": given, "leaves": tuple(info.name for info in leaves), "keeps_graph": keeps}, results,
+    )
+    with recorder.paused():
+        for tensor, gradient in zip(tensors, fresh):
+            if gradient is not None:
+                tensor.grad = gradient
+
+
+def _gradients(
+    recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, indices: List[int], keeps: bool, create_graph: bool,
+    inputs: Sequence[torch.Tensor], allow_unreachable: bool,
+) -> Tuple[Optional[torch.Tensor], ...]:
+    wanted = [recorder.info_of(one) for one in inputs]
+    reached = [recorder.is_reached(info.index, indices) for info in wanted]
+    if not all(reached) and not allow_unreachable:
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+        )
+    found = [recorder.gradient_like(one, info) if is_reached else None for one, info, is_reached in zip(inputs, wanted, reached)]
+    results = [None if one is None else recorder.info_of(one).name for one in found]
+    recorder.pseudo(
+        "grad", {"roots": names, "gradients": given, "inputs": tuple(info.name for info in wanted), "keeps_graph": keeps}, results,
+    )
+    return tuple(found)
+
+
+def _tensor(info: Info) -> torch.Tensor:
+    tensor = info.reference() if info.reference is not None else None
+    assert tensor is not None, "a live tensor has an object"
+    return tensor

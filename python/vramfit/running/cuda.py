@@ -1,0 +1,180 @@
+"""``torch.cuda`` as it answers on a machine with the chosen GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from ..patches import Patches
+
+
+class Gpu:
+    """What scripts ask about a GPU."""
+
+    def __init__(self, name: str, capability: Tuple[int, int], memory: int, multiprocessors: int) -> None:
+        self.name = name
+        self.capability = capability
+        self.memory = memory
+        self.multiprocessors = multiprocessors
+
+
+class _Properties:
+    """Stands for ``torch.cuda.get_device_properties``."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.name = gpu.name
+        self.major, self.minor = gpu.capability
+        self.total_memory = gpu.memory
+        self.multi_processor_count = gpu.multiprocessors
+        self.is_integrated = self.is_multi_gpu_board = 0
+        self.max_threads_per_multi_processor = 2048
+        self.warp_size = 32
+        self.gcnArchName = ""
+
+
+class _Stream:
+    """Stands for a CUDA stream: all work is taken to run in order."""
+
+    cuda_stream = 0
+    stream_id = 0
+    device_index = 0
+    device = torch.device("cuda", 0)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+    wait_stream = wait_event = lambda self, *_, **__: None  # noqa: E731
+
+    def record_event(self, event: Any = None) -> Any:
+        """An event that has happened."""
+        return event if event is not None else _Event()
+
+    def query(self) -> bool:
+        """Everything is done."""
+        return True
+
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+class _Event:
+    """Stands for a CUDA event, which has happened at once."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    record = wait = synchronize = lambda self, *_, **__: None  # noqa: E731
+
+    def query(self) -> bool:
+        """It has happened."""
+        return True
+
+    def elapsed_time(self, *_: Any) -> float:
+        """Milliseconds; time is not simulated."""
+        return 1.0
+
+
+class _Generator(torch.Generator):
+    """A generator that scripts ask for on the GPU."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        return super().__new__(cls)
+
+
+_NOTHING: Tuple[str, ...] = (
+    "synchronize", "set_device", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all", "init",
+    "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
+    "set_stream", "_lazy_init", "set_per_process_memory_fraction", "_sleep", "set_sync_debug_mode",
+)
+_ZERO: Tuple[str, ...] = (
+    "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached",
+    "current_device", "initial_seed", "utilization", "temperature", "power_draw", "clock_rate", "memory_usage",
+)
+
+
+def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
+    """Has ``torch.cuda`` answer for the GPU."""
+    cuda = torch.cuda
+
+    def always(value: Any) -> Callable[..., Any]:
+        return lambda *_, **__: value
+
+    def empty_cache() -> None:
+        recorder.pseudo("empty_cache", {})
+
+    def stream(*_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext()
+
+    answers: Dict[str, Any] = {
+        "is_available": always(True), "device_count": always(1), "is_initialized": always(True), "get_device_name": always(gpu.name),
+        "get_device_capability": always(gpu.capability), "get_device_properties": always(_Properties(gpu)),
+        "mem_get_info": always((gpu.memory, gpu.memory)), "is_bf16_supported": always(gpu.capability >= (8, 0)),
+        "current_stream": always(_Stream()), "default_stream": always(_Stream()), "stream": stream, "Stream": _Stream, "Event": _Event,
+        "StreamContext": stream, "empty_cache": empty_cache, "memory_stats": always(_Zeros()), "memory_summary": always(""),
+        "memory_snapshot": always([]), "get_rng_state": _rng_state, "get_rng_state_all": lambda: [_rng_state()],
+        "get_arch_list": always([f"sm_{gpu.capability[0]}{gpu.capability[1]}"]), "can_device_access_peer": always(False),
+        "is_current_stream_capturing": always(False), "get_sync_debug_mode": always(0),
+    }
+    answers.update({name: always(None) for name in _NOTHING})
+    answers.update({name: always(0) for name in _ZERO})
+    for name, answer in answers.items():
+        if hasattr(cuda, name):
+            patches.set(cuda, name, answer)
+        if hasattr(cuda.memory, name):
+            patches.set(cuda.memory, name, answer)
+        if hasattr(cuda.random, name):
+            patches.set(cuda.random, name, answer)
+    patches.set(cuda, "device", _Device)
+    patches.set(torch.backends.cudnn, "is_available", always(True))
+    patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda)
+    patches.set(torch.backends.cudnn, "version", always(91900))
+    patches.set(torch.version, "cuda", "13.0")
+    patches.set(torch, "Generator", _Generator)
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        for name, answer in (
+            ("is_available", True), ("device_count", 1), ("current_accelerator", torch.device("cuda")), ("current_device_index", 0),
+            ("synchronize", None), ("set_device_index", None), ("current_device_idx", 0),
+        ):
+            if hasattr(accelerator, name):
+                patches.set(accelerator, name, always(answer))
+    patches.set(torch.cuda.amp.common, "amp_definitely_not_available", always(False))
+
+
+def _rng_state(*_: Any, **__: Any) -> torch.Tensor:
+    return torch.zeros(16, dtype=torch.uint8)
+
+
+class _Zeros(Dict[str, int]):
+    """Statistics of the allocator: they are known only when the script has ended."""
+
+    def __missing__(self, key: str) -> int:
+        return 0
+
+    def get(self, key: str, default: Any = 0) -> Any:
+        """Every figure is 0."""
+        return default if default is not None else 0
+
+
+class _Device:
+    """Stands for ``torch.cuda.device``: there is one GPU."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.idx = 0
+        self.prev_idx = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+

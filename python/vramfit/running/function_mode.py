@@ -1,0 +1,94 @@
+"""What a script's Python code sees beyond what a model's does: gradients, hooks, copies, printed tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+from ..function_mode import FunctionMode, Handler, _property
+from .recorder import ScriptRecorder
+
+Tensor = torch.Tensor
+_HANDLERS: Dict[Any, Handler] = {}
+
+
+class ScriptMode(FunctionMode):
+    """Active while the script runs."""
+
+    recorder: ScriptRecorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        handler = _HANDLERS.get(func)
+        if handler is not None:
+            return handler(self, func, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def _script_handles(*functions: Any) -> Any:
+    def register(handler: Any) -> Any:
+        for function in functions:
+            _HANDLERS[function] = handler
+        return handler
+    return register
+
+
+@_script_handles(_property("grad").__set__)
+def _set_grad(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    tensor, gradient = args
+    recorder = mode.recorder
+    info = recorder.info_of(tensor)
+    with torch._C.DisableTorchFunction(), recorder.paused():
+        before = tensor.grad
+    if gradient is None and before is None:
+        return
+    name = None if gradient is None else recorder.info_of(gradient).name
+    # Before the old gradient's object dies, so that its memory is freed in the right order.
+    recorder.pseudo("set_grad", {"self": info.name, "gradient": name})
+    with torch._C.DisableTorchFunction(), recorder.paused():
+        tensor.grad = gradient
+
+
+class _GradientFunction:
+    """Stands for ``grad_fn``: the graph itself is not built."""
+
+    next_functions: Tuple[Any, ...] = ()
+
+    def name(self) -> str:
+        """The name of a node whose kind is not known."""
+        return "Backward"
+
+    def register_hook(self, hook: Any) -> Any:
+        """Hooks on nodes are not called."""
+        return _NoHandle()
+
+    register_prehook = register_hook
+
+
+class _NoHandle:
+    """The handle of a hook that was not registered."""
+
+    def remove(self) -> None:
+        """Does nothing: no hook was registered."""
+
+
+@_script_handles(_property("grad_fn").__get__)
+def _grad_fn(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    info = mode.recorder.info_of(args[0])
+    return _GradientFunction() if info.kind.requires_grad and not info.leaf else None
+
+
+@_script_handles(Tensor.is_pinned, Tensor.is_shared)
+def _is_pinned(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    return False
+
+
+@_script_handles(Tensor.record_stream)
+def _record_stream(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    mode.recorder.session.note(f"{mode.recorder.where()}: record_stream: streams are taken to be one")
+
+
+@_script_handles(Tensor.data_ptr)
+def _data_ptr(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> int:
+    info = mode.recorder.info_of(args[0])
+    return 512 * (info.storage.index + 1) + info.offset

@@ -1,0 +1,210 @@
+"""What libraries do around a training: loaders, files, compilers, optimizers. Each patch keeps what matters to GPU memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch.nn.modules.rnn import RNNBase
+from torch.optim import optimizer as optimizers
+
+from ..patches import Patches
+from ..regions import tensors_in
+from . import backward, tensor_methods
+from .recorder import ScriptRecorder
+
+Notes = Callable[[str], None]
+
+
+def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any], None]) -> List[Any]:
+    """Installs the patches and returns handles that have to be removed afterwards."""
+    _autograd(patches, recorder)
+    _parameters(patches, recorder)
+    tensor_methods.install(patches, recorder)
+    _moves(patches, recorder)
+    _loaders(patches, recorder)
+    _files(patches, recorder)
+    _compilers(patches, recorder)
+    _grouping(patches, recorder)
+    _recurrent(patches, recorder)
+    return [
+        optimizers.register_optimizer_step_pre_hook(lambda *_: None),
+        optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer)),
+    ]
+
+
+def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
+    def run(
+        roots: Sequence[Any], gradients: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
+        allow_unreachable: bool = False, accumulate_grad: bool = False,
+    ) -> Any:
+        recorder.pseudo("phase", {"what": {"string": "forward"}})
+        found = backward.run_backward(
+            recorder, roots, gradients, bool(keep_graph), bool(create_graph), inputs, allow_unreachable, accumulate_grad,
+        )
+        recorder.pseudo("phase", {"what": {"string": "backward"}})
+        return found
+
+    patches.set(torch.autograd, "_engine_run_backward", run)
+    profiler = torch.autograd.profiler.record_function
+    patches.set(profiler, "__enter__", lambda self: self)
+    patches.set(profiler, "__exit__", lambda self, *_: None)
+
+
+def _parameters(patches: Patches, recorder: ScriptRecorder) -> None:
+    original = torch.Tensor._make_subclass
+
+    def make(cls: Any, data: torch.Tensor, requires_grad: bool = False, **more: Any) -> Any:
+        if not recorder.active or recorder.busy:
+            return original(cls, data, requires_grad, **more)
+        with torch._C.DisableTorchFunction():
+            source = recorder.info_of(data)
+            with recorder.paused():
+                # The values of weights are not needed, and their gradients are on the device that they are on.
+                trained = requires_grad and source.kind.dtype.is_floating_point
+                base = source.kind.result().detach() if trained and data.device.type == "cpu" else data
+                made = original(cls, base, requires_grad, **more)
+            kind = recorder.session.kinds.of(made)
+            if trained:
+                source.storage.known = False
+            info = recorder.adopt(made, kind, source.storage, source.offset, source.host, leaf=True, real=source.real and not trained)
+        recorder.pseudo("parameter", {"data": source.name}, [info.name])
+        return made
+
+    patches.set(torch.Tensor, "_make_subclass", staticmethod(make))
+
+
+def _moves(patches: Patches, recorder: ScriptRecorder) -> None:
+    original: Callable[..., Any] = torch.nn.Module._apply
+    depth = [0]
+
+    def apply(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        depth[0] += 1
+        try:
+            result = original(module, *args, **kwargs)
+        finally:
+            depth[0] -= 1
+        if depth[0] == 0 and recorder.active:
+            recorder.categorize([*module.parameters(), *module.buffers()], "parameters")
+        return result
+
+    patches.set(torch.nn.Module, "_apply", apply)
+    # The stand-ins of a tensor on the host and on the GPU are of one kind.
+    patches.set(torch, "_has_compatible_shallow_copy_type", lambda *_: True)
+
+
+def _loaders(patches: Patches, recorder: ScriptRecorder) -> None:
+    from torch.utils.data import DataLoader
+
+    original: Callable[..., Any] = DataLoader.__init__
+
+    def init(loader: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        named = dict(kwargs)
+        positional = list(args)
+        # batch_size, shuffle, sampler, batch_sampler, num_workers
+        workers = positional[4] if len(positional) > 4 else named.get("num_workers", 0)
+        if workers:
+            recorder.session.note("data loaders run in this process instead of in workers")
+            if len(positional) > 4:
+                positional[4] = 0
+            named["num_workers"] = 0
+            for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"):
+                named.pop(name, None)
+            if len(positional) > 4:
+                named.pop("num_workers")
+        named["pin_memory"] = False
+        if len(positional) > 6:
+            positional[6] = False
+            named.pop("pin_memory")
+        original(loader, dataset, *positional, **named)
+
+    patches.set(DataLoader, "__init__", init)
+
+
+def _files(patches: Patches, recorder: ScriptRecorder) -> None:
+    def note(what: str) -> None:
+        recorder.session.note(f"{recorder.where()}: {what} is not written")
+
+    def save(*_: Any, **__: Any) -> None:
+        note("a checkpoint")
+
+    patches.set(torch, "save", save)
+    load: Callable[..., Any] = torch.load
+
+    def load_here(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction(), recorder.paused():
+            loaded = load(file, "cpu", *args, **kwargs)
+        wanted = map_location if isinstance(map_location, (str, torch.device)) else None
+        if map_location is None or (wanted is not None and torch.device(wanted).type == "cpu"):
+            return loaded
+        return _moved(loaded, torch.device("cuda"))
+
+    patches.set(torch, "load", load_here)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return type(value)((key, _moved(item, device)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value)(_moved(item, device) for item in value)
+    return value
+
+
+def _compilers(patches: Patches, recorder: ScriptRecorder) -> None:
+    def compile_eagerly(model: Any = None, **_: Any) -> Any:
+        recorder.session.note(f"{recorder.where()}: torch.compile: run eagerly; a compiled model takes other memory")
+        recorder.cause("torch.compile is not simulated: the model runs eagerly")
+        return model if model is not None else (lambda function: function)
+
+    patches.set(torch, "compile", compile_eagerly)
+    patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_eagerly(self) and None)
+
+
+def _grouping(patches: Patches, recorder: ScriptRecorder) -> None:
+    def group(lists: Sequence[Sequence[Optional[torch.Tensor]]], with_indices: bool = False) -> Dict[Any, Any]:
+        groups: Dict[Any, Tuple[List[List[Any]], List[int]]] = {}
+        for at, first in enumerate(lists[0]):
+            assert first is not None
+            key = (first.device, first.dtype)
+            found = groups.setdefault(key, ([[] for _ in lists], []))
+            for row, items in zip(found[0], lists):
+                if items:
+                    row.append(items[at])
+            if with_indices:
+                found[1].append(at)
+        # PyTorch's hash table returns the newest group first.
+        return dict(reversed(list(groups.items())))
+
+    patches.set(torch._C, "_group_tensors_by_device_and_dtype", group)
+
+
+def _recurrent(patches: Patches, recorder: ScriptRecorder) -> None:
+    def flatten(module: Any) -> None:
+        """The weights move into one allocation, where cuDNN takes them."""
+        weights = [weight for weight in module._flat_weights if isinstance(weight, torch.Tensor)]
+        if len(weights) != len(module._flat_weights) or len(weights) != len(module._flat_weights_names) or not weights:
+            return
+        first = weights[0]
+        if not all(weight.is_cuda and weight.dtype == first.dtype for weight in weights) or not first.is_floating_point():
+            return
+        with torch.no_grad():
+            whole = torch.empty(sum(weight.numel() for weight in weights), dtype=first.dtype, device="cuda")
+            at = 0
+            for weight in weights:
+                weight.data = whole[at:at + weight.numel()].view(weight.shape)
+                at += weight.numel()
+
+    patches.set(RNNBase, "flatten_parameters", flatten)
+
+
+def state_tensors(optimizer: Any) -> List[torch.Tensor]:
+    """The tensors of an optimizer's state."""
+    return tensors_in(list(optimizer.state.values()), [])
+
+
+def imported(name: str) -> bool:
+    """Whether the script has imported a library."""
+    return name in sys.modules

@@ -1,0 +1,43 @@
+"""Methods of tensors that PyTorch writes in Python: copies and text."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+import torch
+
+from ..patches import Patches
+from .recorder import ScriptRecorder
+
+
+def install(patches: Patches, recorder: ScriptRecorder) -> None:
+    """Has tensors of the script copied and printed by their records."""
+
+    def deepcopy(tensor: torch.Tensor, memo: Dict[int, Any]) -> Any:
+        if id(tensor) in memo:
+            return memo[id(tensor)]
+        with torch.no_grad():
+            copy = tensor.detach().clone(memory_format=torch.preserve_format)
+        if isinstance(tensor, torch.nn.Parameter):
+            copy = type(tensor)(copy, tensor.requires_grad)
+        elif tensor.requires_grad:
+            copy.requires_grad_()
+        if tensor.grad is not None:
+            copy.grad = tensor.grad.detach().clone()
+        memo[id(tensor)] = copy
+        return copy
+
+    def text(tensor: torch.Tensor, *_: Any, **__: Any) -> str:
+        info = recorder.info_of(tensor)
+        if info.known:
+            with torch._C.DisableTorchFunction(), recorder.paused():
+                return _text(tensor.detach().clone())
+        recorder.assume(f"{recorder.where()}: prints a tensor whose values are not computed")
+        device = "" if info.host else ", device='cuda:0'"
+        return f"tensor(..., size={tuple(info.kind.shape)}, dtype={info.kind.dtype}{device})"
+
+    _text = torch.Tensor.__repr__
+    patches.set(torch.Tensor, "__deepcopy__", deepcopy)
+    patches.set(torch.nn.Parameter, "__deepcopy__", deepcopy)
+    patches.set(torch.Tensor, "__repr__", text)
+    patches.set(torch.nn.Parameter, "__repr__", lambda parameter: "Parameter containing:\n" + text(parameter))
