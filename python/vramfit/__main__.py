@@ -1,4 +1,4 @@
-"""``python -m vramfit``: runs ``capture`` in Python and passes every other command to the binary."""
+"""``python -m vramfit``: runs ``capture`` and ``run`` in Python and passes every other command to the binary."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def main(arguments: List[str]) -> int:
             from .command.capture import run
 
             return run(arguments[1:])
+        if arguments[:1] == ["run"]:
+            from .command.run import run as run_script
+
+            return run_script(arguments[1:])
         binary = find_binary()
     except VramfitError as problem:
         print(f"error: {problem}", file=sys.stderr)

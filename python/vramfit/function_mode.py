@@ -228,7 +228,8 @@ def _data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str
 def _set_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
     recorder = mode.recorder
     old, new = recorder.info_of(args[0]), recorder.info_of(args[1])
-    func(*args)
+    with recorder.paused():
+        func(*args)
     if new is old:
         return
     if new.kind.dtype is not old.kind.dtype and old.index < len(recorder.replacements):

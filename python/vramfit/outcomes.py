@@ -139,7 +139,7 @@ class Outcomes:
             else:
                 new_kwargs[name] = META
         result = operator.overload(*new_args, **new_kwargs)
-        if operator.qualified.startswith(_CONVOLUTIONS):
+        if operator.qualified.startswith(_CONVOLUTIONS) and isinstance(result, torch.Tensor):
             result = self._as_cudnn_lays_out(result, stand_ins)
         outcome = self.describe(operator, result, stand_ins)
         if operator.qualified == "aten::_native_multi_head_attention":

@@ -347,12 +347,14 @@ class Recorder(Casting):
         if lengths is not None and len(infos) > lengths and infos[lengths].known:
             encoded[lengths] = lengths_as_numbers(operator.qualified, tensors[lengths].tolist())
         self.steps.append(("call", session.number(operator), encoded, names, source, flag))
-        self.called(operator, infos, names)
+        self.called(operator, args, kwargs, infos, names)
         if operator.writes and infos:
             self._after_write(operator, args, kwargs, infos, known)
         return built
 
-    def called(self, operator: Operator, infos: Sequence[Info], names: Sequence[Optional[str]]) -> None:
+    def called(
+        self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], names: Sequence[Optional[str]],
+    ) -> None:
         """Called when a call has been recorded, with its arguments and the names of its results."""
 
     def _really(

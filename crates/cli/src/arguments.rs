@@ -3,6 +3,8 @@
 pub mod lint;
 pub mod listen;
 pub mod monitor;
+#[cfg(feature = "simulate")]
+pub mod run;
 pub mod snapshot;
 pub mod tools;
 #[cfg(feature = "simulate")]
@@ -18,6 +20,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::failure::Failure;
 
 pub use lint::{Lint, LintFormat};
+#[cfg(feature = "simulate")]
+pub use run::RunArguments;
 pub use snapshot::{Explain, OtherSettings, Replay, SnapshotFile, SummaryAt};
 pub use tools::{Calibrate, Completions, Man};
 #[cfg(feature = "simulate")]
@@ -102,6 +106,13 @@ pub enum Command {
     /// stops the search and prints the best plan so far.
     #[cfg(feature = "simulate")]
     Plan(Box<PlanArguments>),
+    /// Dry-run a training script without a GPU, and predict its memory.
+    ///
+    /// Runs the script in the Python of the active environment, with a GPU that is not there, and records what it does: any
+    /// number of models, optimizers and backward passes. Then simulates that as `estimate` does, and explains it. Values on the
+    /// GPU are not computed, and files are not written.
+    #[cfg(feature = "simulate")]
+    Run(Box<RunArguments>),
     /// Print the largest batch up to which every batch fits.
     ///
     /// Prints 0 and exits with 1 if not even a batch of 1 fits.

@@ -67,6 +67,8 @@ fn run(arguments: &Arguments) -> Result<ExitStatus, Failure> {
         #[cfg(feature = "simulate")]
         Command::Estimate(options) => commands::estimate::run(options, &arguments.output),
         #[cfg(feature = "simulate")]
+        Command::Run(options) => commands::run::run(options, &arguments.output),
+        #[cfg(feature = "simulate")]
         Command::Plan(options) => commands::plan::run(options, &arguments.output),
         #[cfg(feature = "simulate")]
         Command::MaxBatch(options) => commands::plan::run_max_batch(options, &arguments.output),

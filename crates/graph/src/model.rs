@@ -2,6 +2,7 @@
 
 mod function;
 mod quantization;
+mod script;
 mod step;
 mod symbol;
 mod tensor;
@@ -12,6 +13,7 @@ use crate::expression::{Expression, Linear};
 
 pub use function::RecordedBackward;
 pub use quantization::{Quantization, Scheme};
+pub use script::{Caller, Calls, RecordedScript};
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};
@@ -159,6 +161,8 @@ pub struct Model {
     pub steps: Vec<Vec<Step>>,
     /// How it was changed for fine-tuning after it was read.
     pub fine_tuning: FineTuned,
+    /// The script that it records, if it is a recording of one.
+    pub script: Option<RecordedScript>,
 }
 
 /// How a model was changed for fine-tuning, in the words of the flags; empty where it was not.
@@ -204,6 +208,9 @@ impl Model {
 
     /// The number of elements of all parameters, tied ones counted once; `None` where it exceeds 64 bits.
     pub fn parameter_count(&self) -> Option<u64> {
+        if let Some(script) = &self.script {
+            return Some(script.parameters);
+        }
         self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.represented()?))
     }
 

@@ -26,6 +26,8 @@ pub mod page;
 #[cfg(feature = "simulate")]
 pub mod plan;
 pub mod replay;
+#[cfg(feature = "simulate")]
+pub mod run;
 #[cfg(all(test, feature = "simulate"))]
 mod schema;
 #[cfg(feature = "simulate")]

@@ -7,7 +7,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from ..tensors import Info
+from .create_graph import NotFollowed
+from .create_graph import gradients as with_graph
 from .recorder import ScriptRecorder
+
+_ENGINE = torch.autograd.graph._engine_run_backward
+_UNUSED = "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
 
 
 def run_backward(
@@ -22,11 +27,40 @@ def run_backward(
         names = tuple(info.name for info in starts)
         keeps = bool(keep_graph or create_graph)
         if create_graph:
-            recorder.cause(f"{recorder.where()}: create_graph=True: the graph of the gradients themselves is not simulated")
+            try:
+                return _with_graph(recorder, roots, gradients, inputs, allow_unreachable, accumulate_grad)
+            except NotFollowed as problem:
+                recorder.cause(f"{recorder.where()}: create_graph=True: the graph of the gradients is not simulated ({problem})")
         if accumulate_grad:
             _accumulate(recorder, names, given, indices, keeps, inputs)
             return ()
         return _gradients(recorder, names, given, indices, keeps, create_graph, inputs, allow_unreachable)
+
+
+def _with_graph(
+    recorder: ScriptRecorder, roots: Sequence[torch.Tensor], gradients: Sequence[Optional[torch.Tensor]], inputs: Sequence[Any],
+    allow_unreachable: bool, accumulate_grad: bool,
+) -> Tuple[Optional[torch.Tensor], ...]:
+    starts = [recorder.info_of(root).index for root in roots]
+    given = [None if one is None else recorder.info_of(one).index for one in gradients]
+    if not accumulate_grad:
+        wanted = [recorder.info_of(one).index for one in inputs]
+        found = with_graph(recorder, starts, given, wanted, _ENGINE)
+        if any(one is None for one in found) and not allow_unreachable:
+            raise RuntimeError(_UNUSED)
+        return found
+    leaves = [info for info in recorder.reached(starts) if not inputs or any(recorder.info_of(one) is info for one in inputs)]
+    found = with_graph(recorder, starts, given, [info.index for info in leaves], _ENGINE)
+    tensors = [_tensor(info) for info in leaves]
+    with torch.enable_grad():
+        for tensor, info, gradient in zip(tensors, leaves, found):
+            if gradient is not None:
+                # As AccumulateGrad does while grad mode is on.
+                kept = gradient.clone() if tensor.grad is None else tensor.grad + gradient
+                recorder.pseudo("set_grad", {"self": info.name, "gradient": recorder.info_of(kept).name})
+                with recorder.paused():
+                    tensor.grad = kept
+    return ()
 
 
 def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, indices: List[int], keeps: bool, inputs: Sequence[Any]) -> None:
@@ -55,9 +89,7 @@ def _gradients(
     wanted = [recorder.info_of(one) for one in inputs]
     reached = [recorder.is_reached(info.index, indices) for info in wanted]
     if not all(reached) and not allow_unreachable:
-        raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
-        )
+        raise RuntimeError(_UNUSED)
     found = [recorder.gradient_like(one, info) if is_reached else None for one, info, is_reached in zip(inputs, wanted, reached)]
     results = [None if one is None else recorder.info_of(one).name for one in found]
     recorder.pseudo(

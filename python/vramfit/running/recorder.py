@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from ..operators import Operator
 from ..recorder import Recorder
 from ..session import Session
-from ..tensors import Info, Kind, Storage
+from ..outcomes import substituted
+from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage
 
 # Its second argument stays 0: no gradient is infinite.
 _FINDS_INFINITIES = "aten::_amp_foreach_non_finite_check_and_unscale_"
+
+
+class Reference(NamedTuple):
+    """Stands for a tensor in the arguments of a recorded call."""
+
+    index: int
+
+
+class RecordedCall(NamedTuple):
+    """A call of the graph, as far as it is needed to run it again."""
+
+    operator: Operator
+    args: List[Any]
+    kwargs: Dict[str, Any]
+    results: Tuple[Optional[int], ...]
 
 
 class ScriptRecorder(Recorder):
@@ -27,6 +43,13 @@ class ScriptRecorder(Recorder):
         self._producers: Dict[int, Tuple[int, ...]] = {}
         # For each storage that was written to, the tensors that were written into it.
         self._written: Dict[int, List[int]] = {}
+        # The calls of the graph, and which of them made or wrote each tensor.
+        self.calls: List[RecordedCall] = []
+        self.made_by: Dict[int, List[int]] = {}
+        # For each tensor that was freed, the list of the step that frees it.
+        self._freed: Dict[int, List[int]] = {}
+        # Tensors of a graph that is run again, by storage: whose place each takes.
+        self.replayed: Dict[int, List[int]] = {}
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
 
@@ -42,6 +65,54 @@ class ScriptRecorder(Recorder):
     def free(self, index: int) -> None:
         self.live.pop(index, None)
         super().free(index)
+        self._freed[index] = self.steps[-1][1]
+
+    def free_later(self, index: int) -> None:
+        """Moves the free of a tensor to now: something that autograd still held was used."""
+        freed = self._freed.get(index)
+        if freed is not None and index in freed:
+            freed.remove(index)
+            self.free(index)
+
+    def info_of(self, tensor: torch.Tensor) -> Info:
+        info = self.infos.get(id(tensor))
+        if info is None and self.replayed and tensor.is_meta:
+            found = self.replayed.get(tensor.untyped_storage()._cdata, ())
+            shape, stride = tuple(tensor.shape), tuple(tensor.stride())
+            for index in found:
+                kind = self.rows[index][0]
+                if kind.shape == shape and kind.stride == stride:
+                    return self.record_of(index)
+            return self._inner(tensor, found[0] if found else None)
+        return super().info_of(tensor)
+
+    def _inner(self, tensor: torch.Tensor, base: Optional[int]) -> Info:
+        """A tensor that only autograd has: a view that an operator made of its argument, or one of its own results."""
+        kind = self.session.kinds.of(tensor)
+        if base is None:
+            # Its memory belongs to the operator's node, which has it already.
+            info = self.adopt(tensor, kind, None, 0, True)
+            self.constants.append(info.index)
+            return info
+        owner = self.record_of(base)
+        info = self.adopt(tensor, kind, owner.storage, owner.offset, owner.host, view=True)
+        if kind.shape == owner.kind.shape[::-1] and len(kind.shape) == 2:
+            number, arguments = self.session.number(self.session.operator(torch.ops.aten.t.default)), [owner.name]
+        else:
+            number = self.session.number(self.session.operator(torch.ops.aten.as_strided.default))
+            arguments = [owner.name, kind.shape, kind.stride, None]  # type: ignore[list-item]
+        self.steps.append(("call", number, arguments, [info.name], self.session.sources.here(), 0))
+        if kind.requires_grad:
+            self.leads_to(info.index, (base,))
+        return info
+
+    def record_of(self, index: int) -> Info:
+        """A record with the number of a tensor that may have been freed."""
+        kind, storage, offset, flags = self.rows[index]
+        live = self.live.get(index)
+        if live is not None:
+            return live
+        return Info(index, kind, Storage(storage, False), offset, bool(flags & HOST), bool(flags & LEAF), bool(flags & VIEW), False)
 
     def pseudo(self, name: str, arguments: Dict[str, Any], results: Sequence[Optional[str]] = ()) -> None:
         """Records something that the script did and that is no operator."""
@@ -56,17 +127,24 @@ class ScriptRecorder(Recorder):
 
     # -- the graph ----------------------------------------------------------------------------------------------------
 
-    def called(self, operator: Operator, infos: Sequence[Info], names: Sequence[Optional[str]]) -> None:
+    def called(
+        self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], names: Sequence[Optional[str]],
+    ) -> None:
         if not torch.is_grad_enabled() or operator.detaches:
             return
         inputs = tuple(info.index for info in infos if info.kind.requires_grad)
         if not inputs:
             return
-        for name in names:
-            if name is not None:
-                self.leads_to(int(name[1:]), inputs)
+        results = tuple(None if name is None else int(name[1:]) for name in names)
+        number = len(self.calls)
+        self.calls.append(RecordedCall(operator, *substituted(args, kwargs, [Reference(info.index) for info in infos]), results))  # type: ignore[arg-type]
+        for result in results:
+            if result is not None:
+                self.leads_to(result, inputs)
+                self.made_by.setdefault(result, []).append(number)
         if operator.writes:
             self._written.setdefault(infos[0].storage.index, []).extend(inputs)
+            self.made_by.setdefault(infos[0].index, []).append(number)
 
     def leads_to(self, result: int, inputs: Tuple[int, ...]) -> None:
         """Records that the gradient of a tensor goes on to others."""
@@ -133,6 +211,10 @@ class ScriptRecorder(Recorder):
         super()._after_write(operator, args, kwargs, infos, known)
         if before is not None:
             infos[-2].storage.known = before
+
+    def has_reached_gpu(self) -> bool:
+        """Whether a tensor was ever on the GPU."""
+        return any(not row[3] & HOST for row in self.rows)
 
     def reference(self, tensor: torch.Tensor) -> Optional["weakref.ref[torch.Tensor]"]:
         """A reference that does not keep the tensor alive."""

@@ -18,16 +18,25 @@ class ScriptModules:
         self.rows: List[Tuple[Any, str]] = []
         self._numbers: Dict[int, int] = {}
         self._kept: List[torch.nn.Module] = []
+        self._classes: Dict[str, int] = {}
+
+    def parameters(self) -> int:
+        """How many elements the parameters of the modules have that were called, shared ones counted once."""
+        found = {id(parameter): parameter.numel() for module in self._kept for parameter in module._parameters.values() if parameter is not None}
+        return sum(found.values())
 
     def number(self, module: torch.nn.Module) -> int:
         """The module's index in the file's table."""
         number = self._numbers.get(id(module))
         if number is None:
+            name = type(module).__name__
+            self._classes[name] = self._classes.get(name, 0) + 1
+            if self._classes[name] > 1:
+                name = f"{name}#{self._classes[name]}"
             for path, part in module.named_modules():
                 if id(part) not in self._numbers:
                     self._numbers[id(part)] = len(self.rows)
                     self._kept.append(part)
-                    name = type(module).__name__
                     self.rows.append((f"{name}.{path}" if path else name, type(part).__name__))
             number = self._numbers[id(module)]
         return number

@@ -19,6 +19,7 @@ from .function_mode import ScriptMode
 from .recorder import ScriptRecorder
 from .regions import ScriptModules, ScriptRegions
 from .repetition import Repetition
+from .stacks import Stacks
 
 _PRE = torch._C.DispatchKey.PreDispatch
 # Steps after which a script is stopped that does not repeat itself.
@@ -64,6 +65,7 @@ def record(
     """Runs the script at ``path`` with these arguments."""
     code = _compile(path)
     session = Session(execute.__code__)
+    session.sources = Stacks(execute.__code__)
     recorder = ScriptRecorder(session)
     modules = ScriptModules()
     repetition = Repetition(recorder)

@@ -11,6 +11,7 @@ from ..file_format import Document
 from ..recording import Recording
 from ..symbols import Expressions, Plan
 from .script import RecordedScript
+from .stacks import Stacks
 
 FORMAT = "vramfit-recording"
 
@@ -30,8 +31,15 @@ def contents(script: RecordedScript, name: str) -> Dict[str, Any]:
         "model": name, "symbols": [], "notes": _notes(script), "modules": [list(row) for row in script.modules.rows],
         "operators": [[operator, arguments] for operator, arguments in session.rows], "sources": [list(row) for row in session.sources.rows],
         "parameters": [], "buffers": [], "move_order": [], "inputs": [], "targets": [],
+        "script": {"parameters": script.modules.parameters(), "steps": script.steps, "callers": _callers(script)},
     })
     return {**document.contents(), "format": FORMAT}
+
+
+def _callers(script: RecordedScript) -> List[Any]:
+    sources = script.session.sources
+    assert isinstance(sources, Stacks)
+    return [list(row) for row in sources.callers]
 
 
 def _notes(script: RecordedScript) -> List[str]:

@@ -16,6 +16,8 @@ pub mod models;
 #[cfg(feature = "simulate")]
 pub mod plan;
 pub mod replay;
+#[cfg(feature = "simulate")]
+pub mod run;
 pub mod serve;
 pub mod top;
 #[cfg(feature = "simulate")]

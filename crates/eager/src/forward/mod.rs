@@ -33,8 +33,8 @@ pub use region::{
     updates_cache,
 };
 use run_call::{Outcome, on_host, returns_arguments, run_call};
-pub use unknown::SCRATCH;
 pub use script::PhaseEnd;
+pub use unknown::SCRATCH;
 use written::is_same_edge;
 
 /// A running forward pass.

@@ -45,6 +45,10 @@ impl Forward<'_> {
                     }
                 }
             }
+            ScriptCall::SwitchThread => {
+                let is_backward = matches!(call.arguments.first(), Some(Value::Bool(true)));
+                context.set_thread(if is_backward { Thread::Backward } else { Thread::Main });
+            }
             ScriptCall::EndPhase => {
                 if let Some(Value::Text(phase)) = call.arguments.first() {
                     let at = context.memory().borrow().journal().len();

@@ -18,6 +18,7 @@ mod call;
 mod convolution;
 mod copy;
 mod counting;
+mod derivatives;
 mod dropout;
 mod embedding;
 mod factory;

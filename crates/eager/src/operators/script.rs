@@ -24,6 +24,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["vramfit.grad"], script(ScriptCall::Gradients)),
     Operator::new(&["vramfit.set_grad"], script(ScriptCall::SetGradient)),
     Operator::new(&["vramfit.category"], script(ScriptCall::Categorize)),
+    Operator::new(&["vramfit.thread"], script(ScriptCall::SwitchThread)),
     Operator::new(&["vramfit.phase"], script(ScriptCall::EndPhase)),
     Operator::new(&["vramfit.empty_cache"], script(ScriptCall::EmptyCache)),
     Operator::new(&["vramfit.set_data"], Facts { memory: Modelled(set_data), ..FAMILY }),

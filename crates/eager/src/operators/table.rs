@@ -8,9 +8,9 @@ use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
-    activation, attention, batch_norm, bitsandbytes, convolution, copy, counting, dropout, embedding, factory,
-    foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling, product,
-    recurrent, reduction, resize, sampling, script, softmax, spectral, view, vision, weight_norm, windows,
+    activation, attention, batch_norm, bitsandbytes, convolution, copy, counting, derivatives, dropout, embedding,
+    factory, foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling,
+    product, recurrent, reduction, resize, sampling, script, softmax, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -23,6 +23,7 @@ const FAMILIES: &[&[Operator]] = &[
     convolution::OPERATORS,
     copy::OPERATORS,
     counting::OPERATORS,
+    derivatives::OPERATORS,
     dropout::OPERATORS,
     embedding::OPERATORS,
     factory::OPERATORS,

@@ -6,8 +6,8 @@ use super::table::{Buffers, Parameters};
 use crate::error::ReadError;
 use crate::json::{Object, ParseState, Read, Sections, fields};
 use vramfit_graph::model::{
-    FineTuned, Input, Mode, Model, Module, Operator, Origin, Precision, Source, Step, Symbol, Tensor, TensorId, Type,
-    Variant,
+    FineTuned, Input, Mode, Model, Module, Operator, Origin, Precision, RecordedScript, Source, Step, Symbol, Tensor,
+    TensorId, Type, Variant,
 };
 use vramfit_graph::select::choose;
 
@@ -21,7 +21,7 @@ pub(super) struct Document {
     pub(super) only: Option<usize>,
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "format",
     "version",
     "model",
@@ -40,6 +40,7 @@ const KEYS: [&str; 18] = [
     "tensors",
     "steps",
     "producer",
+    "script",
 ];
 
 impl<'de> Read<'de> for Document {
@@ -75,7 +76,8 @@ impl<'de> Read<'de> for Document {
                     parts.need_only(object.state, |variant| variant.steps);
                     object.once("steps", &mut parts.steps)?;
                 }
-                _ => object.once("producer", &mut parts.producer)?,
+                17 => object.once("producer", &mut parts.producer)?,
+                _ => object.once("script", &mut parts.script)?,
             }
         }
         let Format(origin) = object.take("format", parts.format)?;
@@ -100,6 +102,7 @@ impl<'de> Read<'de> for Document {
             tensors: object.take("tensors", parts.tensors)?.0,
             steps: object.take("steps", parts.steps)?.0,
             fine_tuning: FineTuned::default(),
+            script: parts.script,
         };
         Ok(Document { model, only: parts.only })
     }
@@ -126,6 +129,7 @@ struct Parts {
     tensors: Option<Sections<Tensor>>,
     steps: Option<Sections<Step>>,
     producer: Option<Producer>,
+    script: Option<RecordedScript>,
     only: Option<usize>,
 }
 

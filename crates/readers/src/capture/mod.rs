@@ -7,6 +7,7 @@ mod argument;
 mod document;
 mod function;
 mod quantization;
+mod script;
 mod step;
 mod table;
 mod variant;

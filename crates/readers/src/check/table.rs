@@ -11,6 +11,17 @@ use vramfit_graph::select::SIZE_LIMIT;
 const SYMBOL_LIMIT: usize = 256;
 
 impl Checker<'_> {
+    /// The callers of a recorded script's lines: each comes before the lines that it calls.
+    fn callers(&self) -> Result<(), CheckError> {
+        let callers = self.model.script.iter().flat_map(|script| &script.callers).enumerate();
+        for (row, caller) in callers {
+            if let Some(source) = caller.source {
+                below("source", source, row.min(self.model.sources.len()), || format!("script.callers[{row}]"))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn tables(&self) -> Result<(), CheckError> {
         let model = self.model;
         self.symbols()?;
@@ -21,6 +32,7 @@ impl Checker<'_> {
         let weights = || model.parameters.iter().chain(&model.buffers);
         unique("parameters and buffers", "name", weights().flat_map(|weight| &weight.names).map(String::as_str))?;
         self.numbers()?;
+        self.callers()?;
         for (table, weights) in [("parameters", &model.parameters), ("buffers", &model.buffers)] {
             for (row, weight) in weights.iter().enumerate() {
                 check_weight(weight, &format!("{table}[{row}]"))?;

@@ -129,6 +129,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
         tensors: Vec::new(),
         steps: Vec::new(),
         fine_tuning: FineTuned::default(),
+        script: None,
     };
     for mode in MODES {
         for precision in PRECISIONS {

@@ -94,6 +94,7 @@ impl Packed for Model {
             tensors: table::read_tensors(reader)?,
             steps: Vec::new(),
             fine_tuning: FineTuned::default(),
+            script: None,
         };
         let given = u32::try_from(model.given_count()).map_err(|_| reader.malformed("fewer tensors"))?;
         model.steps = step::read_sections(given, reader)?;

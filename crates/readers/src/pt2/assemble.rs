@@ -134,6 +134,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
         tensors,
         steps,
         fine_tuning: FineTuned::default(),
+        script: None,
     })
 }
 

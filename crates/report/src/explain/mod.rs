@@ -8,5 +8,6 @@ mod words;
 
 pub use html::page;
 pub use json::ExplainReport;
-pub use text::text;
+pub(crate) use json::FindingReport;
 pub(crate) use text::wrap;
+pub use text::{findings, text};

@@ -121,7 +121,8 @@ pub fn who(snapshot: &Snapshot, holder: &Holder) -> String {
     }
 }
 
-fn findings(snapshot: &Snapshot, explanation: &Explanation) -> String {
+/// The findings alone.
+pub fn findings(snapshot: &Snapshot, explanation: &Explanation) -> String {
     let good = AnsiColor::Green.on_default();
     let mut text = String::new();
     if explanation.findings.iter().all(Finding::is_note) {

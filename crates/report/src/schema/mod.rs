@@ -20,6 +20,7 @@ use crate::layers::LayersReport;
 use crate::models::ModelsReport;
 use crate::plan::{MaxBatchReport, PlanAnswer};
 use crate::replay::ReplayReport;
+use crate::run::RunReport;
 
 /// The version of all schemas. It grows where a key changes its meaning or goes.
 const VERSION: &str = "v1";
@@ -42,6 +43,7 @@ fn published_schemas_are_those_of_the_reports() {
         schema::<CatalogueReport>("catalogue"),
         schema::<ReplayReport>("replay"),
         schema::<ExplainReport>("explain"),
+        schema::<RunReport>("run"),
         schema::<gpus::GpusReport>("gpus"),
         schema::<lint::LintReport>("lint"),
     ];

@@ -92,7 +92,7 @@ pub(super) fn weight_gradient(
     result
 }
 
-/// Both gradients, the input's first.
+/// Both gradients of a node, the input's first.
 pub(super) fn gradients(
     context: &mut Context,
     node: &Node,
@@ -101,8 +101,20 @@ pub(super) fn gradients(
     kernel: &Tensor,
     geometry: &Geometry,
 ) -> (Option<Tensor>, Option<Tensor>) {
+    gradients_of(context, [node.wants(0), node.wants(1)], gradient, image, kernel, geometry)
+}
+
+/// The gradients of the input and of the weight, as far as they are wanted.
+pub(super) fn gradients_of(
+    context: &mut Context,
+    [wants_input, wants_weight]: [bool; 2],
+    gradient: &Tensor,
+    image: &Tensor,
+    kernel: &Tensor,
+    geometry: &Geometry,
+) -> (Option<Tensor>, Option<Tensor>) {
     let format = Format::of_convolution(image.layout(), kernel.layout());
-    let read = if node.wants(1) { context.contiguous_in(image, format) } else { image.clone() };
+    let read = if wants_weight { context.contiguous_in(image, format) } else { image.clone() };
     // A transposed convolution needs its gradient in the input's format (`contiguous`). Others use a gradient that suggests the
     // format as it is and copy any other (`to`), even one that has both formats: with one channel or one pixel.
     let wanted = Format::suggested(read.layout());
@@ -113,14 +125,14 @@ pub(super) fn gradients(
     } else {
         context.empty(wanted.layout(gradient.dtype(), gradient.shape()))
     };
-    let of_input = node.wants(0).then(|| {
+    let of_input = wants_input.then(|| {
         if geometry.is_transposed {
             forward(context, &image.shared_layout(), &incoming, kernel, geometry)
         } else {
             input_gradient(context, &image.shared_layout(), &incoming, kernel, geometry)
         }
     });
-    let of_weight = node.wants(1).then(|| {
+    let of_weight = wants_weight.then(|| {
         if geometry.is_transposed {
             weight_gradient(context, kernel, &read, &incoming, geometry)
         } else {

@@ -102,6 +102,19 @@ impl Geometry {
         geometry.with_output_padding(&listed(call, 7, count, 0)?)
     }
 
+    /// `convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, …)`.
+    pub fn of_backward(call: &Call<'_>) -> Result<Geometry, Unmodelled> {
+        let count = spatial(call)?;
+        let geometry = Geometry {
+            stride: listed(call, 4, count, 1)?,
+            padding: listed(call, 5, count, 0)?,
+            dilation: listed(call, 6, count, 1)?,
+            groups: call.int(9)?,
+            is_transposed: call.bool(7)?,
+        };
+        geometry.with_output_padding(&listed(call, 8, count, 0)?)
+    }
+
     /// An output padding as large as a stride is no work for cuDNN.
     fn with_output_padding(self, padding: &[i64]) -> Result<Geometry, Unmodelled> {
         let is_big = padding.iter().zip(&self.stride).any(|(padding, stride)| padding >= stride && *padding > 0);

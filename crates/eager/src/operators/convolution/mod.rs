@@ -3,6 +3,7 @@
 mod cudnn;
 mod flops;
 mod geometry;
+mod second_order;
 mod workspace;
 
 use std::rc::Rc;
@@ -80,6 +81,10 @@ pub(super) const OPERATORS: &[Operator] = &[
             keeps: Keeps::Nothing,
             ..FAMILY
         },
+    ),
+    Operator::new(
+        &["aten.convolution_backward.default"],
+        Facts { memory: Modelled(second_order::convolution_backward), autocast: Autocast::Unchanged, ..FAMILY },
     ),
     Operator::new(
         &[

@@ -29,6 +29,8 @@ pub enum ScriptCall {
     SetGradient,
     /// The tensors in argument 0 are for what argument 1 says.
     Categorize,
+    /// What follows runs on autograd's thread, or on the script's own again: argument 0 says which.
+    SwitchThread,
     /// A phase ends whose name is argument 0.
     EndPhase,
     /// `torch.cuda.empty_cache()`.

@@ -35,7 +35,7 @@ pub struct ExplainReport {
     /// The training steps.
     steps: StepsReport,
     /// What is wrong, or could be better.
-    findings: Vec<FindingReport>,
+    pub(crate) findings: Vec<FindingReport>,
 }
 
 /// The instant of the peak allocated bytes.
@@ -161,7 +161,7 @@ struct StepRow {
 /// Something found.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FindingReport {
+pub(crate) struct FindingReport {
     /// What kind of finding it is.
     kind: KindName,
     /// Whether it only tells what is there: a note is no reason for exit code 1.

@@ -1,0 +1,77 @@
+//! `vramfit run`: dry-runs a training script, or answers from a recording of one.
+
+mod python;
+mod simulated_snapshot;
+
+use std::path::Path;
+
+use vramfit_allocator::Settings;
+use vramfit_explain::explain;
+use vramfit_graph::bind::bind;
+use vramfit_graph::model::Origin;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_report::estimate::{EstimateReport, Question, page};
+use vramfit_report::run::RunReport;
+use vramfit_training::answer::{Device, Scenarios};
+use vramfit_training::layers::layers;
+use vramfit_training::{Loop, visit};
+
+use crate::arguments::{Output, RunArguments};
+use crate::built_in::load;
+use crate::commands::{origin, print, print_json, write_page};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::installed_cudnn::InstalledCudnn;
+use crate::known_gpus::{KnownGpus, REFERENCE};
+use simulated_snapshot::simulated_snapshot;
+
+/// Runs the script in Python, or answers from a recording.
+pub fn run(options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
+    match &options.recording {
+        Some(path) => answer(path, options, output),
+        None => python::run(),
+    }
+}
+
+fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
+    let name = path.to_string_lossy().into_owned();
+    let model = load(&name)?;
+    let Some(script) = model.script.as_ref().filter(|_| model.origin == Origin::Script) else {
+        let hint = "write one with `vramfit run --out FILE SCRIPT`; for a captured model use `vramfit estimate`";
+        return Err(
+            Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(Some(hint))
+        );
+    };
+    let sizes = Sizes::select(&model, &SizeFlags::default()).map_err(|error| Failure::at(&name, error))?;
+    let variant = select_variant(&model, VariantFlags::default()).map_err(|error| Failure::at(&name, error))?;
+    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::at(&name, error))?;
+    let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
+    let known = KnownGpus::load()?;
+    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
+    let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
+    let training = Loop::default();
+    let settings = device.settings(Settings::parse(alloc_conf)?);
+    let scenarios = Scenarios::record(&bound, &training, device.machine())?;
+    let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
+    let notes = cudnn.not_asked_about(gpu).into_iter().collect();
+    let plan_command = String::new();
+    let question =
+        Question { model: &model.class, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
+    let estimate = EstimateReport::new(&question, &answer);
+    if let Some(html) = &options.html {
+        let visits = visit(&bound, &training, device.machine())?;
+        let origin = origin(&[&name, &html.to_string_lossy()]);
+        write_page(html, &page(&estimate, &bound, &answer, &layers(&bound, &visits), &origin))?;
+    }
+    let snapshot = simulated_snapshot(&bound, script, &answer.expected);
+    let explanation = explain(&snapshot, 0, &settings, device.cap(answer.expected.libraries));
+    let report = RunReport::new(estimate, script.steps, &snapshot, &explanation);
+    if output.json {
+        print_json(&report)?;
+    } else {
+        print(&report.text(&snapshot, &explanation))?;
+    }
+    let fits = answer.fit.is_none() || answer.fits_for_certain();
+    Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
+}

@@ -1,0 +1,220 @@
+//! The operators that autograd's formulas call, as a backward pass with `create_graph` records them, and their own gradients
+//! (`derivatives.yaml`).
+
+use smallvec::smallvec;
+use vramfit_graph::format::Format;
+
+use super::call::{Call, Outcome};
+use super::facts::*;
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+
+/// What the family's operators have in common.
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::new(
+        &[
+            "aten.elu_backward.default",
+            "aten.hardtanh_backward.default",
+            "aten.leaky_relu_backward.default",
+            "aten.threshold_backward.default",
+        ],
+        Facts { memory: Modelled(masked), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.sigmoid_backward.default", "aten.tanh_backward.default"],
+        Facts { memory: Modelled(of_result), ..FAMILY },
+    ),
+    Operator::new(
+        &[
+            "aten.gelu_backward.default",
+            "aten.silu_backward.default",
+            "aten.softplus_backward.default",
+            "aten.mse_loss_backward.default",
+        ],
+        Facts { memory: Modelled(of_input), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._log_softmax_backward_data.default", "aten._softmax_backward_data.default"],
+        Facts { memory: Modelled(of_softmax), ..FAMILY },
+    ),
+    Operator::new(&["aten.nll_loss_backward.default"], Facts { memory: Modelled(of_nll_loss), ..FAMILY }),
+    Operator::new(
+        &["aten.max_pool2d_with_indices_backward.default"],
+        Facts { memory: Modelled(of_max_pool), ..FAMILY },
+    ),
+];
+
+/// The result of a formula of a gradient and a second tensor, both of which it saves.
+fn recorded(context: &mut Context, call: &Call<'_>, result: Tensor, backward: impl Backward + 'static) -> Outcome {
+    let (gradient, other) = (call.tensor(0)?, call.tensor(1)?);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(gradient.clone()), Some(other.clone())];
+    let edge = context.record(&[Some(gradient), Some(other)], 1, saved, backward);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// A gradient that passes where a mask lets it: so does its own gradient, and the masked tensor gets zeros.
+#[derive(Debug)]
+struct Masked;
+
+impl Backward for Masked {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let passed = node.wants(0).then(|| like(context));
+        let zeros = node.wants(1).then(|| like(context));
+        smallvec![passed, zeros]
+    }
+}
+
+fn masked(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (gradient, other) = (call.tensor(0)?, call.tensor(1)?);
+    let result = context.empty(call.result(0)?);
+    // The gradient itself is not saved.
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(other.clone())];
+    let edge = context.record(&[Some(gradient), Some(other)], 1, saved, Masked);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// A gradient that is computed from an activation's result: its second derivative is a product of three.
+#[derive(Debug)]
+struct OfResult;
+
+impl Backward for OfResult {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let of_gradient = node.wants(0).then(|| like(context));
+        let of_result = node.wants(1).then(|| {
+            let scaled = like(context);
+            let product = like(context);
+            drop(scaled);
+            let result = like(context);
+            drop(product);
+            result
+        });
+        smallvec![of_gradient, of_result]
+    }
+}
+
+fn of_result(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    recorded(context, call, result, OfResult)
+}
+
+/// The same computed from the activation's input, by one kernel each.
+#[derive(Debug)]
+struct OfInput;
+
+impl Backward for OfInput {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let of_gradient = node.wants(0).then(|| like(context));
+        let of_input = node.wants(1).then(|| {
+            let factor = like(context);
+            let result = like(context);
+            drop(factor);
+            result
+        });
+        smallvec![of_gradient, of_input]
+    }
+}
+
+fn of_input(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    recorded(context, call, result, OfInput)
+}
+
+/// The gradient of a softmax: sums along its dimension, and products with its result.
+#[derive(Debug)]
+struct OfSoftmax;
+
+impl Backward for OfSoftmax {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let of_gradient = node.wants(0).then(|| {
+            let exponential = like(context);
+            let product = like(context);
+            drop(exponential);
+            let sum = context.sum(&product, &[-1], true, product.dtype());
+            drop(product);
+            let result = like(context);
+            drop(sum);
+            result
+        });
+        let of_result = node.wants(1).then(|| {
+            let incoming = node.saved(0);
+            let sum = context.sum(&incoming, &[-1], true, incoming.dtype());
+            let negative = context.empty(sum.shared_layout());
+            drop(sum);
+            let exponential = like(context);
+            let product = like(context);
+            drop((exponential, negative));
+            let result = like(context);
+            drop(product);
+            result
+        });
+        smallvec![of_gradient, of_result]
+    }
+}
+
+fn of_softmax(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    recorded(context, call, result, OfSoftmax)
+}
+
+/// The gradient of a loss that picks one entry a row: its own gradient is that loss again, and the rows get zeros.
+#[derive(Debug)]
+struct OfNllLoss;
+
+impl Backward for OfNllLoss {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let of_gradient = node.wants(0).then(|| {
+            let loss = context.empty_contiguous(gradient.dtype(), &[]);
+            drop(context.empty_contiguous(gradient.dtype(), &[]));
+            loss
+        });
+        let zeros = node.wants(1).then(|| context.empty(gradient.like(gradient.dtype())));
+        smallvec![of_gradient, zeros]
+    }
+}
+
+fn of_nll_loss(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    let (gradient, rows, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(rows.clone()), Some(target.clone())];
+    let edge = context.record(&[Some(gradient), Some(rows)], 1, saved, OfNllLoss);
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// The gradient of a max pool: its own gradient is gathered by the indices, and the pool's input gets zeros.
+#[derive(Debug)]
+struct OfMaxPool;
+
+impl Backward for OfMaxPool {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let (pooled, input) = (node.saved(0), node.saved(1));
+        let of_gradient = node.wants(0).then(|| {
+            let flat = context.contiguous(&gradient);
+            let gathered = context.empty_contiguous(pooled.dtype(), pooled.shape());
+            drop(flat);
+            gathered
+        });
+        let zeros = node.wants(1).then(|| context.empty(input.like(input.dtype())));
+        smallvec![of_gradient, zeros]
+    }
+}
+
+fn of_max_pool(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (gradient, input) = (call.tensor(0)?, call.tensor(1)?);
+    let format = Format::suggested(input.layout());
+    let result = context.empty(format.layout(gradient.dtype(), input.shape()));
+    let incoming = context.contiguous_in(gradient, format);
+    drop(incoming);
+    recorded(context, call, result, OfMaxPool)
+}

@@ -1,0 +1,34 @@
+//! What a recording of a script has beside its steps.
+
+/// A recorded script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedScript {
+    /// How many elements the parameters have that it moved to the GPU.
+    pub parameters: u64,
+    /// How many optimizer steps it took.
+    pub steps: u32,
+    /// Who called each line of [`Model::sources`](super::Model::sources).
+    pub callers: Vec<Caller>,
+}
+
+/// Who called a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The line that called it, an index into [`Model::sources`](super::Model::sources); `None` for the outermost.
+    pub source: Option<u32>,
+    /// Whether that line called a module, within which this line is.
+    pub is_in_module: bool,
+    /// What the line itself calls.
+    pub calls: Calls,
+}
+
+/// What a line of a script calls, as far as it is PyTorch's own code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// An operator.
+    Operator,
+    /// A module of PyTorch.
+    Module,
+    /// An optimizer, a gradient scaler or gradient clipping.
+    Optimizer,
+}

@@ -1,0 +1,42 @@
+//! What a recording of a script has beside its steps.
+
+use serde::de::{self, MapAccess, SeqAccess};
+
+use super::argument::unknown_word;
+use crate::json::{List, Object, ParseState, Read, fields};
+use vramfit_graph::model::{Caller, Calls, RecordedScript};
+
+impl<'de> Read<'de> for RecordedScript {
+    const NEEDED: &'static str = "an object";
+
+    fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
+        fields!(object, { "parameters" => parameters, "steps" => steps, "callers" => callers });
+        let parameters: i64 = parameters;
+        Ok(RecordedScript { parameters: parameters.unsigned_abs(), steps, callers })
+    }
+}
+
+impl<'de> Read<'de> for Caller {
+    const NEEDED: &'static str = "a calling line, whether it called a module, and what the line itself calls";
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(Caller {
+            source: list.required("a calling line")?,
+            is_in_module: list.required("whether it called a module")?,
+            calls: list.required("what the line calls")?,
+        })
+    }
+}
+
+impl<'de> Read<'de> for Calls {
+    const NEEDED: &'static str = "\"operator\", \"module\" or \"optimizer\"";
+
+    fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
+        match text {
+            "operator" => Ok(Calls::Operator),
+            "module" => Ok(Calls::Module),
+            "optimizer" => Ok(Calls::Optimizer),
+            _ => Err(unknown_word(state, text, "`operator`, `module` or `optimizer`")),
+        }
+    }
+}
