@@ -49,6 +49,9 @@ _UNIFORM = ("aten::rand", "aten::uniform_")
 class Recorder(Casting):
     """The calls, frees and regions of one forward pass and loss, in the order in which they happened."""
 
+    # Whether random numbers that decide get their extremes, so that an answer has bounds.
+    bounds_random = True
+
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
@@ -337,8 +340,8 @@ class Recorder(Casting):
         if isinstance(result, Outcome):
             built, names = self._build(result, operator, tensors, infos, host, given, session.outcomes.assumed(result, operator, args, kwargs, infos, tensors))
         else:
-            random = operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args))
-            if operator.random:
+            random = self.bounds_random and (operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args)))
+            if operator.random and self.bounds_random:
                 _take_extreme(operator, result, session.assumed)
             built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator.detaches)
             if random and operator.reads:

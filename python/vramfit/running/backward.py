@@ -33,6 +33,7 @@ def run_backward(
                 recorder.cause(f"{recorder.where()}: create_graph=True: the graph of the gradients is not simulated ({problem})")
         if accumulate_grad:
             _accumulate(recorder, names, given, indices, keeps, inputs)
+            _call_hooks(recorder, indices)
             return ()
         return _gradients(recorder, names, given, indices, keeps, create_graph, inputs, allow_unreachable)
 
@@ -68,6 +69,7 @@ def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, in
     if inputs:
         wanted = {recorder.info_of(one).index for one in inputs}
         leaves = [info for info in leaves if info.index in wanted]
+    leaves += [recorder.live[index] for index in sorted(recorder.retained) if index in recorder.live and recorder.is_reached(index, indices)]
     tensors = [_tensor(info) for info in leaves]
     fresh: List[Optional[torch.Tensor]] = []
     for tensor, info in zip(tensors, leaves):
@@ -80,6 +82,26 @@ def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, in
         for tensor, gradient in zip(tensors, fresh):
             if gradient is not None:
                 tensor.grad = gradient
+
+
+def _call_hooks(recorder: ScriptRecorder, indices: List[int]) -> None:
+    """Calls the hooks on gradients, all of them when the pass has ended."""
+    for index in recorder.hooked(indices):
+        info = recorder.live.get(index)
+        tensor = info.reference() if info is not None and info.reference is not None else None
+        for hook, takes_leaf in list(recorder.hooks[index]):
+            recorder.cause(f"{recorder.where()}: hooks on gradients are simulated after the backward pass, not within it")
+            if takes_leaf:
+                if tensor is not None:
+                    hook(tensor)
+            else:
+                kind = recorder.rows[index][0]
+                gradient = tensor.grad if tensor is not None and tensor.grad is not None else None
+                if gradient is None:
+                    with recorder.paused():
+                        gradient = recorder.session.kinds.get(kind.dtype, kind.shape, kind.stride, False).result()
+                    recorder.constants.append(recorder.adopt(gradient, recorder.session.kinds.of(gradient), None, 0, True).index)
+                hook(gradient)
 
 
 def _gradients(

@@ -11,6 +11,7 @@ from .recorder import ScriptRecorder
 
 Tensor = torch.Tensor
 _HANDLERS: Dict[Any, Handler] = {}
+_MOVES = (Tensor.to, Tensor.cuda)
 
 
 class ScriptMode(FunctionMode):
@@ -22,7 +23,13 @@ class ScriptMode(FunctionMode):
         handler = _HANDLERS.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs or {})
-        return super().__torch_function__(func, types, args, kwargs)
+        result = super().__torch_function__(func, types, args, kwargs)
+        if func in _MOVES and isinstance(result, Tensor) and result is not args[0]:
+            recorder = self.recorder
+            before, after = recorder.infos.get(id(args[0])), recorder.infos.get(id(result))
+            if before is not None and after is not None and before.host and not after.host:
+                recorder.categorize([result], "inputs")
+        return result
 
 
 def _script_handles(*functions: Any) -> Any:
@@ -70,6 +77,13 @@ class _NoHandle:
 
     def remove(self) -> None:
         """Does nothing: no hook was registered."""
+
+
+@_script_handles(Tensor.retain_grad)
+def _retain_grad(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    info = mode.recorder.info_of(args[0])
+    if not info.leaf:
+        mode.recorder.retained.add(info.index)
 
 
 @_script_handles(_property("grad_fn").__get__)

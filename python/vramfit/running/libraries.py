@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -22,6 +23,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _autograd(patches, recorder)
     _parameters(patches, recorder)
     tensor_methods.install(patches, recorder)
+    _module_hooks(patches, recorder)
     _moves(patches, recorder)
     _loaders(patches, recorder)
     _files(patches, recorder)
@@ -50,6 +52,22 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
     profiler = torch.autograd.profiler.record_function
     patches.set(profiler, "__enter__", lambda self: self)
     patches.set(profiler, "__exit__", lambda self, *_: None)
+
+
+def _module_hooks(patches: Patches, recorder: ScriptRecorder) -> None:
+    class Handle:
+        """The handle of a hook that was not registered."""
+
+        def remove(self) -> None:
+            """Does nothing."""
+
+    def register(module: torch.nn.Module, hook: Any, *_: Any, **__: Any) -> Handle:
+        recorder.session.note(f"{recorder.where()}: a backward hook on a module is not called")
+        recorder.cause("backward hooks on modules are not simulated")
+        return Handle()
+
+    for name in ("register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"):
+        patches.set(torch.nn.Module, name, register)
 
 
 def _parameters(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -154,10 +172,24 @@ def _moved(value: Any, device: torch.device) -> Any:
 
 
 def _compilers(patches: Patches, recorder: ScriptRecorder) -> None:
-    def compile_eagerly(model: Any = None, **_: Any) -> Any:
+    def run_eagerly() -> None:
         recorder.session.note(f"{recorder.where()}: torch.compile: run eagerly; a compiled model takes other memory")
         recorder.cause("torch.compile is not simulated: the model runs eagerly")
-        return model if model is not None else (lambda function: function)
+
+    def compile_eagerly(model: Any = None, **_: Any) -> Any:
+        if isinstance(model, torch.nn.Module):
+            run_eagerly()
+            return model
+        if model is None:
+            return compile_eagerly
+
+        @functools.wraps(model)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            # Libraries compile functions that a script never calls.
+            run_eagerly()
+            return model(*args, **kwargs)
+
+        return called
 
     patches.set(torch, "compile", compile_eagerly)
     patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_eagerly(self) and None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -35,6 +35,9 @@ class RecordedCall(NamedTuple):
 class ScriptRecorder(Recorder):
     """The calls, frees, backward passes and updates of a script, in the order in which they happened."""
 
+    # A script draws its own numbers.
+    bounds_random = False
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         # The tensors that are alive, by number.
@@ -50,6 +53,10 @@ class ScriptRecorder(Recorder):
         self._freed: Dict[int, List[int]] = {}
         # Tensors of a graph that is run again, by storage: whose place each takes.
         self.replayed: Dict[int, List[int]] = {}
+        # Hooks on gradients, by tensor: each with whether it is called with the leaf, when that has its gradient.
+        self.hooks: Dict[int, List[Tuple[Any, bool]]] = {}
+        # Tensors that are no leaves and keep their gradients.
+        self.retained: Set[int] = set()
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
 
@@ -168,6 +175,11 @@ class ScriptRecorder(Recorder):
                 if info is not None and info.kind.requires_grad:
                     leaves.append(info)
         return sorted(leaves, key=lambda info: info.index)
+
+    def hooked(self, roots: Iterable[int]) -> List[int]:
+        """The tensors with hooks that a backward pass from these tensors leads to."""
+        starts = list(roots)
+        return [index for index, hooks in self.hooks.items() if hooks and index < len(self.rows) and self.is_reached(index, starts)]
 
     def is_reached(self, target: int, roots: Iterable[int]) -> bool:
         """Whether a backward pass from these tensors leads to a tensor."""

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import torch
 
 from ..patches import Patches
 from .recorder import ScriptRecorder
+
+
+class Handle:
+    """The handle of the hook that was registered last."""
+
+    def __init__(self, hooks: List[Any]) -> None:
+        self._hooks, self._hook = hooks, hooks[-1]
+
+    def remove(self) -> None:
+        """Removes the hook."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
 
 
 def install(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -36,7 +48,17 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         device = "" if info.host else ", device='cuda:0'"
         return f"tensor(..., size={tuple(info.kind.shape)}, dtype={info.kind.dtype}{device})"
 
+    def registering(takes_leaf: bool) -> Any:
+        def register(tensor: torch.Tensor, hook: Any) -> Handle:
+            hooks = recorder.hooks.setdefault(recorder.info_of(tensor).index, [])
+            hooks.append((hook, takes_leaf))
+            return Handle(hooks)
+
+        return register
+
     _text = torch.Tensor.__repr__
+    patches.set(torch.Tensor, "register_hook", registering(False))
+    patches.set(torch.Tensor, "register_post_accumulate_grad_hook", registering(True))
     patches.set(torch.Tensor, "__deepcopy__", deepcopy)
     patches.set(torch.nn.Parameter, "__deepcopy__", deepcopy)
     patches.set(torch.Tensor, "__repr__", text)

@@ -52,6 +52,8 @@ pub struct BackwardPass<'a> {
     /// The tensors whose gradients are wanted, as `autograd.grad` and `backward(inputs=...)` have them; `None` where every leaf gets its
     /// gradient.
     pub inputs: Option<&'a [Edge]>,
+    /// The tensors that keep a copy of their gradient (`retain_grad`), if every leaf gets its own.
+    pub retains: &'a [Edge],
 }
 
 /// Runs the backward pass from `root`, whose gradient is `gradient`, where nothing is checkpointed.
@@ -61,20 +63,21 @@ pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
 
 /// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` recomputes checkpointed regions.
 pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, recompute: Recompute<'_>) {
-    let pass = BackwardPass { roots: vec![(root.clone(), gradient)], keeps_graph: false, inputs: None };
+    let pass = BackwardPass { roots: vec![(root.clone(), gradient)], keeps_graph: false, inputs: None, retains: &[] };
     run_pass(context, pass, recompute);
 }
 
-/// Runs a backward pass. Returns the gradient of each of its inputs, if it has any: `None` for one that nothing leads to.
+/// Runs a backward pass. Returns the gradient of each of its inputs, if it has any, or of those that retain theirs: `None` for one
+/// that nothing leads to.
 pub fn run_pass(context: &mut Context, pass: BackwardPass<'_>, recompute: Recompute<'_>) -> Vec<Option<Tensor>> {
-    let BackwardPass { roots, keeps_graph, inputs } = pass;
+    let BackwardPass { roots, keeps_graph, inputs, retains } = pass;
     context.next_pass();
     count_dependencies(context.pass(), &roots, inputs);
     let mut ready = BinaryHeap::new();
     for (edge, gradient) in roots {
         pass_on(context, &edge, &mut Some(gradient), &mut ready);
     }
-    let mut captured = vec![None; inputs.map_or(0, <[Edge]>::len)];
+    let mut captured = vec![None; inputs.map_or(retains.len(), <[Edge]>::len)];
     while let Some(Ready { node, .. }) = ready.pop() {
         if let Some(inputs) = inputs {
             let buffer = node.buffer.borrow();
@@ -85,6 +88,12 @@ pub fn run_pass(context: &mut Context, pass: BackwardPass<'_>, recompute: Recomp
             if node.is_end.get() {
                 node.buffer.borrow_mut().clear();
                 continue;
+            }
+        }
+        if inputs.is_none() {
+            for (retained, found) in retains.iter().zip(&mut captured).filter(|(it, _)| Rc::ptr_eq(&it.node, &node)) {
+                let gradient = node.buffer.borrow().get(retained.output).cloned().flatten();
+                *found = gradient.map(|gradient| context.empty_contiguous(gradient.dtype(), gradient.shape()));
             }
         }
         evaluate(context, &node, &mut ready, keeps_graph, recompute);

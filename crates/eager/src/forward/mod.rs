@@ -17,7 +17,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::TensorId;
+use vramfit_graph::model::{Origin, TensorId};
 
 use crate::autograd::{Body, Context, Edge, Frame, Held, Tensor};
 use crate::memory::Category;
@@ -291,6 +291,9 @@ impl<'a> Forward<'a> {
                         self.tensors[tensor.0 as usize] = None;
                     }
                 }
+            }
+            BoundStep::Enter(..) if self.bound.model.origin == Origin::Script => {
+                context.memory().borrow_mut().set_category(Category::Activations);
             }
             BoundStep::Grad(is_on) => context.set_grad(*is_on),
             BoundStep::Autocast { is_gpu, dtype, is_enabled, .. } => {

@@ -51,6 +51,9 @@ impl Forward<'_> {
             }
             ScriptCall::EndPhase => {
                 if let Some(Value::Text(phase)) = call.arguments.first() {
+                    // Backward passes and updates leave nothing that a model computes.
+                    let category = if phase == "step" { Category::Activations } else { Category::Temporary };
+                    context.memory().borrow_mut().set_category(category);
                     let at = context.memory().borrow().journal().len();
                     self.phase_ends.push(PhaseEnd { phase: phase.clone(), at });
                 }
@@ -75,11 +78,13 @@ impl Forward<'_> {
         // What nothing leads to has no edge.
         let inputs: Option<Vec<Edge>> =
             (done == ScriptCall::Gradients).then(|| edges.iter().flatten().cloned().collect());
+        let is_leaf = |edge: &&Edge| edge.node.backward.gradient().is_some();
+        let retains: Vec<Edge> = edges.iter().flatten().filter(|edge| !is_leaf(edge)).cloned().collect();
         let was_grad_on = context.is_grad_on();
         context.set_grad(true);
         context.memory().borrow_mut().set_category(Category::Temporary);
         context.set_thread(Thread::Backward);
-        let pass = BackwardPass { roots, keeps_graph, inputs: inputs.as_deref() };
+        let pass = BackwardPass { roots, keeps_graph, inputs: inputs.as_deref(), retains: &retains };
         // A region holds all that it needs to run again.
         let passes = self.passes;
         let captured = run_pass(context, pass, &|context, frame| Forward::new(passes, &[]).run_again(context, frame));
@@ -93,7 +98,10 @@ impl Forward<'_> {
             let gradient = match (done, &edges[position]) {
                 (_, None) => None,
                 (ScriptCall::Gradients, Some(_)) => captured.next().flatten(),
-                (_, Some(edge)) => edge.node.backward.gradient().and_then(|gradient| gradient.borrow().clone()),
+                (_, Some(edge)) => match edge.node.backward.gradient() {
+                    Some(gradient) => gradient.borrow().clone(),
+                    None => captured.next().flatten(),
+                },
             };
             if let Some(result) = result {
                 self.tensors[result.0 as usize] = gradient;

@@ -20,8 +20,8 @@ pub enum Effect {
 /// What a recorded script did beside calling operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptCall {
-    /// `backward()`: from argument 0, the roots, with the gradients in argument 1. The leaves in argument 2 get the results as `.grad`,
-    /// where these are not `None`. Argument 3 is `retain_graph`.
+    /// `backward()`: from argument 0, the roots, with the gradients in argument 1. The leaves in argument 2, and other tensors that
+    /// retain theirs, get the results as `.grad`, where these are not `None`. Argument 3 is `retain_graph`.
     Backward,
     /// `autograd.grad`: the same, and the results are the gradients of the tensors in argument 2, which may be no leaves.
     Gradients,
