@@ -12,7 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from ..patches import Patches
 from ..regions import tensors_in
-from . import backward, tensor_methods
+from . import backward, legacy_types, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -24,6 +24,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _parameters(patches, recorder)
     tensor_methods.install(patches, recorder)
     _module_hooks(patches, recorder)
+    legacy_types.install(patches)
     _moves(patches, recorder)
     _loaders(patches, recorder)
     _files(patches, recorder)
