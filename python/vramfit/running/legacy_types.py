@@ -38,8 +38,26 @@ def _made(name: str, dtype: torch.dtype) -> Any:
     return _Kind(name, (), {"__new__": make, "dtype": dtype, "is_cuda": True, "is_sparse": False, "__module__": "torch.cuda"})
 
 
+class _VariableKind(type):
+    """Every tensor is a variable."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, torch.Tensor)
+
+
+class _Variable(metaclass=_VariableKind):
+    """``Variable(x)``: another tensor on the same memory."""
+
+    _execution_engine = torch.autograd.Variable._execution_engine
+
+    def __new__(cls, data: torch.Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
+        variable = data.detach()
+        return variable.requires_grad_() if requires_grad else variable
+
+
 def install(patches: Patches) -> None:
     """Has the types of ``torch.cuda`` make tensors of the GPU."""
+    patches.set(torch.autograd, "Variable", _Variable)
     for name, dtype in _DTYPES.items():
         patches.set(torch.cuda, name, _made(name, dtype))
 
