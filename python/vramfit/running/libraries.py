@@ -12,7 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from ..patches import Patches
 from ..regions import tensors_in
-from . import backward, legacy_types, tensor_methods
+from . import backward, legacy_types, loaders, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -26,7 +26,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _module_hooks(patches, recorder)
     legacy_types.install(patches)
     _moves(patches, recorder)
-    _loaders(patches, recorder)
+    loaders.install(patches, recorder)
     _files(patches, recorder)
     _compilers(patches, recorder)
     _grouping(patches, recorder)
@@ -111,34 +111,6 @@ def _moves(patches: Patches, recorder: ScriptRecorder) -> None:
     patches.set(torch.nn.Module, "_apply", apply)
     # The stand-ins of a tensor on the host and on the GPU are of one kind.
     patches.set(torch, "_has_compatible_shallow_copy_type", lambda *_: True)
-
-
-def _loaders(patches: Patches, recorder: ScriptRecorder) -> None:
-    from torch.utils.data import DataLoader
-
-    original: Callable[..., Any] = DataLoader.__init__
-
-    def init(loader: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
-        named = dict(kwargs)
-        positional = list(args)
-        # batch_size, shuffle, sampler, batch_sampler, num_workers
-        workers = positional[4] if len(positional) > 4 else named.get("num_workers", 0)
-        if workers:
-            recorder.session.note("data loaders run in this process instead of in workers")
-            if len(positional) > 4:
-                positional[4] = 0
-            named["num_workers"] = 0
-            for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"):
-                named.pop(name, None)
-            if len(positional) > 4:
-                named.pop("num_workers")
-        named["pin_memory"] = False
-        if len(positional) > 6:
-            positional[6] = False
-            named.pop("pin_memory")
-        original(loader, dataset, *positional, **named)
-
-    patches.set(DataLoader, "__init__", init)
 
 
 def _files(patches: Patches, recorder: ScriptRecorder) -> None:
