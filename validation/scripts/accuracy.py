@@ -1,0 +1,102 @@
+"""The page docs/run-accuracy.md: measured and predicted peaks of every script, and how many agree."""
+
+import json
+
+import table
+
+HEAD = """# How exact `vramfit run` is
+
+Made by `validation/scripts/compare.py`; do not edit. Each script ran on an H200 (torch 2.11) in a process of its own, unchanged, with small
+random data in the place of data sets and weights that would be downloaded (`validation/scripts/table.toml` has the arguments and says what is
+made up). At its end the process wrote `max_memory_allocated` and `max_memory_reserved`, nothing else. `vramfit run --through-eval` answered
+the same script without a GPU.
+"""
+
+
+def rows(path):
+    """JSON lines by name."""
+    with open(path) as file:
+        return {row["name"]: row for row in map(json.loads, file)}
+
+
+def difference(predicted, measured):
+    return 100 * (predicted - measured) / measured
+
+
+def inside(answer, key, measured):
+    """Whether the measured value is in the answer's range, which is a point where the answer has none."""
+    found = answer.get(key)
+    low, high = (found["low"], found["high"]) if found else (answer[_PEAKS[key]], answer[_PEAKS[key]])
+    return low <= measured <= high
+
+
+_PEAKS = {"range": "peak_allocated", "reserved_range": "peak_reserved"}
+
+
+def page(measured, answers):
+    """The whole page."""
+    lines, problems, compared = [], [], []
+    for script in table.scripts():
+        real, answer = measured.get(script.name), answers.get(script.name)
+        if real is None or real.get("status") != 0 or not real.get("cuda"):
+            reason = "not measured" if real is None else f"the measurement ended with status {real.get('status')}" if real.get("status") != 0 else "never reached the GPU"
+            problems.append(f"| {script.name} | {reason} |")
+        elif answer is None or "error" in answer:
+            problems.append(f"| {script.name} | no answer: {_cell(answer)} |")
+        else:
+            compared.append((script, real, answer))
+            lines.append(_line(script, real, answer))
+    parts = [HEAD, _summary(compared, len(problems))]
+    parts.append(
+        "| script | source | measured allocated | predicted | difference | measured reserved | predicted | difference | exact said | inside |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n" + "\n".join(lines) + "\n"
+    )
+    if problems:
+        parts.append("## Not compared\n\n| script | why |\n| --- | --- |\n" + "\n".join(problems) + "\n")
+    return "\n".join(parts)
+
+
+def _cell(answer):
+    return "not asked" if answer is None else answer["error"].replace("|", "/")[:160]
+
+
+def _summary(compared, left):
+    if not compared:
+        return "Nothing was compared.\n"
+    allocated = [difference(answer["peak_allocated"], real["peak_allocated"]) for _, real, answer in compared]
+    reserved = [difference(answer["peak_reserved"], real["peak_reserved"]) for _, real, answer in compared]
+    said = [(real, answer) for _, real, answer in compared if answer["exact"]]
+    wrong = [1 for real, answer in said if answer["peak_allocated"] != real["peak_allocated"] or answer["peak_reserved"] != real["peak_reserved"]]
+    within = [inside(answer, "range", real["peak_allocated"]) for _, real, answer in compared]
+    within_reserved = [inside(answer, "reserved_range", real["peak_reserved"]) for _, real, answer in compared]
+    count = len(compared)
+    public = sum(1 for script, _, _ in compared if script.repository)
+    rows_ = [
+        ("scripts compared", f"{count}, {public} of them from public repositories"),
+        ("scripts without a comparison (listed below)", str(left)),
+        ("peak allocated to the byte", _share(sum(value == 0 for value in allocated), count)),
+        ("peak allocated within 1 %", _share(sum(abs(value) <= 1 for value in allocated), count)),
+        ("worst peak allocated", f"{max(allocated, key=abs):+.2f} %"),
+        ("peak reserved to the byte", _share(sum(value == 0 for value in reserved), count)),
+        ("peak reserved within 2 %", _share(sum(abs(value) <= 2 for value in reserved), count)),
+        ("worst peak reserved", f"{max(reserved, key=abs):+.2f} %"),
+        ("said exact, and wrong", f"{len(wrong)} of {len(said)}"),
+        ("measured allocated inside the answer's range", _share(sum(within), count)),
+        ("measured reserved inside the answer's range", _share(sum(within_reserved), count)),
+    ]
+    return "| | |\n| --- | ---: |\n" + "\n".join(f"| {name} | {value} |" for name, value in rows_) + "\n"
+
+
+def _share(part, whole):
+    return f"{part} of {whole} ({100 * part / whole:.0f} %)"
+
+
+def _line(script, real, answer):
+    source = script.source if script.repository is None else f"[{script.repository}](https://github.com/{script.repository}/blob/{script.commit}/{script.path})"
+    cells = [script.name.partition("/")[2], source]
+    for peak in ("peak_allocated", "peak_reserved"):
+        value = difference(answer[peak], real[peak])
+        cells += [f"{real[peak]:,}", f"{answer[peak]:,}", "0" if value == 0 else f"{value:+.3f} %"]
+    held = [inside(answer, "range", real["peak_allocated"]), inside(answer, "reserved_range", real["peak_reserved"])]
+    cells += ["yes" if answer["exact"] else "no", {(True, True): "yes", (True, False): "allocated only", (False, True): "reserved only"}.get(tuple(held), "no")]
+    return "| " + " | ".join(cells) + " |"

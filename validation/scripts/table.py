@@ -1,0 +1,61 @@
+"""Reads `table.toml`: which scripts are run, with which arguments, and what their data are."""
+
+import dataclasses
+import pathlib
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass
+class Script:
+    name: str
+    repository: str | None
+    commit: str | None
+    path: str
+    arguments: list
+    files: list
+    paths: list
+    environment: dict
+    steps: int | None
+    modules: list
+    data: str
+
+    @property
+    def source(self):
+        """Where the script comes from, in words."""
+        return "own" if self.repository is None else self.repository
+
+
+def _contents():
+    return tomllib.loads((HERE / "table.toml").read_text())
+
+
+def repositories():
+    """Each public repository with its commit and the folders that are needed of it."""
+    return _contents()["repositories"]
+
+
+def scripts(only=()):
+    """The scripts of the table, then this project's own ones; `only` selects by a part of the name."""
+    contents = _contents()
+    found = []
+    for row in contents["public"]:
+        repository = row["repository"]
+        found.append(_script(row, repository, contents["repositories"][repository]["commit"]))
+    own = {row["name"]: row for row in contents.get("own", [])}
+    for path in sorted((HERE / "own").glob("*.py")):
+        row = {"name": path.stem, "path": path.name, **own.get(path.stem, {})}
+        found.append(_script({**row, "name": f"own/{path.stem}"}, None, None))
+    names = [script.name for script in found]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"table.toml: more than one script is called {', '.join(sorted(repeated))}")
+    return [script for script in found if not only or any(part in script.name for part in only)]
+
+
+def _script(row, repository, commit):
+    return Script(
+        row["name"], repository, commit, row["path"], [str(one) for one in row.get("arguments", [])],
+        row.get("files", []), row.get("paths", []), row.get("environment", {}), row.get("steps"), row.get("modules", []), row.get("data", "made in the script"),
+    )
