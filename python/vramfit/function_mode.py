@@ -228,15 +228,20 @@ def _data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str
 def _set_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
     recorder = mode.recorder
     old, new = recorder.info_of(args[0]), recorder.info_of(args[1])
+    value, real = args[1], new.real
     with recorder.paused():
-        func(*args)
+        if args[0].device != value.device:
+            # One stand-in has values and the other has none: PyTorch lets a tensor take only data of its own device.
+            value = new.kind.zeros() if args[0].device == CPU else new.kind.stand_in().detach()
+            real = False
+        func(args[0], value)
     if new is old:
         return
     if new.kind.dtype is not old.kind.dtype and old.index < len(recorder.replacements):
         recorder.recast = recorder.where()
     kind = recorder.session.kinds.of(args[0])
     del recorder.infos[id(args[0])]
-    info = recorder.adopt(args[0], kind, new.storage, new.offset, new.host, leaf=old.leaf, real=new.real)
+    info = recorder.adopt(args[0], kind, new.storage, new.offset, new.host, leaf=old.leaf, real=real)
     number = recorder.session.pseudo("vramfit.set_data", ["self", "data"])
     recorder.steps.append(("call", number, [old.name, new.name], [info.name], recorder.session.sources.here(), 0))
     recorder.free(old.index)
