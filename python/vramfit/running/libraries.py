@@ -12,7 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from ..patches import Patches
 from ..regions import tensors_in
-from . import backward, legacy_types, loaders, tensor_methods
+from . import backward, legacy_types, loaders, saved, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -27,7 +27,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     legacy_types.install(patches)
     _moves(patches, recorder)
     loaders.install(patches, recorder)
-    _files(patches, recorder)
+    saved.install(patches, recorder)
     _compilers(patches, recorder)
     _grouping(patches, recorder)
     _recurrent(patches, recorder)
@@ -111,37 +111,6 @@ def _moves(patches: Patches, recorder: ScriptRecorder) -> None:
     patches.set(torch.nn.Module, "_apply", apply)
     # The stand-ins of a tensor on the host and on the GPU are of one kind.
     patches.set(torch, "_has_compatible_shallow_copy_type", lambda *_: True)
-
-
-def _files(patches: Patches, recorder: ScriptRecorder) -> None:
-    def note(what: str) -> None:
-        recorder.session.note(f"{recorder.where()}: {what} is not written")
-
-    def save(*_: Any, **__: Any) -> None:
-        note("a checkpoint")
-
-    patches.set(torch, "save", save)
-    load: Callable[..., Any] = torch.load
-
-    def load_here(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction(), recorder.paused():
-            loaded = load(file, "cpu", *args, **kwargs)
-        wanted = map_location if isinstance(map_location, (str, torch.device)) else None
-        if map_location is None or (wanted is not None and torch.device(wanted).type == "cpu"):
-            return loaded
-        return _moved(loaded, torch.device("cuda"))
-
-    patches.set(torch, "load", load_here)
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, dict):
-        return type(value)((key, _moved(item, device)) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value)(_moved(item, device) for item in value)
-    return value
 
 
 def _compilers(patches: Patches, recorder: ScriptRecorder) -> None:
