@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use vramfit_allocator::SimulatedDriver;
 use vramfit_cudnn::convolution::PlanId;
 
 /// What memory is for.
@@ -196,6 +197,13 @@ impl Memory {
     /// Records a side event after the requests so far.
     pub fn add_side_event(&mut self, kind: SideEventKind) {
         self.side_events.push(SideEvent { at: self.journal.len(), kind });
+    }
+
+    /// The host frees so many bytes, such as its copy of a tensor that has been moved.
+    pub fn host_frees(&mut self, bytes: u64) {
+        if SimulatedDriver::minds_host_free(bytes) {
+            self.add_side_event(SideEventKind::HostFrees(bytes));
+        }
     }
 
     /// The id of the next allocation.

@@ -116,6 +116,11 @@ impl Tensor {
         self.0.storage.as_ref()
     }
 
+    /// The bytes of its memory, on the GPU or on the host.
+    pub fn memory_bytes(&self) -> u64 {
+        self.storage().map_or_else(|| self.layout().bytes(), |storage| storage.bytes())
+    }
+
     /// Whether it is on the host.
     pub fn is_on_host(&self) -> bool {
         self.0.storage.is_none()

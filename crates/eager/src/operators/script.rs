@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::call::{Call, Outcome};
 use super::facts::*;
 use super::view::leaf_with;
-use crate::autograd::Context;
+use crate::autograd::{Context, Tensor};
 
 /// What the family's entries have in common.
 const FAMILY: Facts = Facts {
@@ -37,8 +37,11 @@ fn nothing(_context: &mut Context, _call: &Call<'_>) -> Outcome {
 }
 
 /// `tensor.data = data`: the tensor has the memory of `data` from now on, and keeps its gradient.
-fn set_data(_context: &mut Context, call: &Call<'_>) -> Outcome {
+fn set_data(context: &mut Context, call: &Call<'_>) -> Outcome {
     let data = call.tensor(1)?;
+    if call.optional_tensor(0).is_some_and(Tensor::is_on_host) && !data.is_on_host() {
+        context.memory().borrow_mut().host_frees(data.memory_bytes());
+    }
     if !call.captured.first().copied().flatten().is_some_and(|captured| captured.requires_grad) {
         return Ok(smallvec![data.detach()]);
     }

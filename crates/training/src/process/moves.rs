@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use vramfit_allocator::SimulatedDriver;
 use vramfit_graph::bind::{Bound, BoundTensor};
 use vramfit_graph::model::{Input, TensorId};
 
 use vramfit_eager::autograd::{Context, Tensor, engine};
-use vramfit_eager::memory::{Category, SideEventKind};
+use vramfit_eager::memory::Category;
 use vramfit_eager::operators::is_flattened;
 use vramfit_graph::layout::Layout;
 
@@ -133,7 +132,7 @@ pub(super) fn move_inputs(
     };
     let moved: Vec<Tensor> = inputs.iter().map(&mut move_input).collect();
     for (input, tensor) in inputs.iter().zip(moved) {
-        note_host_free(context, &tensor);
+        context.memory().borrow_mut().host_frees(tensor.memory_bytes());
         tensors[input.tensor.0 as usize] = Some(tensor);
     }
 }
@@ -144,16 +143,8 @@ pub(super) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId
         true => Tensor::on_host(layout(tensor)),
         false => context.empty(layout(tensor)),
     };
-    note_host_free(context, &moved);
+    context.memory().borrow_mut().host_frees(moved.memory_bytes());
     moved
-}
-
-/// The host frees its copy of a tensor that has been moved.
-pub(super) fn note_host_free(context: &Context, moved: &Tensor) {
-    let bytes = moved.storage().map_or_else(|| moved.layout().bytes(), |storage| storage.bytes());
-    if SimulatedDriver::minds_host_free(bytes) {
-        context.memory().borrow_mut().add_side_event(SideEventKind::HostFrees(bytes));
-    }
 }
 
 pub(super) fn layout(tensor: &BoundTensor) -> Layout {

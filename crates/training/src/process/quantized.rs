@@ -6,7 +6,7 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Precision, Quantization, Scheme, TensorId, Weight};
 
-use super::moves::{Tensors, layout, move_tensor, note_host_free};
+use super::moves::{Tensors, layout, move_tensor};
 
 /// The table of values that eight bits stand for, which the library keeps.
 const TABLE_ENTRIES: i64 = 256;
@@ -53,7 +53,7 @@ fn source_dtype(bound: &Bound<'_>, quantization: &Quantization) -> Dtype {
 /// The weight before it is quantised.
 fn moved_whole(context: &mut Context, quantization: &Quantization, dtype: Dtype) -> Tensor {
     let moved = context.empty_contiguous(dtype, &quantization.shape);
-    note_host_free(context, &moved);
+    context.memory().borrow_mut().host_frees(moved.memory_bytes());
     moved
 }
 
