@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--through-eval", action="store_true", help="go on until the script ends, so that an evaluation is seen too")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page")
+    parser.add_argument("--snapshot", metavar="FILE", help="write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does")
     parser.add_argument("--out", metavar="FILE", help="write the recording, for `vramfit run --recording`")
     parser.add_argument("--recording", metavar="FILE", help="answer from a recording instead of running a script")
     parser.add_argument("--color", metavar="WHEN", help=argparse.SUPPRESS)
@@ -110,7 +111,7 @@ def _written_and_answered(recorded: Any, given: argparse.Namespace) -> int:
 def _answer(path: str, given: argparse.Namespace) -> int:
     command = [binary.find_binary(), "run", "--recording", path]
     conf = given.alloc_conf if given.alloc_conf is not None else os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF")
-    for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn), ("--html", given.html), ("--color", given.color)):
+    for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn), ("--html", given.html), ("--snapshot", given.snapshot), ("--color", given.color)):
         if value is not None:
             command += [flag, value]
     if given.json:

@@ -11,6 +11,8 @@ from .recorder import ScriptRecorder
 
 Tensor = torch.Tensor
 _HANDLERS: Dict[Any, Handler] = {}
+# Take care of it themselves.
+_WITH_GRAD = (Tensor.requires_grad_, torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor)
 _MOVES = (Tensor.to, Tensor.cuda)
 
 
@@ -23,6 +25,12 @@ class ScriptMode(FunctionMode):
         handler = _HANDLERS.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs or {})
+        if kwargs and kwargs.get("requires_grad") and func not in _WITH_GRAD:
+            # PyTorch makes the tensor a leaf after the operator, where nothing sees it.
+            kwargs = {name: value for name, value in kwargs.items() if name != "requires_grad"}
+            result = super().__torch_function__(func, types, args, kwargs)
+            with self:
+                return result.requires_grad_()
         result = super().__torch_function__(func, types, args, kwargs)
         if func in _MOVES and isinstance(result, Tensor) and result is not args[0]:
             recorder = self.recorder

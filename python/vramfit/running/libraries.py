@@ -42,6 +42,7 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
         roots: Sequence[Any], gradients: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
         allow_unreachable: bool = False, accumulate_grad: bool = False,
     ) -> Any:
+        recorder.is_cudnn_benchmarked |= bool(torch.backends.cudnn.benchmark)
         recorder.pseudo("phase", {"what": {"string": "forward"}})
         found = backward.run_backward(
             recorder, roots, gradients, bool(keep_graph), bool(create_graph), inputs, allow_unreachable, accumulate_grad,

@@ -57,6 +57,8 @@ class ScriptRecorder(Recorder):
         self.hooks: Dict[int, List[Tuple[Any, bool]]] = {}
         # Tensors that are no leaves and keep their gradients.
         self.retained: Set[int] = set()
+        # Whether the script ever had cuDNN choose its plans by trying them.
+        self.is_cudnn_benchmarked = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
 

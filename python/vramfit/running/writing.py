@@ -31,7 +31,7 @@ def contents(script: RecordedScript, name: str) -> Dict[str, Any]:
         "model": name, "symbols": [], "notes": _notes(script), "modules": [list(row) for row in script.modules.rows],
         "operators": [[operator, arguments] for operator, arguments in session.rows], "sources": [list(row) for row in session.sources.rows],
         "parameters": [], "buffers": [], "move_order": [], "inputs": [], "targets": [],
-        "script": {"parameters": script.modules.parameters(), "steps": script.steps, "callers": _callers(script)},
+        "script": {"parameters": script.modules.parameters(), "steps": script.steps, "cudnn_benchmark": script.recorder.is_cudnn_benchmarked, "callers": _callers(script)},
     })
     return {**document.contents(), "format": FORMAT}
 

@@ -23,6 +23,10 @@ pub struct RunArguments {
     /// Answer from a recording that was written with --out, instead of running a script.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "steps", "through_eval", "out"])]
     pub recording: Option<PathBuf>,
+    /// Write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz,
+    /// `vramfit explain` and `vramfit replay`.
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
     /// Write a self-contained HTML page: verdict, breakdown of the peak, timeline.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

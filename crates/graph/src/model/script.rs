@@ -7,6 +7,8 @@ pub struct RecordedScript {
     pub parameters: u64,
     /// How many optimizer steps it took.
     pub steps: u32,
+    /// Whether it set `torch.backends.cudnn.benchmark`.
+    pub is_cudnn_benchmarked: bool,
     /// Who called each line of [`Model::sources`](super::Model::sources).
     pub callers: Vec<Caller>,
 }

@@ -10,9 +10,9 @@ impl<'de> Read<'de> for RecordedScript {
     const NEEDED: &'static str = "an object";
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        fields!(object, { "parameters" => parameters, "steps" => steps, "callers" => callers });
+        fields!(object, { "parameters" => parameters, "steps" => steps, "cudnn_benchmark" => is_cudnn_benchmarked, "callers" => callers });
         let parameters: i64 = parameters;
-        Ok(RecordedScript { parameters: parameters.unsigned_abs(), steps, callers })
+        Ok(RecordedScript { parameters: parameters.unsigned_abs(), steps, is_cudnn_benchmarked, callers })
     }
 }
 

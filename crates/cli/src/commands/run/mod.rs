@@ -1,5 +1,6 @@
 //! `vramfit run`: dry-runs a training script, or answers from a recording of one.
 
+mod pickled;
 mod python;
 mod simulated_snapshot;
 
@@ -50,7 +51,7 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let training = Loop::default();
+    let training = Loop { is_cudnn_benchmarked: script.is_cudnn_benchmarked, ..Loop::default() };
     let settings = device.settings(Settings::parse(alloc_conf)?);
     let scenarios = Scenarios::record(&bound, &training, device.machine())?;
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
@@ -65,6 +66,9 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
         write_page(html, &page(&estimate, &bound, &answer, &layers(&bound, &visits), &origin))?;
     }
     let snapshot = simulated_snapshot(&bound, script, &answer.expected);
+    if let Some(path) = &options.snapshot {
+        pickled::write(path, &snapshot)?;
+    }
     let explanation = explain(&snapshot, 0, &settings, device.cap(answer.expected.libraries));
     let report = RunReport::new(estimate, script.steps, &snapshot, &explanation);
     if output.json {

@@ -1,0 +1,189 @@
+"""``python -m vramfit run`` runs a script without a GPU, records what it does to GPU memory, and answers."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+import vramfit
+from vramfit.__main__ import main
+from vramfit.running.cuda import Gpu
+from vramfit.running.script import Limits, ScriptError, record
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+H200 = Gpu("NVIDIA H200", (9, 0), 150 << 30, 132)
+
+LOOP = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.BatchNorm1d(512), nn.Linear(512, 10)).cuda().train()
+x, y = torch.randn(32, 64).cuda(), torch.randint(0, 10, (32,)).cuda()
+optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    outputs = model(x)
+    loss = nn.functional.cross_entropy(outputs, y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def written(tmp_path, text, name="train.py"):
+    path = tmp_path / name
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
+def recorded(tmp_path, text, arguments=(), steps=None):
+    return record(written(tmp_path, text), list(arguments), H200, Limits(steps, False))
+
+
+def answered(tmp_path, text, *options, arguments=()):
+    """The JSON answer for a script, from a process of its own."""
+    path = written(tmp_path, text)
+    environment = {**os.environ, "PYTHONPATH": os.path.join(HERE, "..")}
+    command = [sys.executable, "-m", "vramfit", "run", "--json", *options, path, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("optimizer", ["AdamW", "SGD", "RMSprop", "Adafactor"])
+def test_a_script_needs_what_the_estimate_of_the_same_loop_says(tmp_path, optimizer):
+    answer = answered(tmp_path, LOOP.format(optimizer=optimizer))
+    model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.BatchNorm1d(512), torch.nn.Linear(512, 10))
+    expected = vramfit.estimate(
+        model, torch.randn(32, 64), targets=torch.randint(0, 10, (32,)), loss=torch.nn.functional.cross_entropy, optimizer=optimizer.lower(),
+    )
+    assert answer["unmodelled"] == []
+    assert answer["peak_allocated"] == expected.peak_allocated
+    assert answer["peak_reserved"] == expected.peak_reserved
+    assert answer["exact"] == expected.exact
+    assert answer["parameters"] == sum(one.numel() for one in model.parameters())
+
+
+def test_what_grows_from_step_to_step_is_named_with_its_line(tmp_path):
+    answer = answered(tmp_path, """
+        import torch
+        model = torch.nn.Linear(1000, 1000).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        kept = []
+        for _ in range(10):
+            out = model(torch.randn(256, 1000, device="cuda"))
+            optimizer.zero_grad()
+            out.sum().backward()
+            optimizer.step()
+            kept.append(out)
+    """)
+    leaks = [finding for finding in answer["findings"] if finding["kind"] == "leak"]
+    assert len(leaks) == 1
+    assert "train.py:7" in leaks[0]["where"]
+    assert leaks[0]["per_step"] == 1_024_000
+
+
+def test_gradients_of_gradients_are_recorded_as_the_calls_that_autograd_makes(tmp_path):
+    script = recorded(tmp_path, """
+        import torch
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).cuda()
+        x = torch.randn(4, 8, device="cuda", requires_grad=True)
+        out = net(x).sum()
+        gradient, = torch.autograd.grad(out, x, create_graph=True)
+        (gradient.norm(2) - 1).pow(2).backward()
+        assert all(weight.grad is not None for weight in net[0].parameters())
+    """)
+    names = {script.session.rows[step[1]][0] for step in script.recorder.steps if step[0] == "call"}
+    assert {"aten.tanh_backward.default", "aten.mm.default"} <= names
+    assert script.recorder.causes == []
+
+
+def test_a_script_sees_the_chosen_gpu(tmp_path):
+    script = recorded(tmp_path, """
+        import copy, sys, torch
+        assert sys.argv[1:] == ["--size", "3"]
+        assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+        assert torch.cuda.get_device_name() == "NVIDIA H200"
+        assert torch.cuda.get_device_capability() == (9, 0)
+        x = torch.zeros(3, device="cuda")
+        assert x.is_cuda and x.device == torch.device("cuda:0") and not x.cpu().is_cuda
+        weight = torch.nn.Parameter(torch.randn(3)).cuda()
+        twin = copy.deepcopy(torch.nn.Linear(3, 3).cuda())
+        assert twin.weight.is_cuda and twin.weight.requires_grad and twin.weight.is_leaf
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda.synchronize()
+        print(x, f"{(twin(x).sum()):.3f}")
+        torch.save(twin.state_dict(), "checkpoint.pt")
+    """, ["--size", "3"])
+    assert script.end == "end"
+    assert not torch.cuda.is_available()
+    assert not os.path.exists("checkpoint.pt")
+
+
+def test_a_run_stops_where_steps_repeat_and_after_so_many_steps(tmp_path):
+    endless = LOOP.format(optimizer="SGD").replace("for _ in range(3):", "while True:")
+    assert recorded(tmp_path, endless).end == "repeated"
+    script = recorded(tmp_path, endless, steps=2)
+    assert (script.end, script.steps) == ("steps", 2)
+
+
+def test_a_step_skipped_by_a_scaler_is_not_assumed(tmp_path):
+    script = recorded(tmp_path, """
+        import torch
+        model = torch.nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scaler = torch.amp.GradScaler("cuda")
+        for _ in range(2):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(torch.randn(4, 8, device="cuda")).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        assert len(optimizer.state) == 2
+    """)
+    assert script.steps == 2
+
+
+@pytest.mark.parametrize("text, message", [
+    ("x = (", "SyntaxError"),
+    ("raise ValueError('no data')", "ValueError: no data"),
+    ("import sys; sys.exit(3)", "exit code 3"),
+])
+def test_a_script_that_fails_is_shown_with_its_own_error(tmp_path, text, message):
+    with pytest.raises(ScriptError) as problem:
+        recorded(tmp_path, text)
+    assert message in str(problem.value)
+    assert "vramfit" + os.sep + "running" not in str(problem.value)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["run", "nowhere.py"], "there is no such script"),
+    (["run"], "found no script"),
+    (["run", "--gpu", "GTX 9999", "x.py"], "GTX 9999"),
+])
+def test_bad_usage_ends_with_2(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.py").write_text("")
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_script_that_never_reaches_the_gpu_is_told_so(tmp_path, capsys):
+    assert main(["run", written(tmp_path, "import torch; torch.zeros(3).sum()")]) == 2
+    assert "never put a tensor on the GPU" in capsys.readouterr().err
+
+
+def test_a_recording_answers_again_for_another_gpu(tmp_path):
+    recording, snapshot = str(tmp_path / "train.vramfit"), str(tmp_path / "train.pickle")
+    first = answered(tmp_path, LOOP.format(optimizer="AdamW"), "--out", recording, "--snapshot", snapshot)
+    _, text = vramfit.binary.run(["run", "--recording", recording, "--gpu", "RTX 3060", "--json"])
+    again = json.loads(text)
+    assert again["fit"]["verdict"] == "fits"
+    assert again["peak_allocated"] < first["peak_allocated"]
+    code, text = vramfit.binary.run(["replay", snapshot, "--json"])
+    replayed = json.loads(text)
+    assert (code, replayed["mismatches"]) == (0, 0)
+    assert replayed["replayed"]["peak_allocated"] == first["peak_allocated"]
