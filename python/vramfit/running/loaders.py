@@ -1,4 +1,7 @@
-"""Data loaders: their workers' work is done in this process, and is not recorded, since no worker touches the GPU."""
+"""Data loaders. What their workers do is done in this process and not recorded, since no worker touches the GPU.
+
+A loader without workers is watched for its first batch: if that made no tensor on the GPU, the next ones are not recorded either.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
+from ..devices import is_on_gpu
 from ..patches import Patches
+from ..tensors import HOST
 from .recorder import ScriptRecorder
 
 # The places of DataLoader's arguments after the data set.
@@ -37,11 +42,15 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         else:
             named["pin_memory"] = False
         original(loader, dataset, *positional, **named)
-        loader._vramfit_workers = bool(workers)
+        loader._vramfit_on_host = bool(workers)
 
     def next_data(iterator: Any) -> Any:
-        if not getattr(iterator._vramfit_loader, "_vramfit_workers", False):
-            return original_next(iterator)
+        loader = iterator._vramfit_loader
+        if not getattr(loader, "_vramfit_on_host", False):
+            before = len(recorder.rows)
+            batch = original_next(iterator)
+            loader._vramfit_on_host = all(row[3] & HOST for row in recorder.rows[before:]) and not is_on_gpu(batch)
+            return batch
         with torch._C.DisableTorchFunction(), recorder.paused():
             return original_next(iterator)
 

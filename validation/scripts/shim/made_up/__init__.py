@@ -13,6 +13,7 @@ def install():
     from . import arguments, environments, figures, hub, images, steps, weights
 
     imports.after("torchvision.datasets", images.replace)
+    imports.after("PIL.Image", images.restore_names)
     imports.after("torchvision.models._api", weights.replace_torchvision)
     imports.after("torch.hub", weights.replace_hub)
     imports.after("timm.models._builder", weights.replace_timm)
