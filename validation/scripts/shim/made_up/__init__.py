@@ -10,10 +10,12 @@ from . import imports
 
 def install():
     """Has the replacements made when a script imports the libraries. `MADE_UP_MODULES` names the modules to provide."""
-    from . import arguments, environments, figures, hub, images, steps, weights
+    from . import arguments, environments, figures, hub, images, names, steps, terminal, weights
 
+    terminal.replace()
+    names.restore_numpy()
     imports.after("torchvision.datasets", images.replace)
-    imports.after("PIL.Image", images.restore_names)
+    imports.after("PIL.Image", names.restore_pillow)
     imports.after("torchvision.models._api", weights.replace_torchvision)
     imports.after("torch.hub", weights.replace_hub)
     imports.after("timm.models._builder", weights.replace_timm)

@@ -7,12 +7,6 @@ FEW = 96
 PICTURES = 24
 
 
-def restore_names(image):
-    """Changes `PIL.Image`: a name that Pillow 10 removed and old scripts use."""
-    if not hasattr(image, "ANTIALIAS"):
-        image.ANTIALIAS = image.LANCZOS
-
-
 def replace(datasets):
     """Changes `torchvision.datasets`."""
     import torch
