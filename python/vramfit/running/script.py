@@ -105,7 +105,7 @@ def _compile(path: str) -> CodeType:
     except OSError as problem:
         raise ScriptError(f"{path}: {problem.strerror or problem}", "give the path of a Python script") from problem
     try:
-        return compile(text, path, "exec")
+        return compile(text, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as problem:
         raise ScriptError("".join(traceback.format_exception_only(type(problem), problem)).rstrip()) from problem
 
