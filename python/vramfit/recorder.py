@@ -51,6 +51,8 @@ class Recorder(Casting):
 
     # Whether random numbers that decide get their extremes, so that an answer has bounds.
     bounds_random = True
+    # Whether results are computed from known values of tensors that require grad.
+    computes_trained = True
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -307,9 +309,10 @@ class Recorder(Casting):
             refuse(operator.check, operator.name, infos, self.where)
         given = _given(operator, infos)
         assumed, known_all, on_host = False, True, True
+        computes_trained = self.computes_trained or not torch.is_grad_enabled()
         for info in infos:
             assumed = assumed or info.storage.assumed
-            known_all = known_all and info.real and info.storage.known
+            known_all = known_all and info.real and info.storage.known and (computes_trained or not info.kind.requires_grad)
             on_host = on_host and info.host
         if operator.sizes or operator.reads:
             self._note_assumption(operator, source, infos, tensors)
@@ -418,7 +421,7 @@ class Recorder(Casting):
             args = [named["self"]]
             del tensors[1:], infos[1:]
             key = (operator, torch.is_grad_enabled(), info.kind, dtype, kwargs["memory_format"], "moved")
-        if info.known:
+        if info.known and (self.computes_trained or not info.kind.requires_grad or not torch.is_grad_enabled()):
             new_args, new_kwargs = list(args), dict(kwargs)
             self._set_device(operator, new_args, new_kwargs, CPU)
             with without_autograd():

@@ -12,7 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from ..patches import Patches
 from ..regions import tensors_in
-from . import backward, legacy_types, loaders, saved, tensor_methods
+from . import backward, distributions, legacy_types, loaders, saved, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -27,6 +27,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     legacy_types.install(patches)
     _moves(patches, recorder)
     loaders.install(patches, recorder)
+    distributions.install(patches, recorder)
     saved.install(patches, recorder)
     _compilers(patches, recorder)
     _grouping(patches, recorder)

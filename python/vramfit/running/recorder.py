@@ -37,6 +37,8 @@ class ScriptRecorder(Recorder):
 
     # A script draws its own numbers.
     bounds_random = False
+    # Their results require grad, which computed ones would not.
+    computes_trained = False
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

@@ -1,0 +1,151 @@
+"""What scripts use around a training, recorded by ``vramfit run``: old types, loaders, checkpoints. The scripts check themselves."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from typing import Any
+
+import pytest
+
+from vramfit.running.cuda import Gpu
+from vramfit.running.script import Limits, RecordedScript, ScriptError, record
+
+
+@pytest.fixture
+def run(tmp_path: Any, monkeypatch: Any) -> Any:
+    """Records a script's text, run to its end."""
+    monkeypatch.chdir(tmp_path)
+
+    def recorded(text: str) -> RecordedScript:
+        (tmp_path / "script.py").write_text(textwrap.dedent(text))
+        return record("script.py", [], Gpu("NVIDIA H200", (9, 0), 150 << 30, 132), Limits(None, True))
+
+    return recorded
+
+
+def test_a_failing_assertion_of_a_script_is_an_error(run: Any) -> None:
+    with pytest.raises(ScriptError, match="assert 1 == 2"):
+        run("assert 1 == 2")
+
+
+def test_old_types_make_tensors_on_the_gpu(run: Any) -> None:
+    recorded = run("""
+        import numpy, torch
+        from torch.autograd import Variable
+        Float, Long = torch.cuda.FloatTensor, torch.cuda.LongTensor
+        x = Variable(torch.randn(8, 4).type(Float))
+        assert x.is_cuda and x.type() == "torch.cuda.FloatTensor" and isinstance(x, Float) and not isinstance(x, Long)
+        assert Float(2, 3).shape == (2, 3) and Float(numpy.ones((5, 2))).shape == (5, 2) and Float([1.0, 2.0]).is_cuda
+        assert Long(numpy.arange(3)).dtype == torch.int64
+        assert x.type("torch.FloatTensor").type() == "torch.FloatTensor"
+        leaf = Variable(x, requires_grad=True)
+        (leaf * 2).sum().backward()
+        assert isinstance(leaf, Variable) and leaf.grad.shape == (8, 4) and x.grad is None
+    """)
+    assert recorded.end == "end"
+
+
+def test_weights_take_data_that_has_values(run: Any) -> None:
+    run("""
+        import torch
+        layer = torch.nn.Linear(4, 4).cuda()
+        layer.weight.data = torch.zeros(4, 4, device="cuda")
+        recurrent = torch.nn.LSTM(4, 8).to("cuda")
+        (layer(torch.ones(2, 4, device="cuda")).sum() + recurrent(torch.ones(1, 2, 4, device="cuda"))[0].sum()).backward()
+        assert layer.weight.is_cuda and layer.weight.grad.shape == (4, 4)
+    """)
+
+
+def test_checkpoints_are_loaded_but_not_written(run: Any) -> None:
+    run("""
+        import os, shutil, torch
+        model = torch.nn.Linear(4, 4).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.ones(2, 4, device="cuda")).sum().backward()
+        optimizer.step()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, "last.pt")
+        shutil.copyfile("last.pt", "best.pt")
+        loaded = torch.load("best.pt")
+        assert loaded["epoch"] == 3 and loaded["model"]["weight"].is_cuda
+        assert loaded["model"]["weight"].data_ptr() != model.weight.data_ptr()
+        assert not torch.load("best.pt", map_location="cpu")["model"]["weight"].is_cuda
+        model.load_state_dict(loaded["model"])
+        optimizer.load_state_dict(loaded["optimizer"])
+        with open("whole.pt", "wb") as file:
+            torch.save(model, file)
+        with open("whole.pt", "rb") as file:
+            assert torch.load(file, weights_only=False).weight.is_cuda
+        assert os.path.exists("best.pt")
+        os.remove("best.pt")
+        assert not os.path.exists("best.pt") and os.path.exists("last.pt")
+    """)
+    assert not os.path.exists("last.pt")
+    assert os.path.getsize("whole.pt") == 0
+
+
+@pytest.mark.parametrize(("place", "workers", "few"), [("cpu", 0, True), ("cpu", 2, True), ("cuda", 0, False)])
+def test_batches_made_on_the_host_are_not_recorded(run: Any, place: str, workers: int, few: bool) -> None:
+    recorded = run(f"""
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        data = TensorDataset(torch.arange(64, device="{place}"))
+        seen = [batch for batch, in DataLoader(data, batch_size=8, num_workers={workers})]
+        assert len(seen) == 8 and seen[0].device.type == "{place}"
+        assert "{place}" == "cuda" or seen[-1].tolist() == list(range(56, 64))
+    """)
+    calls = sum(1 for step in recorded.recorder.steps if step[0] == "call")
+    assert (calls < 40) == few, calls
+
+
+def test_annotations_are_the_scripts_own(run: Any) -> None:
+    run("""
+        import dataclasses
+        @dataclasses.dataclass
+        class Arguments:
+            steps: int = 1
+        assert dataclasses.fields(Arguments)[0].type is int
+    """)
+
+
+@pytest.mark.parametrize("make", [
+    'torch.zeros(3, device="cuda", requires_grad=True)', 'torch.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)',
+    'torch.ones(3, device="cuda").requires_grad_()', 'torch.randn(700).cuda().detach().requires_grad_()',
+])
+def test_tensors_with_values_are_trained(run: Any, make: str) -> None:
+    run(f"""
+        import torch
+        weight = {make}
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        result = weight * 2
+        assert weight.is_leaf and result.requires_grad and not result.is_leaf
+        result.sum().backward()
+        assert weight.grad is not None and weight.grad.is_cuda
+        optimizer.step()
+    """)
+
+
+def test_a_leaf_of_the_host_gets_the_gradient_of_its_copy_on_the_gpu(run: Any) -> None:
+    run("""
+        import torch
+        leaf = torch.ones(3, requires_grad=True)
+        copy = leaf.cuda()
+        assert copy.requires_grad and not copy.is_leaf
+        copy.sum().backward()
+        assert leaf.grad is not None and not leaf.grad.is_cuda and copy.grad is None
+    """)
+
+
+def test_values_of_distributions_on_the_gpu_are_taken_to_be_valid(run: Any) -> None:
+    run("""
+        import torch
+        logits = torch.nn.Linear(4, 2).cuda()(torch.ones(3, 4, device="cuda"))
+        drawn = torch.distributions.Categorical(logits=logits)
+        drawn.log_prob(drawn.sample()).sum().backward()
+        try:
+            torch.distributions.Normal(0.0, torch.tensor([-1.0]))
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("values of the host are checked")
+    """)
