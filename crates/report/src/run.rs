@@ -26,9 +26,9 @@ impl RunReport {
         RunReport { estimate, steps, findings }
     }
 
-    /// Text for a terminal.
-    pub fn text(&self, snapshot: &Snapshot, explanation: &Explanation) -> String {
-        let mut text = self.estimate.text();
+    /// Text for a terminal; with `has_details` also phases, holders and all notes.
+    pub fn text(&self, snapshot: &Snapshot, explanation: &Explanation, has_details: bool) -> String {
+        let mut text = self.estimate.text(has_details);
         if !explanation.findings.is_empty() {
             text += &findings(snapshot, explanation);
         }

@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cudnn", metavar="PATH|off", help="the cuDNN to ask for workspaces of convolutions, or off")
     parser.add_argument("--steps", type=_count, metavar="N", help="stop after N optimizer steps; by default when memory has repeated, at most 20")
     parser.add_argument("--through-eval", action="store_true", help="go on until the script ends, so that an evaluation is seen too")
+    parser.add_argument("--verbose", "-v", action="store_true", help="show phases, holders of the peak and all notes too")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page")
     parser.add_argument("--snapshot", metavar="FILE", help="write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does")
@@ -114,25 +115,16 @@ def _answer(path: str, given: argparse.Namespace) -> int:
     for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn), ("--html", given.html), ("--snapshot", given.snapshot), ("--color", given.color)):
         if value is not None:
             command += [flag, value]
-    if given.json:
-        command.append("--json")
+    command += ["--json"] * given.json + ["--verbose"] * given.verbose
     sys.stdout.flush()
     return subprocess.run(command, check=False).returncode
 
 
 def _gpu(name: str) -> Dict[str, Any]:
-    """The row of the catalogue."""
-    _, text = binary.run(["catalogue", "--json"])
-    wanted = _plain(name)
-    for row in json.loads(text)["gpus"]:
-        if any(_plain(known) == wanted for known in (row["name"], *row["aliases"])):
-            found: Dict[str, Any] = row
-            return found
-    raise VramfitError(f"--gpu: found {name!r}, needed a name that `vramfit catalogue` lists")
-
-
-def _plain(name: str) -> str:
-    return "".join(name.lower().replace("nvidia", "").replace("geforce", "").split())
+    """What a script may ask about the GPU."""
+    _, text = binary.run(["run", "--describe-gpu", "--gpu", name])
+    found: Dict[str, Any] = json.loads(text)
+    return found
 
 
 def _capability(gpu: Dict[str, Any]) -> Any:

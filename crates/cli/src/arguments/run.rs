@@ -9,7 +9,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 pub struct RunArguments {
     /// The script, and its own arguments.
-    #[arg(value_name = "SCRIPT", trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "recording", value_hint = clap::ValueHint::FilePath)]
+    #[arg(value_name = "SCRIPT", trailing_var_arg = true, allow_hyphen_values = true, required_unless_present_any = ["recording", "describe_gpu"], value_hint = clap::ValueHint::FilePath)]
     pub script: Vec<OsString>,
     /// Stop after so many optimizer steps [default: when memory has repeated, at most 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -27,6 +27,12 @@ pub struct RunArguments {
     /// `vramfit explain` and `vramfit replay`.
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
+    /// Show phases, holders of the peak and all notes too.
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Print what a script may ask about the GPU.
+    #[arg(long, hide = true)]
+    pub describe_gpu: bool,
     /// Write a self-contained HTML page: verdict, breakdown of the peak, timeline.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -21,7 +21,7 @@ use vramfit_graph::model::{Origin, TensorId};
 
 use crate::autograd::{Body, Context, Edge, Frame, Held, Tensor};
 use crate::memory::Category;
-use crate::operators::{Call, Effect, made_leaf};
+use crate::operators::{Call, Effect, copied_to_host, made_leaf};
 
 pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
@@ -352,6 +352,9 @@ impl<'a> Forward<'a> {
         }
         let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
         if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
+            if self.passes.facts(call).is_copy {
+                self.copy_to_host(context, call);
+            }
             self.keep_host_results(call);
             return;
         }
@@ -380,6 +383,13 @@ impl<'a> Forward<'a> {
                     self.write_into_base(context, *id, edge);
                 }
             }
+        }
+    }
+
+    fn copy_to_host(&self, context: &mut Context, call: &BoundCall<'_>) {
+        let view = self.view_of(call);
+        if let (Ok(source), Ok(result)) = (view.tensor(0), view.result(0)) {
+            copied_to_host(context, source, &result);
         }
     }
 

@@ -42,6 +42,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.to.dtype", "aten.to.device", "aten.to.dtype_layout", "aten.to.other", "aten.type_as.default"],
         Facts {
             memory: Modelled(to),
+            is_copy: true,
             time: Time::moves("to_half", Extent::Larger),
             view_dispatch: "to_no_copy",
             greatest: Greatest::Same,
@@ -61,6 +62,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten._to_copy.default"],
         Facts {
             memory: Modelled(to),
+            is_copy: true,
             time: Time::moves("to_half", Extent::Larger),
             greatest: Greatest::Same,
             ..FAMILY
@@ -109,6 +111,26 @@ impl Backward for WasCast {
         smallvec![gradient.map(|gradient| {
             if gradient.dtype() == self.0 { gradient } else { context.empty(gradient.like(self.0)) }
         })]
+    }
+}
+
+/// A copy of a tensor on the host: its gradient goes there.
+#[derive(Debug)]
+struct MovedFromHost;
+
+impl Backward for MovedFromHost {
+    fn apply(&self, _context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
+        gradients[0].take();
+        smallvec![None]
+    }
+}
+
+/// A copy to the host. What does not lie there in the same order, or has another type there, is made contiguous first (`Copy.cu`).
+pub(crate) fn copied_to_host(context: &mut Context, source: &Tensor, result: &Layout) {
+    let layout = source.layout();
+    let is_plain = layout.dtype == result.dtype && layout.is_dense() && layout.strides == result.strides;
+    if !source.is_on_host() && !is_plain && !layout.is_contiguous() {
+        drop(context.empty_contiguous(layout.dtype, &layout.shape));
     }
 }
 
@@ -183,7 +205,9 @@ fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let wanted = call.result(0)?;
     if source.is_on_host() {
-        return Ok(smallvec![context.empty(wanted)]);
+        let result = context.empty(wanted);
+        let edge = context.record(&[Some(source)], 1, |_| smallvec![], MovedFromHost);
+        return Ok(smallvec![result.with_edge(edge)]);
     }
     if source.dtype() == wanted.dtype && context.autocast() == Some(wanted.dtype) && call.bool(3) == Ok(false) {
         return Ok(smallvec![source.clone()]);

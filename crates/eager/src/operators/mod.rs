@@ -53,6 +53,7 @@ mod windows;
 
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
+pub(crate) use copy::copied_to_host;
 pub use facts::{
     Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
     MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, ScriptCall, Time, Work,

@@ -6,6 +6,7 @@ mod simulated_snapshot;
 
 use std::path::Path;
 
+use serde::Serialize;
 use vramfit_allocator::Settings;
 use vramfit_explain::explain;
 use vramfit_graph::bind::bind;
@@ -29,9 +30,31 @@ use simulated_snapshot::simulated_snapshot;
 /// Runs the script in Python, or answers from a recording.
 pub fn run(options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
     match &options.recording {
+        _ if options.describe_gpu => describe_gpu(options),
         Some(path) => answer(path, options, output),
         None => python::run(),
     }
+}
+
+/// What a script may ask about the GPU, for the Python that runs it.
+#[derive(Serialize)]
+struct GpuRow<'a> {
+    name: &'a str,
+    compute_capability: String,
+    memory: u64,
+    multiprocessors: u32,
+}
+
+fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
+    let known = KnownGpus::load_for(options.gpu.as_deref())?;
+    let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
+    print_json(&GpuRow {
+        name: &gpu.name,
+        compute_capability: gpu.compute.to_string(),
+        memory: gpu.memory,
+        multiprocessors: gpu.multiprocessors,
+    })?;
+    Ok(ExitStatus::Good)
 }
 
 fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
@@ -47,7 +70,7 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let variant = select_variant(&model, VariantFlags::default()).map_err(|error| Failure::at(&name, error))?;
     let bound = bind(&model, variant, &sizes).map_err(|error| Failure::at(&name, error))?;
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
-    let known = KnownGpus::load()?;
+    let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
@@ -55,7 +78,8 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let settings = device.settings(Settings::parse(alloc_conf)?);
     let scenarios = Scenarios::record(&bound, &training, device.machine())?;
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
-    let notes = cudnn.not_asked_about(gpu).into_iter().collect();
+    let taken = options.gpu.as_deref().and_then(|name| known.taken(name));
+    let notes = taken.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
     let plan_command = String::new();
     let question =
         Question { model: &model.class, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
@@ -74,7 +98,7 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     if output.json {
         print_json(&report)?;
     } else {
-        print(&report.text(&snapshot, &explanation))?;
+        print(&report.text(&snapshot, &explanation, options.verbose))?;
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
     Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })

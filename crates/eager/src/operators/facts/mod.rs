@@ -80,6 +80,8 @@ pub struct Facts {
     pub autocast: Autocast,
     /// What it does to its arguments.
     pub effect: Effect,
+    /// Whether it copies its first argument, also to the host.
+    pub is_copy: bool,
     /// The module whose `inplace` attribute turns it into its in-place form.
     pub activation: Option<Activation>,
     /// Whether its result may be overwritten by an activation in place.
@@ -116,6 +118,7 @@ impl Facts {
             keeps,
             autocast,
             effect: Effect::ReadsOnly,
+            is_copy: false,
             activation: None,
             overwrite: Overwrite::NotShown,
             greatest: Greatest::Unknown,
