@@ -27,6 +27,7 @@ def run_backward(
         names = tuple(info.name for info in starts)
         keeps = bool(keep_graph or create_graph)
         if create_graph:
+            recorder.cause("create_graph: what autograd's own operators keep for a second derivative is proven by few recordings")
             try:
                 return _with_graph(recorder, roots, gradients, inputs, allow_unreachable, accumulate_grad)
             except NotFollowed as problem:

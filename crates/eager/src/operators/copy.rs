@@ -125,11 +125,15 @@ impl Backward for MovedFromHost {
     }
 }
 
-/// A copy to the host. What does not lie there in the same order, or has another type there, is made contiguous first (`Copy.cu`).
+/// Whether a copy between host and GPU takes the bytes as they lie. Otherwise a contiguous tensor on the GPU is copied (`Copy.cu`).
+fn is_plain_copy(source: &Layout, result: &Layout) -> bool {
+    source.dtype == result.dtype && source.is_dense() && source.strides == result.strides
+}
+
+/// A copy to the host.
 pub(crate) fn copied_to_host(context: &mut Context, source: &Tensor, result: &Layout) {
     let layout = source.layout();
-    let is_plain = layout.dtype == result.dtype && layout.is_dense() && layout.strides == result.strides;
-    if !source.is_on_host() && !is_plain && !layout.is_contiguous() {
+    if !source.is_on_host() && !is_plain_copy(layout, result) && !layout.is_contiguous() {
         drop(context.empty_contiguous(layout.dtype, &layout.shape));
     }
 }
@@ -205,7 +209,12 @@ fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
     let wanted = call.result(0)?;
     if source.is_on_host() {
+        let (is_plain, shape) = (is_plain_copy(source.layout(), &wanted), wanted.shape.clone());
+        let is_contiguous = wanted.is_contiguous();
         let result = context.empty(wanted);
+        if !is_plain && !is_contiguous {
+            drop(context.empty_contiguous(result.dtype(), &shape));
+        }
         let edge = context.record(&[Some(source)], 1, |_| smallvec![], MovedFromHost);
         return Ok(smallvec![result.with_edge(edge)]);
     }
