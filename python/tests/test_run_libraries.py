@@ -149,3 +149,16 @@ def test_values_of_distributions_on_the_gpu_are_taken_to_be_valid(run: Any) -> N
         else:
             raise AssertionError("values of the host are checked")
     """)
+
+
+def test_gradients_of_functions_are_followed(run: Any) -> None:
+    recorded = run("""
+        import torch
+        weight, inputs = torch.randn(50, 64, device="cuda"), torch.randn(80, 64, device="cuda")
+        def loss(weight, inputs):
+            return torch.nn.functional.linear(inputs, weight).sum()
+        gradient = torch.func.grad(loss)(weight, inputs)
+        assert gradient.shape == (50, 64) and gradient.is_cuda and weight.grad is None
+    """)
+    names = {recorded.session.rows[step[1]][0] for step in recorded.recorder.steps if step[0] == "call"}
+    assert "aten.mm.default" in names, names

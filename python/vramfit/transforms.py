@@ -29,9 +29,9 @@ def hand_on(recorder: Any, overload: OpOverload, args: Sequence[Any], kwargs: Di
     keys = keys - torch._C._dispatch_tls_local_exclude_set()
     for key in _SEEN:
         keys = keys.remove(key)
-    # With explicit keys, the dispatcher does not skip those at which the operator falls through.
-    while keys.highestPriorityTypeId().name in _passed_over(overload):
-        keys = keys.remove(keys.highestPriorityTypeId())
+    # With explicit keys, the dispatcher does not skip those at which the operator falls through, here and further down.
+    for key in _passed_over(overload):
+        keys = keys.remove(key)
     return overload.redispatch(keys, *_numbers_as_tensors(recorder, overload, args), **kwargs)
 
 
@@ -47,6 +47,7 @@ def _numbers_as_tensors(recorder: Any, overload: OpOverload, args: Sequence[Any]
 
 
 @functools.lru_cache(maxsize=None)
-def _passed_over(overload: OpOverload) -> FrozenSet[str]:
+def _passed_over(overload: OpOverload) -> FrozenSet[Any]:
     """The keys at which an operator only falls through. Fallbacks of backends are listed only in the dispatcher's table."""
-    return frozenset(re.findall(r"^(\w+): fallthrough ", torch._C._dispatch_dump_table(overload.name()), re.MULTILINE))
+    names = re.findall(r"^(\w+): fallthrough ", torch._C._dispatch_dump_table(overload.name()), re.MULTILINE)
+    return frozenset(getattr(_KEY, name) for name in names if hasattr(_KEY, name))

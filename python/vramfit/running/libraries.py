@@ -12,6 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from ..patches import Patches
 from ..regions import tensors_in
+from ..transforms import in_a_transform
 from . import backward, distributions, legacy_types, loaders, saved, tensor_methods
 from .recorder import ScriptRecorder
 
@@ -43,6 +44,9 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
         roots: Sequence[Any], gradients: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
         allow_unreachable: bool = False, accumulate_grad: bool = False,
     ) -> Any:
+        if in_a_transform():
+            # The layers have a graph of their own, and its gradients are calls below them.
+            return engine(roots, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
         recorder.is_cudnn_benchmarked |= bool(torch.backends.cudnn.benchmark)
         recorder.pseudo("phase", {"what": {"string": "forward"}})
         found = backward.run_backward(
@@ -51,6 +55,7 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
         recorder.pseudo("phase", {"what": {"string": "backward"}})
         return found
 
+    engine: Callable[..., Any] = torch.autograd._engine_run_backward
     patches.set(torch.autograd, "_engine_run_backward", run)
     profiler = torch.autograd.profiler.record_function
     patches.set(profiler, "__enter__", lambda self: self)
