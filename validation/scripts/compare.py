@@ -1,6 +1,7 @@
 """Predicts the memory of the scripts of `table.toml` without a GPU and holds it against what `measure.py` measured.
 
     python3 compare.py --checkouts DIR --binary vramfit --predict          # writes answers.jsonl; no GPU, minutes
+    python3 compare.py --predict --recordings DIR --reuse …                # answers again from recordings, seconds
     python3 compare.py --table ../../docs/run-accuracy.md                  # from measured.jsonl and answers.jsonl
 
 `--predict` starts `python -m vramfit run --json --through-eval` on each script, in a copy of its folder, with the same made-up
@@ -27,6 +28,10 @@ PYTHON = table.HERE.parent.parent / "python"
 def predict(script, options, work):
     """The answer for one script, or why there is none."""
     row = {"name": script.name}
+    recording = options.recordings / f"{script.name.replace('/', '+')}.vramfit" if options.recordings else None
+    if options.reuse and recording and recording.is_file():
+        done = subprocess.run([options.binary, "run", "--recording", recording, "--gpu", "H200", "--json"], capture_output=True, timeout=options.timeout)
+        return answered(row, done)
     try:
         place, folder = prepare.prepare(script, options.checkouts, work)
     except FileNotFoundError as problem:
@@ -34,16 +39,19 @@ def predict(script, options, work):
     environment = prepare.environment(script, place, {**os.environ, "PYTHONPATH": str(options.python)})
     environment["VRAMFIT_BINARY"] = str(options.binary)
     command = [sys.executable, "-m", "vramfit", "run", "--json", "--through-eval", "--gpu", "H200", place.name, *script.arguments]
-    if options.recordings:
-        command[5:5] = ["--out", str(options.recordings / f"{script.name.replace('/', '+')}.vramfit")]
+    if recording:
+        command[5:5] = ["--out", str(recording)]
     begun = time.monotonic()
     try:
         done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=options.timeout)
     except subprocess.TimeoutExpired:
         return {**row, "error": f"more than {options.timeout:.0f} s"}
-    row["seconds"] = round(time.monotonic() - begun, 1)
+    return answered({**row, "seconds": round(time.monotonic() - begun, 1)}, done)
+
+
+def answered(row, done):
+    """The row with the peaks of the answer that a process printed, after what the script itself printed."""
     text = done.stdout.decode(errors="replace")
-    # What the script prints comes first.
     start = text.rfind("\n{\n")
     answer = text[start:] if start >= 0 else text
     try:
@@ -76,6 +84,7 @@ def main():
     parser.add_argument("--binary", type=pathlib.Path, help="the vramfit program")
     parser.add_argument("--python", type=pathlib.Path, default=PYTHON, help="the folder of the Python package (this repository's)")
     parser.add_argument("--recordings", type=pathlib.Path, help="a folder that keeps the recordings")
+    parser.add_argument("--reuse", action="store_true", help="answer from the recordings that are there instead of running scripts again")
     parser.add_argument("--measured", type=pathlib.Path, default=table.HERE / "measured.jsonl", help="what measure.py wrote")
     parser.add_argument("--answers", type=pathlib.Path, default=table.HERE / "answers.jsonl", help="the answers")
     parser.add_argument("--table", type=pathlib.Path, help="the page to write")
