@@ -38,8 +38,8 @@ def page(measured, answers):
     lines, problems, compared = [], [], []
     for script in table.scripts():
         real, answer = measured.get(script.name), answers.get(script.name)
-        if real is None or real.get("status") != 0 or not real.get("cuda"):
-            reason = "not measured" if real is None else f"the measurement ended with status {real.get('status')}" if real.get("status") != 0 else "never reached the GPU"
+        reason = _unusable(script, real)
+        if reason:
             problems.append(f"| {script.name} | {reason} |")
         elif answer is None or "error" in answer:
             problems.append(f"| {script.name} | no answer: {_cell(answer)} |")
@@ -54,6 +54,17 @@ def page(measured, answers):
     if problems:
         parts.append("## Not compared\n\n| script | why |\n| --- | --- |\n" + "\n".join(problems) + "\n")
     return "\n".join(parts)
+
+
+def _unusable(script, real):
+    """Why a measurement cannot be compared, or nothing."""
+    if real is None:
+        return "not measured"
+    if real["status"] != 0:
+        return f"the measurement ended with status {real['status']}"
+    if real["arguments"] != script.arguments:
+        return "measured with other arguments"
+    return None if real["cuda"] else "never reached the GPU"
 
 
 def _cell(answer):
