@@ -162,3 +162,15 @@ def test_gradients_of_functions_are_followed(run: Any) -> None:
     """)
     names = {recorded.session.rows[step[1]][0] for step in recorded.recorder.steps if step[0] == "call"}
     assert "aten.mm.default" in names, names
+
+
+def test_batches_of_large_tensors_of_the_host_are_on_the_host(run: Any) -> None:
+    recorded = run("""
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        loader = DataLoader(TensorDataset(torch.randn(64, 3, 64, 64)), batch_size=16, num_workers=2)
+        for images, in loader:
+            assert not images.is_cuda and images.cuda().is_cuda
+    """)
+    copies = [step for step in recorded.recorder.steps if step[0] == "call" and recorded.session.rows[step[1]][0].startswith("aten.to.")]
+    assert len(copies) == 4 and all(step[2][0] not in step[3] for step in copies), copies

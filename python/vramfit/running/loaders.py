@@ -13,6 +13,7 @@ from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
 from ..devices import is_on_gpu
 from ..patches import Patches
+from ..regions import tensors_in
 from ..tensors import HOST
 from .recorder import ScriptRecorder
 
@@ -52,7 +53,13 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
             loader._vramfit_on_host = all(row[3] & HOST for row in recorder.rows[before:]) and not is_on_gpu(batch)
             return batch
         with torch._C.DisableTorchFunction(), recorder.paused():
-            return original_next(iterator)
+            batch = original_next(iterator)
+            for tensor in tensors_in(batch, []):
+                if id(tensor) not in recorder.infos and tensor.is_meta:
+                    # Made from a large tensor of the host, whose values are not computed.
+                    info = recorder.adopt(tensor, recorder.session.kinds.of(tensor), None, 0, True, leaf=True)
+                    recorder.constants.append(info.index)
+        return batch
 
     original_begin: Callable[..., Any] = _SingleProcessDataLoaderIter.__init__
 
