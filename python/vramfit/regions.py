@@ -118,7 +118,12 @@ class Regions:
             steps = regions.recorder.steps
             number = regions.modules.number(module)
             steps.append(("enter", number, regions._names(args, kwargs)))
-            result = original(module, *args, **kwargs)
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException:
+                # A script may go on after an exception, or be stopped by one.
+                regions.recorder.steps.append(("exit", number, []))
+                raise
             steps.append(("exit", number, regions._names(result)))
             return result
 

@@ -95,6 +95,11 @@ class ScriptRecorder(Recorder):
                 if kind.shape == shape and kind.stride == stride:
                     return self.record_of(index)
             return self._inner(tensor, found[0] if found else None)
+        if info is None and tensor.is_meta:
+            # Made while nothing was recorded, by a data loader's worker: a large tensor of the host, whose values are not kept.
+            info = self.adopt(tensor, self.session.kinds.of(tensor), None, 0, True, leaf=tensor.is_leaf)
+            self.constants.append(info.index)
+            return info
         return super().info_of(tensor)
 
     def _inner(self, tensor: torch.Tensor, base: Optional[int]) -> Info:

@@ -49,9 +49,9 @@ pub(in crate::operators) fn expanded(context: &mut Context, source: &Tensor, siz
             strides[dim] = source.layout().strides[dim - skipped];
         }
     }
-    // New leading dimensions have the stride that a size of one would have.
+    // New leading dimensions have the stride that a size of one would have; all of a scalar's are 0.
     for dim in (0..skipped).rev() {
-        if shape[dim] == 1 {
+        if shape[dim] == 1 && skipped < sizes.len() {
             strides[dim] = shape[dim + 1] * strides[dim + 1];
         }
     }
