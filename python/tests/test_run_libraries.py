@@ -174,3 +174,16 @@ def test_batches_of_large_tensors_of_the_host_are_on_the_host(run: Any) -> None:
     """)
     copies = [step for step in recorded.recorder.steps if step[0] == "call" and recorded.session.rows[step[1]][0].startswith("aten.to.")]
     assert len(copies) == 4 and all(step[2][0] not in step[3] for step in copies), copies
+
+
+def test_copies_of_models_have_no_gradients_and_buffers_take_a_tensor_more(run: Any) -> None:
+    recorded = run("""
+        import copy, torch
+        model = torch.nn.BatchNorm1d(4).cuda()
+        model(torch.ones(2, 4, device="cuda")).sum().backward()
+        same = copy.deepcopy(model)
+        assert model.weight.grad is not None and same.weight.grad is None
+        assert same.running_mean.data_ptr() != model.running_mean.data_ptr()
+    """)
+    names = [recorded.session.rows[step[1]][0] for step in recorded.recorder.steps if step[0] == "call"]
+    assert sum(name.startswith("aten.new_empty.") for name in names) == 3, names

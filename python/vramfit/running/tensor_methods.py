@@ -31,11 +31,15 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         with torch.no_grad():
             copy = tensor.detach().clone(memory_format=torch.preserve_format)
         if isinstance(tensor, torch.nn.Parameter):
+            # Without its gradient.
             copy = type(tensor)(copy, tensor.requires_grad)
-        elif tensor.requires_grad:
-            copy.requires_grad_()
-        if tensor.grad is not None:
-            copy.grad = tensor.grad.detach().clone()
+        else:
+            # PyTorch makes an empty tensor, which then takes the copied memory.
+            tensor.new_empty([])
+            if tensor.requires_grad:
+                copy.requires_grad_()
+            if tensor.grad is not None:
+                copy.grad = deepcopy(tensor.grad, memo)
         memo[id(tensor)] = copy
         return copy
 
