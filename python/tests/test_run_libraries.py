@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vramfit.errors import VramfitError
 from vramfit.running.cuda import Gpu
 from vramfit.running.script import Limits, RecordedScript, ScriptError, record
 
@@ -187,3 +188,16 @@ def test_copies_of_models_have_no_gradients_and_buffers_take_a_tensor_more(run: 
     """)
     names = [recorded.session.rows[step[1]][0] for step in recorded.recorder.steps if step[0] == "call"]
     assert sum(name.startswith("aten.new_empty.") for name in names) == 3, names
+
+
+def test_sparse_gradients_are_said_and_their_optimizer_is_refused(run: Any) -> None:
+    text = """
+        import torch
+        model = torch.nn.Embedding(1000, 64, sparse=True).cuda()
+        optimizer = torch.optim.{0}(list(model.parameters()), lr=0.1)
+        model(torch.arange(10, device="cuda")).sum().backward()
+        optimizer.step()
+    """
+    assert "sparse gradients are simulated as dense ones" in run(text.format("SGD")).recorder.causes
+    with pytest.raises(VramfitError, match="script.py:6.* found SparseAdam"):
+        run(text.format("SparseAdam"))
