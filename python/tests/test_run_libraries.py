@@ -201,3 +201,18 @@ def test_sparse_gradients_are_said_and_their_optimizer_is_refused(run: Any) -> N
     assert "sparse gradients are simulated as dense ones" in run(text.format("SGD")).recorder.causes
     with pytest.raises(VramfitError, match="script.py:6.* found SparseAdam"):
         run(text.format("SparseAdam"))
+
+
+def test_weights_in_safetensors_are_loaded_but_not_written(run: Any) -> None:
+    pytest.importorskip("safetensors")
+    run("""
+        import torch
+        from safetensors.torch import load_file, save_file
+        model = torch.nn.Linear(40, 40).cuda()
+        addresses = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        assert len(addresses) == 2 and 0 not in addresses
+        assert model.weight.untyped_storage().data_ptr() == model.weight[3:].untyped_storage().data_ptr()
+        save_file(model.state_dict(), "model.safetensors")
+        assert not load_file("model.safetensors")["weight"].is_cuda and load_file("model.safetensors", device="cuda")["bias"].is_cuda
+    """)
+    assert not os.path.exists("model.safetensors")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
@@ -12,10 +12,10 @@ from .recorder import ScriptRecorder
 
 def install(patches: Patches, recorder: ScriptRecorder) -> None:
     """Has the checks of values run, and pass."""
-    original: Callable[..., Any] = torch._is_all_true
 
     def is_all_true(valid: torch.Tensor) -> Any:
-        found = original(valid)
+        # What torch._is_all_true calls.
+        found = valid.all()
         info = recorder.info_of(found)
         return found if info.known and not info.storage.assumed else True
 

@@ -114,3 +114,26 @@ def _record_stream(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: D
 def _data_ptr(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> int:
     info = mode.recorder.info_of(args[0])
     return 512 * (info.storage.index + 1) + info.offset
+
+
+class _StorageView:
+    """A tensor's storage, whose address and size are those that the recording knows: the stand-ins of all tensors are at address 0."""
+
+    def __init__(self, storage: Any, address: int) -> None:
+        self._storage, self._address = storage, address
+
+    def data_ptr(self) -> int:
+        """Different for different storages."""
+        return self._address
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+
+@_script_handles(Tensor.untyped_storage)
+def _untyped_storage(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    storage = func(*args)
+    return _StorageView(storage, 512 * (mode.recorder.info_of(args[0]).storage.index + 1)) if args[0].is_meta else storage

@@ -153,6 +153,7 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         return loaded if device is None or device.type == "cpu" else _moved(loaded, device)
 
     patches.set(torch, "load", load)
+    _safetensors(patches, files)
     for name in ("copyfile", "copy", "copy2", "move"):
         patches.set(shutil, name, _copies(files, getattr(shutil, name), name == "move"))
     for name in ("rename", "replace"):
@@ -161,6 +162,25 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         patches.set(os, name, _removes(files, getattr(os, name)))
     for name in ("exists", "isfile"):
         patches.set(os.path, name, _finds(files, getattr(os.path, name)))
+
+
+def _safetensors(patches: Patches, files: Files) -> None:
+    try:
+        from safetensors import torch as safetensors
+    except ImportError:
+        return
+    read: Callable[..., Any] = safetensors.load_file
+
+    def save_file(tensors: Dict[str, torch.Tensor], filename: Any, metadata: Any = None) -> None:
+        files.save(dict(tensors), filename)
+
+    def load_file(filename: Any, device: Any = "cpu", *args: Any, **kwargs: Any) -> Any:
+        if files.has(filename):
+            return files.load(filename, torch.device("cuda", device) if isinstance(device, int) else torch.device(device))
+        return read(filename, device, *args, **kwargs)
+
+    patches.set(safetensors, "save_file", save_file)
+    patches.set(safetensors, "load_file", load_file)
 
 
 def _copies(files: Files, original: Callable[..., Any], moves: bool) -> Callable[..., Any]:
