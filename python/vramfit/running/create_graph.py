@@ -30,15 +30,17 @@ def gradients(
     starts = tuple(replay.tensor(index) for index in roots)
     ends = tuple(replay.tensor(index) for index in inputs)
     seeds = tuple(None if index is None else replay.seed(index) for index in given)
-    begun = len(recorder.steps)
+    begun, made = len(recorder.steps), len(recorder.rows)
     recorder.pseudo("thread", {"is_backward": True})
     try:
         with replay.known_to_recorder():
             found: Tuple[Optional[torch.Tensor], ...] = engine(starts, seeds, True, True, ends, True, accumulate_grad=False)
     finally:
         recorder.pseudo("thread", {"is_backward": False})
+    # Python had freed some of them, but autograd held them.
     for index in _used(recorder.steps[begun:]):
-        recorder.free_later(index)
+        if index < made:
+            recorder.free_later(index)
     return found
 
 

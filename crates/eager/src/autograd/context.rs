@@ -81,7 +81,8 @@ pub struct Context {
     uses_dnn: [bool; 2],
     /// What has run, where the caller asked for it.
     pub visits: Option<Box<Visits>>,
-    sequence: u64,
+    /// The number of the last node that each thread recorded.
+    sequences: [u64; 2],
     pass: u32,
     is_grad_on: bool,
     autocast: Option<Dtype>,
@@ -108,7 +109,7 @@ impl Context {
             workspaces: Workspaces::default(),
             uses_dnn: [false; 2],
             visits: None,
-            sequence: 0,
+            sequences: [0; 2],
             pass: 0,
             is_grad_on: true,
             autocast: None,
@@ -480,9 +481,9 @@ impl Context {
         if let Some(visits) = &mut self.visits {
             visits.note_saved(self.memory.borrow().origin(), saved.iter().flatten());
         }
-        self.sequence += 1;
+        self.sequences[self.thread as usize] += 1;
         let node = Node {
-            sequence: self.sequence,
+            sequence: self.sequences[self.thread as usize],
             saved: RefCell::new(saved),
             packed: RefCell::new(packed),
             inputs: shapes,
@@ -506,9 +507,9 @@ impl Context {
         backward: impl Backward + 'static,
     ) -> Edge {
         let (next, inputs) = inputs.unzip();
-        self.sequence += 1;
+        self.sequences[self.thread as usize] += 1;
         let node = Node {
-            sequence: self.sequence,
+            sequence: self.sequences[self.thread as usize],
             saved: RefCell::default(),
             packed: RefCell::default(),
             inputs,

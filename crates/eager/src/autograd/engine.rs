@@ -1,7 +1,7 @@
 //! Autograd's engine: the order of nodes, the accumulation of gradients, when saved tensors are freed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use smallvec::smallvec;
@@ -131,12 +131,25 @@ fn count_dependencies(pass: u32, roots: &[(Edge, Tensor)], inputs: Option<&[Edge
         input.node.is_skipped.set(false);
         input.node.is_end.set(true);
     }
-    // A node was made after those that it leads to.
-    found.sort_by_key(|node| node.sequence);
-    for node in &found {
-        if node.next.iter().flatten().any(|edge| !edge.node.is_skipped.get()) {
-            node.is_skipped.set(false);
-            node.is_end.set(false);
+    need_what_leads_on(&found);
+}
+
+/// Has every node run that leads to one that runs. Threads number their nodes each for itself, so that the numbers do not say what
+/// comes first.
+fn need_what_leads_on(nodes: &[Rc<Node>]) {
+    let mut needed: Vec<&Rc<Node>> = nodes.iter().filter(|node| !node.is_skipped.get()).collect();
+    let mut callers: HashMap<*const (), Vec<&Rc<Node>>> = HashMap::new();
+    for node in nodes {
+        for edge in node.next.iter().flatten() {
+            callers.entry(Rc::as_ptr(&edge.node).cast()).or_default().push(node);
+        }
+    }
+    while let Some(node) = needed.pop() {
+        for caller in callers.remove(&Rc::as_ptr(node).cast()).unwrap_or_default() {
+            caller.is_end.set(false);
+            if caller.is_skipped.replace(false) {
+                needed.push(caller);
+            }
         }
     }
 }
