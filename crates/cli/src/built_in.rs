@@ -128,8 +128,8 @@ fn folder(path: &Path) -> Failure {
         .with_hint(Some(hint))
 }
 
-const SCRIPT: &str = "this command does not run Python: `python -m vramfit capture my_module:build` captures the model that build() \
-                      returns; a model.toml may contain layers = [\"Linear(3, 4)\"]";
+const SCRIPT: &str = "`vramfit run train.py` runs a training script as it is, without a GPU; `python -m vramfit capture my_module:build` \
+                      captures the model that build() returns; a model.toml may contain layers = [\"Linear(3, 4)\"]";
 const OWN: &str = "capture your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
 
 /// The failure for a name that is neither a file nor a built-in model.

@@ -12,6 +12,7 @@ import tempfile
 from typing import Any, Dict, List
 
 from .. import binary
+from ..asking.cudnn import own_library
 from ..errors import VramfitError
 from .progress import Progress
 
@@ -112,7 +113,7 @@ def _written_and_answered(recorded: Any, given: argparse.Namespace) -> int:
 def _answer(path: str, given: argparse.Namespace) -> int:
     command = [binary.find_binary(), "run", "--recording", path]
     conf = given.alloc_conf if given.alloc_conf is not None else os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF")
-    for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn), ("--html", given.html), ("--snapshot", given.snapshot), ("--color", given.color)):
+    for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn or own_library()), ("--html", given.html), ("--snapshot", given.snapshot), ("--color", given.color)):
         if value is not None:
             command += [flag, value]
     command += ["--json"] * given.json + ["--verbose"] * given.verbose
