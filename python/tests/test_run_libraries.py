@@ -216,3 +216,22 @@ def test_weights_in_safetensors_are_loaded_but_not_written(run: Any) -> None:
         assert not load_file("model.safetensors")["weight"].is_cuda and load_file("model.safetensors", device="cuda")["bias"].is_cuda
     """)
     assert not os.path.exists("model.safetensors")
+
+
+def test_lbfgs_goes_on_for_all_its_iterations(run: Any) -> None:
+    recorded = run("""
+        import torch
+        model = torch.nn.Linear(40, 40).cuda()
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+        calls = []
+        def closure():
+            optimizer.zero_grad()
+            calls.append(1)
+            loss = model(torch.ones(3, 40, device="cuda")).pow(2).sum()
+            loss.backward()
+            return loss
+        optimizer.step(closure)
+        assert len(calls) == 5, calls
+        assert optimizer.param_groups[0]["tolerance_change"] == 1e-9
+    """)
+    assert recorded.steps == 1
