@@ -30,8 +30,9 @@ def predict(script, options, work):
     row = {"name": script.name}
     recording = options.recordings / f"{script.name.replace('/', '+')}.vramfit" if options.recordings else None
     if options.reuse and recording and recording.is_file():
-        done = subprocess.run([options.binary, "run", "--recording", recording, "--gpu", "H200", "--json"], capture_output=True, timeout=options.timeout)
-        return answered(row, done)
+        environment = {**os.environ, "PYTHONPATH": str(options.python), "VRAMFIT_BINARY": str(options.binary)}
+        command = [sys.executable, "-m", "vramfit", "run", "--recording", recording, "--gpu", "H200", "--json"]
+        return answered(row, subprocess.run(command, env=environment, capture_output=True, timeout=options.timeout))
     try:
         place, folder = prepare.prepare(script, options.checkouts, work)
     except FileNotFoundError as problem:
