@@ -19,7 +19,6 @@ import tempfile
 import time
 
 import accuracy
-import prepare
 import table
 
 PYTHON = table.HERE.parent.parent / "python"
@@ -27,6 +26,8 @@ PYTHON = table.HERE.parent.parent / "python"
 
 def predict(script, options, work):
     """The answer for one script, or why there is none."""
+    import prepare  # Needs NumPy, which the page does not.
+
     row = {"name": script.name}
     recording = options.recordings / f"{script.name.replace('/', '+')}.vramfit" if options.recordings else None
     if options.reuse and recording and recording.is_file():
