@@ -66,10 +66,12 @@ def main():
     parser.add_argument("traces", type=pathlib.Path)
     parser.add_argument("recordings", type=pathlib.Path)
     parser.add_argument("--binary", type=pathlib.Path, required=True, help="the vramfit program")
+    parser.add_argument("--cudnn", help="the cuDNN to ask, as `vramfit run --cudnn` has it")
     parser.add_argument("--only", nargs="*", default=(), help="parts of the names of the scripts to compare")
     parser.add_argument("--show", type=int, default=0, help="how many differences to show (0)")
     options = parser.parse_args()
     agreeing = count = 0
+    cudnn = ["--cudnn", options.cudnn] if options.cudnn else []
     for trace in sorted(options.traces.glob("*.pickle.xz")):
         name = trace.name.removesuffix(".pickle.xz")
         recording = options.recordings / f"{name}.vramfit"
@@ -77,7 +79,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "simulated.pickle"
-            done = subprocess.run([options.binary, "run", "--recording", recording, "--gpu", "H200", "--snapshot", path, "--json"], capture_output=True)
+            done = subprocess.run([options.binary, "run", "--recording", recording, "--gpu", "H200", "--snapshot", path, "--json", *cudnn], capture_output=True)
             if not path.is_file():
                 print(f"{name}: no simulated run: {done.stderr.decode(errors='replace')[:200]}")
                 continue
