@@ -235,3 +235,24 @@ def test_lbfgs_goes_on_for_all_its_iterations(run: Any) -> None:
         assert optimizer.param_groups[0]["tolerance_change"] == 1e-9
     """)
     assert recorded.steps == 1
+
+
+def test_process_groups_are_refused_at_their_line(run: Any) -> None:
+    with pytest.raises(VramfitError, match="script.py:3.* found init_process_group"):
+        run("""
+            import torch.distributed
+            torch.distributed.init_process_group("nccl")
+        """)
+
+
+def test_streams_and_their_records_are_taken(run: Any) -> None:
+    recorded = run("""
+        import torch
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            batch = torch.ones(4, 4).to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(stream)
+        batch.record_stream(torch.cuda.current_stream())
+        assert batch.is_cuda
+    """)
+    assert any("streams are taken to be one" in note for note in recorded.session.notes)

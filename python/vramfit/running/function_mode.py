@@ -105,11 +105,6 @@ def _is_pinned(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
     return False
 
 
-@_script_handles(Tensor.record_stream)
-def _record_stream(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-    mode.recorder.session.note(f"{mode.recorder.where()}: record_stream: streams are taken to be one")
-
-
 @_script_handles(Tensor.data_ptr)
 def _data_ptr(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> int:
     info = mode.recorder.info_of(args[0])

@@ -13,7 +13,7 @@ from torch.optim import optimizer as optimizers
 from ..patches import Patches
 from ..regions import tensors_in
 from ..transforms import in_a_transform
-from . import backward, distributions, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
+from . import backward, distributed, distributions, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -29,6 +29,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _moves(patches, recorder)
     loaders.install(patches, recorder)
     distributions.install(patches, recorder)
+    distributed.install(patches, recorder)
     sparse.install(patches, recorder)
     lbfgs.install(patches, recorder)
     saved.install(patches, recorder)

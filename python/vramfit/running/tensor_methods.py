@@ -63,6 +63,11 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
     _text = torch.Tensor.__repr__
     patches.set(torch.Tensor, "register_hook", registering(False))
     patches.set(torch.Tensor, "register_post_accumulate_grad_hook", registering(True))
+    def record_stream(tensor: torch.Tensor, stream: Any) -> None:
+        """PyTorch takes only streams of its own, and there is none here."""
+        recorder.session.note(f"{recorder.where()}: record_stream: streams are taken to be one")
+
+    patches.set(torch.Tensor, "record_stream", record_stream)
     patches.set(torch.Tensor, "__deepcopy__", deepcopy)
     patches.set(torch.nn.Parameter, "__deepcopy__", deepcopy)
     patches.set(torch.Tensor, "__repr__", text)
