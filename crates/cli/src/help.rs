@@ -10,7 +10,7 @@ use crate::arguments::Arguments;
 
 /// Groups of commands.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Before a run", &["estimate", "plan", "max-batch", "web", "layers", "models", "catalogue"]),
+    ("Before a run", &["estimate", "run", "plan", "max-batch", "web", "layers", "models", "catalogue"]),
     ("After a run", &["explain", "replay"]),
     ("During a run", &["gpus", "top", "serve", "calibrate"]),
     ("In code", &["lint"]),

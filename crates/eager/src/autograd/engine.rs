@@ -1,15 +1,12 @@
 //! Autograd's engine: the order of nodes, the accumulation of gradients, when saved tensors are freed.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
-use smallvec::smallvec;
-
-use super::{Backward, Context, Edge, Frame, Gradients, Node, Tensor};
-use crate::memory::Category;
+pub use super::leaf::{AccumulateGrad, GradientHook, sink, sink_of, sink_with};
+use super::{Context, Edge, Frame, Gradients, Node, Tensor};
 use vramfit_graph::dims::Dims;
-use vramfit_graph::layout::{Layout, contiguous_strides};
+use vramfit_graph::layout::Layout;
 
 /// A node that has all its gradients. The newest runs first; `AccumulateGrad` nodes run before all others.
 struct Ready {
@@ -281,117 +278,103 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, given: &mut Option
     }
 }
 
-/// The number of a leaf that has no hook.
-const NO_LEAF: u32 = u32::MAX;
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
 
-/// The node that writes the `.grad` of a leaf.
-#[derive(Debug)]
-pub struct AccumulateGrad {
-    /// The leaf's gradient.
-    pub gradient: Rc<RefCell<Option<Tensor>>>,
-    /// The leaf's own layout, which its gradient gets too.
-    pub layout: Rc<Layout>,
-    /// The number that a hook is called with.
-    pub leaf: u32,
-    /// The leaf itself, where nothing else may hold it: a node holds its leaf as long as the graph lives.
-    pub held: Option<Tensor>,
-}
+    use smallvec::smallvec;
 
-/// A function of a leaf's number.
-type LeafFunction = dyn Fn(&mut Context, u32);
+    use super::*;
+    use crate::autograd::Backward;
+    use crate::machine::H200;
+    use crate::memory::{Entry, Memory, SharedMemory};
+    use vramfit_graph::dtype::Dtype;
 
-/// What `register_post_accumulate_grad_hook` registers: called with the leaf's number when it has its gradient.
-#[derive(Clone)]
-pub struct GradientHook(pub Rc<LeafFunction>);
+    /// `x * y`, which saves both and makes a gradient for each that is wanted.
+    #[derive(Debug)]
+    struct Product;
 
-impl std::fmt::Debug for GradientHook {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("GradientHook")
-    }
-}
-
-impl Backward for AccumulateGrad {
-    fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        let Some(new) = gradients[0].take() else { return smallvec![] };
-        let mut held = self.gradient.borrow_mut();
-        if held.is_some() {
-            // Added in place; the new gradient is dropped.
-            drop(held);
-            self.call_hook(context);
-            return smallvec![];
-        }
-        let obeys =
-            if self.layout.is_dense() { has_strides(new.layout(), &self.layout) } else { new.layout().is_contiguous() };
-        let kept = if new.handles() <= 1 && obeys {
-            new.detach()
-        } else {
-            let strides = if self.layout.is_dense() {
-                self.layout.strides.clone()
-            } else {
-                contiguous_strides(&self.layout.shape)
-            };
-            context.empty(Layout { dtype: new.dtype(), shape: self.layout.shape.clone(), strides })
-        };
-        if let Some(storage) = kept.storage() {
-            storage.become_category(Category::Gradients);
-        }
-        *held = Some(kept);
-        drop(held);
-        // What was passed in is held until the hook has returned, also where it is the gradient's memory.
-        self.call_hook(context);
-        drop(new);
-        smallvec![]
-    }
-
-    fn gradient(&self) -> Option<&Rc<RefCell<Option<Tensor>>>> {
-        Some(&self.gradient)
-    }
-}
-
-impl AccumulateGrad {
-    fn call_hook(&self, context: &mut Context) {
-        if let Some(GradientHook(hook)) = context.gradient_hook.clone() {
-            hook(context, self.leaf);
+    impl Backward for Product {
+        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+            let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+            let mut make = |index: usize| node.wants(index).then(|| context.empty(gradient.like(Dtype::Float32)));
+            smallvec![make(0), make(1)]
         }
     }
-}
 
-/// Whether strides agree where they matter.
-fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
-    layout.shape.iter().enumerate().all(|(dim, &size)| size == 1 || layout.strides[dim] == wanted.strides[dim])
-}
+    fn leaf(context: &Context) -> Tensor {
+        let tensor = context.empty_contiguous(Dtype::Float32, &[1024]);
+        let edge = sink_of(&tensor);
+        tensor.detach().with_edge(Some(edge))
+    }
 
-/// A new [`AccumulateGrad`] node of a leaf that lives anyway, whose number hooks are called with.
-pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32) -> Edge {
-    accumulating(AccumulateGrad { gradient, layout, leaf, held: None })
-}
+    fn product(context: &mut Context, x: &Tensor, y: &Tensor) -> Tensor {
+        let result = context.empty(x.shared_layout());
+        let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(x.clone()), Some(y.clone())];
+        let edge = context.record(&[Some(x), Some(y)], 1, saved, Product);
+        result.with_edge(edge)
+    }
 
-/// A new [`AccumulateGrad`] node that holds its leaf; no hook is called for it.
-pub fn sink_of(leaf: &Tensor) -> Edge {
-    sink_with(leaf, Rc::default())
-}
+    fn context() -> (SharedMemory, Context) {
+        let memory = Rc::new(RefCell::new(Memory::new()));
+        let context = Context::new(Rc::clone(&memory), H200);
+        (memory, context)
+    }
 
-/// The same for a leaf that has a gradient already, or may have.
-pub fn sink_with(leaf: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Edge {
-    let layout = leaf.shared_layout();
-    accumulating(AccumulateGrad { gradient, layout, leaf: NO_LEAF, held: Some(leaf.clone()) })
-}
+    fn backward(
+        context: &mut Context,
+        root: &Tensor,
+        keeps_graph: bool,
+        inputs: Option<&[Edge]>,
+    ) -> Vec<Option<Tensor>> {
+        let gradient = context.empty(root.shared_layout());
+        let roots = vec![(root.edge().expect("it has a graph").clone(), gradient)];
+        run_pass(context, BackwardPass { roots, keeps_graph, inputs, retains: &[] }, &|_, _| {})
+    }
 
-fn accumulating(backward: AccumulateGrad) -> Edge {
-    let node = Node {
-        sequence: u64::MAX,
-        saved: RefCell::default(),
-        packed: RefCell::default(),
-        next: smallvec![],
-        inputs: smallvec![],
-        outputs: 1,
-        origin: 0,
-        dependencies: Cell::new(0),
-        visited: Cell::new(0),
-        is_skipped: Cell::new(false),
-        is_end: Cell::new(false),
-        buffer: RefCell::default(),
-        backward,
-    };
-    Edge { node: Rc::new(node), output: 0 }
+    fn has_gradient(leaf: &Tensor) -> bool {
+        let edge = leaf.edge().expect("a leaf has one");
+        edge.node.backward.gradient().is_some_and(|gradient| gradient.borrow().is_some())
+    }
+
+    #[test]
+    fn a_pass_for_one_input_makes_no_gradient_of_another() {
+        let (memory, mut context) = context();
+        let (x, y) = (leaf(&context), leaf(&context));
+        let root = product(&mut context, &x, &y);
+        let before = memory.borrow().journal().len();
+        let wanted = [x.edge().expect("a leaf has one").clone()];
+        let found = backward(&mut context, &root, false, Some(&wanted));
+        let made =
+            memory.borrow().journal()[before..].iter().filter(|entry| matches!(entry, Entry::Allocate { .. })).count();
+        assert_eq!(made, 2, "the root's gradient and that of x");
+        assert!(found[0].is_some());
+        assert!(!has_gradient(&x) && !has_gradient(&y), "gradients that are asked for are returned, not kept");
+    }
+
+    #[test]
+    fn a_graph_that_is_kept_can_be_run_again_and_holds_what_it_saved() {
+        let (_, mut context) = context();
+        let (x, y) = (leaf(&context), leaf(&context));
+        let middle = product(&mut context, &x, &y);
+        let root = product(&mut context, &middle, &y);
+        backward(&mut context, &root, true, None);
+        assert!(has_gradient(&x) && has_gradient(&y));
+        let node = &root.edge().expect("it has a graph").node;
+        assert_eq!(node.saved.borrow().len(), 2);
+        backward(&mut context, &root, false, None);
+        assert!(node.saved.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_tensor_that_is_no_leaf_is_an_input_too() {
+        let (_, mut context) = context();
+        let (x, y) = (leaf(&context), leaf(&context));
+        let middle = product(&mut context, &x, &y);
+        let root = product(&mut context, &middle, &y);
+        let wanted = [middle.edge().expect("it has a graph").clone()];
+        let found = backward(&mut context, &root, false, Some(&wanted));
+        assert!(found[0].is_some());
+        assert!(!has_gradient(&x) && !has_gradient(&y));
+    }
 }

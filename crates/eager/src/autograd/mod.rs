@@ -7,6 +7,7 @@ mod checkpoint;
 mod context;
 pub mod engine;
 mod kept_results;
+mod leaf;
 mod node;
 mod offload;
 mod plans;

@@ -124,7 +124,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten._fused_sgd_.tensor_lr",
             "aten._amp_foreach_non_finite_check_and_unscale_.default",
         ],
-        Facts { memory: Modelled(in_place), ..FAMILY },
+        Facts { memory: Modelled(in_place), effect: Effect::WritesFirst, ..FAMILY },
     ),
     Operator::new(
         &["aten._amp_update_scale_.default"],
