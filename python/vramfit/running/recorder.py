@@ -117,7 +117,10 @@ class ScriptRecorder(Recorder):
         else:
             number = self.session.number(self.session.operator(torch.ops.aten.as_strided.default))
             arguments = [owner.name, kind.shape, kind.stride, None]  # type: ignore[list-item]
+        # The operator made it in the forward pass, on the script's own thread, which numbers its nodes.
+        self.pseudo("thread", {"is_backward": False})
         self.steps.append(("call", number, arguments, [info.name], self.session.sources.here(), 0))
+        self.pseudo("thread", {"is_backward": True})
         if kind.requires_grad:
             self.leads_to(info.index, (base,))
         return info
