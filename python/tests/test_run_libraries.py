@@ -256,3 +256,17 @@ def test_streams_and_their_records_are_taken(run: Any) -> None:
         assert batch.is_cuda
     """)
     assert any("streams are taken to be one" in note for note in recorded.session.notes)
+
+
+def test_gradients_of_each_sample_are_followed(run: Any) -> None:
+    run("""
+        import torch
+        from torch.func import functional_call, grad, vmap
+        model = torch.nn.Linear(8, 5).cuda()
+        weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        def loss(weights, inputs, target):
+            return torch.nn.functional.cross_entropy(functional_call(model, weights, (inputs.unsqueeze(0),)), target.unsqueeze(0))
+        inputs, targets = torch.randn(6, 8, device="cuda"), torch.randint(5, (6,), device="cuda")
+        found = vmap(grad(loss), in_dims=(None, 0, 0))(weights, inputs, targets)
+        assert found["weight"].shape == (6, 5, 8) and found["bias"].is_cuda
+    """)

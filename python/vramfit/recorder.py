@@ -28,7 +28,7 @@ from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, dec
 from .rules import LENGTHS, lengths_as_numbers
 from .session import Session, is_left
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
-from .transforms import hand_on, in_a_transform
+from .transforms import builds_a_graph, hand_on, in_a_transform
 
 _PRE = torch._C.DispatchKey.PreDispatch
 _include = torch._C._dispatch_tls_set_dispatch_key_included
@@ -72,6 +72,8 @@ class Recorder(Casting):
         self.recast: Optional[str] = None
         self.active = False
         self.busy = False
+        # How many calls in layers of torch.func.grad are under way. These have real graphs, in which all stand-ins are of one kind.
+        self.layered = 0
         self._storages = 0
         self._handlers: Dict[OpOverload, Callable[..., Any]] = {}
         self._owner = threading.get_ident()
@@ -166,7 +168,12 @@ class Recorder(Casting):
 
             def handler(*args: Any, **kwargs: Any) -> Any:
                 if in_a_transform():
-                    return hand_on(self, overload, args, kwargs)
+                    builds = builds_a_graph()
+                    self.layered += builds
+                    try:
+                        return hand_on(self, overload, args, kwargs)
+                    finally:
+                        self.layered -= builds
                 _include(_PRE, False)
                 before, self.busy = self.busy, True
                 try:
@@ -308,7 +315,7 @@ class Recorder(Casting):
         if operator.check is not None:
             refuse(operator.check, operator.name, infos, self.where)
         given = _given(operator, infos)
-        assumed, known_all, on_host = False, True, True
+        assumed, known_all, on_host = False, not self.layered or operator.reads, True
         computes_trained = self.computes_trained or not torch.is_grad_enabled()
         for info in infos:
             assumed = assumed or info.storage.assumed
@@ -458,7 +465,7 @@ class Recorder(Casting):
         if outcome.form != SINGLE or item[0] != NEW:
             return outcome, False, host
         limit = _REAL_FLOATS if item[1].dtype.is_floating_point or item[1].dtype.is_complex else _REAL_INTEGERS
-        if numel(item[1].shape) > limit:
+        if numel(item[1].shape) > limit or self.layered:
             return outcome, False, host
         # Only the dtype of the tensor that `new_zeros` and the like are called on matters.
         template = operator.like and not operator.qualified.split(".")[0].endswith("_like")

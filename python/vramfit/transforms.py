@@ -19,6 +19,12 @@ def in_a_transform() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def builds_a_graph() -> bool:
+    """Whether the innermost layer is one of gradients."""
+    layer = torch._C._functorch.peek_interpreter_stack()
+    return layer is not None and layer.key() == torch._C._functorch.TransformType.Grad
+
+
 def hand_on(recorder: Any, overload: OpOverload, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
     """Makes a call as the dispatcher would without a recorder. The layers still reach the recorder below them."""
     from .regions import tensors_in

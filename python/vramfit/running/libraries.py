@@ -13,7 +13,7 @@ from torch.optim import optimizer as optimizers
 from ..patches import Patches
 from ..regions import tensors_in
 from ..transforms import in_a_transform
-from . import backward, distributed, distributions, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
+from . import backward, distributed, distributions, function_transforms, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
 from .recorder import ScriptRecorder
 
 Notes = Callable[[str], None]
@@ -30,6 +30,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     loaders.install(patches, recorder)
     distributions.install(patches, recorder)
     distributed.install(patches, recorder)
+    function_transforms.install(patches, recorder)
     sparse.install(patches, recorder)
     lbfgs.install(patches, recorder)
     saved.install(patches, recorder)
@@ -49,7 +50,13 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
     ) -> Any:
         if in_a_transform():
             # The layers have a graph of their own, and its gradients are calls below them.
-            return engine(roots, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+            recorder.layered += 1
+            recorder.pseudo("thread", {"is_backward": True})
+            try:
+                return engine(roots, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+            finally:
+                recorder.pseudo("thread", {"is_backward": False})
+                recorder.layered -= 1
         recorder.is_cudnn_benchmarked |= bool(torch.backends.cudnn.benchmark)
         recorder.pseudo("phase", {"what": {"string": "forward"}})
         found = backward.run_backward(
