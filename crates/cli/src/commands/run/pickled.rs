@@ -14,7 +14,7 @@ struct SnapshotRow<'a> {
     segments: Vec<SegmentRow<'a>>,
     device_traces: Vec<Vec<EventRow<'a>>>,
     allocator_settings: AllocatorSettings,
-    external_annotations: [(); 0],
+    external_annotations: Vec<()>,
 }
 
 /// What `_snapshot` has of the allocator's settings; all are PyTorch's defaults here.
@@ -72,7 +72,7 @@ pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
         segments: snapshot.devices[0].segments.iter().map(|segment| segment_row(snapshot, segment)).collect(),
         device_traces: vec![snapshot.devices[0].events.iter().map(|event| event_row(snapshot, event)).collect()],
         allocator_settings: AllocatorSettings { expandable_segments: false },
-        external_annotations: [],
+        external_annotations: Vec::new(),
     };
     let failed =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: cannot write the snapshot: {error}", path.display()));
