@@ -24,7 +24,7 @@ pub fn command() -> Command {
     let list = list(&command);
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
     let template = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}\n\
+        "{{about}}\n{{usage-heading}} {{usage}}\n\n{list}\n\
          {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} everywhere; {literal}vramfit COMMAND --help{literal:#}\n\
          {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );
