@@ -106,7 +106,7 @@ pub enum Command {
     /// stops the search and prints the best plan so far.
     #[cfg(feature = "simulate")]
     Plan(Box<PlanArguments>),
-    /// Predict the memory of a training script, run without a GPU.
+    /// Dry-run a training script, and predict its memory.
     ///
     /// Runs the script in the Python of the active environment, with a GPU that is not there, and records what it does: any
     /// number of models, optimizers and backward passes. Then simulates that as `estimate` does, and explains it. Values on the
