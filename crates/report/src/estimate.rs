@@ -238,7 +238,10 @@ impl EstimateReport {
         let settings = SettingsReport::new(bound, question.training, device, question.alloc_conf);
         EstimateReport {
             model: question.model.to_owned(),
-            summary: settings.summary(built_dtype(bound)),
+            summary: match &bound.model.script {
+                Some(script) => format!("{} optimizer steps recorded", script.steps),
+                None => settings.summary(built_dtype(bound)),
+            },
             settings,
             parameters: bound.model.parameter_count().unwrap_or(u64::MAX),
             peak_allocated: answer.peak_allocated(),
