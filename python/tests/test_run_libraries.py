@@ -140,6 +140,8 @@ def test_a_leaf_of_the_host_gets_the_gradient_of_its_copy_on_the_gpu(run: Any) -
 def test_values_of_distributions_on_the_gpu_are_taken_to_be_valid(run: Any) -> None:
     run("""
         import torch
+        # torch.compile, which another test may have used in this process, turns the checks off.
+        torch.distributions.Distribution.set_default_validate_args(True)
         logits = torch.nn.Linear(4, 2).cuda()(torch.ones(3, 4, device="cuda"))
         drawn = torch.distributions.Categorical(logits=logits)
         drawn.log_prob(drawn.sample()).sum().backward()

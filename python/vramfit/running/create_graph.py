@@ -92,7 +92,7 @@ class _Replay:
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, Reference):
-            return self.tensor(value.index)
+            return self.tensor(value.number)
         if isinstance(value, list):
             return [self._value(item) for item in value]
         if isinstance(value, torch.device):
@@ -134,7 +134,7 @@ class _Known:
 
 def _references(value: Any) -> List[int]:
     if isinstance(value, Reference):
-        return [value.index]
+        return [value.number]
     if isinstance(value, list):
         return [index for item in value for index in _references(item)]
     return []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 import torch
 
-from ..function_mode import FunctionMode, Handler, _property
+from ..function_mode import FunctionMode, _property
 from .recorder import ScriptRecorder
 
 Tensor = torch.Tensor
-_HANDLERS: Dict[Any, Handler] = {}
+_HANDLERS: Dict[Any, Any] = {}
+Handled = TypeVar("Handled", bound=Callable[..., Any])
 # Take care of it themselves.
 _WITH_GRAD = (Tensor.requires_grad_, torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor)
 _MOVES = (Tensor.to, Tensor.cuda)
@@ -40,8 +41,8 @@ class ScriptMode(FunctionMode):
         return result
 
 
-def _script_handles(*functions: Any) -> Any:
-    def register(handler: Any) -> Any:
+def _script_handles(*functions: Any) -> Callable[[Handled], Handled]:
+    def register(handler: Handled) -> Handled:
         for function in functions:
             _HANDLERS[function] = handler
         return handler

@@ -20,7 +20,7 @@ _FINDS_INFINITIES = "aten::_amp_foreach_non_finite_check_and_unscale_"
 class Reference(NamedTuple):
     """Stands for a tensor in the arguments of a recorded call."""
 
-    index: int
+    number: int
 
 
 class RecordedCall(NamedTuple):
@@ -156,7 +156,8 @@ class ScriptRecorder(Recorder):
             return
         results = tuple(None if name is None else int(name[1:]) for name in names)
         number = len(self.calls)
-        self.calls.append(RecordedCall(operator, *substituted(args, kwargs, [Reference(info.index) for info in infos]), results))  # type: ignore[arg-type]
+        references: List[Any] = [Reference(info.index) for info in infos]
+        self.calls.append(RecordedCall(operator, *substituted(args, kwargs, references), results))
         for result in results:
             if result is not None:
                 self.leads_to(result, inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 import torch
 
@@ -60,7 +60,7 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
 
         return register
 
-    _text = torch.Tensor.__repr__
+    _text: Callable[..., str] = torch.Tensor.__repr__
     patches.set(torch.Tensor, "register_hook", registering(False))
     patches.set(torch.Tensor, "register_post_accumulate_grad_hook", registering(True))
     def record_stream(tensor: torch.Tensor, stream: Any) -> None:
