@@ -277,7 +277,7 @@ def _setitem(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[
     func(tensor, index, value)
 
 
-class _NoHandle:
+class NoHandle:
     """The handle of a hook that was not registered."""
 
     def remove(self) -> None:
@@ -288,7 +288,7 @@ class _NoHandle:
 def _register_hook(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     recorder = mode.recorder
     recorder.session.note(f"{recorder.where()}: a hook on a tensor's gradient is not part of the capture")
-    return _NoHandle()
+    return NoHandle()
 
 
 @_handles(Tensor.retain_grad)

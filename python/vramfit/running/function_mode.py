@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 import torch
 
-from ..function_mode import FunctionMode, _property
+from ..function_mode import FunctionMode, NoHandle, _property
 from .recorder import ScriptRecorder
 
 Tensor = torch.Tensor
@@ -76,16 +76,9 @@ class _GradientFunction:
 
     def register_hook(self, hook: Any) -> Any:
         """Hooks on nodes are not called."""
-        return _NoHandle()
+        return NoHandle()
 
     register_prehook = register_hook
-
-
-class _NoHandle:
-    """The handle of a hook that was not registered."""
-
-    def remove(self) -> None:
-        """Does nothing: no hook was registered."""
 
 
 @_script_handles(Tensor.retain_grad)

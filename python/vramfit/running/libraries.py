@@ -10,13 +10,13 @@ import torch
 from torch.nn.modules.rnn import RNNBase
 from torch.optim import optimizer as optimizers
 
+from ..function_mode import NoHandle
 from ..patches import Patches
 from ..regions import tensors_in
 from ..transforms import in_a_transform
 from . import backward, distributed, distributions, function_transforms, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
 from .recorder import ScriptRecorder
 
-Notes = Callable[[str], None]
 
 
 def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any], None]) -> List[Any]:
@@ -37,10 +37,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _compilers(patches, recorder)
     _grouping(patches, recorder)
     _recurrent(patches, recorder)
-    return [
-        optimizers.register_optimizer_step_pre_hook(lambda *_: None),
-        optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer)),
-    ]
+    return [optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer))]
 
 
 def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -73,16 +70,10 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
 
 
 def _module_hooks(patches: Patches, recorder: ScriptRecorder) -> None:
-    class Handle:
-        """The handle of a hook that was not registered."""
-
-        def remove(self) -> None:
-            """Does nothing."""
-
-    def register(module: torch.nn.Module, hook: Any, *_: Any, **__: Any) -> Handle:
+    def register(module: torch.nn.Module, hook: Any, *_: Any, **__: Any) -> NoHandle:
         recorder.session.note(f"{recorder.where()}: a backward hook on a module is not called")
         recorder.cause("backward hooks on modules are not simulated")
-        return Handle()
+        return NoHandle()
 
     for name in ("register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"):
         patches.set(torch.nn.Module, name, register)

@@ -3,8 +3,11 @@
 //! On CUDA a list runs as few kernels where all its tensors have one type and are dense, and one by one otherwise; both allocate the
 //! same.
 
-use smallvec::{SmallVec, smallvec};
+use std::rc::Rc;
+
+use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
@@ -147,21 +150,26 @@ fn first(_context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![call.tensor(0)?.clone()])
 }
 
-/// A partial sum for each chunk, then a scalar for each tensor; one by one where a tensor is not dense.
 fn norms(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let list = call.tensor_list(0)?;
-    let Some(dtype) = list.first().map(|tensor| tensor.dtype()) else { return Err(Unmodelled) };
-    if !list.iter().all(|tensor| tensor.layout().is_dense() && tensor.dtype() == dtype) {
-        let norm_of = |tensor: &&Tensor| {
-            let dtype = tensor.dtype();
-            context.reduce(tensor, &[], false, dtype, Reduction::summing(dtype))
+    let layouts: Vec<Rc<Layout>> = call.tensor_list(0)?.into_iter().map(Tensor::shared_layout).collect();
+    if layouts.is_empty() { Err(Unmodelled) } else { Ok(foreach_norms(context, &layouts).into()) }
+}
+
+/// `_foreach_norm` of tensors with these layouts: a partial sum for each chunk, then a scalar for each tensor; one by one where a
+/// tensor is not dense.
+pub fn foreach_norms(context: &mut Context, layouts: &[Rc<Layout>]) -> Vec<Tensor> {
+    let dtype = layouts[0].dtype;
+    if !layouts.iter().all(|layout| layout.is_dense() && layout.dtype == dtype) {
+        let norm_of = |layout: &Rc<Layout>| {
+            let tensor = Tensor::on_host(Rc::clone(layout));
+            context.reduce(&tensor, &[], false, layout.dtype, Reduction::summing(layout.dtype))
         };
-        return Ok(list.iter().map(norm_of).collect());
+        return layouts.iter().map(norm_of).collect();
     }
-    let chunks = list.iter().map(|tensor| (tensor.layout().elements() + CHUNK - 1) / CHUNK).max().unwrap_or(0);
+    let chunks = layouts.iter().map(|layout| (layout.elements() + CHUNK - 1) / CHUNK).max().unwrap_or(0);
     let computed = if dtype.bytes() == 2 { Dtype::Float32 } else { dtype };
-    let sums = context.empty_contiguous(computed, &[list.len() as i64 * chunks]);
-    let norms: SmallVec<[Tensor; 1]> = list.iter().map(|_| context.empty_contiguous(dtype, &[])).collect();
+    let sums = context.empty_contiguous(computed, &[layouts.len() as i64 * chunks]);
+    let norms = layouts.iter().map(|_| context.empty_contiguous(dtype, &[])).collect();
     drop(sums);
-    Ok(norms)
+    norms
 }

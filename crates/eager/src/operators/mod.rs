@@ -58,6 +58,7 @@ pub use facts::{
     Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
     MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, ScriptCall, Time, Work,
 };
+pub use foreach::foreach_norms;
 pub use loss_head::{Head, LossHead, NoHead, find_head};
 pub(crate) use loss_head::{
     LigerInputs, chunk_lengths, chunks_of, fused_loss, loss_of_chunk, loss_of_chunks, rows_and_labels,
