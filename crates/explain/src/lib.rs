@@ -6,8 +6,10 @@
 //! the words for it are in `vramfit-report`.
 //!
 //! The data flow: [`history`] is what lived when, [`origin`] whose line a call stack is, [`phases`] what the program was
-//! doing, [`steps`] where its training steps begin and end, [`findings`] what follows from that.
+//! doing, [`steps`] where its training steps begin and end, [`findings`] what follows from that. [`cost`] answers what given
+//! lines cost.
 
+pub mod cost;
 mod explain;
 pub mod findings;
 pub mod history;

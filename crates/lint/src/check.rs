@@ -7,6 +7,7 @@ use crate::analysis::analyse;
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::nesting::too_deep;
+use crate::recorded::block_around;
 use crate::rules::RULES;
 use crate::selection::Selection;
 use crate::suppress::{Comments, is_off};
@@ -60,5 +61,8 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         reported.push(key);
         is_new && !comments.suppress(document, finding.range, finding.code)
     });
+    for finding in &mut findings {
+        finding.block = block_around(&module.body, finding.range);
+    }
     Checked { findings, error: None }
 }

@@ -116,6 +116,12 @@ impl Document {
         }
     }
 
+    /// The first and the last line of a range in a script, from 1; a notebook has no such lines.
+    pub fn lines(&self, range: TextRange) -> Option<(u32, u32)> {
+        let line = |offset| u32::try_from(self.line_of(offset) + 1).ok();
+        if self.is_notebook() { None } else { Some((line(range.start())?, line(range.end())?)) }
+    }
+
     /// The position of an offset as editors count: lines from 0, columns in UTF-16 code units.
     pub fn editor_position(&self, offset: TextSize) -> (usize, usize) {
         let line = self.line_of(offset);

@@ -2,6 +2,8 @@
 
 use ruff_text_size::TextRange;
 
+use crate::recorded::{Recorded, Subject};
+
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -50,6 +52,12 @@ pub struct Finding {
     pub severity: Severity,
     /// How `--fix` would fix it.
     pub fix: Option<Fix>,
+    /// The memory that it is about.
+    pub subject: Subject,
+    /// The innermost block of statements around it.
+    pub block: TextRange,
+    /// What a recording says about it; whoever has one fills this in.
+    pub recorded: Option<Recorded>,
 }
 
 impl Finding {
@@ -63,7 +71,17 @@ impl Finding {
             advice: String::new(),
             severity: Severity::Warning,
             fix: None,
+            subject: Subject::Nothing,
+            block: range,
+            recorded: None,
         }
+    }
+
+    /// Sets the memory that it is about.
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Finding {
+        self.subject = subject;
+        self
     }
 
     /// Sets what it costs.

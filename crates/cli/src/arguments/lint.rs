@@ -35,11 +35,15 @@ pub struct Lint {
     /// Count findings by rule instead of showing them.
     #[arg(long)]
     pub statistics: bool,
+    /// A recording of the program, to say what findings cost in it: a file of `vramfit run --out`, or a snapshot of
+    /// torch.cuda.memory._dump_snapshot.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "diff"], value_hint = clap::ValueHint::FilePath)]
+    pub with: Option<PathBuf>,
     /// File name for standard input.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub stdin_filename: PathBuf,
     /// Run as a language server on standard input and output: an editor shows findings while you type, and offers fixes.
-    #[arg(long, conflicts_with_all = ["paths", "format", "fix", "diff", "explain", "statistics", "stdin_filename"])]
+    #[arg(long, conflicts_with_all = ["paths", "format", "fix", "diff", "explain", "statistics", "with", "stdin_filename"])]
     pub lsp: bool,
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod hostile;
+mod recorded;
 mod server;
 
 use std::fs;

@@ -64,6 +64,8 @@ pub struct Training {
     pub loss_temporary: u64,
     /// Steps before the recording is switched on.
     pub unrecorded: usize,
+    /// Whether gradients are freed only after the forward pass.
+    pub zeroes_late: bool,
 }
 
 impl Default for Training {
@@ -84,6 +86,7 @@ impl Default for Training {
             is_foreach: false,
             loss_temporary: 0,
             unrecorded: 0,
+            zeroes_late: false,
         }
     }
 }
@@ -139,7 +142,9 @@ impl Training {
     }
 
     fn step(&self, program: &mut Program, state: &mut State) -> Option<()> {
-        program.free_all(state.gradients.drain(..));
+        if !self.zeroes_late {
+            program.free_all(state.gradients.drain(..));
+        }
         for _ in 0..self.accumulate {
             self.pass(program, state)?;
         }
@@ -187,6 +192,9 @@ impl Training {
         let saved = program.try_allocate(size, loss_stack)?;
         let loss = program.try_allocate(4, loss_stack)?;
         program.free_all(state.loss.replace(loss));
+        if self.zeroes_late {
+            program.free_all(state.gradients.drain(..));
+        }
         self.backward(program, state, activations, saved)
     }
 

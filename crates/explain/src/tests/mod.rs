@@ -1,5 +1,6 @@
 //! Made-up programs that have a fault, and near misses that have not.
 
+mod cost;
 mod fragmentation;
 mod graph_kept;
 mod leak;

@@ -8,6 +8,9 @@ use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, K
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role};
 use crate::analysis::value::{Bound, Certainty, Tensor};
+use crate::recorded::Subject;
+
+use super::kept_subject;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct Kept<'a> {
     pub how: Keeping,
     /// Whether a backward pass has freed the graph's saved tensors.
     pub is_freed: bool,
+    /// The memory that it keeps.
+    pub subject: Subject,
 }
 
 /// Everything the program keeps across iterations without a later backward pass for it.
@@ -129,7 +134,17 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     if *bound == Bound::Many && (!has_graph || is_freed && *how == Keeping::Append) {
         return None;
     }
-    Some(Kept { what, statement: event.statement, expression, container: container.clone(), how: *how, is_freed })
+    let keeps_graph = has_graph && !is_freed;
+    let subject = kept_subject::subject(facts, event, expression, *how, number, keeps_graph);
+    Some(Kept {
+        what,
+        statement: event.statement,
+        expression,
+        container: container.clone(),
+        how: *how,
+        is_freed,
+        subject,
+    })
 }
 
 /// Whether a test bounds how often something is kept: `if len(kept) < 50`, `if i < 8` with a loop's counter.

@@ -1,6 +1,7 @@
 //! The rules, one file each. A new rule is its file, its page in `docs/lint/`, and its two lines here.
 
 mod kept;
+mod kept_subject;
 mod rule;
 mod teacher;
 mod vf001;

@@ -9,6 +9,7 @@ use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, Scop
 use crate::analysis::index::{ClassKind, FunctionId};
 use crate::analysis::names::{self, Role};
 use crate::finding::{Edit, Finding, Severity};
+use crate::recorded::Subject;
 use ruff_text_size::{TextRange, TextSize};
 
 pub(super) const RULE: Rule = Rule {
@@ -219,6 +220,7 @@ fn finding(facts: &FileFacts<'_>, event: &Event<'_>, is_teacher: bool, is_switch
         )
     };
     let finding = Finding::new(RULE.code, event.range, message)
+        .about(Subject::Pass)
         .costs("each batch: the activations of the whole forward pass, often several times the model's outputs")
         .advises("put `with torch.no_grad():` or `torch.inference_mode()` around it")
         .rated(Severity::Error);

@@ -8,6 +8,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
+use crate::recorded::Subject;
 
 pub(super) const RULE: Rule = Rule {
     code: "VF005",
@@ -48,6 +49,7 @@ fn in_place(facts: &FileFacts<'_>, event: &Event<'_>, owner: &str) -> Finding {
         event.range,
         format!("`{owner}.zero_grad(set_to_none=False)` keeps every gradient's memory"),
     )
+    .about(Subject::Gradients)
     .costs("as much as the parameters, through the whole forward pass")
     .advises("leave the argument out: gradients are then freed (the default since torch 2.0)");
     match text.rfind('(') {
@@ -97,6 +99,7 @@ fn missing(
     }
     findings.push(
         Finding::new(RULE.code, event.range, format!("`{optimizer}.step()` in a loop that never zeroes gradients"))
+            .about(Subject::Gradients)
             .costs("no gradient is freed between steps, and each step adds the gradients of all steps before it")
             .advises(format!("call `{optimizer}.zero_grad()` at the top of the loop"))
             .rated(Severity::Error),

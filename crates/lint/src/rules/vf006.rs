@@ -4,6 +4,7 @@ use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, ScopeId};
 use crate::finding::Finding;
+use crate::recorded::Subject;
 
 pub(super) const RULE: Rule = Rule {
     code: "VF006",
@@ -21,6 +22,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             {
                 findings.push(
                     Finding::new(RULE.code, event.range, format!("`{owner}.zero_grad()` after the forward pass: the last step's gradients are held through it"))
+                        .about(Subject::Gradients)
                         .costs("as much as the parameters, at the moment activations are at their peak")
                         .advises("call it at the top of the loop, or right after `step()`"),
                 );

@@ -5,6 +5,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::finding::{Edit, Finding};
+use crate::recorded::Subject;
 use ruff_text_size::{Ranged, TextRange};
 
 pub(super) const RULE: Rule = Rule {
@@ -51,6 +52,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             "a checkpoint is loaded without `map_location`: tensors saved on a GPU go there, beside the model's own"
         };
         let mut finding = Finding::new(RULE.code, event.range, message)
+            .about(Subject::Made)
             .costs("a second copy of all weights (and of the optimizer's state, if saved) on the GPU while it lives")
             .advises("`map_location=\"cpu\"`: load_state_dict copies to where the parameters are");
         let text = facts.text(*call);

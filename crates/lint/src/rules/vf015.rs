@@ -9,6 +9,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
+use crate::recorded::Subject;
 
 pub(super) const RULE: Rule = Rule {
     code: "VF015",
@@ -20,8 +21,10 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for kept in kept(facts).into_iter().filter(|kept| kept.what == What::Batch) {
-        findings
-            .push(whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container)));
+        findings.push(
+            whole(kept.statement, format!("`{}` collects every batch of the epoch on the GPU", kept.container))
+                .about(kept.subject),
+        );
     }
     for events in &facts.roots {
         for event in events {
@@ -50,6 +53,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
 
 fn whole(range: TextRange, message: String) -> Finding {
     Finding::new(RULE.code, range, message)
+        .about(Subject::Made)
         .costs("the size of the set, for the whole training; a batch at a time needs the size of a batch")
         .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
 }

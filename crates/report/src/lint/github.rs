@@ -3,6 +3,7 @@
 use vramfit_lint::Severity;
 use vramfit_lint::files::FileReport;
 
+use super::recorded;
 use super::text::location;
 
 /// A line for each finding.
@@ -18,6 +19,7 @@ pub fn github(reports: &[FileReport]) -> String {
                 Severity::Note => "notice",
             };
             let file = property(&report.path.display().to_string());
+            let recorded = recorded::words(finding).map_or(String::new(), |words| format!(" (recorded: {words})"));
             // GitHub takes columns within one line only.
             let end_column = if start.line == end.line { format!(",endColumn={}", end.column) } else { String::new() };
             text += &format!(
@@ -26,7 +28,12 @@ pub fn github(reports: &[FileReport]) -> String {
                 start.line,
                 end.line,
                 start.column,
-                data(&format!("{} {} {}", location(report, document, finding), finding.code, finding.message))
+                data(&format!(
+                    "{} {} {}{recorded}",
+                    location(report, document, finding),
+                    finding.code,
+                    finding.message
+                ))
             );
         }
     }

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use vramfit_lint::Severity;
 use vramfit_lint::files::FileReport;
 
+use super::recorded;
+
 /// A list of objects with `file`, `line`, `column`, `code`, `message` and more.
 pub fn json(reports: &[FileReport]) -> Value {
     let mut list = Vec::new();
@@ -26,6 +28,9 @@ pub fn json(reports: &[FileReport]) -> Value {
             });
             if let (Some(cell), Some(entry)) = (start.cell, entry.as_object_mut()) {
                 entry.insert("cell".into(), cell.into());
+            }
+            if let (Some(recorded), Some(entry)) = (&finding.recorded, entry.as_object_mut()) {
+                entry.insert("recorded".into(), recorded::json(recorded));
             }
             list.push(entry);
         }

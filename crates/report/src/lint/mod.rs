@@ -3,6 +3,7 @@
 mod diff;
 mod github;
 mod json;
+mod recorded;
 mod sarif;
 mod text;
 

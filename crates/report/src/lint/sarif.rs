@@ -7,6 +7,8 @@ use vramfit_lint::Severity;
 use vramfit_lint::files::FileReport;
 use vramfit_lint::rules::RULES;
 
+use super::recorded;
+
 /// One run with all rules and findings; files that could not be read are notifications.
 pub fn sarif(reports: &[FileReport]) -> Value {
     let rules: Vec<Value> = RULES.iter().map(|rule| json!({"id": rule.code, "shortDescription": {"text": rule.summary}, "help": {"text": rule.page, "markdown": rule.page}})).collect();
@@ -32,13 +34,18 @@ pub fn sarif(reports: &[FileReport]) -> Value {
             if let (Some(cell), Some(location)) = (start.cell, location.as_object_mut()) {
                 location.insert("logicalLocations".into(), json!([{"name": format!("cell {cell}")}]));
             }
-            results.push(json!({
+            let words = recorded::words(finding).map_or(String::new(), |words| format!(" Recorded: {words}."));
+            let mut result = json!({
                 "ruleId": finding.code,
                 "ruleIndex": RULES.iter().position(|rule| rule.code == finding.code),
                 "level": level,
-                "message": {"text": format!("{}. Costs: {}. {}", finding.message, finding.cost, finding.advice)},
+                "message": {"text": format!("{}. Costs: {}.{words} {}", finding.message, finding.cost, finding.advice)},
                 "locations": [location],
-            }));
+            });
+            if let (Some(recorded), Some(result)) = (&finding.recorded, result.as_object_mut()) {
+                result.insert("properties".into(), json!({"recorded": recorded::json(recorded)}));
+            }
+            results.push(result);
         }
     }
     json!({

@@ -8,6 +8,7 @@ use vramfit_lint::files::FileReport;
 use vramfit_lint::rules::RULES;
 use vramfit_lint::{Document, Finding, Severity};
 
+use super::recorded;
 use crate::explain::wrap;
 
 const WIDTH: usize = 80;
@@ -44,6 +45,9 @@ fn one(report: &FileReport, document: &Document, finding: &Finding) -> String {
         }
     };
     add("costs", &finding.cost);
+    if let Some(recorded) = recorded::words(finding) {
+        add("recorded", &recorded);
+    }
     add("write", &finding.advice);
     if let Some(fix) = &finding.fix {
         add(if fix.is_safe { "--fix" } else { "--fix --unsafe-fixes" }, &fix.title);

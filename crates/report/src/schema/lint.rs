@@ -35,6 +35,22 @@ struct Finding {
     /// The cell of a notebook, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     cell: Option<u32>,
+    /// With `--with`: what the recording says, if it has lines of this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<Recorded>,
+}
+
+/// What a recorded run says about a finding.
+#[derive(JsonSchema, Serialize)]
+struct Recorded {
+    /// Whether the finding's line, or the block around it, allocated memory.
+    ran: bool,
+    /// The most bytes that it holds at once without need; null if the recording cannot say.
+    bytes: Option<u64>,
+    /// Bytes that an iteration keeps, or that a call of a network leaves.
+    each: Option<u64>,
+    /// How much lower the peak of allocated memory would be; null where part of it is needed.
+    peak_reduction: Option<u64>,
 }
 
 /// How bad a finding is.

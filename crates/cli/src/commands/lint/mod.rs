@@ -1,5 +1,6 @@
 //! `vramfit lint`: code that wastes or leaks GPU memory in Python sources.
 
+mod recording;
 mod server;
 
 use std::io::{Read, Write};
@@ -16,6 +17,7 @@ use crate::commands::{print, print_json};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::whole_file;
+use recording::Recording;
 
 /// Findings are a bad verdict; files that cannot be read or parsed are a failure, after the rest has been reported.
 pub fn run(options: &Lint, output: &Output) -> Result<ExitStatus, Failure> {
@@ -42,6 +44,11 @@ pub fn run(options: &Lint, output: &Output) -> Result<ExitStatus, Failure> {
         }
     } else if options.fix {
         return fix_input(&reports[0], options);
+    }
+    if let Some(path) = &options.with {
+        for note in Recording::read(path)?.attach(&mut reports) {
+            anstream::eprintln!("note: {note}");
+        }
     }
     show(&reports, format, options)?;
     report_errors(&reports)?;

@@ -2,7 +2,7 @@
 
 mod pickled;
 mod python;
-mod simulated_snapshot;
+pub(super) mod simulated_snapshot;
 
 use std::path::Path;
 
