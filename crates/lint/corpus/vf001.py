@@ -465,3 +465,39 @@ def train(model, loader, criterion, optimizer):
         optimizer.step()
         meter.update(loss.item(), x.size(0))
     return meter.sum / meter.count
+# case: a loss of one's own that returns its parts as numbers
+import torch
+from torch import nn
+class PartsLoss(nn.Module):
+    def forward(self, prediction, target):
+        first = nn.functional.mse_loss(prediction, target)
+        second = nn.functional.l1_loss(prediction, target)
+        return first + second, first.item(), second.item()
+def train(model, loader, optimizer, device):
+    criterion = PartsLoss()
+    firsts, seconds = 0, 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss, first, second = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        firsts += first
+        seconds += second
+    return firsts, seconds
+# case: a loss of one's own that returns its parts with their graphs
+import torch
+from torch import nn
+class PartsLoss(nn.Module):
+    def forward(self, prediction, target):
+        first = nn.functional.mse_loss(prediction, target)
+        return first * 2, first
+def train(model, loader, optimizer, device):
+    criterion = PartsLoss()
+    firsts = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss, first = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        firsts += first  # expect: VF001
+    return firsts

@@ -116,3 +116,28 @@ def train(model, loader, criterion, optimizer):
         loss.backward()
         optimizer.step()
         window.append(loss.detach())
+# case: emptied by a new list from time to time
+import torch
+@torch.no_grad()
+def export(model, loader, device, write):
+    model.eval()
+    waiting, rows = [], torch.tensor([]).to(device)
+    for number, x in enumerate(loader):
+        out = model(x.to(device))
+        waiting.append(out)
+        rows = torch.cat((rows, out))
+        if number % 8 == 7:
+            write(waiting, rows)
+            waiting = []
+            rows = torch.tensor([], dtype=torch.float).to(device)
+# case: a new list for each epoch does not empty the one of the batches
+import torch
+@torch.no_grad()
+def evaluate(model, val_loader, device, epochs):
+    model.eval()
+    kept = []
+    for epoch in range(epochs):
+        kept = []
+        for x, y in val_loader:
+            kept.append(model(x.to(device)))  # expect: VF016
+    return kept

@@ -9,6 +9,7 @@ use super::{Binding, Interpreter};
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients, Keeping};
 use crate::analysis::names::{self, access_path};
+use crate::analysis::usage::is_fluent;
 use crate::analysis::value::{Bound, Certainty, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
@@ -16,7 +17,11 @@ impl<'a> Interpreter<'a> {
         self.target = targets.first().and_then(access_path);
         let result = self.eval(value);
         self.target = None;
+        let is_empty = is_empty(value);
         for target in targets {
+            if let Some(name) = access_path(target).filter(|name| is_empty && self.lookup(name).is_some()) {
+                self.record(EventKind::Delete { name }, target.range());
+            }
             // `keep` has updated an accumulator already.
             if !self.kept_by_assignment(target, value, &result) {
                 self.bind(target, result.clone(), Some(value));
@@ -425,6 +430,28 @@ fn is_computed(expression: Option<&Expr>) -> bool {
     match expression {
         Some(Expr::Call(_) | Expr::BinOp(_) | Expr::Attribute(_) | Expr::Subscript(_) | Expr::Await(_)) => true,
         Some(Expr::If(choice)) => is_computed(Some(&choice.body)) && is_computed(Some(&choice.orelse)),
+        _ => false,
+    }
+}
+
+/// Whether an expression makes an empty container: `[]`, `dict()`, `torch.tensor([]).to(device)`.
+fn is_empty(expression: &Expr) -> bool {
+    match expression {
+        Expr::List(list) => list.elts.is_empty(),
+        Expr::Tuple(tuple) => tuple.elts.is_empty(),
+        Expr::Dict(dict) => dict.items.is_empty(),
+        Expr::Call(call) => match &*call.func {
+            Expr::Name(name) => {
+                matches!(name.id.as_str(), "list" | "dict" | "set" | "defaultdict") && call.arguments.is_empty()
+            }
+            Expr::Attribute(method) if is_fluent(method.attr.as_str()) => is_empty(&method.value),
+            Expr::Attribute(method) => {
+                let is_factory = matches!(method.attr.as_str(), "tensor" | "Tensor" | "FloatTensor" | "LongTensor");
+                let first = call.arguments.args.first();
+                is_factory && first.map_or(method.attr.as_str() != "tensor", is_empty)
+            }
+            _ => false,
+        },
         _ => false,
     }
 }

@@ -86,7 +86,10 @@ impl<'a> Interpreter<'a> {
             Value::Class(class) => self.construct(class, call, &arguments),
             Value::Module(module) => self.forward(&module, call, &arguments),
             Value::Instance(class, name) => match self.facts.index.classes[class].kind {
-                ClassKind::Criterion => loss_of(&arguments),
+                ClassKind::Criterion => {
+                    let loss = loss_of(&arguments);
+                    self.parts_of_forward(class, call, &arguments, loss)
+                }
                 ClassKind::Module | ClassKind::Lightning => {
                     let value = self.forward(&name, call, &arguments);
                     self.parts_of_forward(class, call, &arguments, value)
@@ -165,9 +168,7 @@ impl<'a> Interpreter<'a> {
         arguments: &Arguments<'a>,
         value: Value,
     ) -> Value {
-        let (Some(forward), Value::Structure(tensor)) = (self.facts.index.method(class, "forward"), &value) else {
-            return value;
-        };
+        let Some(forward) = self.facts.index.method(class, "forward") else { return value };
         let (visited, scopes) = (self.visited[forward], self.facts.consumed.len());
         let returned = self.quietly(|this| this.follow(forward, Some(class), call, arguments));
         self.visited[forward] = visited;
@@ -176,7 +177,7 @@ impl<'a> Interpreter<'a> {
             Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
                 let part = |item: &Value| match item {
                     Value::Plain => Value::Plain,
-                    _ => Value::Structure(tensor.clone()),
+                    _ => value.clone(),
                 };
                 Value::Tuple(Rc::new(items.iter().map(part).collect()))
             }
@@ -302,11 +303,12 @@ impl<'a> Interpreter<'a> {
         let is_tuple = self.facts.index.classes[class].bases.iter().any(|base| names::last(base) == "NamedTuple");
         match kind {
             ClassKind::Other if is_tuple => Value::Tuple(Rc::new(arguments.all().cloned().collect())),
-            ClassKind::Criterion => Value::Criterion,
+            // A loss with its parts: those that are numbers are told by its forward.
+            ClassKind::Criterion if self.facts.index.method(class, "forward").is_none() => Value::Criterion,
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
             // Its methods are interpreted where they are called.
-            ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer => Value::Instance(
+            ClassKind::Module | ClassKind::Lightning | ClassKind::Trainer | ClassKind::Criterion => Value::Instance(
                 class,
                 self.target.clone().unwrap_or_else(|| self.facts.index.classes[class].name.to_lowercase()).into(),
             ),
