@@ -474,7 +474,7 @@ class PartsLoss(nn.Module):
         second = nn.functional.l1_loss(prediction, target)
         return first + second, first.item(), second.item()
 def train(model, loader, optimizer, device):
-    criterion = PartsLoss()
+    criterion = PartsLoss().to(device)
     firsts, seconds = 0, 0
     for x, y in loader:
         optimizer.zero_grad()

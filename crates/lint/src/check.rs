@@ -1,16 +1,26 @@
 //! Checks one document.
 
-use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
-use ruff_text_size::TextSize;
+use std::path::Path;
 
-use crate::analysis::analyse;
+use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
+use ruff_text_size::{TextLen, TextSize};
+
+use crate::analysis::facts::EventKind;
+use crate::analysis::{FileFacts, analyse};
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::nesting::too_deep;
+use crate::project::Project;
 use crate::recorded::block_around;
 use crate::rules::RULES;
 use crate::selection::Selection;
 use crate::suppress::{Comments, is_off};
+
+/// The rules that other files of the run may add findings to: those about where a value comes from.
+const FOLLOWED: [&str; 5] = ["VF001", "VF002", "VF003", "VF010", "VF016"];
+
+/// Without any of these nothing is trained, evaluated or loaded.
+const TRAINING: [&str; 6] = ["backward(", ".step(", ".eval(", "no_grad", "inference_mode", "load_state_dict"];
 
 /// The result of checking a document.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +31,14 @@ pub struct Checked {
     pub error: Option<(TextSize, String)>,
 }
 
-/// Checks a document with the selected rules.
+/// Checks a document by itself with the selected rules.
 pub fn check(document: &Document, selection: &Selection) -> Checked {
+    check_among(document, selection, None)
+}
+
+/// Checks a document with the selected rules: by itself, and again with what it imports from other files of the run. `around` are
+/// these files and its own path.
+pub fn check_among(document: &Document, selection: &Selection, around: Option<(&Project, &Path)>) -> Checked {
     if u32::try_from(document.text.len()).is_err() {
         return Checked { findings: Vec::new(), error: Some((TextSize::new(0), "more than 4 GiB of text".into())) };
     }
@@ -39,11 +55,35 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
     if is_off(document) {
         return Checked::default();
     }
-    let facts = analyse(&module.body, &document.text);
     let mut findings = Vec::new();
-    if facts.index.has_torch {
+    let mut find = |facts: &FileFacts<'_>, is_wanted: &dyn Fn(&Finding) -> bool| {
+        let mut found = Vec::new();
         for rule in RULES.iter().filter(|rule| selection.has(rule.code)) {
-            (rule.check)(&facts, &mut findings);
+            (rule.check)(facts, &mut found);
+        }
+        findings.extend(found.into_iter().filter(is_wanted));
+    };
+    let own_end = document.text.text_len();
+    let facts = analyse(&module.body, &document.text, own_end);
+    if !facts.index.has_torch {
+        return Checked::default();
+    }
+    find(&facts, &|_| true);
+    let linked = around.filter(|_| may_gain(&facts) && !document.is_notebook());
+    let linked = linked.map_or(String::new(), |(project, path)| project.linked(path, &module.body, &document.text));
+    let trains = |text: &str| TRAINING.into_iter().any(|word| text.contains(word));
+    if !linked.trim().is_empty() && (trains(&linked) || trains(&document.text)) {
+        // The document comes first, so its positions stay.
+        let text = format!("{}\n{linked}", document.text);
+        let parsed = parse_unchecked(&text, ParseOptions::from(mode));
+        let module = parsed.syntax().as_module().filter(|_| parsed.errors().is_empty());
+        if let Some(module) = module {
+            let is_own = |finding: &Finding| {
+                let edits = finding.fix.iter().flat_map(|fix| &fix.edits);
+                let mut ranges = edits.map(|edit| edit.range).chain([finding.range]);
+                ranges.all(|range| range.end() <= own_end) && FOLLOWED.contains(&finding.code)
+            };
+            find(&analyse(&module.body, &text, own_end), &is_own);
         }
     }
     if findings.is_empty() {
@@ -65,4 +105,17 @@ pub fn check(document: &Document, selection: &Selection) -> Checked {
         finding.block = block_around(&module.body, finding.range);
     }
     Checked { findings, error: None }
+}
+
+/// Whether knowing more of other files could add a finding: something is kept, loaded or evaluated here.
+fn may_gain(facts: &FileFacts<'_>) -> bool {
+    facts.roots.iter().flatten().any(|event| {
+        matches!(
+            event.kind,
+            EventKind::Keep { .. }
+                | EventKind::Load { .. }
+                | EventKind::Forward { .. }
+                | EventKind::Mode { is_evaluation: true, .. }
+        )
+    })
 }

@@ -8,8 +8,9 @@ use std::sync::{Mutex, mpsc};
 
 use ignore::WalkBuilder;
 
-use crate::check::{Checked, check};
+use crate::check::{Checked, check_among};
 use crate::document::Document;
+use crate::project::Project;
 use crate::settings::Settings;
 
 /// A file and the result of checking it.
@@ -53,6 +54,8 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
     }
     files.sort();
     files.dedup_by(|one, two| one.0 == two.0);
+    let is_script = |path: &Path| path.extension().is_some_and(|extension| extension == "py");
+    let project = Project::new(files.iter().map(|(path, _)| path.clone()).filter(|path| is_script(path)).collect());
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::with_capacity(files.len()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len().max(1));
@@ -61,7 +64,7 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
             let work = || {
                 let mut own = Vec::new();
                 while let Some((path, setting)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    own.push(check_file(path, &settings[*setting], options));
+                    own.push(check_file(path, &settings[*setting], options, &project));
                 }
                 if let Ok(mut reports) = reports.lock() {
                     reports.append(&mut own);
@@ -83,8 +86,18 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
     Ok(reports)
 }
 
-/// Checks a text as if it were the file at `path`.
+/// Checks a text by itself as if it were the file at `path`.
 pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Options) -> FileReport {
+    check_bytes(path, bytes, settings, options, None)
+}
+
+fn check_bytes(
+    path: &Path,
+    bytes: &[u8],
+    settings: &Settings,
+    options: &Options,
+    project: Option<&Project>,
+) -> FileReport {
     let report = |document, checked, unreadable| FileReport { path: path.to_path_buf(), document, checked, unreadable };
     let Ok(text) = std::str::from_utf8(bytes) else {
         return report(None, Checked::default(), Some("the text is not UTF-8".into()));
@@ -99,17 +112,17 @@ pub fn check_text(path: &Path, bytes: &[u8], settings: &Settings, options: &Opti
     };
     match settings.selection(path, options.select.as_deref(), &options.ignore) {
         Ok(selection) => {
-            let checked = check(&document, &selection);
+            let checked = check_among(&document, &selection, project.map(|project| (project, path)));
             report(Some(document), checked, None)
         }
         Err(error) => report(None, Checked::default(), Some(error)),
     }
 }
 
-fn check_file(path: &Path, settings: &Settings, options: &Options) -> FileReport {
+fn check_file(path: &Path, settings: &Settings, options: &Options, project: &Project) -> FileReport {
     match read(path) {
         Ok(bytes) if bytes.len() as u64 > MAX_SIZE => unreadable(path, "larger than 1 GiB".into()),
-        Ok(bytes) => check_text(path, &bytes, settings, options),
+        Ok(bytes) => check_bytes(path, &bytes, settings, options, Some(project)),
         Err(error) => unreadable(path, error.to_string()),
     }
 }

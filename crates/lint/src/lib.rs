@@ -10,15 +10,17 @@ pub mod files;
 mod finding;
 pub mod fix;
 mod nesting;
+mod project;
 mod recorded;
 pub mod rules;
 mod selection;
 pub mod settings;
 mod suppress;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_among};
 pub use document::{Document, Position};
 pub use finding::{Edit, Finding, Fix, Severity};
+pub use project::Project;
 pub use recorded::{Recorded, Subject};
 pub use ruff_text_size::TextRange;
 pub use selection::Selection;

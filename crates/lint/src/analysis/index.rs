@@ -2,7 +2,7 @@
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Decorator, Expr, Number, Operator, Parameters, Stmt};
-use ruff_text_size::TextRange;
+use ruff_text_size::{TextRange, TextSize};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::device::Device;
@@ -63,6 +63,8 @@ pub struct Class<'a> {
     pub kind: ClassKind,
     /// Its methods.
     pub methods: HashMap<&'a str, FunctionId>,
+    /// Its source range.
+    pub range: TextRange,
 }
 
 /// All that a file declares.
@@ -86,6 +88,8 @@ pub struct Index<'a> {
     pub methods_called: HashMap<&'a str, HashSet<String>>,
     /// Attributes read in functions that run a backward pass.
     pub read_where_backward: HashSet<String>,
+    /// The end of the file itself; what comes after it is from other files of the run.
+    pub own_end: TextSize,
     /// How the file uses its variables.
     pub usage: Usage,
     /// Whether the file mentions a GPU.
@@ -119,7 +123,7 @@ const FRAMEWORKS: [&str; 14] = [
 
 impl<'a> Index<'a> {
     /// Collects what `body` declares.
-    pub fn new(body: &'a [Stmt], source: &str) -> Index<'a> {
+    pub fn new(body: &'a [Stmt], source: &str, own_end: TextSize) -> Index<'a> {
         let mut collector = Collector {
             index: Index::default(),
             class: None,
@@ -131,12 +135,26 @@ impl<'a> Index<'a> {
         collector.visit_body(body);
         let Collector { mut index, numbers, identifiers, .. } = collector;
         index.usage = Usage::new(body);
+        index.own_end = own_end;
+        // What another file of the run defines is followed there.
+        for (name, functions) in &index.by_name {
+            if functions.last().is_some_and(|function| index.functions[*function].range.start() >= own_end) {
+                index.imports.remove(*name);
+            }
+        }
+        for (name, class) in &index.class_by_name {
+            if index.classes[*class].range.start() >= own_end {
+                index.imports.remove(*name);
+            }
+        }
         index.constants = numbers.into_iter().filter_map(|(name, number)| Some((name, number?))).collect();
         let is_framework = |path: &String| FRAMEWORKS.contains(&path.split('.').next().unwrap_or_default());
         index.has_torch = index.imports.values().any(is_framework);
         index.has_graphs = index.imports.values().any(|path| {
             path.starts_with("torch_geometric") || path.starts_with("dgl") || path.starts_with("torch_sparse")
         });
+        // Only the file itself says where its tensors are.
+        let source = &source[..own_end.into()];
         index.has_gpu = source.contains("cuda")
             || source.contains(".to(device")
             || source.contains("device=device")
@@ -436,6 +454,7 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     bases,
                     kind: ClassKind::Other,
                     methods: HashMap::default(),
+                    range: class.range,
                 });
                 self.index.class_by_name.insert(class.name.as_str(), id);
                 let (outer, function) = (self.class.replace(id), self.function.take());

@@ -91,6 +91,7 @@ impl<'a> Interpreter<'a> {
                 match self.facts.index.method(class, name) {
                     Some(method) if name != "forward" => self.follow(method, Some(class), call, arguments),
                     _ => match self.class_kind(&owner) {
+                        Some(ClassKind::Criterion) if is_fluent(name) => owner.clone(),
                         Some(ClassKind::Module | ClassKind::Lightning) => {
                             let module = if &*object == "self" {
                                 names::access_path(owner_expression).unwrap_or_else(|| object.to_string())

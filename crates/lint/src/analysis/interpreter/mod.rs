@@ -84,9 +84,9 @@ struct Interpreter<'a> {
     without_gradients: HashSet<String>,
 }
 
-/// Interprets a file.
-pub fn analyse<'a>(body: &'a [Stmt], source: &'a str) -> FileFacts<'a> {
-    let index = Index::new(body, source);
+/// Interprets a file, which ends at `own_end`; definitions of other files may follow.
+pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> FileFacts<'a> {
+    let index = Index::new(body, source, own_end);
     let mut interpreter = Interpreter {
         attributes: vec![HashMap::default(); index.classes.len()],
         visited: vec![false; index.functions.len()],

@@ -32,7 +32,9 @@ impl<'a> Interpreter<'a> {
         for wants_uncalled in [true, false] {
             for function in 0..self.facts.index.functions.len() {
                 let is_called = self.facts.index.called.contains(self.facts.index.functions[function].name);
-                if !self.visited[function] && is_called != wants_uncalled && !hooks.contains(&function) {
+                // What other files define is interpreted where it is called.
+                let is_own = self.facts.index.functions[function].range.start() < self.facts.index.own_end;
+                if is_own && !self.visited[function] && is_called != wants_uncalled && !hooks.contains(&function) {
                     self.root_function(function);
                 }
             }

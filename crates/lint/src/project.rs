@@ -1,0 +1,259 @@
+//! The other files of a run. What a file imports from them is appended to its text, so that calls are followed there.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use ruff_python_ast::{Stmt, StmtImport, StmtImportFrom};
+use ruff_python_parser::parse_module;
+use ruff_text_size::{Ranged, TextRange};
+
+use crate::nesting::too_deep;
+
+/// At most so many bytes are appended to a file.
+const MAX_LINKED: usize = 64_000;
+/// Files above this are not read: they are data.
+const MAX_SOURCE: u64 = 1 << 20;
+
+/// The Python files of a run; each is read when another one first imports it.
+#[derive(Default)]
+pub struct Project {
+    by_path: HashMap<PathBuf, usize>,
+    paths: Vec<PathBuf>,
+    sources: Vec<OnceLock<Source>>,
+}
+
+/// What a file defines and imports.
+#[derive(Default)]
+struct Source {
+    text: String,
+    names: Names,
+    /// Functions and classes, by name.
+    definitions: HashMap<String, Definition>,
+}
+
+/// A function or class.
+struct Definition {
+    range: TextRange,
+    /// The names of its file in its text.
+    mentions: Vec<String>,
+}
+
+/// What the top level of a file binds by imports, and by definitions.
+#[derive(Default)]
+struct Names {
+    /// Names of libraries: the path each stands for, and its statement.
+    libraries: HashMap<String, (String, String)>,
+    /// Names from other files of the run, by the file's number.
+    imported: HashMap<String, usize>,
+    /// Files of the run from which everything is imported.
+    starred: Vec<usize>,
+    /// Functions and classes.
+    defined: HashSet<String>,
+}
+
+impl Project {
+    /// Of these files.
+    pub fn new(paths: Vec<PathBuf>) -> Project {
+        let by_path = paths.iter().enumerate().map(|(index, path)| (path.clone(), index)).collect();
+        let sources = paths.iter().map(|_| OnceLock::new()).collect();
+        Project { by_path, paths, sources }
+    }
+
+    /// The definitions that the file at `path` imports from others of the run, with all that these need. A name that means
+    /// something else in the file itself cannot be followed.
+    pub fn linked(&self, path: &Path, body: &[Stmt], text: &str) -> String {
+        let own = self.names(path, body, text);
+        if own.imported.is_empty() && own.starred.is_empty() {
+            return String::new();
+        }
+        let mentioned: HashSet<&str> = words(text).collect();
+        let mut roots: Vec<(usize, &str)> = own.imported.iter().map(|(name, file)| (*file, name.as_str())).collect();
+        for &file in &own.starred {
+            roots.extend(self.source(file).definitions.keys().map(|name| (file, name.as_str())));
+        }
+        roots.retain(|(_, name)| mentioned.contains(name));
+        roots.sort_unstable();
+        let mut linked = Linked::new(&own);
+        for (file, name) in roots {
+            self.link(file, name, &mut linked);
+        }
+        linked.imports.join("\n") + "\n" + &linked.text
+    }
+
+    /// Adds a definition with all that it needs, or nothing.
+    fn link<'a>(&'a self, file: usize, name: &'a str, linked: &mut Linked<'a>) {
+        let mut needed: HashMap<&str, usize> = HashMap::new();
+        let mut size = 0;
+        let mut imports: Vec<(&str, &(String, String))> = Vec::new();
+        let mut waiting = vec![(file, name)];
+        while let Some((file, name)) = waiting.pop() {
+            let source = self.source(file);
+            if let Some(definition) = source.definitions.get(name) {
+                if needed.get(name) == Some(&file) || linked.taken.get(name) == Some(&file) {
+                    continue;
+                }
+                let is_other = linked.taken.contains_key(name)
+                    || needed.contains_key(name)
+                    || linked.own.defined.contains(name)
+                    || linked.own.libraries.contains_key(name);
+                size += usize::from(definition.range.len());
+                if is_other || linked.text.len() + size > MAX_LINKED {
+                    return;
+                }
+                needed.insert(name, file);
+                waiting.extend(definition.mentions.iter().map(|name| (file, name.as_str())));
+            } else if let Some(next) = source.names.imported.get(name).filter(|next| **next != file) {
+                waiting.push((*next, name));
+            } else if let Some(library) = source.names.libraries.get(name) {
+                let known = linked.own.libraries.get(name).or(linked.libraries.get(name).copied());
+                match known {
+                    Some(known) if known.0 == library.0 => {}
+                    Some(_) => return,
+                    None if linked.own.defined.contains(name) => return,
+                    None => imports.push((name, library)),
+                }
+            }
+        }
+        for (name, library) in imports {
+            if linked.libraries.insert(name, library).is_none() {
+                linked.imports.push(&library.1);
+            }
+        }
+        let mut needed: Vec<(&str, usize)> = needed.into_iter().collect();
+        needed.sort_unstable();
+        for (name, file) in needed {
+            let source = self.source(file);
+            linked.taken.insert(name, file);
+            linked.text += &source.text[source.definitions[name].range];
+            linked.text.push('\n');
+        }
+    }
+
+    fn source(&self, file: usize) -> &Source {
+        self.sources[file].get_or_init(|| self.read(&self.paths[file]).unwrap_or_default())
+    }
+
+    /// Reads a file; one that cannot be read or parsed defines nothing.
+    fn read(&self, path: &Path) -> Option<Source> {
+        let is_small = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SOURCE);
+        // What does not know torch neither trains nor computes with tensors.
+        let is_wanted = |text: &String| is_small && text.contains("torch") && too_deep(text).is_none();
+        let text = std::fs::read_to_string(path).ok().filter(is_wanted)?;
+        let parsed = parse_module(&text).ok()?;
+        let body = &parsed.syntax().body;
+        let names = self.names(path, body, &text);
+        let mut definitions = HashMap::new();
+        for statement in body {
+            if let Some(name) = defined(statement) {
+                let range = statement.range();
+                let mentions: HashSet<&str> = words(&text[range]).filter(|word| names.has(word)).collect();
+                let mentions = mentions.into_iter().map(str::to_owned).collect();
+                definitions.insert(name.to_owned(), Definition { range, mentions });
+            }
+        }
+        Some(Source { text, names, definitions })
+    }
+
+    fn names(&self, path: &Path, body: &[Stmt], text: &str) -> Names {
+        let mut names = Names::default();
+        for statement in body {
+            match statement {
+                Stmt::Import(import) => names.import(import, text),
+                Stmt::ImportFrom(import) => {
+                    let file = self.imported_file(path, import);
+                    names.import_from(import, file, text);
+                }
+                statement => names.defined.extend(defined(statement).map(str::to_owned)),
+            }
+        }
+        names
+    }
+
+    /// The file of the run that `from a.b import c` reads: below the importing file's folder, or below a folder around it.
+    fn imported_file(&self, path: &Path, import: &StmtImportFrom) -> Option<usize> {
+        let module = import.module.as_ref().map_or("", |module| module.as_str());
+        let below: PathBuf = module.split('.').filter(|part| !part.is_empty()).collect();
+        let folder = path.parent()?;
+        let bases: Vec<&Path> = match import.level {
+            0 => folder.ancestors().take(6).collect(),
+            level => folder.ancestors().skip(level as usize - 1).take(1).collect(),
+        };
+        bases.into_iter().find_map(|base| {
+            let target = base.join(&below);
+            let file = || self.by_path.get(&target.with_extension("py")).filter(|_| !module.is_empty());
+            file().or_else(|| self.by_path.get(&target.join("__init__.py"))).copied()
+        })
+    }
+}
+
+impl Names {
+    fn has(&self, name: &str) -> bool {
+        self.defined.contains(name) || self.imported.contains_key(name) || self.libraries.contains_key(name)
+    }
+
+    fn import(&mut self, import: &StmtImport, text: &str) {
+        for alias in &import.names {
+            let (name, path) = match &alias.asname {
+                Some(name) => (name.as_str(), alias.name.as_str()),
+                None => {
+                    let first = alias.name.as_str().split('.').next().unwrap_or_default();
+                    (first, first)
+                }
+            };
+            self.libraries.insert(name.to_owned(), (path.to_owned(), text[import.range].to_owned()));
+        }
+    }
+
+    fn import_from(&mut self, import: &StmtImportFrom, file: Option<usize>, text: &str) {
+        let module = import.module.as_ref().map_or("", |module| module.as_str());
+        for alias in &import.names {
+            let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
+            match file {
+                Some(file) if alias.name.as_str() == "*" => self.starred.push(file),
+                // Under another name it is not followed.
+                Some(file) if alias.asname.is_none() => {
+                    self.imported.insert(name.to_owned(), file);
+                }
+                Some(_) => {
+                    self.defined.insert(name.to_owned());
+                }
+                None => {
+                    let path = format!("{}{module}.{}", ".".repeat(import.level as usize), alias.name);
+                    self.libraries.insert(name.to_owned(), (path, text[import.range].to_owned()));
+                }
+            }
+        }
+    }
+}
+
+/// What is appended to a file.
+struct Linked<'a> {
+    own: &'a Names,
+    /// The names taken so far, by file.
+    taken: HashMap<&'a str, usize>,
+    libraries: HashMap<&'a str, &'a (String, String)>,
+    imports: Vec<&'a str>,
+    text: String,
+}
+
+impl<'a> Linked<'a> {
+    fn new(own: &'a Names) -> Linked<'a> {
+        Linked { own, taken: HashMap::new(), libraries: HashMap::new(), imports: Vec::new(), text: String::new() }
+    }
+}
+
+/// The name of a function or class.
+fn defined(statement: &Stmt) -> Option<&str> {
+    match statement {
+        Stmt::FunctionDef(function) => Some(function.name.as_str()),
+        Stmt::ClassDef(class) => Some(class.name.as_str()),
+        _ => None,
+    }
+}
+
+/// The words of a text that may be names.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| word.starts_with(|letter: char| letter.is_alphabetic() || letter == '_'))
+}

@@ -1,0 +1,148 @@
+//! Calls are followed from file to file of a run.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::fs;
+
+use vramfit_lint::files::{Options, check_paths};
+
+/// The findings in a folder with these files: `file:line code`.
+fn found(files: &[(&str, &str)]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let reports = check_paths(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+    let mut all = Vec::new();
+    for report in &reports {
+        assert!(report.unreadable.is_none() && report.checked.error.is_none(), "{report:?}");
+        let name = report.path.strip_prefix(folder.path()).unwrap().display().to_string();
+        let document = report.document.as_ref().unwrap();
+        for finding in &report.checked.findings {
+            all.push(format!("{name}:{} {}", document.position(finding.range.start()).line, finding.code));
+        }
+    }
+    all
+}
+
+const STEP: &str = "import torch
+def step(net, solver, x, y):
+    solver.zero_grad()
+    gap = torch.nn.functional.mse_loss(net(x.cuda()), y.cuda())
+    gap.backward()
+    solver.step()
+    return gap
+";
+
+const LOOP: &str = "import torch
+from engine import step
+def main(net, solver, stream):
+    curve = []
+    for x, y in stream:
+        curve.append(step(net, solver, x, y))
+    return curve
+";
+
+#[test]
+fn what_a_function_of_another_file_returns_is_known() {
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", LOOP)]), ["main.py:6 VF001"]);
+    let number = STEP.replace("return gap", "return gap.item()");
+    assert_eq!(found(&[("engine.py", &number), ("main.py", LOOP)]), [""; 0]);
+    // Alone, the loop does not show what it keeps.
+    assert_eq!(found(&[("main.py", LOOP)]), [""; 0]);
+}
+
+#[test]
+fn packages_and_relative_imports_are_found() {
+    let relative = LOOP.replace("from engine", "from ..parts.engine");
+    let files = [("app/parts/engine.py", STEP), ("app/run/main.py", relative.as_str()), ("app/__init__.py", "")];
+    assert_eq!(found(&files), ["app/run/main.py:6 VF001"]);
+    let absolute = LOOP.replace("from engine", "from app.parts.engine");
+    let files = [("app/parts/engine.py", STEP), ("scripts/main.py", absolute.as_str())];
+    assert_eq!(found(&files), ["scripts/main.py:6 VF001"]);
+}
+
+#[test]
+fn a_base_class_in_another_file_has_its_networks() {
+    let base = "import torch
+from torch import nn
+class Base:
+    def __init__(self):
+        self.brain = nn.Linear(8, 8).cuda()
+        self.solver = torch.optim.SGD(self.brain.parameters(), lr=0.1)
+";
+    let derived = "import torch
+from base import Base
+class Job(Base):
+    def run(self, stream):
+        kept = []
+        for x in stream:
+            self.solver.zero_grad()
+            out = self.brain(x.cuda())
+            out.square().mean().backward()
+            self.solver.step()
+            kept.append(out)
+        return kept
+";
+    assert_eq!(found(&[("base.py", base), ("job.py", derived)]), ["job.py:11 VF002"]);
+}
+
+#[test]
+fn names_of_several_files_do_not_mix() {
+    // `step` of the file itself, not of the other.
+    let own = LOOP.replace("from engine import step", "def step(net, solver, x, y):\n    return 1.0");
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", &own)]), [""; 0]);
+    let circle = [
+        ("a.py", "import torch\nfrom b import g\ndef f():\n    return g()\n"),
+        ("b.py", "import torch\nfrom a import f\ndef g():\n    return f()\n"),
+    ];
+    assert_eq!(found(&circle), [""; 0]);
+    // What `step` needs has the name of something else in the file.
+    let helped = STEP.replace("    return gap", "    return finish(gap)") + "def finish(gap):\n    return gap\n";
+    assert_eq!(found(&[("engine.py", &helped), ("main.py", LOOP)]), ["main.py:6 VF001"]);
+    let other = LOOP.replace("def main", "def finish(gap):\n    return gap.item()\ndef main");
+    assert_eq!(found(&[("engine.py", &helped), ("main.py", &other)]), [""; 0]);
+}
+
+#[test]
+fn everything_that_a_star_imports_is_followed_and_other_names_are_not() {
+    let star = LOOP.replace("import step", "import *");
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", &star)]), ["main.py:6 VF001"]);
+    let renamed = LOOP.replace("import step", "import step as stride").replace("append(step", "append(stride");
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", &renamed)]), [""; 0]);
+}
+
+#[test]
+fn what_another_file_imports_is_followed_at_second_hand() {
+    let first =
+        "import torch\nfrom deep import inner\ndef step(net, solver, x, y):\n    return inner(net, solver, x, y)\n";
+    let deep = STEP.replace("def step", "def inner");
+    assert_eq!(found(&[("engine.py", first), ("deep.py", &deep), ("main.py", LOOP)]), ["main.py:6 VF001"]);
+}
+
+#[test]
+fn only_the_file_itself_says_where_its_tensors_are() {
+    let reads = "import torch
+from engine import step
+def collect(net, stream):
+    net.eval()
+    rows = []
+    with torch.no_grad():
+        for x in stream:
+            rows.append(net(x))
+    return rows
+";
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", reads)]), [""; 0]);
+}
+
+#[test]
+fn a_file_that_cannot_be_parsed_is_followed_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("engine.py"), "import torch\ndef step(:\n").unwrap();
+    fs::write(folder.path().join("main.py"), LOOP).unwrap();
+    let reports = check_paths(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+    assert!(reports[0].checked.error.is_some() && reports[1].checked.error.is_none());
+    assert!(reports[1].checked.findings.is_empty());
+}
