@@ -10,6 +10,7 @@ import pytest
 import torch
 import vramfit
 from vramfit.__main__ import main
+from vramfit.binary import find_binary
 from vramfit.running.cuda import Gpu
 from vramfit.running.script import Limits, ScriptError, record
 
@@ -64,6 +65,42 @@ def test_a_script_needs_what_the_estimate_of_the_same_loop_says(tmp_path, optimi
     assert answer["peak_reserved"] == expected.peak_reserved
     assert answer["exact"] == expected.exact
     assert answer["parameters"] == sum(one.numel() for one in model.parameters())
+
+
+def test_a_script_that_asks_for_its_memory_sees_none_and_a_note_says_so(tmp_path):
+    answer = answered(tmp_path, """
+        import torch
+        layer = torch.nn.Linear(1000, 1000).cuda()
+        for _ in range(3):
+            layer(torch.ones(1, 1000, device="cuda"))
+            assert torch.cuda.memory_allocated() == torch.cuda.memory.max_memory_reserved(0) == 0
+        assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == torch.accelerator.memory_allocated() == 0
+        free, total = torch.cuda.mem_get_info()
+        assert free == total
+    """)
+    note, = [note for note in answer["notes"] if note.startswith("memory is simulated when the script has ended")]
+    assert "memory_allocated (4 times), max_memory_reserved (3 times), memory_stats, mem_get_info at train.py:6, train.py:7, train.py:8" in note
+
+
+def test_a_script_that_never_asks_for_its_memory_gets_no_note_about_that(tmp_path):
+    assert not [note for note in answered(tmp_path, LOOP.format(optimizer="SGD")).get("notes", []) if "simulated when" in note]
+
+
+def test_a_recording_is_explained_and_replayed_and_refused_where_a_model_is_needed(tmp_path):
+    answer = answered(tmp_path, LOOP.format(optimizer="SGD"), "--out", "train.vramfit")
+
+    def asked(*words):
+        return subprocess.run([find_binary(), *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    explained = asked("explain", "train.vramfit", "--json")
+    assert explained.returncode in (0, 1) and "simulated run on an H200" in explained.stderr
+    assert json.loads(explained.stdout)["peak"]["allocated"] == answer["peak_allocated"]
+    replayed = asked("replay", "train.vramfit", "--json")
+    assert replayed.returncode == 0 and json.loads(replayed.stdout)["replayed"]["peak_reserved"] == answer["peak_reserved"]
+    for words in (["estimate"], ["plan", "--gpu", "T4"], ["max-batch", "--gpu", "T4"]):
+        refused = asked(words[0], "train.vramfit", *words[1:])
+        assert refused.returncode == 2 and "found the recording of a script, needed a model" in refused.stderr
+        assert "vramfit run --recording train.vramfit" in " ".join(refused.stderr.split())
 
 
 def test_what_grows_from_step_to_step_is_named_with_its_line(tmp_path):

@@ -1,4 +1,4 @@
-//! Reads a snapshot, with a progress bar if it takes long.
+//! Reads a snapshot, with a progress bar if it takes long, or simulates one.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The progress bar appears after this time.
 const BAR_DELAY: Duration = Duration::from_secs(1);
 
-/// Reads the snapshot at `path`.
+/// Reads the snapshot at `path`, or simulates the recording of a script there.
 pub fn read(path: &Path) -> Result<Snapshot, Failure> {
     let begun = Instant::now();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -31,10 +31,18 @@ pub fn read(path: &Path) -> Result<Snapshot, Failure> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    result.map_err(|error| {
-        let hint = error.hint();
-        Failure::at(path.display(), error).with_hint(hint)
-    })
+    let failure = match result {
+        Ok(snapshot) => return Ok(snapshot),
+        Err(error) => {
+            let hint = error.hint();
+            Failure::at(path.display(), error).with_hint(hint)
+        }
+    };
+    #[cfg(feature = "simulate")]
+    if let Some(snapshot) = crate::commands::run::recording::simulated(path)? {
+        return Ok(snapshot);
+    }
+    Err(failure)
 }
 
 /// The index of the GPU that `--device` chooses, or of the first one used.

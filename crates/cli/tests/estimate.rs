@@ -216,7 +216,7 @@ fn a_range_names_what_makes_it() {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(", by cuDNN's choice"), "{text}");
     // A search that would take more than there is takes less.
-    let (_, report) = estimate("resnet50", &["--batch", "64", "--cudnn-benchmark"]);
+    let (_, report) = estimate("resnet50", &["--batch", "1200", "--cudnn-benchmark"]);
     assert_eq!(report["reserved_range"]["high"], 150_109_880_320_u64);
     // Convolutions elsewhere than on the GPU that was asked, at a batch that no table of its compute capability has.
     let (_, report) = estimate(&model, &["--gpu", "RTX 3060", "--batch", "33"]);

@@ -194,16 +194,11 @@ impl Descriptor {
 
     fn get<T>(&self, name: i32, kind: Attribute, room: &mut [T]) -> Result<usize, Refused> {
         let mut count = 0;
+        // cuDNN says how many values there are only where there is no place for any.
+        let place = if room.is_empty() { ptr::null_mut() } else { room.as_mut_ptr().cast() };
         // SAFETY: there is room for as many values as are requested.
         checked(unsafe {
-            (self.backend.0.get)(
-                self.raw,
-                name,
-                kind as i32,
-                room.len() as i64,
-                &raw mut count,
-                room.as_mut_ptr().cast(),
-            )
+            (self.backend.0.get)(self.raw, name, kind as i32, room.len() as i64, &raw mut count, place)
         })?;
         Ok(usize::try_from(count).unwrap_or(0))
     }

@@ -1,7 +1,7 @@
 //! Answers on disk, one file per installed library and compute capability.
 //!
-//! A line is `version 91900 ;`, or the key of a question with its answer: `… = 4096 ;`, or `… = none ;` where cuDNN has no
-//! plan. A line without its end was cut off, and is skipped as everything else that is no such line.
+//! A line is `version 91900 ;`, or the key of a question with its answer: `… = 4096 ;`, `… = 4096 512 0 ;` for several plans, or `… = none ;`
+//! where cuDNN has no plan. A line without its end was cut off, and is skipped as everything else that is no such line.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -70,7 +70,10 @@ impl Cache {
             return Some(());
         }
         let (key, answer) = line.split_once(" = ")?;
-        let reply = if answer == NO_PLAN { None } else { Some(answer.parse().ok()?) };
+        let reply = match answer {
+            NO_PLAN => Reply::new(),
+            answer => answer.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?,
+        };
         self.answers.insert(key.into(), reply);
         Some(())
     }
@@ -82,7 +85,7 @@ impl Cache {
 
     /// The answer to a question.
     pub(crate) fn get(&self, question: &Question) -> Option<Reply> {
-        self.answers.get(question.key().as_str()).copied()
+        self.answers.get(question.key().as_str()).cloned()
     }
 
     /// Remembers the version.
@@ -94,11 +97,12 @@ impl Cache {
     }
 
     /// Remembers an answer.
-    pub(crate) fn insert(&mut self, question: &Question, reply: Reply) {
+    pub(crate) fn insert(&mut self, question: &Question, reply: &Reply) {
         let key = question.key();
-        let answer = reply.map_or_else(|| NO_PLAN.to_owned(), |bytes| bytes.to_string());
+        let sizes: Vec<String> = reply.iter().map(u64::to_string).collect();
+        let answer = if sizes.is_empty() { NO_PLAN.to_owned() } else { sizes.join(" ") };
         self.append(&format!("{key} = {answer}"));
-        self.answers.insert(key.into(), reply);
+        self.answers.insert(key.into(), reply.clone());
     }
 
     /// A line is written at once, so that lines of two processes do not mix. A disk that cannot be written only costs time.
@@ -122,7 +126,7 @@ mod tests {
 
     fn question(batch: i64) -> Question {
         let sides = |first: [i64; 2]| Dims::from([first[0], first[1], 56, 56]);
-        Question::new(&ConvolutionProblem {
+        Question::first(&ConvolutionProblem {
             pass: ConvolutionPass::WeightGradient,
             dtype: Dtype::Bfloat16,
             format: Format::ChannelsLast,
@@ -168,11 +172,11 @@ mod tests {
         let files = Files::new();
         let mut cache = files.cache();
         cache.set_version(NINE);
-        cache.insert(&question(8), Some(4096));
-        cache.insert(&question(9), None);
+        cache.insert(&question(8), &vec![4096]);
+        cache.insert(&question(9), &vec![]);
         let again = files.cache();
-        assert_eq!((again.version(), again.get(&question(8))), (Some(NINE), Some(Some(4096))));
-        assert_eq!((again.get(&question(9)), again.get(&question(10))), (Some(None), None));
+        assert_eq!((again.version(), again.get(&question(8))), (Some(NINE), Some(vec![4096])));
+        assert_eq!((again.get(&question(9)), again.get(&question(10))), (Some(vec![]), None));
         assert_eq!(Cache::open(Some(&files.answers), &files.library, 890).get(&question(8)), None);
         fs::write(&files.library, b"other").unwrap();
         assert_eq!(files.cache().get(&question(8)), None);
@@ -183,14 +187,14 @@ mod tests {
         let files = Files::new();
         let mut cache = files.cache();
         cache.set_version(NINE);
-        cache.insert(&question(8), Some(1));
+        cache.insert(&question(8), &vec![1]);
         let cut = format!("\n{} = 12\nversion 9\nversion x ;\n= ;\n \n", question(8).key());
         let damage = [cut.as_bytes(), b"\xff\xfe\x00 = 7 ;\n"].concat();
         OpenOptions::new().append(true).open(files.file()).unwrap().write_all(&damage).unwrap();
-        cache.insert(&question(9), Some(2));
+        cache.insert(&question(9), &vec![2]);
         let again = files.cache();
-        assert_eq!((again.version(), again.get(&question(8))), (Some(NINE), Some(Some(1))));
-        assert_eq!(again.get(&question(9)), Some(Some(2)));
+        assert_eq!((again.version(), again.get(&question(8))), (Some(NINE), Some(vec![1])));
+        assert_eq!(again.get(&question(9)), Some(vec![2]));
     }
 
     #[test]
@@ -202,14 +206,14 @@ mod tests {
                 scope.spawn(move || {
                     cache.set_version(NINE);
                     for batch in 0..50 {
-                        cache.insert(&question(1000 * writer + batch), Some(batch.unsigned_abs()));
+                        cache.insert(&question(1000 * writer + batch), &vec![batch.unsigned_abs()]);
                     }
                 });
             }
         });
         let again = files.cache();
         for (writer, batch) in (0..4).flat_map(|writer| (0..50).map(move |batch| (writer, batch))) {
-            assert_eq!(again.get(&question(1000 * writer + batch)), Some(Some(batch.unsigned_abs())));
+            assert_eq!(again.get(&question(1000 * writer + batch)), Some(vec![batch.unsigned_abs()]));
         }
     }
 
@@ -220,8 +224,8 @@ mod tests {
         fs::write(&files.answers, b"").unwrap();
         let mut cache = files.cache();
         cache.set_version(NINE);
-        cache.insert(&question(8), Some(1));
-        assert_eq!((cache.version(), cache.get(&question(8))), (Some(NINE), Some(Some(1))));
+        cache.insert(&question(8), &vec![1]);
+        assert_eq!((cache.version(), cache.get(&question(8))), (Some(NINE), Some(vec![1])));
         assert_eq!(files.cache().get(&question(8)), None);
     }
 
@@ -230,8 +234,8 @@ mod tests {
         let files = Files::new();
         fs::create_dir_all(&files.answers).unwrap();
         fs::File::create(files.file()).unwrap().set_len(LIMIT + 1).unwrap();
-        files.cache().insert(&question(8), Some(1));
+        files.cache().insert(&question(8), &vec![1]);
         assert!(fs::metadata(files.file()).unwrap().len() < LIMIT);
-        assert_eq!(files.cache().get(&question(8)), Some(Some(1)));
+        assert_eq!(files.cache().get(&question(8)), Some(vec![1]));
     }
 }

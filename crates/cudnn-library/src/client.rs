@@ -72,7 +72,7 @@ impl Client {
             return reply;
         }
         if state.failure.is_some() {
-            return None;
+            return Reply::new();
         }
         let asked = match state.child.take() {
             Some(child) => Ok(child),
@@ -83,15 +83,24 @@ impl Client {
             Ok((reply, child)) => {
                 state.child = Some(child);
                 if let Some(cache) = &mut state.cache {
-                    cache.insert(question, reply);
+                    cache.insert(question, &reply);
                 }
                 reply
             }
             Err(reason) => {
                 state.failure = Some(reason);
-                None
+                Reply::new()
             }
         }
+    }
+
+    fn reply(&self, question: Question) -> Reply {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply = self.answer(&mut state, &question);
+        if state.asked.insert(question) && reply.is_empty() {
+            state.unanswered += 1;
+        }
+        reply
     }
 
     fn cache<'s>(&self, state: &'s mut State) -> &'s mut Cache {
@@ -114,13 +123,11 @@ impl Client {
 
 impl LiveAnswers for Client {
     fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
-        let question = Question::new(problem)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = self.answer(&mut state, &question);
-        if state.asked.insert(question) && reply.is_none() {
-            state.unanswered += 1;
-        }
-        reply
+        self.reply(Question::first(problem)?).first().copied()
+    }
+
+    fn workspaces(&self, problem: &ConvolutionProblem) -> Vec<u64> {
+        Question::all(problem).map(|question| self.reply(question)).unwrap_or_default()
     }
 
     fn version(&self) -> Option<CudnnVersion> {

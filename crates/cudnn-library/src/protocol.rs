@@ -28,18 +28,29 @@ pub(crate) struct Question {
     padding: Vec<i64>,
     dilation: Vec<i64>,
     groups: i64,
+    /// Whether all plans are asked for, as `torch.backends.cudnn.benchmark` tries them, or the first.
+    wants_all: bool,
 }
 
-/// The answer to a question: bytes, or `None` where cuDNN has no plan.
-pub(crate) type Reply = Option<u64>;
+/// The answer to a question: bytes of the workspaces, each once, the largest first. None where cuDNN has no plan.
+pub(crate) type Reply = Vec<u64>;
 
 const PASSES: [ConvolutionPass; 3] =
     [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient];
 const DTYPES: [Dtype; 3] = [Dtype::Float32, Dtype::Float16, Dtype::Bfloat16];
 
 impl Question {
-    /// `None` for an element type that PyTorch's cuDNN path is not asked about.
-    pub(crate) fn new(problem: &ConvolutionProblem) -> Option<Question> {
+    /// About the first plan; `None` for an element type that PyTorch's cuDNN path is not asked about.
+    pub(crate) fn first(problem: &ConvolutionProblem) -> Option<Question> {
+        Question::new(problem, false)
+    }
+
+    /// About all plans.
+    pub(crate) fn all(problem: &ConvolutionProblem) -> Option<Question> {
+        Question::new(problem, true)
+    }
+
+    fn new(problem: &ConvolutionProblem, wants_all: bool) -> Option<Question> {
         let index = |position: Option<usize>| position.and_then(|index| u8::try_from(index).ok());
         Some(Question {
             pass: index(PASSES.iter().position(|pass| *pass == problem.pass))?,
@@ -52,6 +63,7 @@ impl Question {
             padding: problem.padding.to_vec(),
             dilation: problem.dilation.to_vec(),
             groups: problem.groups,
+            wants_all,
         })
     }
 
@@ -67,7 +79,15 @@ impl Question {
                 separator = ',';
             }
         }
+        if self.wants_all {
+            key += " all";
+        }
         key
+    }
+
+    /// Whether all plans are asked for.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.wants_all
     }
 
     /// `None` where the text is not a convolution.

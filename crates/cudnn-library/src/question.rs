@@ -1,5 +1,7 @@
 //! A convolution as a question to cuDNN's heuristic, described as PyTorch's `Conv_v8.cpp` describes it.
 
+use std::cmp::Reverse;
+
 use vramfit_cudnn::convolution::{ConvolutionPass, ConvolutionProblem};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
@@ -28,6 +30,7 @@ mod number {
     pub(super) const HEURISTICS_RESULTS: i32 = 202;
     pub(super) const HEURISTICS_DEVICE: i32 = 204;
     pub(super) const CONFIG_ENGINE: i32 = 300;
+    pub(super) const CONFIG_WORKSPACE: i32 = 303;
     pub(super) const PLAN_CONFIG: i32 = 401;
     pub(super) const PLAN_WORKSPACE: i32 = 402;
     pub(super) const PLAN_DEVICE: i32 = 407;
@@ -107,6 +110,27 @@ impl Heuristic {
         Ok(None)
     }
 
+    /// Bytes of the workspaces of all plans that PyTorch tries with `torch.backends.cudnn.benchmark`, each once, the largest first. A
+    /// configuration says its plan's workspace before the plan is made, and nearly all plans can be made, so that only the largest are.
+    pub(crate) fn workspaces(&self, problem: &ConvolutionProblem) -> Result<Vec<u64>, Refused> {
+        let graph = self.graph(problem)?;
+        let mut found = Vec::new();
+        for mode in [number::HEURISTIC_INSTANT, number::HEURISTIC_FALLBACK] {
+            for config in self.configs(&graph, mode, None)? {
+                let is_tried = self.engine(&config).is_ok_and(|engine| engine.is_some());
+                if is_tried && let Ok(bytes) = config.integer(number::CONFIG_WORKSPACE) {
+                    found.push((u64::try_from(bytes).unwrap_or(0), config));
+                }
+            }
+        }
+        found.sort_by_key(|(bytes, _)| Reverse(*bytes));
+        let largest = found.iter().position(|(_, config)| matches!(self.plan_workspace(config), Ok(Some(_))));
+        let mut workspaces: Vec<u64> =
+            found.iter().skip(largest.unwrap_or(found.len())).map(|(bytes, _)| *bytes).collect();
+        workspaces.dedup();
+        Ok(workspaces)
+    }
+
     fn configs(&self, graph: &Descriptor, mode: i32, limit: Option<usize>) -> Result<Vec<Descriptor>, Refused> {
         let heuristics = self.backend.descriptor(Kind::EngineHeuristics)?;
         heuristics.set_descriptor(number::HEURISTICS_GRAPH, graph)?;
@@ -120,11 +144,17 @@ impl Heuristic {
         heuristics.descriptors(number::HEURISTICS_RESULTS, Kind::EngineConfig, limit)
     }
 
-    /// The workspace of a plan; `None` where PyTorch skips it because it converts inputs to a smaller type.
+    /// The engine of a plan; `None` where PyTorch skips it because it converts inputs to a smaller type.
+    fn engine(&self, config: &Descriptor) -> Result<Option<Descriptor>, Refused> {
+        let engine = config.descriptors(number::CONFIG_ENGINE, Kind::Engine, 1)?.pop();
+        let Some(engine) = engine else { return Ok(None) };
+        let is_skipped = engine.notes(number::ENGINE_NOTES)?.contains(&number::DOWN_CONVERTS_INPUTS);
+        Ok((!is_skipped).then_some(engine))
+    }
+
+    /// The workspace of a plan; `None` where PyTorch skips it.
     fn plan_workspace(&self, config: &Descriptor) -> Result<Option<u64>, Refused> {
-        let engines = config.descriptors(number::CONFIG_ENGINE, Kind::Engine, 1)?;
-        let Some(engine) = engines.first() else { return Ok(None) };
-        if engine.notes(number::ENGINE_NOTES)?.contains(&number::DOWN_CONVERTS_INPUTS) {
+        if self.engine(config)?.is_none() {
             return Ok(None);
         }
         let plan = self.backend.descriptor(Kind::ExecutionPlan)?;

@@ -54,7 +54,10 @@ fn answer(
     };
     for line in lines {
         let question: Question = serde_json::from_str(&line)?;
-        let reply: Reply = question.problem().and_then(|problem| heuristic.workspace(&problem).ok().flatten());
+        let reply: Reply = question.problem().map_or_else(Vec::new, |problem| match question.wants_all() {
+            true => heuristic.workspaces(&problem).unwrap_or_default(),
+            false => heuristic.workspace(&problem).ok().flatten().into_iter().collect(),
+        });
         write_line(&mut output, &reply)?;
     }
     Ok(())

@@ -72,7 +72,7 @@ fn failure_of(client: &Client) -> String {
 fn answers_are_counted_once_and_kept_for_the_next_run() {
     let folder = tempfile::tempdir().unwrap();
     let script =
-        format!("{READY}; while read -r line; do case $line in *'[7,'*) echo null;; *) echo 4096;; esac; done");
+        format!("{READY}; while read -r line; do case $line in *'[7,'*) echo '[]';; *) echo '[4096]';; esac; done");
     for _ in 0..2 {
         let client = client(folder.path(), &script);
         assert_eq!((client.report().asked, client.report().version), (0, None));
@@ -90,7 +90,7 @@ fn answers_are_counted_once_and_kept_for_the_next_run() {
 #[test]
 fn the_child_gets_the_library_and_the_gpu() {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("printf '%s\\n' \"$1\" \"$2\" > \"$FOLDER/arguments\"; {READY}; read -r line; echo 0");
+    let script = format!("printf '%s\\n' \"$1\" \"$2\" > \"$FOLDER/arguments\"; {READY}; read -r line; echo '[0]'");
     assert_eq!(client(folder.path(), &script).workspace(&problem(1)), Some(0));
     let arguments = std::fs::read_to_string(folder.path().join("arguments")).unwrap();
     assert!(arguments.contains("/libcudnn.so.9\n") && arguments.contains("\"deviceVer\":860"), "{arguments}");
@@ -158,7 +158,7 @@ fn a_program_that_does_not_start_is_reported() {
 #[test]
 fn what_was_answered_before_a_failure_counts() {
     let folder = tempfile::tempdir().unwrap();
-    let client = client(folder.path(), &format!("{READY}; read -r line; echo 512; read -r line; exit 1"));
+    let client = client(folder.path(), &format!("{READY}; read -r line; echo '[512]'; read -r line; exit 1"));
     assert_eq!([1, 2, 1, 3].map(|batch| client.workspace(&problem(batch))), [Some(512), None, Some(512), None]);
     let report = client.report();
     assert_eq!((report.asked, report.unanswered, report.version), (3, 2, Some(CudnnVersion(91_900))));
@@ -172,7 +172,7 @@ fn a_cache_that_cannot_be_written_or_read_costs_only_time() {
     // A file where the cache's folder would be.
     std::fs::write(folder.path().join("cache"), b"").unwrap();
     for runs in 1..3 {
-        let client = client(folder.path(), &format!("{READY}; while read -r line; do echo 1; done"));
+        let client = client(folder.path(), &format!("{READY}; while read -r line; do echo '[1]'; done"));
         assert_eq!((client.workspace(&problem(1)), client.report().failure), (Some(1), None));
         assert_eq!(starts(folder.path()), runs);
     }

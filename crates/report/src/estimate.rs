@@ -46,14 +46,14 @@ pub struct Question<'a> {
     pub plan_command: String,
 }
 
-/// The answer of `vramfit estimate --json`. Sizes are bytes.
+/// The answer of `vramfit estimate --json`, or of another command with settings of its own. Sizes are bytes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct EstimateReport {
+pub struct EstimateReport<S = SettingsReport> {
     /// The model's name or file.
     model: String,
     /// All settings, defaults included.
-    settings: SettingsReport,
+    settings: S,
     /// How many parameters the model has.
     parameters: u64,
     /// The highest `torch.cuda.memory_allocated()` after the model is built. If the run dies on this GPU, this and all
@@ -228,6 +228,20 @@ impl RangeReport {
 impl EstimateReport {
     /// The report on an answer.
     pub fn new(question: &Question<'_>, answer: &Answer) -> EstimateReport {
+        let settings = SettingsReport::new(question.bound, question.training, &question.device, question.alloc_conf);
+        let summary = settings.summary(built_dtype(question.bound));
+        EstimateReport::with_settings(question, answer, settings, summary)
+    }
+}
+
+impl<S> EstimateReport<S> {
+    /// The report on an answer for these settings; `summary` has in words those that decide most.
+    pub(crate) fn with_settings(
+        question: &Question<'_>,
+        answer: &Answer,
+        settings: S,
+        summary: String,
+    ) -> EstimateReport<S> {
         let (bound, device, run) = (question.bound, &question.device, &answer.expected);
         let locations = Locations::new(bound);
         let mut holders = match run.journal.is_empty() {
@@ -235,13 +249,9 @@ impl EstimateReport {
             false => holders::at_peak(bound, answer, &locations),
         };
         holders.truncate(HOLDERS);
-        let settings = SettingsReport::new(bound, question.training, device, question.alloc_conf);
         EstimateReport {
             model: question.model.to_owned(),
-            summary: match &bound.model.script {
-                Some(script) => format!("{} optimizer steps recorded", script.steps),
-                None => settings.summary(built_dtype(bound)),
-            },
+            summary,
             settings,
             parameters: bound.model.parameter_count().unwrap_or(u64::MAX),
             peak_allocated: answer.peak_allocated(),

@@ -31,6 +31,6 @@ pub mod run;
 #[cfg(all(test, feature = "simulate"))]
 mod schema;
 #[cfg(feature = "simulate")]
-mod settings;
+pub mod settings;
 pub mod size;
 mod viewer;

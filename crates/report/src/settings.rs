@@ -11,12 +11,21 @@ use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad};
 
 use crate::size::human;
 
+/// Settings that an answer belongs to.
+pub trait AnswerSettings {
+    /// The command that answers.
+    const COMMAND: &'static str;
+
+    /// Names and values for a page.
+    fn rows(&self) -> Vec<(String, String)>;
+}
+
 /// Every setting of a run. A key is the name of the flag that sets it, with underscores.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct SettingsReport {
+pub struct SettingsReport {
     /// The model's sizes by name, such as `batch` and `seq`.
-    pub sizes: IndexMap<String, i64>,
+    pub(crate) sizes: IndexMap<String, i64>,
     /// `as built`, an element type, or `autocast` with one.
     precision: String,
     /// Adapters that were added to the model: their rank and targets.
@@ -336,9 +345,13 @@ impl SettingsReport {
         });
         [sizes.join(", "), words.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
+}
 
-    /// Names and values for a page; each size is a row of its own.
-    pub fn rows(&self) -> Vec<(String, String)> {
+impl AnswerSettings for SettingsReport {
+    const COMMAND: &'static str = "estimate";
+
+    /// Each size is a row of its own.
+    fn rows(&self) -> Vec<(String, String)> {
         let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), size.to_string()));
         let others = [
             ("precision", self.precision.clone()),
@@ -369,7 +382,7 @@ impl SettingsReport {
             ("loss", self.loss.name().to_owned()),
             ("steps", self.steps.to_string()),
             ("gpu", self.gpu.clone()),
-            ("vram", self.vram.map_or_else(|| or_none(""), |bytes| format!("{bytes} B ({})", human(bytes)))),
+            ("vram", vram(self.vram)),
             ("alloc conf", or_none(&self.alloc_conf)),
         ];
         sizes.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
@@ -398,7 +411,13 @@ pub(crate) fn yes_or_no(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
 }
 
-fn or_none(text: &str) -> String {
+/// `--vram` in words.
+pub(crate) fn vram(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| or_none(""), |bytes| format!("{bytes} B ({})", human(bytes)))
+}
+
+/// A text, or that there is none.
+pub(crate) fn or_none(text: &str) -> String {
     if text.is_empty() { "none".to_owned() } else { text.to_owned() }
 }
 

@@ -95,7 +95,6 @@ _NOTHING: Tuple[str, ...] = (
     "set_stream", "_lazy_init", "set_per_process_memory_fraction", "_sleep", "set_sync_debug_mode",
 )
 _ZERO: Tuple[str, ...] = (
-    "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached",
     "current_device", "initial_seed", "utilization", "temperature", "power_draw", "clock_rate", "memory_usage",
 )
 
@@ -116,15 +115,16 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
     answers: Dict[str, Any] = {
         "is_available": always(True), "device_count": always(1), "is_initialized": always(True), "get_device_name": always(gpu.name),
         "get_device_capability": always(gpu.capability), "get_device_properties": always(_Properties(gpu)),
-        "mem_get_info": always((gpu.memory, gpu.memory)), "is_bf16_supported": always(gpu.capability >= (8, 0)),
+        "is_bf16_supported": always(gpu.capability >= (8, 0)),
         "current_stream": always(_Stream()), "default_stream": always(_Stream()), "stream": stream, "Stream": _Stream, "Event": _Event,
-        "StreamContext": stream, "empty_cache": empty_cache, "memory_stats": always(_Zeros()), "memory_summary": always(""),
-        "memory_snapshot": always([]), "get_rng_state": _rng_state, "get_rng_state_all": lambda: [_rng_state()],
+        "StreamContext": stream, "empty_cache": empty_cache, "get_rng_state": _rng_state, "get_rng_state_all": lambda: [_rng_state()],
         "get_arch_list": always([f"sm_{gpu.capability[0]}{gpu.capability[1]}"]), "can_device_access_peer": always(False),
         "is_current_stream_capturing": always(False), "get_sync_debug_mode": always(0),
     }
     answers.update({name: always(None) for name in _NOTHING})
     answers.update({name: always(0) for name in _ZERO})
+    figures = recorder.memory_reads.answers(gpu.memory)
+    answers.update(figures)
     for name, answer in answers.items():
         if hasattr(cuda, name):
             patches.set(cuda, name, answer)
@@ -140,28 +140,20 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
     patches.set(torch, "Generator", _Generator)
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
-        for name, answer in (
-            ("is_available", True), ("device_count", 1), ("current_accelerator", torch.device("cuda")), ("current_device_index", 0),
-            ("synchronize", None), ("set_device_index", None), ("current_device_idx", 0),
-        ):
+        values: Dict[str, Any] = {
+            "is_available": True, "device_count": 1, "current_accelerator": torch.device("cuda"), "current_device_index": 0,
+            "synchronize": None, "set_device_index": None, "current_device_idx": 0, "reset_peak_memory_stats": None,
+            "reset_accumulated_memory_stats": None,
+        }
+        functions = {**{name: always(value) for name, value in values.items()}, **figures, "empty_cache": empty_cache}
+        for name, answer in functions.items():
             if hasattr(accelerator, name):
-                patches.set(accelerator, name, always(answer))
+                patches.set(accelerator, name, answer)
     patches.set(torch.cuda.amp.common, "amp_definitely_not_available", always(False))
 
 
 def _rng_state(*_: Any, **__: Any) -> torch.Tensor:
     return torch.zeros(16, dtype=torch.uint8)
-
-
-class _Zeros(Dict[str, int]):
-    """Statistics of the allocator: they are known only when the script has ended."""
-
-    def __missing__(self, key: str) -> int:
-        return 0
-
-    def get(self, key: str, default: Any = 0) -> Any:
-        """Every figure is 0."""
-        return default if default is not None else 0
 
 
 class _Device:

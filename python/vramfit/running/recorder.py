@@ -12,6 +12,7 @@ from ..recorder import Recorder
 from ..session import Session
 from ..outcomes import substituted
 from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage
+from .memory_figures import MemoryReads
 
 # Its second argument stays 0: no gradient is infinite.
 _FINDS_INFINITIES = "aten::_amp_foreach_non_finite_check_and_unscale_"
@@ -63,6 +64,7 @@ class ScriptRecorder(Recorder):
         self.is_cudnn_benchmarked = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
+        self.memory_reads = MemoryReads(self.where)
 
     def adopt(self, tensor: torch.Tensor, kind: Kind, storage: Optional[Storage], offset: int, host: bool, **more: Any) -> Info:
         info = super().adopt(tensor, kind, storage, offset, host, **more)

@@ -49,4 +49,4 @@ def _notes(script: RecordedScript) -> List[str]:
         lines = sorted({text.split(":", 2)[0] + ":" + text.split(":", 2)[1].split(" ")[0] for text in reads})
         shown = ", ".join(lines[:5]) + (f" and {len(lines) - 5} more" if len(lines) > 5 else "")
         notes.append(f"values on the GPU are not computed: stand-ins were read at {shown}")
-    return notes
+    return notes + script.recorder.memory_reads.notes()

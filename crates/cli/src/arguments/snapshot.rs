@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// A recorded snapshot.
 #[derive(Args, Debug)]
 pub struct SnapshotFile {
-    /// A file written by `torch.cuda.memory._dump_snapshot`, plain or gzip.
+    /// A file written by `torch.cuda.memory._dump_snapshot`, plain or gzip, or by `vramfit run --out`.
     #[arg(value_name = "SNAPSHOT")]
     pub path: PathBuf,
     /// Index of the GPU in the recording [default: the first one used].

@@ -20,6 +20,7 @@ use crate::arguments::{
     EstimateArguments, FusedLoss, InputLocation, LossKind, Output, OutputLifetime, RunSettings, StateLocation,
     ZeroGradPosition,
 };
+use crate::commands::run::recording;
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     let options = &given.run;
     conflicts::refuse(options)?;
     let model = options.with_torch(options.at.load()?);
+    recording::refuse(&options.at.model, &model)?;
     let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let plan_command = plan_command(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));

@@ -18,6 +18,7 @@ use vramfit_training::answer::Device;
 use crate::arguments::{Margin, MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
 use crate::built_in::load;
 use crate::commands::estimate::{conflicts, training};
+use crate::commands::run::recording;
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -147,6 +148,7 @@ fn with_bench(
     conflicts::refuse(options)?;
     need_capacity(options, command)?;
     let plain = options.with_torch(load(&options.at.model)?);
+    recording::refuse(&options.at.model, &plain)?;
     let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     on_bench(options, margin, &plain, &known, &cudnn, |bench, setup, known, notes| {

@@ -10,6 +10,7 @@ const EXECUTION_PLAN: usize = 5;
 const DEVICE_PROPERTIES: usize = 38;
 const HEURISTICS_RESULTS: i32 = 202;
 const CONFIG_ENGINE: i32 = 300;
+const CONFIG_WORKSPACE: i32 = 303;
 const PLAN_WORKSPACE: i32 = 402;
 
 fn is(behaviour: &str) -> bool {
@@ -70,11 +71,11 @@ pub extern "C" fn cudnnBackendGetAttribute(
     count: *mut i64,
     values: *mut c_void,
 ) -> i32 {
-    let has_one = matches!(name, HEURISTICS_RESULTS | CONFIG_ENGINE | PLAN_WORKSPACE);
+    let has_one = matches!(name, HEURISTICS_RESULTS | CONFIG_ENGINE | CONFIG_WORKSPACE | PLAN_WORKSPACE);
     // SAFETY: cuDNN's contract: there is room for the count, and for an integer where one is asked for.
     unsafe {
         count.write(i64::from(has_one));
-        if name == PLAN_WORKSPACE {
+        if matches!(name, CONFIG_WORKSPACE | PLAN_WORKSPACE) {
             values.cast::<i64>().write(1 << 20);
         }
     }

@@ -223,10 +223,13 @@ fn a_gpu_that_newer_cudnns_do_not_support_is_not_asked_about() {
 }
 
 #[test]
-fn benchmarked_convolutions_are_not_asked_about() {
+fn benchmarked_convolutions_are_asked_for_all_their_plans() {
     let user = User::new();
-    let answer = user.estimate(&["--cudnn-benchmark", "--cudnn", stand_in().to_str().unwrap()], &[]);
-    assert_eq!(answer["cudnn"], Value::Null);
+    let asked = user.estimate(&["--cudnn-benchmark", "--cudnn", stand_in().to_str().unwrap()], &[]);
+    let off = user.estimate(&["--cudnn-benchmark", "--cudnn", "off"], &[]);
+    let high = |answer: &Value| answer["reserved_range"]["high"].as_u64().unwrap();
+    assert_eq!(asked["cudnn"]["version"], "9.19.0");
+    assert!(asked["cudnn"]["unanswered"] == 0 && high(&asked) < high(&off), "{} {}", high(&asked), high(&off));
 }
 
 #[test]

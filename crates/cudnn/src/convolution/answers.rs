@@ -97,15 +97,19 @@ pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&d
         if let Some(range) = memory.ranges.get(problem) {
             return *range;
         }
-        let shipped = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded).workspace(problem);
+        let answers = Answers::shipped(gpu).unwrap_or(Answers::NotRecorded);
         let mut is_other_version =
             || *memory.is_other_version.get_or_insert_with(|| live.is_some_and(is_other_version));
-        let range = match shipped {
+        let range = match answers.workspace(problem) {
             recorded if recorded.evidence == Evidence::Recorded && is_other_version() => {
                 recorded.or_of_another_version(described(problem, gpu, live))
             }
             certain if certain.is_certain() => certain,
-            guessed => described(problem, gpu, live).unwrap_or(guessed),
+            guessed => match (described(problem, gpu, live), answers) {
+                (Some(asked), Answers::Recorded(_)) if !is_other_version() => asked.beside_recorded(guessed, problem),
+                (Some(asked), _) => asked,
+                (None, _) => guessed,
+            },
         };
         memory.ranges.insert(problem.clone(), range);
         range
@@ -192,6 +196,10 @@ mod tests {
             Some(3)
         }
 
+        fn workspaces(&self, _problem: &ConvolutionProblem) -> Vec<u64> {
+            unreachable!("nobody tries all plans here")
+        }
+
         fn version(&self) -> Option<CudnnVersion> {
             None
         }
@@ -228,6 +236,10 @@ mod tests {
     impl LiveAnswers for AskedAboutThreeByThree {
         fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
             (problem.weight[2] == 3).then_some(3)
+        }
+
+        fn workspaces(&self, _problem: &ConvolutionProblem) -> Vec<u64> {
+            unreachable!("nobody tries all plans here")
         }
 
         fn version(&self) -> Option<CudnnVersion> {

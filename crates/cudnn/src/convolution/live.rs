@@ -10,6 +10,10 @@ pub trait LiveAnswers: fmt::Debug + Send + Sync {
     /// Bytes of the workspace of a convolution; `None` where it does not answer.
     fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64>;
 
+    /// Bytes of the workspaces of all plans that PyTorch tries with `torch.backends.cudnn.benchmark`, each once, the largest first; none
+    /// where it does not answer.
+    fn workspaces(&self, problem: &ConvolutionProblem) -> Vec<u64>;
+
     /// The version of the library; `None` where it cannot be loaded.
     fn version(&self) -> Option<CudnnVersion>;
 

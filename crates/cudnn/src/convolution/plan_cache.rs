@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::fallback::{self, FALLBACKS};
+use super::fallback;
 use super::problem::ConvolutionProblem;
 use super::problem_map::ProblemMap;
 use super::range::WorkspaceRange;
+use super::search::Trial;
 use crate::Scenario;
 
 /// The number of a plan. Without room for its workspace PyTorch tries plans that need less, and keeps the one that it found.
@@ -30,11 +31,11 @@ pub struct PlanCache {
 }
 
 /// The workspaces of a plan and of its fallbacks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Workspaces {
     own: WorkspaceRange,
     /// Bytes, 0 for none; `None` where nothing runs without the workspace.
-    fallbacks: Option<[u64; FALLBACKS]>,
+    fallbacks: Option<Box<[u64]>>,
 }
 
 /// The workspaces of all requested plans.
@@ -59,10 +60,11 @@ impl PlanTable {
         self.of(plan).is_some_and(|workspaces| workspaces.fallbacks.is_none())
     }
 
-    /// Bytes of the workspaces to try when there is no room for a plan's own of `bytes`; 0 for none.
-    pub fn fallbacks(&self, plan: PlanId, bytes: u64) -> [u64; FALLBACKS] {
-        let fallbacks = self.of(plan).and_then(|workspaces| workspaces.fallbacks).unwrap_or([0; FALLBACKS]);
-        fallbacks.map(|fallback| if fallback + WORTHWHILE <= bytes { fallback } else { 0 })
+    /// Bytes of the workspace to try when there was no room for a plan's own of `bytes` and for `tried` others; 0 for one that is not
+    /// tried, `None` when no other is left.
+    pub fn fallback(&self, plan: PlanId, bytes: u64, tried: usize) -> Option<u64> {
+        let fallback = *self.of(plan)?.fallbacks.as_ref()?.get(tried)?;
+        Some(if fallback + WORTHWHILE <= bytes { fallback } else { 0 })
     }
 }
 
@@ -88,6 +90,8 @@ fn random(seed: u32, plan: u32) -> u64 {
 struct CachedPlan {
     workspace: WorkspaceRange,
     number: u32,
+    /// The number of the trial of all plans, and its workspace.
+    trial: Option<(u32, WorkspaceRange)>,
     is_used: [bool; THREADS as usize],
 }
 
@@ -98,15 +102,21 @@ pub struct Planned {
     pub plan: PlanId,
     /// The plan's workspace.
     pub workspace: WorkspaceRange,
-    /// Whether the thread requests it for the first time.
-    pub is_first: bool,
+    /// With `torch.backends.cudnn.benchmark`, when the thread requests the plan for the first time: the trial of all plans, and its
+    /// workspace.
+    pub trial: Option<(PlanId, WorkspaceRange)>,
+}
+
+/// The number of a plan on a thread.
+fn plan_id(number: u32, thread: usize) -> PlanId {
+    PlanId::MIN.saturating_add(number * THREADS + thread as u32)
 }
 
 impl CachedPlan {
     fn used_on(&mut self, thread: usize) -> Planned {
         let is_first = !std::mem::replace(&mut self.is_used[thread], true);
-        let plan = PlanId::MIN.saturating_add(self.number * THREADS + thread as u32);
-        Planned { plan, workspace: self.workspace, is_first }
+        let trial = self.trial.filter(|_| is_first).map(|(number, workspace)| (plan_id(number, thread), workspace));
+        Planned { plan: plan_id(self.number, thread), workspace: self.workspace, trial }
     }
 }
 
@@ -116,12 +126,13 @@ impl PlanCache {
         PlanTable(self.workspaces.as_slice().into())
     }
 
-    /// The plan for `problem` on `thread`. `find` is called for its workspace if no thread has requested it before.
+    /// The plan for `problem` on `thread`. `find` is called for its workspace if no thread has requested it before, and for the trial of
+    /// all plans where there is one.
     pub fn get(
         &mut self,
         problem: &ConvolutionProblem,
         thread: usize,
-        find: impl FnOnce(&ConvolutionProblem) -> WorkspaceRange,
+        find: impl FnOnce(&ConvolutionProblem) -> (WorkspaceRange, Option<Trial>),
     ) -> Planned {
         if let Some(plan) = self.plans.get_mut(problem) {
             return plan.used_on(thread);
@@ -130,11 +141,14 @@ impl PlanCache {
         if number == 0 {
             self.plans.reserve(CAPACITY);
         }
-        let own = find(problem);
-        let mut plan = CachedPlan { workspace: own, number, is_used: [false; THREADS as usize] };
+        let (own, trial) = find(problem);
+        let numbered = trial.as_ref().map(|trial| (number + 1, trial.workspace));
+        let mut plan = CachedPlan { workspace: own, number, trial: numbered, is_used: [false; THREADS as usize] };
         let planned = plan.used_on(thread);
         self.plans.insert(problem.clone(), plan);
-        self.workspaces.push(Workspaces { own, fallbacks: Some(fallback::workspaces(problem)) });
+        self.workspaces.push(Workspaces { own, fallbacks: Some(fallback::workspaces(problem).into()) });
+        self.workspaces
+            .extend(trial.map(|Trial { workspace: own, smaller }| Workspaces { own, fallbacks: Some(smaller) }));
         planned
     }
 
@@ -158,7 +172,7 @@ mod tests {
     fn a_workspace_of_another_library_is_found_again_and_nothing_runs_without_it() {
         let mut cache = PlanCache::default();
         let problem = square([64, 64], 56, 3, 1, 1);
-        let convolution = cache.get(&problem, 0, |_| WorkspaceRange::recorded(7)).plan;
+        let convolution = cache.get(&problem, 0, |_| (WorkspaceRange::recorded(7), None)).plan;
         let (one, other) = (cache.other(WorkspaceRange::up_to(5, 9)), cache.other(WorkspaceRange::up_to(6, 9)));
         assert_eq!(cache.other(WorkspaceRange::up_to(5, 9)), one);
         assert!(one != other && one != convolution);
@@ -167,6 +181,28 @@ mod tests {
             [Scenario::Expected, Scenario::Lower, Scenario::Upper].map(|it| table.own(one, Assumption::All(it)));
         assert_eq!(sizes, [5, 0, 9]);
         assert!(table.is_required(one) && !table.is_required(convolution));
-        assert_eq!(cache.get(&problem, 1, |_| WorkspaceRange::recorded(8)).workspace.expected, 7);
+        assert_eq!(cache.get(&problem, 1, |_| (WorkspaceRange::recorded(8), None)).workspace.expected, 7);
+    }
+
+    #[test]
+    fn each_thread_tries_all_plans_once_in_the_largest_workspace_that_there_is_room_for() {
+        let mut cache = PlanCache::default();
+        let problem = square([64, 64], 56, 3, 1, 1);
+        let find = |_: &ConvolutionProblem| {
+            let trial = Trial { workspace: WorkspaceRange::recorded(90_000), smaller: [50_000, 89_999, 0].into() };
+            (WorkspaceRange::recorded(7), Some(trial))
+        };
+        let first = cache.get(&problem, 0, find);
+        let (trial, workspace) = first.trial.unwrap();
+        assert!(trial != first.plan && workspace.expected == 90_000);
+        assert!(cache.get(&problem, 0, find).trial.is_none());
+        assert!(cache.get(&problem, 1, find).trial.is_some_and(|(other, _)| other != trial));
+        let table = cache.table();
+        assert_eq!(table.own(trial, Assumption::All(Scenario::Expected)), 90_000);
+        assert_eq!(table.own(first.plan, Assumption::All(Scenario::Expected)), 7);
+        assert_eq!(
+            [0, 1, 2, 3].map(|tried| table.fallback(trial, 90_000, tried)),
+            [Some(50_000), Some(0), Some(0), None]
+        );
     }
 }

@@ -10,7 +10,7 @@ use vramfit_graph::dtype::Dtype;
 
 use vramfit_cudnn::GpuIdentity;
 use vramfit_cudnn::convolution::{
-    ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, WorkspaceRange,
+    ConvolutionProblem, Evidence, LiveAnswers, PlanCache, PlanTable, Planned, Trial, WorkspaceRange,
 };
 
 use super::engine::GradientHook;
@@ -201,7 +201,7 @@ impl Context {
     pub(crate) fn planned(
         &mut self,
         problem: &ConvolutionProblem,
-        find: impl FnOnce(&ConvolutionProblem) -> WorkspaceRange,
+        find: impl FnOnce(&ConvolutionProblem) -> (WorkspaceRange, Option<Trial>),
     ) -> Planned {
         self.plan_cache.get(problem, self.thread as usize, find)
     }

@@ -19,7 +19,7 @@ const SCREEN: usize = 22;
 /// A smaller share of what is on the device has no row of its own.
 const SMALL: f64 = 0.01;
 
-impl EstimateReport {
+impl<S> EstimateReport<S> {
     /// The report for a terminal. Without the details it takes one screen: notes that have no room there are counted.
     pub fn text(&self, has_details: bool) -> String {
         let mut text = self.head_text();

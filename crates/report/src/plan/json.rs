@@ -13,7 +13,7 @@ use super::PlanReport;
 use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, GroupName, VerdictName};
-use crate::settings::{SettingsReport, built_dtype, yes_or_no};
+use crate::settings::{AnswerSettings, SettingsReport, built_dtype, yes_or_no};
 
 /// The answer of `vramfit plan --json`. Sizes are bytes; a slowdown is the time for the same work, by that of the start.
 #[derive(Debug, Serialize)]

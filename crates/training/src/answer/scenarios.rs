@@ -83,7 +83,7 @@ impl Scenarios {
         let by_rules: Vec<Cause> = by_rules.into_iter().flatten().collect();
         let mut programs = match by_rules.is_empty() {
             true => Vec::new(),
-            false => alternatives(&expected, training, has_unknown_lifetimes, program)?,
+            false => alternatives(&expected, has_unknown_lifetimes, program)?,
         };
         for other in &bound.alternatives {
             programs.push(record_on(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
@@ -244,12 +244,11 @@ fn follow(
 /// The bounds of what is requested, and mixtures of them.
 fn alternatives(
     expected: &Program,
-    training: &Loop,
     has_unknown_lifetimes: bool,
     program: impl Fn(Scenario) -> Result<Program, UnknownModule>,
 ) -> Result<Vec<Program>, UnknownModule> {
     let has_guesses = !expected.guessed.is_empty();
-    if !expected.missing.is_empty() || (has_guesses && training.is_cudnn_benchmarked) {
+    if !expected.missing.is_empty() {
         return Ok(vec![program(Scenario::Lower)?, program(Scenario::Upper)?]);
     }
     if !has_guesses {

@@ -228,11 +228,10 @@ impl<'p> Answering<'p> {
         if self.fallbacks.len() <= number {
             self.fallbacks.resize(number + 1, 0);
         }
-        let smaller = self.plans.fallbacks(plan, bytes);
         loop {
             let wanted = match usize::from(self.fallbacks[number]) {
                 0 => bytes,
-                fallbacks => *smaller.get(fallbacks - 1)?,
+                fallbacks => self.plans.fallback(plan, bytes, fallbacks - 1)?,
             };
             match if wanted > 0 { self.allocator.allocate(wanted, 0, MempoolId::DEFAULT).ok() } else { None } {
                 Some(block) => return Some(block),

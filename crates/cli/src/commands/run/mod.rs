@@ -2,6 +2,7 @@
 
 mod pickled;
 mod python;
+pub mod recording;
 pub(super) mod simulated_snapshot;
 
 use std::path::Path;
@@ -9,14 +10,11 @@ use std::path::Path;
 use serde::Serialize;
 use vramfit_allocator::Settings;
 use vramfit_explain::explain;
-use vramfit_graph::bind::bind;
-use vramfit_graph::model::Origin;
-use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-use vramfit_report::estimate::{EstimateReport, Question, page};
+use vramfit_report::estimate::Question;
 use vramfit_report::run::RunReport;
 use vramfit_training::answer::{Device, Scenarios};
 use vramfit_training::layers::layers;
-use vramfit_training::{Loop, visit};
+use vramfit_training::visit;
 
 use crate::arguments::{Output, RunArguments};
 use crate::built_in::load;
@@ -60,21 +58,19 @@ fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
 fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let name = path.to_string_lossy().into_owned();
     let model = load(&name)?;
-    let Some(script) = model.script.as_ref().filter(|_| model.origin == Origin::Script) else {
+    let Some(script) = recording::script(&model) else {
         let hint = "write one with `vramfit run --out FILE SCRIPT`; for a captured model use `vramfit estimate`";
         return Err(
             Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(Some(hint))
         );
     };
-    let sizes = Sizes::select(&model, &SizeFlags::default()).map_err(|error| Failure::at(&name, error))?;
-    let variant = select_variant(&model, VariantFlags::default()).map_err(|error| Failure::at(&name, error))?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::at(&name, error))?;
+    let bound = recording::bound(&name, &model)?;
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let training = Loop { is_cudnn_benchmarked: script.is_cudnn_benchmarked, ..Loop::default() };
+    let training = recording::training(script);
     let settings = device.settings(Settings::parse(alloc_conf)?);
     let scenarios = Scenarios::record(&bound, &training, device.machine())?;
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
@@ -83,18 +79,17 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let plan_command = String::new();
     let question =
         Question { model: &model.class, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
-    let estimate = EstimateReport::new(&question, &answer);
-    if let Some(html) = &options.html {
-        let visits = visit(&bound, &training, device.machine())?;
-        let origin = origin(&[&name, &html.to_string_lossy()]);
-        write_page(html, &page(&estimate, &bound, &answer, &layers(&bound, &visits), &origin))?;
-    }
     let snapshot = simulated_snapshot(&bound, script, &answer.expected);
     if let Some(path) = &options.snapshot {
         pickled::write(path, &snapshot)?;
     }
     let explanation = explain(&snapshot, 0, &settings, device.cap(answer.expected.libraries));
-    let report = RunReport::new(estimate, script.steps, &snapshot, &explanation);
+    let report = RunReport::new(&question, script, &answer, &snapshot, &explanation);
+    if let Some(html) = &options.html {
+        let visits = visit(&bound, &training, device.machine())?;
+        let origin = origin(&[&name, &html.to_string_lossy()]);
+        write_page(html, &report.page(&bound, &answer, &layers(&bound, &visits), &origin))?;
+    }
     if output.json {
         print_json(&report)?;
     } else {

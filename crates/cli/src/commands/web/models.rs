@@ -18,6 +18,7 @@ use vramfit_web::recent::Recent;
 
 use super::calculator::problem;
 use crate::built_in::{BuiltIn, built_in, named};
+use crate::commands::run::recording;
 use crate::failure::Failure;
 
 /// Uploaded files begin like this.
@@ -100,6 +101,7 @@ impl Models {
             _ => read_bytes(&unpacked(file, bytes)?),
         };
         let model = model.map_err(|error| Problem::of_question(format!("{file}: {error}"), error.hint()))?;
+        recording::refuse(file, &model).map_err(|failure| problem(&failure))?;
         let mut hasher = DefaultHasher::new();
         (file, bytes).hash(&mut hasher);
         let name = format!("{FILE}{:016x}/{file}", hasher.finish());

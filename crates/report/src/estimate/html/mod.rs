@@ -18,6 +18,7 @@ use super::{EstimateReport, holders as holding};
 use crate::names::{VerdictName, joined};
 use crate::page::parts::{Number, notes};
 use crate::page::{Origin, Page, Section, Verdict, escape, treemap};
+use crate::settings::AnswerSettings;
 use crate::size::{grouped, human};
 use crate::viewer;
 
@@ -27,11 +28,17 @@ const GROUPINGS: &str = "<option value=\"role\">purpose</option><option value=\"
 const AXES: &str = "<option value=\"event\">requests</option>";
 
 /// The page on `report`, made of `answer`, whose expected run kept its journal.
-pub fn page(report: &EstimateReport, bound: &Bound<'_>, answer: &Answer, layers: &[Layer], origin: &Origin) -> String {
+pub fn page<S: AnswerSettings>(
+    report: &EstimateReport<S>,
+    bound: &Bound<'_>,
+    answer: &Answer,
+    layers: &[Layer],
+    origin: &Origin,
+) -> String {
     let locations = Locations::new(bound);
     let holders = holding::at_peak(bound, answer, &locations);
     Page {
-        command: "estimate",
+        command: S::COMMAND,
         name: &report.model,
         verdict: verdict(report),
         numbers: numbers(report),
@@ -56,7 +63,7 @@ pub fn page(report: &EstimateReport, bound: &Bound<'_>, answer: &Answer, layers:
 }
 
 /// The numbers at the top.
-fn numbers(report: &EstimateReport) -> Vec<Number> {
+fn numbers<S>(report: &EstimateReport<S>) -> Vec<Number> {
     let reserved = &report.reserved_range;
     let spread = match reserved.causes() {
         None => "the same under every order of addresses".to_owned(),
@@ -82,7 +89,7 @@ fn numbers(report: &EstimateReport) -> Vec<Number> {
 }
 
 /// Whether it fits, and what to know about the answer.
-fn verdict(report: &EstimateReport) -> Verdict {
+fn verdict<S>(report: &EstimateReport<S>) -> Verdict {
     let mut details = format!("<p>{}</p>", escape(&report.summary));
     let (is_good, title) = match &report.fit {
         None => (None, format!("It takes {} on the GPU", human(report.device_used))),

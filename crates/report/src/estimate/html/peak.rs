@@ -14,7 +14,7 @@ const CACHED: usize = 0;
 const CONTEXT: usize = 12;
 
 /// The bar, its table, and the table of phases.
-pub fn peak(report: &EstimateReport) -> String {
+pub fn peak<S>(report: &EstimateReport<S>) -> String {
     let by_category = report.breakdown.by_category();
     let mut shares: Vec<Share<'_>> = by_category
         .iter()
@@ -56,7 +56,7 @@ pub fn peak(report: &EstimateReport) -> String {
     )
 }
 
-fn phases(report: &EstimateReport) -> String {
+fn phases<S>(report: &EstimateReport<S>) -> String {
     let has_micro_batches = report.has_micro_batches();
     let row = |phase: &PhaseRow| {
         let step = phase.step.map_or_else(String::new, |step| format!("step {}, ", step + 1));
@@ -76,7 +76,7 @@ fn phases(report: &EstimateReport) -> String {
     )
 }
 
-fn second_peak(report: &EstimateReport) -> String {
+fn second_peak<S>(report: &EstimateReport<S>) -> String {
     let Some(second) = &report.second_peak else { return String::new() };
     let place = match second.phase {
         PhaseName::Step => "the optimizer's step".to_owned(),

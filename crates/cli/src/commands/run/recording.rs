@@ -1,0 +1,73 @@
+//! Recordings of scripts, for commands that read them.
+
+use std::path::Path;
+
+use vramfit_allocator::Settings;
+use vramfit_graph::bind::{Bound, bind};
+use vramfit_graph::model::{Model, Origin, RecordedScript};
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_readers::read_file;
+use vramfit_trace::snapshot::Snapshot;
+use vramfit_training::Loop;
+use vramfit_training::answer::{Device, Scenarios};
+
+use super::simulated_snapshot::simulated_snapshot;
+use crate::failure::Failure;
+use crate::installed_cudnn::InstalledCudnn;
+use crate::known_gpus::{KnownGpus, REFERENCE};
+
+/// The script whose recording a model is; `None` where it is a model.
+pub fn script(model: &Model) -> Option<&RecordedScript> {
+    model.script.as_ref().filter(|_| model.origin == Origin::Script)
+}
+
+/// Refuses the recording of a script where a command needs a model.
+pub fn refuse(name: &str, model: &Model) -> Result<(), Failure> {
+    let hint = format!(
+        "`vramfit run --recording {name} --gpu NAME` answers for any GPU, and `vramfit explain {name}` says what holds the memory; \
+         to change the model or the batch, change the script and run it again"
+    );
+    let needed = "found the recording of a script, needed a model: what a script does is not changed by flags";
+    match script(model) {
+        Some(_) => Err(Failure::new(format!("{name}: {needed}")).with_hint(Some(hint))),
+        None => Ok(()),
+    }
+}
+
+/// A recording, which has one size and one precision.
+pub fn bound<'m>(name: &str, model: &'m Model) -> Result<Bound<'m>, Failure> {
+    let sizes = Sizes::select(model, &SizeFlags::default()).map_err(|error| Failure::at(name, error))?;
+    let variant = select_variant(model, VariantFlags::default()).map_err(|error| Failure::at(name, error))?;
+    bind(model, variant, &sizes).map_err(|error| Failure::at(name, error))
+}
+
+/// The loop that stands for a script: the script decides everything else.
+pub fn training(script: &RecordedScript) -> Loop {
+    Loop { is_cudnn_benchmarked: script.is_cudnn_benchmarked, ..Loop::default() }
+}
+
+/// The simulated run of the recording at `path`, on the GPU that estimates are for by default; `None` where the file is no capture and no
+/// recording.
+pub fn simulated(path: &Path) -> Result<Option<Snapshot>, Failure> {
+    let Ok(model) = read_file(path) else { return Ok(None) };
+    let name = path.to_string_lossy();
+    let Some(script) = script(&model) else {
+        let needed = "needed a snapshot of torch.cuda.memory, or the recording of a script";
+        let hint = "`vramfit estimate` reads models";
+        return Err(Failure::new(format!("{name}: found a model, {needed}")).with_hint(Some(hint)));
+    };
+    let bound = bound(&name, &model)?;
+    let known = KnownGpus::load()?;
+    let gpu = known.find(REFERENCE)?;
+    let cudnn = InstalledCudnn::find(None)?;
+    let device = Device { gpu, is_asked: false, vram: None, cudnn: cudnn.answers_for(gpu) };
+    let scenarios = Scenarios::record(&bound, &training(script), device.machine())?;
+    let settings = device.settings(Settings::default());
+    let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&name, error))?;
+    anstream::eprintln!(
+        "note: {name} is the recording of a script; this is its simulated run on an {}. For another GPU: vramfit run --recording {name} --gpu \
+         NAME --snapshot FILE",
+        gpu.name
+    );
+    Ok(Some(simulated_snapshot(&bound, script, &answer.expected)))
+}
