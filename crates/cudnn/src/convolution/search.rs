@@ -2,7 +2,7 @@
 //! fastest. Times are not simulated, so the fastest may be any of them.
 
 use super::answers::workspace;
-use super::fourier::{self, Frequency};
+use super::fourier;
 use super::live::LiveAnswers;
 use super::problem::{ConvolutionPass, ConvolutionProblem};
 use super::range::{Evidence, WorkspaceRange};
@@ -42,7 +42,7 @@ pub fn search(
     };
     let upper = first.upper.max(KEPT * all).max(listed.first().copied().unwrap_or(0));
     let kept = WorkspaceRange { lower: 0, upper, ..first };
-    (kept, Trial { workspace: with_fourier_plan(workspace, problem, gpu), smaller: listed.into() })
+    (kept, Trial { workspace: with_other_plans(workspace, problem, gpu), smaller: listed.into() })
 }
 
 /// Half of 249 recorded trials a pass took at most so many tenths of the tensors' bytes.
@@ -54,12 +54,15 @@ fn usual_tenths(pass: ConvolutionPass) -> u64 {
     }
 }
 
-/// The same where cuDNN may also have a plan that uses Fourier transforms.
-fn with_fourier_plan(range: WorkspaceRange, problem: &ConvolutionProblem, gpu: GpuIdentity) -> WorkspaceRange {
+/// The same where cuDNN may also have plans that it does not tell without a GPU: by Fourier transforms, or for a pointwise layer by a product
+/// of matrices.
+fn with_other_plans(range: WorkspaceRange, problem: &ConvolutionProblem, gpu: GpuIdentity) -> WorkspaceRange {
+    let product = if problem.is_pointwise() { problem.product_of_matrices().unsigned_abs() } else { 0 };
+    let range = WorkspaceRange { expected: range.expected.max(product), upper: range.upper.max(product), ..range };
     let Some(plan) = fourier::plan(problem) else { return range };
-    let is_certain = plan.frequency == Frequency::NearlyAll && gpu.compute_capability == RECORDED;
+    let is_certain = plan.is_in_nearly_all_lists && gpu.compute_capability == RECORDED;
     WorkspaceRange {
-        expected: if plan.frequency == Frequency::Few { range.expected } else { range.expected.max(plan.bytes) },
+        expected: range.expected.max(plan.bytes),
         lower: if is_certain { range.lower.max(plan.bytes) } else { range.lower },
         upper: range.upper.max(plan.bytes),
         ..range
@@ -100,7 +103,8 @@ mod tests {
 
     #[test]
     fn plans_that_use_fourier_transforms_are_added_to_those_of_a_library() {
-        let (plain, strided) = (square([64, 64], 56, 3, 1, 1), square([64, 64], 56, 3, 2, 1));
+        let plain = ConvolutionProblem { pass: ConvolutionPass::InputGradient, ..square([64, 64], 56, 3, 1, 1) };
+        let strided = square([64, 64], 56, 3, 2, 1);
         let fourier = fourier::plan(&plain).map(|plan| plan.bytes).unwrap();
         let trial = |problem, gpu| search(problem, gpu, Some(&ThreePlans)).1;
         let on_h200 = trial(&plain, H200);

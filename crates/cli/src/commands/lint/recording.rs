@@ -151,36 +151,18 @@ fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
 /// Simulates the recorded script on the GPU that `vramfit run` takes by default.
 #[cfg(feature = "simulate")]
 fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
-    use vramfit_allocator::Settings;
-    use vramfit_graph::bind::bind;
-    use vramfit_graph::model::Origin;
-    use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
-    use vramfit_training::Loop;
-    use vramfit_training::answer::{Device, Scenarios};
-
-    use crate::commands::run::simulated_snapshot::simulated_snapshot;
-    use crate::known_gpus::{KnownGpus, REFERENCE};
+    use crate::commands::run::recording;
 
     let name = path.to_string_lossy().into_owned();
+    let hint = Some("write one with `vramfit run --out FILE SCRIPT`");
     if !path.is_file() {
-        return Err(Failure::new(format!("{name}: found no such file, needed a recording"))
-            .with_hint(Some("write one with `vramfit run --out FILE SCRIPT`")));
+        return Err(Failure::new(format!("{name}: found no such file, needed a recording")).with_hint(hint));
     }
     let model = crate::built_in::load(&name)?;
-    let Some(script) = model.script.as_ref().filter(|_| model.origin == Origin::Script) else {
-        return Err(Failure::new(format!("{name}: found a model, needed the recording of a script"))
-            .with_hint(Some("write one with `vramfit run --out FILE SCRIPT`")));
+    let Some(script) = recording::script(&model) else {
+        return Err(Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(hint));
     };
-    let sizes = Sizes::select(&model, &SizeFlags::default()).map_err(|error| Failure::at(&name, error))?;
-    let variant = select_variant(&model, VariantFlags::default()).map_err(|error| Failure::at(&name, error))?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| Failure::at(&name, error))?;
-    let known = KnownGpus::load_for(None)?;
-    let device = Device { gpu: known.find(REFERENCE)?, is_asked: false, vram: None, cudnn: None };
-    let training = Loop { is_cudnn_benchmarked: script.is_cudnn_benchmarked, ..Loop::default() };
-    let settings = device.settings(Settings::default());
-    let scenarios = Scenarios::record(&bound, &training, device.machine())?;
-    let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
-    let snapshot = simulated_snapshot(&bound, script, &answer.expected);
-    let explanation = explain(&snapshot, 0, &settings, None);
+    let snapshot = recording::simulated(&name, &model, script)?;
+    let explanation = explain(&snapshot, 0, &recorded_settings(&snapshot)?, None);
     Ok((snapshot, explanation))
 }

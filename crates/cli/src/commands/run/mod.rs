@@ -3,7 +3,7 @@
 mod pickled;
 mod python;
 pub mod recording;
-pub(super) mod simulated_snapshot;
+mod simulated_snapshot;
 
 use std::path::Path;
 

@@ -46,9 +46,21 @@ pub fn training(script: &RecordedScript) -> Loop {
     Loop { is_cudnn_benchmarked: script.is_cudnn_benchmarked, ..Loop::default() }
 }
 
-/// The simulated run of the recording at `path`, on the GPU that estimates are for by default; `None` where the file is no capture and no
-/// recording.
-pub fn simulated(path: &Path) -> Result<Option<Snapshot>, Failure> {
+/// The simulated run of a recording, on the GPU that estimates are for by default.
+pub fn simulated(name: &str, model: &Model, script: &RecordedScript) -> Result<Snapshot, Failure> {
+    let bound = bound(name, model)?;
+    let known = KnownGpus::load()?;
+    let gpu = known.find(REFERENCE)?;
+    let cudnn = InstalledCudnn::find(None)?;
+    let device = Device { gpu, is_asked: false, vram: None, cudnn: cudnn.answers_for(gpu) };
+    let scenarios = Scenarios::record(&bound, &training(script), device.machine())?;
+    let settings = device.settings(Settings::default());
+    let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(name, error))?;
+    Ok(simulated_snapshot(&bound, script, &answer.expected))
+}
+
+/// The same for the file at `path`, with a note that says so; `None` where it is no capture and no recording.
+pub fn simulated_file(path: &Path) -> Result<Option<Snapshot>, Failure> {
     let Ok(model) = read_file(path) else { return Ok(None) };
     let name = path.to_string_lossy();
     let Some(script) = script(&model) else {
@@ -56,18 +68,10 @@ pub fn simulated(path: &Path) -> Result<Option<Snapshot>, Failure> {
         let hint = "`vramfit estimate` reads models";
         return Err(Failure::new(format!("{name}: found a model, {needed}")).with_hint(Some(hint)));
     };
-    let bound = bound(&name, &model)?;
-    let known = KnownGpus::load()?;
-    let gpu = known.find(REFERENCE)?;
-    let cudnn = InstalledCudnn::find(None)?;
-    let device = Device { gpu, is_asked: false, vram: None, cudnn: cudnn.answers_for(gpu) };
-    let scenarios = Scenarios::record(&bound, &training(script), device.machine())?;
-    let settings = device.settings(Settings::default());
-    let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&name, error))?;
+    let snapshot = simulated(&name, &model, script)?;
     anstream::eprintln!(
-        "note: {name} is the recording of a script; this is its simulated run on an {}. For another GPU: vramfit run --recording {name} --gpu \
-         NAME --snapshot FILE",
-        gpu.name
+        "note: {name} is the recording of a script; this is its simulated run on an {REFERENCE}. For another GPU: vramfit run --recording \
+         {name} --gpu NAME --snapshot FILE"
     );
-    Ok(Some(simulated_snapshot(&bound, script, &answer.expected)))
+    Ok(Some(snapshot))
 }
