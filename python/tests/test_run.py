@@ -103,6 +103,32 @@ def test_a_recording_is_explained_and_replayed_and_refused_where_a_model_is_need
         assert "vramfit run --recording train.vramfit" in " ".join(refused.stderr.split())
 
 
+def test_a_model_on_the_cpu_stays_there_when_only_its_memory_format_changes(tmp_path):
+    moved = """
+        import torch
+        model = torch.nn.Conv2d(64, 256, 3)
+        {before}
+        model.to("cuda")
+        {after}
+        assert next(model.parameters()).is_cuda
+    """
+    change = "model = model.to(memory_format=torch.channels_last)"
+    before, after, none = (answered(tmp_path, moved.format(**words)) for words in (
+        {"before": change, "after": ""}, {"before": "", "after": change}, {"before": "", "after": ""},
+    ))
+    assert before["peak_allocated"] == none["peak_allocated"] < after["peak_allocated"]
+
+
+def test_a_padded_picture_keeps_its_memory_format(tmp_path):
+    answer = answered(tmp_path, """
+        import torch
+        picture = torch.empty(4, 64, 32, 32, device="cuda", memory_format=torch.channels_last)
+        padded = torch.nn.functional.pad(picture, [1, 1, 1, 1])
+        same = padded.contiguous(memory_format=torch.channels_last)
+    """)
+    assert answer["peak_allocated"] == 4 * 64 * (32 * 32 + 34 * 34) * 4
+
+
 def test_what_grows_from_step_to_step_is_named_with_its_line(tmp_path):
     answer = answered(tmp_path, """
         import torch

@@ -131,6 +131,11 @@ def _to(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, 
     kwargs = {name: standing_for(value) if name == "device" else value for name, value in kwargs.items()}
     rest = [standing_for(value) if at == 0 and isinstance(value, (str, torch.device, int)) and not isinstance(value, bool) else value
             for at, value in enumerate(args[1:])]
+    if all(value is None for value in (*rest[:2], kwargs.get("device"), kwargs.get("dtype"))):
+        # PyTorch names the tensor's own device, which is not the stand-in's.
+        place = CPU if mode.recorder.info_of(args[0]).host else META
+        kwargs.pop("device", None)
+        rest = [place, *rest[1:]]
     return func(args[0], *rest, **kwargs)
 
 

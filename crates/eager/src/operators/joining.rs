@@ -271,13 +271,13 @@ fn unbind(context: &mut Context, call: &Call<'_>) -> Outcome {
     cut(context, source, (0..count).map(|_| layout.clone()).collect())
 }
 
-/// Its gradient is a new tensor of the input's shape.
+/// Its gradient is a new tensor of the input's shape, in the gradient's format.
 #[derive(Debug)]
 struct Moved(Dims);
 
 impl Backward for Moved {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
-        smallvec![gradients[0].as_ref().map(|gradient| context.empty_contiguous(gradient.dtype(), &self.0))]
+        smallvec![gradients[0].as_ref().map(|gradient| empty_in_format_of(context, gradient, &self.0))]
     }
 }
 
@@ -285,9 +285,13 @@ fn pad(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![padded(context, call.tensor(0)?, &call.result(0)?.shape)])
 }
 
+fn empty_in_format_of(context: &mut Context, source: &Tensor, shape: &[i64]) -> Tensor {
+    context.empty(Format::suggested(source.layout()).layout(source.dtype(), shape))
+}
+
 /// A tensor with something around it, in the graph.
 pub(super) fn padded(context: &mut Context, source: &Tensor, shape: &[i64]) -> Tensor {
-    let result = context.empty_contiguous(source.dtype(), shape);
+    let result = empty_in_format_of(context, source, shape);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Moved(source.shape().into()));
     result.with_edge(edge)
 }
