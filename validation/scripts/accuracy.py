@@ -9,7 +9,9 @@ HEAD = """# How exact `vramfit run` is
 Made by `validation/scripts/compare.py`; do not edit. Each script ran on an H200 (torch 2.11) in a process of its own, unchanged, with small
 random data in the place of data sets and weights that would be downloaded (`validation/scripts/table.toml` has the arguments and says what is
 made up). At its end the process wrote `max_memory_allocated` and `max_memory_reserved`, nothing else. `vramfit run --through-eval` answered
-the same script without a GPU.
+the same script without a GPU, with the cuDNN 9.19 that comes with torch.
+
+Those called `drawn` were drawn at random (`validation/scripts/draw.py`) and predicted before they were measured; no rule was changed for them.
 """
 
 
@@ -35,25 +37,31 @@ _PEAKS = {"range": "peak_allocated", "reserved_range": "peak_reserved"}
 
 def page(measured, answers):
     """The whole page."""
-    lines, problems, compared = [], [], []
+    problems, compared = [], []
     for script in table.scripts():
         real, answer = measured.get(script.name), answers.get(script.name)
         reason = _unusable(script, real)
+        if reason is None and (answer is None or "error" in answer):
+            reason = f"no answer: {_cell(answer)}"
         if reason:
-            problems.append(f"| {script.name} | {reason} |")
-        elif answer is None or "error" in answer:
-            problems.append(f"| {script.name} | no answer: {_cell(answer)} |")
+            problems.append((script, reason))
         else:
             compared.append((script, real, answer))
-            lines.append(_line(script, real, answer))
-    parts = [HEAD, _summary(compared, len(problems))]
+    parts = [HEAD, _summary(*(_chosen(rows_, False) for rows_ in (compared, problems)))]
+    if any(script.is_drawn for script in table.scripts()):
+        parts += ["The drawn scripts:\n", _summary(*(_chosen(rows_, True) for rows_ in (compared, problems)))]
     parts.append(
         "| script | source | measured allocated | predicted | difference | measured reserved | predicted | difference | exact said | inside |\n"
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n" + "\n".join(lines) + "\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n" + "\n".join(_line(*row) for row in compared) + "\n"
     )
     if problems:
-        parts.append("## Not compared\n\n| script | why |\n| --- | --- |\n" + "\n".join(problems) + "\n")
+        lines = [f"| {script.name} | {reason} |" for script, reason in problems]
+        parts.append("## Not compared\n\n| script | why |\n| --- | --- |\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def _chosen(rows_, is_drawn):
+    return [row for row in rows_ if row[0].is_drawn == is_drawn]
 
 
 def _unusable(script, real):
@@ -71,7 +79,7 @@ def _cell(answer):
     return "not asked" if answer is None else answer["error"].replace("|", "/")[:160]
 
 
-def _summary(compared, left):
+def _summary(compared, problems):
     if not compared:
         return "Nothing was compared.\n"
     allocated = [difference(answer["peak_allocated"], real["peak_allocated"]) for _, real, answer in compared]
@@ -84,7 +92,7 @@ def _summary(compared, left):
     public = sum(1 for script, _, _ in compared if script.repository)
     rows_ = [
         ("scripts compared", f"{count}, {public} of them from public repositories"),
-        ("scripts without a comparison (listed below)", str(left)),
+        ("scripts without a comparison (listed below)", str(len(problems))),
         ("peak allocated to the byte", _share(sum(value == 0 for value in allocated), count)),
         ("peak allocated within 1 %", _share(sum(abs(value) <= 1 for value in allocated), count)),
         ("worst peak allocated", f"{max(allocated, key=abs):+.2f} %"),
@@ -104,7 +112,8 @@ def _share(part, whole):
 
 def _line(script, real, answer):
     source = script.source if script.repository is None else f"[{script.repository}](https://github.com/{script.repository}/blob/{script.commit}/{script.path})"
-    cells = [script.name.partition("/")[2], source]
+    name = script.name.partition("/")[2]
+    cells = [f"drawn: {name}" if script.is_drawn else name, source]
     for peak in ("peak_allocated", "peak_reserved"):
         value = difference(answer[peak], real[peak])
         cells += [f"{real[peak]:,}", f"{answer[peak]:,}", "0" if value == 0 else f"{value:+.3f} %"]

@@ -1,4 +1,4 @@
-"""Reads `table.toml`: which scripts are run, with which arguments, and what their data are."""
+"""Reads `table.toml` and `drawn.toml`: which scripts are run, with which arguments, and what their data are."""
 
 import dataclasses
 import pathlib
@@ -22,13 +22,22 @@ class Script:
     data: str
 
     @property
+    def is_drawn(self):
+        """Whether it was drawn at random when the rules stood (`draw.py`)."""
+        return self.name.startswith("drawn/")
+
+    @property
     def source(self):
         """Where the script comes from, in words."""
         return "own" if self.repository is None else self.repository
 
 
 def _contents():
-    return tomllib.loads((HERE / "table.toml").read_text())
+    contents = tomllib.loads((HERE / "table.toml").read_text())
+    drawn = HERE / "drawn.toml"
+    if drawn.exists():
+        contents["public"] += tomllib.loads(drawn.read_text())["public"]
+    return contents
 
 
 def repositories():
