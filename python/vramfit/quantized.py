@@ -21,7 +21,10 @@ _CODES = {"nf4": 16, "fp4": 16}
 class QuantizedWeight:
     """One quantised weight: its packed form, and the tensors beside it, in the order in which quantising makes them."""
 
-    def __init__(self, weight: torch.Tensor, module: torch.nn.Module) -> None:
+    # Of classes of bitsandbytes, whose attributes a tensor does not have.
+    weight: Any
+
+    def __init__(self, weight: Any, module: torch.nn.Module) -> None:
         self.weight = weight
         self.module = module
         self.is_int8 = _class(weight) == "Int8Params"
@@ -61,12 +64,12 @@ class QuantizedWeight:
 
     def stand_in(self, states: Dict[str, torch.Tensor], dtype: Optional[torch.dtype]) -> torch.Tensor:
         """The weight as it is after ``.cuda()``; ``states`` stand in for the tensors beside it."""
-        kind = type(self.weight)
+        kind: Any = type(self.weight)
         if self.is_int8:
             self.same = self.packed()
-            made = kind(self.same, requires_grad=False, has_fp16_weights=False)
+            made: torch.Tensor = kind(self.same, requires_grad=False, has_fp16_weights=False)
             # The first forward hands the packed weight and its statistics to the module's state.
-            state = copy.copy(self.module.state)
+            state: Any = copy.copy(self.module.state)
             state.CB, state.SCB = self.same, states["SCB"]
             vars(self.module)["state"] = state
             return made

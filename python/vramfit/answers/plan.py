@@ -51,8 +51,9 @@ class Parts:
     @staticmethod
     def of(raw: Mapping[str, Any]) -> "Parts":
         """From the binary's JSON; keys of a newer binary are left out."""
-        values = {known.name: raw[known.name] for known in fields(Parts) if known.name in raw}
-        return Parts(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        known = {field.name: raw[field.name] for field in fields(Parts) if field.name in raw}
+        values: Dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+        return Parts(**values)
 
 
 @dataclass(frozen=True, repr=False)

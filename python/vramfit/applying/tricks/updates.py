@@ -69,7 +69,7 @@ def _copies(model: torch.nn.Module) -> Dict[torch.Tensor, torch.Tensor]:
 
 
 def _hooks(model: torch.nn.Module, copies: Any, maker: Maker) -> List[Undo]:
-    optimizers = {weight: maker([weight if copies is None else copies[weight]]) for weight in _trained(model)}
+    optimizers: Dict[torch.Tensor, Any] = {weight: maker([weight if copies is None else copies[weight]]) for weight in _trained(model)}
 
     def update(weight: torch.Tensor) -> None:
         optimizers[weight].step()
