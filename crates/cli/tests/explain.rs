@@ -66,10 +66,12 @@ fn an_evaluation_without_no_grad_is_found_with_the_line_that_calls_the_model() {
 
 #[test]
 fn spikes_are_named_by_line_and_by_cause() {
-    let (_, report) = explain("spike_logits", &[]);
+    let (code, report) = explain("spike_logits", &[]);
     let [spike] = of_kind(&report, "spike")[..] else { panic!("{report:#}") };
+    assert_eq!((code, &spike["note"]), (0, &true.into()), "nothing is wrong: {report:#}");
     assert!(spike["where"].as_str().unwrap().ends_with("in compute_loss"));
-    let (_, report) = explain("spike_optimizer", &[]);
+    let (code, report) = explain("spike_optimizer", &[]);
+    assert_eq!(code, 0);
     let [spike] = of_kind(&report, "spike")[..] else { panic!("{report:#}") };
     assert_eq!(spike["phase"], "optimizer");
     assert!(spike["advice"].as_str().unwrap().contains("fused=True"));

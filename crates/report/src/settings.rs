@@ -1,15 +1,18 @@
 //! The settings of a run, defaults included, as JSON and pages show them.
 
+mod choices;
+
 use indexmap::IndexMap;
 use serde::Serialize;
-use vramfit_eager::autograd::{HostMemory, KeptResults};
+use vramfit_eager::autograd::KeptResults;
 use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::answer::Device;
-use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad};
+use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
 use crate::size::human;
+use choices::{InputsName, LossName, ModeName, OffloadName, OutputsName, StateName, ZeroGradName};
 
 /// Settings that an answer belongs to.
 pub trait AnswerSettings {
@@ -86,184 +89,6 @@ pub struct SettingsReport {
     vram: Option<u64>,
     /// `PYTORCH_CUDA_ALLOC_CONF`, empty for the defaults.
     alloc_conf: String,
-}
-
-/// A model's mode.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum ModeName {
-    /// `model.train()`.
-    Train,
-    /// `model.eval()`.
-    Eval,
-}
-
-impl ModeName {
-    fn name(self) -> &'static str {
-        match self {
-            ModeName::Train => "train",
-            ModeName::Eval => "eval",
-        }
-    }
-}
-
-/// Where the optimizer's state is.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum StateName {
-    /// On the GPU.
-    Gpu,
-    /// In the CPU's memory.
-    Cpu,
-}
-
-impl StateName {
-    fn name(self) -> &'static str {
-        match self {
-            StateName::Gpu => "gpu",
-            StateName::Cpu => "cpu",
-        }
-    }
-}
-
-/// Where `optimizer.zero_grad()` is called.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum ZeroGradName {
-    /// Before the forward pass.
-    BeforeForward,
-    /// Between forward and backward pass.
-    BeforeBackward,
-}
-
-impl ZeroGradName {
-    fn name(self) -> &'static str {
-        match self {
-            ZeroGradName::BeforeForward => "before-forward",
-            ZeroGradName::BeforeBackward => "before-backward",
-        }
-    }
-}
-
-/// Whether inputs stay on the GPU.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum InputsName {
-    /// Moved once.
-    Kept,
-    /// Copied each step.
-    Fresh,
-    /// The whole batch stays on the GPU; micro-batches are slices of it.
-    Whole,
-}
-
-impl InputsName {
-    fn name(self) -> &'static str {
-        match self {
-            InputsName::Kept => "kept",
-            InputsName::Fresh => "fresh",
-            InputsName::Whole => "whole",
-        }
-    }
-}
-
-/// How long the script holds the model's outputs and the loss.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum OutputsName {
-    /// Until the next iteration.
-    Held,
-    /// The outputs until the backward pass, the loss until its end.
-    Released,
-}
-
-impl OutputsName {
-    fn name(self) -> &'static str {
-        match self {
-            OutputsName::Held => "held",
-            OutputsName::Released => "released",
-        }
-    }
-}
-
-/// Where what autograd saves is kept.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum OffloadName {
-    /// On the GPU.
-    None,
-    /// In pinned host memory.
-    Pinned,
-    /// In pageable host memory.
-    Pageable,
-}
-
-impl OffloadName {
-    fn of(memory: Option<HostMemory>) -> OffloadName {
-        match memory {
-            None => OffloadName::None,
-            Some(HostMemory::Pinned) => OffloadName::Pinned,
-            Some(HostMemory::Pageable) => OffloadName::Pageable,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            OffloadName::None => "none",
-            OffloadName::Pinned => "pinned",
-            OffloadName::Pageable => "pageable",
-        }
-    }
-}
-
-/// Where the loss comes from.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum LossName {
-    /// The captured step returns it.
-    Captured,
-    /// Added: the cross-entropy of the first output.
-    CrossEntropy,
-    /// Added: the mean of the first output.
-    Mean,
-    /// There is none, and so no backward pass.
-    None,
-}
-
-impl LossName {
-    fn of(bound: &Bound<'_>, training: &Loop) -> LossName {
-        match training.loss {
-            _ if bound.variant.loss.is_some() => LossName::Captured,
-            AddedLoss::CrossEntropy => LossName::CrossEntropy,
-            AddedLoss::Mean => LossName::Mean,
-            AddedLoss::None => LossName::None,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            LossName::Captured => "its own loss",
-            LossName::CrossEntropy => "cross-entropy loss",
-            LossName::Mean => "the output's mean as loss",
-            LossName::None => "no loss",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            LossName::Captured => "captured",
-            LossName::CrossEntropy => "cross-entropy",
-            LossName::Mean => "mean",
-            LossName::None => "none",
-        }
-    }
 }
 
 impl SettingsReport {

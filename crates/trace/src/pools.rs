@@ -47,6 +47,19 @@ mod tests {
         Event { action, address, size, stream, pool, time_us: 0, stack, note }
     }
 
+    fn private(address: u64, total_size: u64) -> Segment {
+        Segment {
+            address,
+            total_size,
+            stream: 0,
+            is_small: true,
+            is_expandable: false,
+            pool: PoolId(1, 0),
+            stack: StackId::NONE,
+            blocks: Vec::new(),
+        }
+    }
+
     #[test]
     fn an_event_has_the_pool_of_the_segment_that_was_there_at_the_time() {
         let events = vec![
@@ -57,19 +70,19 @@ mod tests {
             event(Action::Alloc, 4608, 512),
             event(Action::Alloc, 9000, 512),
         ];
-        let segment = Segment {
-            address: 4096,
-            total_size: 2048,
-            stream: 0,
-            is_small: true,
-            is_expandable: false,
-            pool: PoolId(1, 0),
-            stack: StackId::NONE,
-            blocks: Vec::new(),
-        };
-        let mut device = Device { events, segments: vec![segment] };
+        let mut device = Device { events, segments: vec![private(4096, 2048)] };
         fill_in(&mut device);
         let pools: Vec<u64> = device.events.iter().map(|event| event.pool.0).collect();
         assert_eq!(pools, [0, 0, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn an_event_behind_a_segment_or_without_an_address_has_no_private_pool() {
+        // The address of an out-of-memory event is the free memory of the GPU.
+        let events = vec![event(Action::Alloc, 6143, 1), event(Action::Alloc, 6144, 1), event(Action::Oom, 4100, 512)];
+        let mut device = Device { events, segments: vec![private(4096, 2048)] };
+        fill_in(&mut device);
+        let pools: Vec<u64> = device.events.iter().map(|event| event.pool.0).collect();
+        assert_eq!(pools, [1, 0, 0]);
     }
 }

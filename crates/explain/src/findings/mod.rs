@@ -68,9 +68,10 @@ pub enum Details {
 }
 
 impl Finding {
-    /// Whether it only tells what is there: what an optimizer needs for a moment is no mistake.
+    /// Whether it only tells what is there: what a loss or an optimizer needs for a moment is no mistake, though it may be made
+    /// smaller.
     pub fn is_note(&self) -> bool {
-        matches!(&self.details, Details::Spike(spike) if spike.activity == Activity::Optimizer)
+        matches!(self.details, Details::Spike(_))
     }
 }
 

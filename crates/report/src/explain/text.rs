@@ -5,7 +5,7 @@ use vramfit_explain::history::OUTSIDE;
 use vramfit_explain::origin::Activity;
 use vramfit_explain::peak::Holder;
 use vramfit_explain::roles::Role;
-use vramfit_explain::{Details, Explanation, Finding};
+use vramfit_explain::{Explanation, Finding};
 use vramfit_trace::snapshot::Snapshot;
 
 use super::location::{activity, library_location, location, printable, role, shorten};
@@ -134,11 +134,8 @@ pub fn findings(snapshot: &Snapshot, explanation: &Explanation) -> String {
 }
 
 fn finding(snapshot: &Snapshot, explanation: &Explanation, finding: &Finding, is_full: bool) -> String {
-    let style = match finding.details {
-        _ if finding.is_note() => AnsiColor::Cyan.on_default().bold(),
-        Details::Spike(_) => AnsiColor::Yellow.on_default().bold(),
-        _ => AnsiColor::Red.on_default().bold(),
-    };
+    let colour = if finding.is_note() { AnsiColor::Cyan } else { AnsiColor::Red };
+    let style = colour.on_default().bold();
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let words = words(snapshot, explanation, finding);
     let kind = if finding.is_note() { "note" } else { finding.details.kind() };

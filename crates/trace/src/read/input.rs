@@ -208,3 +208,128 @@ impl<'a> Input<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A source of zeros that gives so many bytes at a time, notes what it is asked for, and fails after its end.
+    struct Zeros {
+        left: usize,
+        at_once: usize,
+        asked: Rc<RefCell<Vec<usize>>>,
+    }
+
+    impl Read for Zeros {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.asked.borrow_mut().push(buffer.len());
+            if self.left == 0 {
+                return Err(io::Error::other("asked after the end"));
+            }
+            let count = buffer.len().min(self.at_once).min(self.left);
+            buffer[..count].fill(0);
+            self.left -= count;
+            Ok(count)
+        }
+    }
+
+    fn input(left: usize, at_once: usize) -> (Input<'static>, Rc<RefCell<Vec<usize>>>) {
+        let asked = Rc::new(RefCell::new(Vec::new()));
+        let reader = Box::new(Zeros { left, at_once, asked: Rc::clone(&asked) });
+        (Input::new(Source { reader, is_gzip: false, length: None, limit: 1 << 30 }), asked)
+    }
+
+    #[test]
+    fn no_more_is_read_than_is_needed() {
+        let (mut input, asked) = input(8, 8);
+        assert_eq!(input.peek(8).expect("eight bytes are there"), [0; 8]);
+        assert_eq!(input.array::<8>().expect("they are in the buffer"), [0; 8]);
+        assert_eq!((asked.borrow().len(), input.available(), input.offset()), (1, 0, 8));
+        assert!(input.top_up().is_err());
+    }
+
+    #[test]
+    fn reads_begin_small_and_double_up_to_a_limit() {
+        let (mut input, asked) = input(1 << 22, usize::MAX);
+        while input.offset() < 1 << 22 {
+            let there = input.available().max(1);
+            input.slice(there).expect("there is more");
+            input.opcode = input.position;
+        }
+        let asked = asked.borrow();
+        assert_eq!(asked[..4], [4 << 10, 8 << 10, 16 << 10, 32 << 10]);
+        assert_eq!(asked.iter().max(), Some(&(256 << 10)));
+        // What was returned is not kept.
+        assert_eq!(input.buffer.len(), 256 << 10);
+    }
+
+    #[test]
+    fn a_long_field_takes_memory_only_as_bytes_arrive() {
+        let (mut input, asked) = input(10_000, usize::MAX);
+        assert!(input.slice(1 << 28).is_err());
+        assert!(asked.borrow().iter().all(|&length| length <= 32 << 10), "{asked:?}");
+    }
+
+    #[test]
+    fn the_end_is_known_once_nothing_more_comes() {
+        let reader = Box::new(&[7u8, 8][..]);
+        let mut input = Input::new(Source { reader, is_gzip: false, length: Some(2), limit: 100 });
+        assert_eq!((input.next_opcode().expect("a byte"), input.is_finished(), input.remaining()), (Some(7), false, 1));
+        assert_eq!(input.next_opcode().expect("a byte"), Some(8));
+        assert_eq!((input.next_opcode().expect("the end"), input.is_finished(), input.remaining()), (None, true, 0));
+        assert_eq!((input.opcode_offset(), input.opcode_name()), (2, "?"));
+    }
+
+    #[test]
+    fn a_field_that_ends_with_the_source_says_where() {
+        let reader = Box::new(&[b'J', 1, 2][..]);
+        let mut input = Input::new(Source { reader, is_gzip: false, length: None, limit: 100 });
+        assert_eq!(input.next_opcode().expect("an opcode"), Some(b'J'));
+        let Err(ReadError::Truncated { offset, opcode, start }) = input.array::<4>() else { panic!("too few bytes") };
+        assert_eq!((offset, opcode, start), (3, "BININT", 0));
+    }
+
+    /// Ten bytes, then an error of this kind, then the end.
+    struct Failing(Option<ErrorKind>, bool);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if !std::mem::replace(&mut self.1, true) {
+                buffer[..10].fill(0);
+                return Ok(10);
+            }
+            self.0.take().map_or(Ok(0), |kind| Err(kind.into()))
+        }
+    }
+
+    fn failing(kind: ErrorKind, is_gzip: bool) -> Result<(), ReadError> {
+        let reader = Box::new(Failing(Some(kind), false));
+        let mut input = Input::new(Source { reader, is_gzip, length: None, limit: 100 });
+        input.slice(10).expect("ten bytes come first");
+        input.top_up()
+    }
+
+    #[test]
+    fn an_error_is_one_of_compression_only_where_there_is_some() {
+        let found = failing(ErrorKind::InvalidData, true);
+        assert!(matches!(found, Err(ReadError::Gzip { offset: 10, .. })), "{found:?}");
+        assert!(matches!(failing(ErrorKind::InvalidData, false), Err(ReadError::Io(_))));
+        assert!(matches!(failing(ErrorKind::PermissionDenied, true), Err(ReadError::Io(_))));
+        assert!(failing(ErrorKind::Interrupted, false).is_ok(), "an interrupted read is tried again");
+    }
+
+    #[test]
+    fn a_source_may_have_its_limit_and_no_byte_more() {
+        let read = |count: usize| {
+            let reader = Box::new(io::repeat(0).take(count as u64));
+            let mut input = Input::new(Source { reader, is_gzip: false, length: None, limit: 10 });
+            input.slice(count).map(<[u8]>::len)
+        };
+        assert_eq!(read(10).expect("as many as allowed"), 10);
+        assert!(matches!(read(11), Err(ReadError::TooLarge { limit: 10 })));
+    }
+}

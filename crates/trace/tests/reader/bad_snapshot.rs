@@ -167,6 +167,19 @@ fn a_gpu_number_that_cannot_be_is_refused() {
     let traces = Python::List(vec![list([]); 1025]);
     let expected = "device_traces: found 1025, expected a list for each GPU, at most 1024";
     check(&dict([("device_traces", traces)]), expected);
+    let traces = Python::List(vec![list([]); 1024]);
+    assert_eq!(read_bytes(&dict([("device_traces", traces)]).pickle()).unwrap().devices.len(), 1024);
+}
+
+#[test]
+fn entries_are_in_the_order_of_their_list_and_not_in_that_of_the_pickle() {
+    for count in [2i64, 3] {
+        let entries: Vec<Python> = (0..count).map(|number| entry("alloc", 4096 + 512 * number, 512)).collect();
+        let python = dict([("device_traces", vec![entries.into()].into())]);
+        let snapshot = read_bytes(&python.pickle_with_entries_made_backwards()).unwrap();
+        let addresses: Vec<i64> = snapshot.devices[0].events.iter().map(|event| event.address as i64).collect();
+        assert_eq!(addresses, (0..count).map(|number| 4096 + 512 * number).collect::<Vec<_>>());
+    }
 }
 
 #[test]

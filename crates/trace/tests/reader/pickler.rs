@@ -98,21 +98,32 @@ impl Python {
 
     /// This value as a pickle of protocol 4 in which equal frames are one dict, taken from the memo, as in PyTorch's.
     pub fn pickle_with_shared_frames(&self) -> Vec<u8> {
+        self.pickle_with_shared("filename", false)
+    }
+
+    /// The same with the trace entries in the memo, the last one first.
+    pub fn pickle_with_entries_made_backwards(&self) -> Vec<u8> {
+        self.pickle_with_shared("action", true)
+    }
+
+    fn pickle_with_shared(&self, has: &str, is_backwards: bool) -> Vec<u8> {
         let mut bytes = vec![0x80, 4];
         let mut known: Vec<Python> = Vec::new();
-        let mut definitions = Vec::new();
         self.clone().walk(&mut |value| {
-            let is_frame =
-                matches!(value, Python::Dict(entries) if entries.iter().any(|(key, _)| *key == "filename".into()));
-            if is_frame && !known.contains(value) {
+            let is_shared = matches!(value, Python::Dict(entries) if entries.iter().any(|(key, _)| *key == has.into()));
+            if is_shared && !known.contains(value) {
                 known.push(value.clone());
-                value.write(&mut definitions, &mut |_, _| false);
-                definitions.extend(b"r");
-                definitions.extend((1000 + known.len() as u32).to_le_bytes());
-                definitions.push(b'0');
             }
         });
-        bytes.extend(definitions);
+        if is_backwards {
+            known.reverse();
+        }
+        for (index, value) in known.iter().enumerate() {
+            value.write(&mut bytes, &mut |_, _| false);
+            bytes.extend(b"r");
+            bytes.extend((1001 + index as u32).to_le_bytes());
+            bytes.push(b'0');
+        }
         self.write(&mut bytes, &mut |value, bytes| match known.iter().position(|known| known == value) {
             Some(index) => {
                 bytes.push(b'j');

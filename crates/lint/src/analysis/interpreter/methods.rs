@@ -7,7 +7,7 @@ use ruff_text_size::Ranged;
 
 use super::Interpreter;
 use super::calls::{Arguments, loss_of};
-use super::library::{is_index_function, is_true, values_and_indices};
+use super::library::is_true;
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Keeping};
 use crate::analysis::index::ClassKind;
@@ -362,113 +362,6 @@ impl<'a> Interpreter<'a> {
             is_scaled_by_framework,
         };
         self.record(kind, call.range());
-    }
-
-    fn tensor_method(
-        &mut self,
-        tensor: &Tensor,
-        owner: &'a Expr,
-        name: &str,
-        call: &'a ExprCall,
-        arguments: &Arguments<'a>,
-        is_structure: bool,
-    ) -> Value {
-        let same = |tensor: Tensor| if is_structure { Value::Structure(tensor) } else { Value::Tensor(tensor) };
-        match name {
-            "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point"
-            | "element_size" | "data_ptr" | "nelement" => Value::Plain,
-            "detach" | "detach_" => same(tensor.detached()),
-            "cpu" => same(tensor.on(Device::Cpu)),
-            "cuda" | "to" => {
-                let device = if name == "cuda" { Device::Gpu } else { self.device_of_to(tensor, call, arguments) };
-                if device != Device::Cpu && device != tensor.device || name == "cuda" {
-                    self.record(EventKind::Move { call, tensor: tensor.clone(), source: owner }, call.range());
-                }
-                same(Tensor { is_whole: false, ..tensor.on(device) })
-            }
-            "long" | "int" | "bool" | "byte" | "new_zeros" | "new_ones" | "new_tensor" | "new_full" | "new_empty" => {
-                same(Tensor { is_data: false, ..tensor.detached() })
-            }
-            name if is_index_function(name) => Value::Tensor(Tensor { is_data: false, ..tensor.detached() }),
-            "max" | "min" | "topk" | "sort" if !arguments.positional.is_empty() || !arguments.keywords.is_empty() => {
-                values_and_indices(tensor.clone())
-            }
-            "items" | "values" => {
-                let item = Value::Structure(tensor.clone());
-                let item = if name == "items" { Value::Tuple(Rc::new(vec![Value::Plain, item])) } else { item };
-                Value::List(Rc::new(item), Bound::Open)
-            }
-            "keys" => Value::Plain,
-            "get" | "pop" => {
-                let is_loss = matches!(call.arguments.args.first(), Some(Expr::StringLiteral(key)) if key.value.to_str().contains("loss"));
-                Value::Structure(Tensor { is_loss: tensor.is_loss || is_loss, ..tensor.clone() })
-            }
-            "div" | "div_" | "true_divide" => {
-                Value::Tensor(Tensor { is_divided: true, is_weighed: true, ..tensor.operated() })
-            }
-            "float" | "double" | "half" | "contiguous" | "pin_memory" | "clone" | "view" | "reshape" | "flatten"
-            | "unsqueeze" | "squeeze" | "type" => same(tensor.clone()),
-            _ => {
-                let combined = match arguments.tensor() {
-                    Some(other) => tensor.with(&other),
-                    None => tensor.operated(),
-                };
-                let is_weighed = combined.is_weighed || matches!(name, "sum" | "mul" | "mul_" | "div_");
-                Value::Tensor(Tensor { is_data: false, is_whole: false, is_weighed, ..combined })
-            }
-        }
-    }
-
-    /// Where `.to(…)` puts a tensor; a change of type leaves it where it is.
-    fn device_of_to(&self, tensor: &Tensor, call: &'a ExprCall, arguments: &Arguments<'a>) -> Device {
-        let expression = call.arguments.find_argument_value("device", 0);
-        match (expression, arguments.positional.first()) {
-            (Some(_), Some(Value::Library(path))) if path.starts_with("torch.") => tensor.device,
-            (Some(_), Some(Value::Device(device))) => *device,
-            (Some(expression), _) => self.device_of(expression),
-            (None, _) => tensor.device,
-        }
-    }
-
-    fn module_method(&mut self, module: &str, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
-        match name {
-            "parameters" | "named_parameters" | "buffers" => {
-                Value::List(Rc::new(Value::Module(module.into())), Bound::Open)
-            }
-            "modules" | "children" | "named_modules" | "named_children" => Value::UNKNOWN,
-            "to" | "cuda" => {
-                let is_gpu = name == "cuda"
-                    || matches!(arguments.positional.first(), Some(Value::Device(Device::Gpu)))
-                    || call.arguments.args.first().is_some_and(|first| self.device_of(first) == Device::Gpu);
-                if is_gpu {
-                    self.on_gpu.insert(module.to_string());
-                }
-                Value::Module(module.into())
-            }
-            "cpu" | "half" | "float" | "double" | "bfloat16" | "share_memory" | "apply" | "module" => {
-                Value::Module(module.into())
-            }
-            "state_dict"
-            | "load_state_dict"
-            | "register_forward_hook"
-            | "register_buffer"
-            | "save_pretrained"
-            | "named_buffers" => Value::Plain,
-            // Tokens on the GPU, or texts: the network's own code decides.
-            "generate" => Value::UNKNOWN,
-            "sample" | "reset_parameters" | "init_hidden" => {
-                Value::Structure(Tensor { graph: Certainty::No, ..Tensor::plain(Device::Unknown) })
-            }
-            "forward" | "forward_features" | "encode" | "decode" | "compute_loss" | "get_loss" | "loss"
-            | "training_loss" | "log_prob" | "forward_pass" | "extract_features" => {
-                let value = self.forward(module, call, arguments);
-                match (value, name.contains("loss")) {
-                    (Value::Structure(tensor), true) => Value::Structure(Tensor { is_loss: true, ..tensor }),
-                    (value, _) => value,
-                }
-            }
-            _ => Value::Unknown(arguments.provenance()),
-        }
     }
 }
 

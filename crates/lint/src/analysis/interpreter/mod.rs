@@ -10,6 +10,8 @@ mod expressions;
 mod growth;
 mod library;
 mod methods;
+mod naming;
+mod owner_methods;
 mod roots;
 mod statements;
 

@@ -82,3 +82,14 @@ impl Condenser {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_condenser_is_that_of_its_stacks_and_events() {
+        let condenser = Condenser { events: Vec::with_capacity(100), ..Condenser::default() };
+        assert_eq!(condenser.memory(), condenser.stacks.memory() + 100 * 64);
+    }
+}

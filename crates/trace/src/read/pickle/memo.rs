@@ -75,6 +75,24 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_memo_is_that_of_its_tables() {
+        let mut memo = Memo::default();
+        assert_eq!(memo.memory(), 0);
+        for index in 0..1000 {
+            memo.put(index, Value::NONE);
+        }
+        let dense = memo.memory();
+        assert_eq!(dense, 8 * memo.dense.capacity());
+        assert!(dense >= 8000);
+        for index in 5000..6000 {
+            memo.put(index, Value::NONE);
+        }
+        // A number, a value and a byte of the table itself.
+        assert_eq!(memo.memory() - dense, 17 * memo.sparse.capacity());
+        assert!(memo.sparse.capacity() >= 1000);
+    }
+
+    #[test]
     fn storing_says_whether_an_entry_is_replaced() {
         let mut memo = Memo::default();
         assert!(!memo.put(0, Value::NONE));
