@@ -6,6 +6,7 @@ mod bad_gzip;
 mod bad_pickle;
 mod bad_snapshot;
 mod hostile;
+mod missing_values;
 mod pickler;
 mod properties;
 mod recorded;

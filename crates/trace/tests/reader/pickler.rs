@@ -6,6 +6,8 @@ pub enum Python {
     None,
     Bool(bool),
     Int(i64),
+    /// 2^63 or more.
+    Large(u64),
     Float(f64),
     Text(String),
     List(Vec<Python>),
@@ -147,6 +149,11 @@ impl Python {
             Python::Int(number) => {
                 bytes.extend([0x8a, 8]);
                 bytes.extend(number.to_le_bytes());
+            }
+            Python::Large(number) => {
+                bytes.extend([0x8a, 9]);
+                bytes.extend(number.to_le_bytes());
+                bytes.push(0);
             }
             Python::Float(number) => {
                 bytes.push(b'G');
