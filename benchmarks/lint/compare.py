@@ -86,7 +86,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         marked = split(folder)
         for tool, command in tools.items():
-            output, _, seconds, _ = run(command(folder), options.limit)
+            output, _, seconds, is_done = run(command(folder), options.limit)
+            if not is_done:
+                raise SystemExit(f"{tool}: not done with the corpus after {options.limit} s; raise --limit")
             found = places(output)
             right = sum(bool(lines & found.get(name, set())) for name, lines in marked.items() if lines)
             wrong = sum(bool(found.get(name)) for name, lines in marked.items() if not lines)

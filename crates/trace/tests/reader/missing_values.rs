@@ -1,7 +1,7 @@
 //! Values that writers leave out, and numbers at the edges of 64 bits.
 
 use vramfit_trace::read::read_bytes;
-use vramfit_trace::snapshot::{Event, Snapshot, StackId};
+use vramfit_trace::snapshot::{Event, Setting, Snapshot, StackId};
 
 use crate::pickler::{Python, dict, entry, list};
 
@@ -52,4 +52,13 @@ fn memory_ends_within_the_address_space_and_free_memory_is_no_address() {
     let error = read(vec![entry("alloc", -2, 512)]).unwrap_err();
     assert!(error.starts_with("device_traces[0][0].size: found 512"), "{error}");
     assert!(read(vec![entry("oom", -2, 512)]).is_ok());
+}
+
+#[test]
+fn a_setting_may_have_numbers_as_names() {
+    let divisions = Python::Dict(vec![(8.into(), 4.into()), ("x".into(), 2.into())]);
+    let python = dict([("segments", list([])), ("allocator_settings", dict([("divisions", divisions)]))]);
+    let snapshot = read_bytes(&python.pickle()).unwrap();
+    let expected = vec![("8".to_owned(), Setting::Int(4)), ("x".to_owned(), Setting::Int(2))];
+    assert_eq!(snapshot.settings, [("divisions".to_owned(), Setting::Map(expected))]);
 }
