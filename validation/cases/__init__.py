@@ -1,13 +1,13 @@
 """The cases that `vramfit estimate` is measured against. Models import transformers or torchvision only when built."""
 
-from cases import adapters, ladder, memory, models, published, table, unseen
+from cases import adapters, ladder, memory, models, parallel, published, table, unseen
 from cases.case import Case, Model, Tensor
 from cases.table import ALONE, CAPPED
 from cases.tensors import DTYPES, make_inputs
 
 _MODELS = (published, unseen, adapters, ladder)
 MODELS = {**models.MODELS, **{model.name: model for module in _MODELS for model in module.models()}}
-CASES = {**table.CASES, **{case.name: case for module in (*_MODELS, memory) for case in module.cases()}}
+CASES = {**table.CASES, **{case.name: case for module in (*_MODELS, memory, parallel) for case in module.cases()}}
 
 __all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
 

@@ -65,6 +65,16 @@ class Case:
     optimizer_groups: str = ""  # as --optimizer-groups takes them; empty for one group of all weights
     step_in_backward: bool = False
     optimizer_state: str = "gpu"  # gpu, cpu
+    parallel: str = "none"  # none, ddp, zero1, fsdp2, hsdp:RxS
+    world: int = 1
+    shard: str = "blocks"  # blocks, none, or module names with commas between: what fully_shard gets beside the root
+    reshard_after_forward: str = "default"  # default, true, false, or a number of ranks
+    param_dtype: str = "none"  # none, bf16, fp16
+    reduce_dtype: str = "none"  # none, fp32, bf16, fp16
+    cpu_offload: bool = False
+    gradient_as_bucket_view: bool = False
+    static_graph: bool = False
+    no_sync: str = "default"  # true, false; by default DDP reduces gradients in the last micro-batch, the others in each
 
     def settings(self):
         """All but the name and the model, as in the JSON of `vramfit estimate`."""

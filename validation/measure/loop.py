@@ -6,6 +6,7 @@ Add no local variable that keeps a tensor alive, because lifetimes are what is m
 import torch
 from memory_tricks import offload
 from settings import autocast, make_scaler
+from spread import micro_batch
 
 
 def loss_of(outputs, targets, function):
@@ -31,22 +32,23 @@ def train(case, model, inputs, targets, function, optimizers, device, phase, ste
             if not kept:
                 inputs = {name: tensor.to(device) for name, tensor in given.items()}
                 targets = wanted.to(device) if wanted is not None else None
-            with offload(case.offload_activations), autocast(case.amp, device):
-                outputs = model(**inputs)
-                if case.accumulate == 1:
-                    loss = loss_of(outputs, targets, function)
+            with micro_batch(case, model, micro + 1 == case.accumulate):
+                with offload(case.offload_activations), autocast(case.amp, device):
+                    outputs = model(**inputs)
+                    if case.accumulate == 1:
+                        loss = loss_of(outputs, targets, function)
+                    else:
+                        loss = loss_of(outputs, targets, function) / case.accumulate
+                phase(step, "forward", micro)
+                if before_backward:
+                    before_backward(loss)
+                if case.zero_grad == "before-backward" and micro == 0:
+                    for optimizer in optimizers:
+                        optimizer.zero_grad(set_to_none=case.set_to_none)
+                if scaler:
+                    scaler.scale(loss).backward()
                 else:
-                    loss = loss_of(outputs, targets, function) / case.accumulate
-            phase(step, "forward", micro)
-            if before_backward:
-                before_backward(loss)
-            if case.zero_grad == "before-backward" and micro == 0:
-                for optimizer in optimizers:
-                    optimizer.zero_grad(set_to_none=case.set_to_none)
-            if scaler:
-                scaler.scale(loss).backward()
-            else:
-                loss.backward()
+                    loss.backward()
             phase(step, "backward", micro)
         if case.clip_grad:
             if scaler:

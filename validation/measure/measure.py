@@ -101,6 +101,7 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
     from loop import evaluate, train
     from memory_tricks import average, freeze, replace_loss
     from settings import apply_checkpointing
+    from spread import begin, is_spread, optimizers, spread
 
     from cases import DTYPES, loss_function, make_inputs
 
@@ -108,11 +109,15 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
     if DTYPES[case.dtype] is not None:
         model = model.to(DTYPES[case.dtype])
     inputs, targets = make_inputs(model_entry, case, tiny)
-    model = model.to(device)
+    if not is_spread(case):
+        model = model.to(device)
     model.train(case.mode == "train")
     freeze(model, case.freeze)
     apply_checkpointing(model, case.checkpoint, case.checkpoint_save)
     replace_loss(model, case.chunked_loss, case.fused_linear_loss)
+    if is_spread(case):
+        begin(case, device)
+        model = spread(model, case, device)
     if case.inputs == "kept":
         inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
         targets = targets.to(device) if targets is not None else None
@@ -126,11 +131,11 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
         phase(None, "build", None)
         evaluate(case, model, inputs, targets, function, device, phase, steps)
         return
-    optimizers = make_optimizers(case, model)
+    made = optimizers(case, model) if case.parallel == "zero1" else make_optimizers(case, model)
     averaged = average(model, case.ema)
     phase(None, "build", None)
     before_backward = annotator.before_backward if annotator else None
-    train(case, model, inputs, targets, function, optimizers, device, phase, steps, before_backward, averaged)
+    train(case, model, inputs, targets, function, made, device, phase, steps, before_backward, averaged)
 
 
 def environment(device):

@@ -29,11 +29,40 @@ pub enum Category {
     Temporary,
     /// Workspaces of cuBLAS, cuDNN and the like.
     Workspace,
+    /// Buffers that ranks send and receive.
+    Communication,
 }
 
 impl Category {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
+}
+
+/// The CUDA stream that memory is allocated on. A block is only used again on its own stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stream {
+    /// The one that computes.
+    #[default]
+    Compute,
+    /// Where FSDP gathers parameters.
+    Gather,
+    /// Where FSDP reduces gradients over the ranks that share a model.
+    Reduce,
+    /// Where FSDP reduces gradients over the copies of the model.
+    ReduceCopies,
+}
+
+impl Stream {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stream::Compute => "compute",
+            Stream::Gather => "gather",
+            Stream::Reduce => "reduce",
+            Stream::ReduceCopies => "reduce-copies",
+        }
+    }
 }
 
 /// The origin of memory that no captured step asked for, such as weights and optimizer state.
@@ -55,6 +84,8 @@ pub enum Entry {
         origin: u32,
         /// What it is for.
         category: Category,
+        /// The stream it is on.
+        stream: Stream,
         /// The cuDNN plan whose workspace it is; the program can fall back to a plan with a smaller one.
         plan: Option<PlanId>,
     },
@@ -101,6 +132,7 @@ pub struct Memory {
     side_events: Vec<SideEvent>,
     origin: u32,
     category: Category,
+    stream: Stream,
     next_id: u32,
     live: u32,
     is_muted: bool,
@@ -115,7 +147,7 @@ const NOTHING: u32 = u32::MAX;
 pub struct Storage {
     memory: SharedMemory,
     bytes: u64,
-    id: u32,
+    id: Cell<u32>,
     category: Cell<Category>,
 }
 
@@ -141,6 +173,7 @@ impl Memory {
             side_events: Vec::new(),
             origin: 0,
             category: Category::Parameters,
+            stream: Stream::Compute,
             next_id: 0,
             live: 0,
             is_muted: false,
@@ -231,6 +264,11 @@ impl Memory {
         self.category = category;
     }
 
+    /// Sets the stream of the next allocations; returns the one before.
+    pub fn set_stream(&mut self, stream: Stream) -> Stream {
+        std::mem::replace(&mut self.stream, stream)
+    }
+
     /// While muted nothing is allocated: calls only compute the layouts of their results.
     pub fn set_muted(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
@@ -248,8 +286,8 @@ impl Memory {
         let id = self.next_id;
         self.next_id += 1;
         self.live += 1;
-        let (origin, category) = (self.origin, self.category);
-        self.journal.push(Entry::Allocate { id, bytes, origin, category, plan: None });
+        let (origin, category, stream) = (self.origin, self.category, self.stream);
+        self.journal.push(Entry::Allocate { id, bytes, origin, category, stream, plan: None });
         id
     }
 
@@ -260,8 +298,8 @@ impl Memory {
         }
         let id = self.next_id;
         self.next_id += 1;
-        let (origin, category) = (self.origin, Category::Workspace);
-        self.journal.push(Entry::Allocate { id, bytes, origin, category, plan: Some(plan) });
+        let (origin, category, stream) = (self.origin, Category::Workspace, self.stream);
+        self.journal.push(Entry::Allocate { id, bytes, origin, category, stream, plan: Some(plan) });
         self.journal.push(Entry::Free { id });
     }
 
@@ -287,13 +325,36 @@ impl Storage {
         let category = borrowed.category;
         let id = borrowed.allocate(bytes);
         drop(borrowed);
-        Storage { memory: Rc::clone(memory), bytes, id, category: Cell::new(category) }
+        Storage { memory: Rc::clone(memory), bytes, id: Cell::new(id), category: Cell::new(category) }
+    }
+
+    /// A storage of size 0 that [`Storage::resize_to_full`] gives `bytes`.
+    pub fn unallocated(memory: &SharedMemory, bytes: u64, category: Category) -> Rc<Storage> {
+        Rc::new(Storage { memory: Rc::clone(memory), bytes, id: Cell::new(NOTHING), category: Cell::new(category) })
+    }
+
+    /// `resize_(0)`: frees its memory, which its tensors share.
+    pub fn resize_to_nothing(&self) {
+        let id = self.id.replace(NOTHING);
+        if id != NOTHING {
+            self.memory.borrow_mut().free(id);
+        }
+    }
+
+    /// `resize_` to its full size: allocates its memory again.
+    pub fn resize_to_full(&self) {
+        if self.id.get() == NOTHING {
+            let mut memory = self.memory.borrow_mut();
+            let before = std::mem::replace(&mut memory.category, self.category.get());
+            self.id.set(memory.allocate(self.bytes));
+            memory.category = before;
+        }
     }
 
     /// Changes what this memory counts as.
     pub fn become_category(&self, category: Category) {
-        if self.category.replace(category) != category && self.id != NOTHING {
-            self.memory.borrow_mut().add_side_event(SideEventKind::CategoryChanged { id: self.id, category });
+        if self.category.replace(category) != category && self.id.get() != NOTHING {
+            self.memory.borrow_mut().add_side_event(SideEventKind::CategoryChanged { id: self.id.get(), category });
         }
     }
 
@@ -304,7 +365,7 @@ impl Storage {
 
     /// The number of its allocation; `None` where nothing was allocated.
     pub fn id(&self) -> Option<u32> {
-        (self.id != NOTHING).then_some(self.id)
+        (self.id.get() != NOTHING).then_some(self.id.get())
     }
 
     /// Requested bytes.
@@ -315,8 +376,8 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.id != NOTHING {
-            self.memory.borrow_mut().free(self.id);
+        if self.id.get() != NOTHING {
+            self.memory.borrow_mut().free(self.id.get());
         }
     }
 }

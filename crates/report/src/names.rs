@@ -99,6 +99,8 @@ pub enum CategoryName {
     Temporary,
     /// Workspaces of cuBLAS and cuDNN.
     Workspace,
+    /// Buffers that ranks send and receive.
+    Communication,
 }
 
 impl CategoryName {
@@ -112,6 +114,7 @@ impl CategoryName {
         CategoryName::Outputs,
         CategoryName::Temporary,
         CategoryName::Workspace,
+        CategoryName::Communication,
     ];
 
     /// The word in JSON and text.
@@ -125,6 +128,7 @@ impl CategoryName {
             CategoryName::Outputs => "outputs",
             CategoryName::Temporary => "temporary",
             CategoryName::Workspace => "workspace",
+            CategoryName::Communication => "communication",
         }
     }
 
@@ -145,6 +149,7 @@ impl From<Category> for CategoryName {
             Category::Outputs => CategoryName::Outputs,
             Category::Temporary => CategoryName::Temporary,
             Category::Workspace => CategoryName::Workspace,
+            Category::Communication => CategoryName::Communication,
         }
     }
 }

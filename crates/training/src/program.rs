@@ -246,8 +246,8 @@ impl Renumber {
     #[inline]
     pub fn entry(&self, entry: Entry) -> Entry {
         match entry {
-            Entry::Allocate { id, bytes, origin, category, plan } => {
-                Entry::Allocate { id: self.renumber(id), bytes, origin, category, plan }
+            Entry::Allocate { id, bytes, origin, category, stream, plan } => {
+                Entry::Allocate { id: self.renumber(id), bytes, origin, category, stream, plan }
             }
             Entry::Free { id } => Entry::Free { id: self.renumber(id) },
         }

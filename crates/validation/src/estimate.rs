@@ -15,10 +15,11 @@ use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
 use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
 use vramfit_training::{Loop, Program, Run, StatePlace, ZeroGrad, record};
 
 use crate::difference;
-use crate::measured::{Case, CaseSettings, RecordedTrace, folder, measured, read_compressed, trace};
+use crate::measured::{Case, CaseSettings, RankSettings, RecordedTrace, folder, measured, read_compressed, trace};
 use crate::recordings::Result;
 use crate::segments;
 
@@ -86,7 +87,7 @@ pub fn choices(model: &Model, settings: &CaseSettings) -> Result<(Sizes, Variant
     let sizes = Sizes::select(model, &size_flags(model, settings)).map_err(|error| error.to_string())?;
     let amp = half(&settings.amp);
     let flags = VariantFlags {
-        dtype: amp.map_or_else(|| half(&settings.dtype), |_| None),
+        dtype: amp.map_or_else(|| half(&settings.ranks.param_dtype).or_else(|| half(&settings.dtype)), |_| None),
         amp,
         is_eval: settings.mode == "eval",
         has_grad: settings.grad,
@@ -165,7 +166,46 @@ fn options(model: &Model, settings: &CaseSettings) -> Result<Loop> {
         },
         averages_weights: settings.ema,
         frozen: Arc::new(names(&settings.freeze)),
+        parallel: parallel(&settings.ranks),
         ..Loop::default()
+    })
+}
+
+/// How a case is spread over ranks.
+fn parallel(settings: &RankSettings) -> Parallel {
+    let is_replicated = matches!(settings.parallel.as_str(), "ddp" | "zero1");
+    let skips_sync = match settings.no_sync.as_str() {
+        "true" => true,
+        "false" => false,
+        _ => is_replicated,
+    };
+    if is_replicated {
+        return Parallel::Replicated(Replicated {
+            world: settings.world,
+            gradients_are_views: settings.gradient_as_bucket_view,
+            splits_optimizer: settings.parallel == "zero1",
+            skips_sync,
+        });
+    }
+    let (copies, shards) = match settings.parallel.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x')) {
+        Some((copies, shards)) => (copies.parse().unwrap_or(1), shards.parse().unwrap_or(1)),
+        None if settings.parallel == "fsdp2" => (1, settings.world),
+        None => return Parallel::None,
+    };
+    let dtype = |name: &str| if name == "fp32" { Some(Dtype::Float32) } else { half(name) };
+    Parallel::Sharded(Sharded {
+        shards,
+        copies,
+        modules: checkpoint(&settings.shard),
+        after_forward: match settings.reshard_after_forward.as_str() {
+            "true" => AfterForward::Freed,
+            "false" => AfterForward::Kept,
+            text => text.parse().map_or(AfterForward::FreedButRoot, AfterForward::Split),
+        },
+        param_dtype: dtype(&settings.param_dtype),
+        reduce_dtype: dtype(&settings.reduce_dtype),
+        offloads: settings.cpu_offload,
+        skips_sync,
     })
 }
 

@@ -139,6 +139,33 @@ pub struct CaseSettings {
     /// `--optimizer-state`; empty for the GPU.
     #[serde(default)]
     pub optimizer_state: String,
+    /// How the training is spread over ranks.
+    #[serde(flatten)]
+    pub ranks: RankSettings,
+}
+
+/// How the training of a case is spread over ranks; all empty where it is not.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RankSettings {
+    /// `--parallel`.
+    pub parallel: String,
+    /// `--world`.
+    pub world: u32,
+    /// `--shard`.
+    pub shard: String,
+    /// `--reshard-after-forward`.
+    pub reshard_after_forward: String,
+    /// `--param-dtype`.
+    pub param_dtype: String,
+    /// `--reduce-dtype`.
+    pub reduce_dtype: String,
+    /// `--cpu-offload`.
+    pub cpu_offload: bool,
+    /// `--gradient-as-bucket-view`.
+    pub gradient_as_bucket_view: bool,
+    /// `--no-sync`.
+    pub no_sync: String,
 }
 
 /// A measured phase.

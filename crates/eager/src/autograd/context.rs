@@ -495,6 +495,7 @@ impl Context {
             is_skipped: Cell::new(false),
             is_end: Cell::new(false),
             buffer: RefCell::default(),
+            hooks: RefCell::default(),
             backward,
         };
         Some(Edge { node: Rc::new(node), output: 0 })
@@ -521,6 +522,7 @@ impl Context {
             is_skipped: Cell::new(false),
             is_end: Cell::new(false),
             buffer: RefCell::default(),
+            hooks: RefCell::default(),
             backward,
         };
         Edge { node: Rc::new(node), output: 0 }

@@ -173,6 +173,7 @@ fn evaluate(
     recompute: Recompute<'_>,
 ) {
     context.enter_node(node);
+    node.call_hooks(context);
     let packed = node.packed.take();
     if let Some(packed) = &packed {
         *node.saved.borrow_mut() = packed.unpack(context, recompute);

@@ -119,6 +119,7 @@ fn accumulating(backward: AccumulateGrad) -> Edge {
         is_skipped: Cell::new(false),
         is_end: Cell::new(false),
         buffer: RefCell::default(),
+        hooks: RefCell::default(),
         backward,
     };
     Edge { node: Rc::new(node), output: 0 }

@@ -18,7 +18,7 @@ pub(crate) use checkpoint::Results;
 pub use checkpoint::{Body, Checkpointing, Frame, Held, Packed};
 pub use context::{Context, CudnnSources, Guessed, Libraries, Missing, Thread};
 pub use kept_results::{KeptResults, ResultKind};
-pub use node::{Backward, Edge, Gradients, Node, Saved};
+pub use node::{Backward, Edge, Gradients, Node, OutputHook, Saved};
 pub use offload::{HostMemory, Offload};
 pub use plans::Plans;
 pub use tensor::{Tensor, TensorBody};

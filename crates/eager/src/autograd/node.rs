@@ -65,8 +65,20 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub(crate) is_end: Cell<bool>,
     /// For the engine: gradients that have come.
     pub(crate) buffer: RefCell<Gradients>,
+    /// Hooks on its outputs.
+    pub(crate) hooks: RefCell<Option<Box<Vec<OutputHook>>>>,
     /// Its backward function.
     pub backward: Function,
+}
+
+/// What `register_hook` on a tensor registers: called before the function that made the tensor runs backward.
+#[derive(Clone)]
+pub struct OutputHook(pub Rc<dyn Fn(&mut Context)>);
+
+impl std::fmt::Debug for OutputHook {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("OutputHook")
+    }
 }
 
 /// Where a gradient goes: a node, and which of its outputs it belongs to.
@@ -118,6 +130,19 @@ impl Node {
         match self.saved.borrow().get(index) {
             Some(Some(tensor)) => tensor.clone(),
             _ => panic!("saved tensor {index} of {:?} is not there", &self.backward),
+        }
+    }
+
+    /// Registers a hook on one of its outputs.
+    pub fn add_hook(&self, hook: OutputHook) {
+        self.hooks.borrow_mut().get_or_insert_default().push(hook);
+    }
+
+    /// Calls the hooks on its outputs.
+    pub(crate) fn call_hooks(&self, context: &mut Context) {
+        let hooks = self.hooks.borrow().clone();
+        for OutputHook(hook) in hooks.iter().flat_map(|hooks| hooks.iter()) {
+            hook(context);
         }
     }
 

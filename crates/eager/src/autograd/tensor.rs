@@ -38,6 +38,11 @@ impl Tensor {
         Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None }))
     }
 
+    /// A tensor on a storage that exists.
+    pub fn on_storage(storage: Rc<Storage>, layout: impl Into<Rc<Layout>>) -> Tensor {
+        Tensor(Rc::new(TensorBody { storage: Some(storage), layout: layout.into(), edge: None, base: None }))
+    }
+
     /// A tensor on the host.
     pub fn on_host(layout: impl Into<Rc<Layout>>) -> Tensor {
         Tensor(Rc::new(TensorBody { storage: None, layout: layout.into(), edge: None, base: None }))

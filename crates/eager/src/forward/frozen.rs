@@ -7,7 +7,7 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep, Value};
 use vramfit_graph::model::{Cast, TensorId};
 
 use super::Forward;
-use super::region::{UnknownModule, matches_part, named};
+use super::module_choice::{UnknownModule, matches_part, named};
 use crate::autograd::Context;
 
 /// The weights that these names choose: each is the name of a weight, or of a module whose weights are chosen; `*` matches

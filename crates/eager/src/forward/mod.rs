@@ -3,6 +3,8 @@
 mod frozen;
 mod function;
 mod loss_head;
+mod module_choice;
+mod module_hooks;
 mod passes;
 mod region;
 mod replay;
@@ -27,10 +29,11 @@ pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
 pub use frozen::{chooses, frozen_weights};
 use function::OpenFunction;
+pub use module_choice::{UnknownModule, chosen_modules};
+pub use module_hooks::ModuleHooks;
 pub use passes::Passes;
 pub use region::{
-    Choice, Region, UnknownModule, block_names, is_transformers_model, module_names, regions, regions_keeping,
-    updates_cache,
+    Choice, Region, block_names, is_transformers_model, module_names, regions, regions_keeping, updates_cache,
 };
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use script::PhaseEnd;
@@ -53,6 +56,8 @@ pub struct Forward<'a> {
     written_bases: BTreeMap<u32, Edge>,
     /// Where the phases of a recorded script ended.
     pub phase_ends: Vec<PhaseEnd>,
+    /// Hooks on the model's modules.
+    pub hooks: Option<Rc<dyn ModuleHooks>>,
 }
 
 /// An event within the pass at which the script binds a name.
@@ -78,6 +83,7 @@ impl<'a> Forward<'a> {
             missing: Missing::new(),
             written_bases: BTreeMap::new(),
             phase_ends: Vec::new(),
+            hooks: None,
         }
     }
 
@@ -115,6 +121,7 @@ impl<'a> Forward<'a> {
             if !self.replaces_step(context, index) {
                 self.step(context, index, step);
             }
+            self.call_hooks(context, step);
             if let (BoundStep::Exit(_, results), true) = (step, self.passes.made_leaves.contains(&index)) {
                 self.require_grad(context, results);
             }
@@ -131,6 +138,15 @@ impl<'a> Forward<'a> {
         }
         if loss_made == steps.len() {
             observe(context, &mut self.tensors, Instant::LossMade);
+        }
+    }
+
+    fn call_hooks(&mut self, context: &mut Context, step: &BoundStep<'_>) {
+        let Some(hooks) = self.hooks.clone() else { return };
+        match step {
+            BoundStep::Enter(module, given) => hooks.entered(context, *module, given, &mut self.tensors),
+            BoundStep::Exit(module, results) => hooks.left(context, *module, results, &mut self.tensors),
+            _ => {}
         }
     }
 

@@ -7,7 +7,8 @@ use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
 use super::frozen::casts_of;
-use super::region::{Region, UnknownModule, embedding_exits};
+use super::module_choice::UnknownModule;
+use super::region::{Region, embedding_exits};
 use super::replay::Replay;
 use crate::operators::{Facts, Head, LossHead, facts, find_head};
 use vramfit_cudnn::Scenario;

@@ -1,15 +1,19 @@
 //! Which parts of a captured pass are checkpointed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::Module;
 
+use super::module_choice::{UnknownModule, blocks, matches, named_modules, unknown};
 use crate::autograd::KeptResults;
 use crate::operators::facts;
 
-/// What is checkpointed.
+/// The flag that chooses what is checkpointed.
+const FLAG: &str = "--checkpoint";
+
+/// Which modules something is done to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Choice {
     /// Only what the model itself checkpoints.
@@ -30,28 +34,6 @@ impl Choice {
     }
 }
 
-/// A setting that the model has nothing for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownModule {
-    /// The flag that names it.
-    pub flag: &'static str,
-    /// The setting, as on the command line.
-    pub wanted: String,
-    /// Why it matches nothing.
-    pub reason: String,
-    /// Names that would match.
-    pub present: Vec<String>,
-}
-
-impl std::fmt::Display for UnknownModule {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} {}: {}", self.flag, self.wanted, self.reason)?;
-        if self.present.is_empty() { Ok(()) } else { write!(formatter, "; it has {}", self.present.join(", ")) }
-    }
-}
-
-impl std::error::Error for UnknownModule {}
-
 /// Consecutive steps of a captured pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -68,6 +50,14 @@ pub struct Region {
     pub keeps: KeptResults,
     /// How often it runs in a pass, each time on a part of the rows.
     pub times: u32,
+}
+
+impl Region {
+    /// A region that is computed again in the backward pass.
+    fn checkpointed(first: usize, last: usize) -> Region {
+        let (turns_cache_off, keeps) = (false, KeptResults::NONE);
+        Region { first, last, is_checkpointed: true, turns_cache_off, keeps, times: 1 }
+    }
 }
 
 /// The regions of a captured pass in order; they do not nest.
@@ -91,6 +81,7 @@ pub fn regions_keeping(bound: &Bound<'_>, choice: &Choice, keeps: KeptResults) -
             found.iter_mut().for_each(|region| region.turns_cache_off = true);
             if found.is_empty() {
                 return Err(unknown(
+                    FLAG,
                     "blocks",
                     "the model has no list of equal blocks with parts of their own",
                     modules,
@@ -100,26 +91,10 @@ pub fn regions_keeping(bound: &Bound<'_>, choice: &Choice, keeps: KeptResults) -
         }
         Choice::Sequential(segments) => sequential(bound, *segments)?,
         Choice::Modules(names) => {
-            let mut chosen = BTreeSet::new();
-            // A plan may name hundreds of modules.
-            let exact: HashSet<&str> = names.iter().map(String::as_str).collect();
-            let mut found = HashSet::new();
-            for (index, module) in modules.iter().enumerate() {
-                if let Some(path) = module.path.as_deref().filter(|path| exact.contains(path)) {
-                    chosen.insert(index);
-                    found.insert(path);
-                }
-            }
-            for name in names.iter().filter(|name| !found.contains(name.as_str())) {
-                let before = chosen.len();
-                chosen.extend((0..modules.len()).filter(|&index| matches(name, modules[index].path.as_deref())));
-                if chosen.len() == before {
-                    return Err(unknown(name, "the model has no such module", modules));
-                }
-            }
+            let chosen = named_modules(modules, names, FLAG)?;
             let found = calls_of(bound, &chosen);
             if found.is_empty() {
-                return Err(unknown(&names.join(","), "the model never calls it", &[]));
+                return Err(unknown(FLAG, &names.join(","), "the model never calls it", &[]));
             }
             found
         }
@@ -187,59 +162,6 @@ pub(super) fn embedding_exits(bound: &Bound<'_>) -> Vec<usize> {
     (0..bound.steps.len()).filter(|&at| is_exit(&bound.steps[at])).collect()
 }
 
-fn unknown(name: &str, reason: &str, modules: &[Module]) -> UnknownModule {
-    let paths = modules.iter().filter_map(|module| module.path.as_deref()).filter(|path| !path.is_empty()).collect();
-    UnknownModule { flag: "--checkpoint", wanted: name.to_owned(), reason: reason.to_owned(), present: named(paths) }
-}
-
-/// The first of these dotted names, the outermost first: they say most.
-pub(super) fn named(mut names: Vec<&str>) -> Vec<String> {
-    names.sort_by_key(|name| name.matches('.').count());
-    let left = names.len().saturating_sub(12);
-    let mut present: Vec<String> = names.into_iter().take(12).map(str::to_owned).collect();
-    if left > 0 {
-        present.push(format!("and {left} more"));
-    }
-    present
-}
-
-/// Whether a pattern with `*` matches a module's path.
-fn matches(pattern: &str, path: Option<&str>) -> bool {
-    let Some(path) = path else { return false };
-    let (wanted, found): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), path.split('.').collect());
-    wanted.len() == found.len() && wanted.iter().zip(&found).all(|(wanted, found)| matches_part(wanted, found))
-}
-
-pub(super) fn matches_part(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|left| {
-            left.char_indices().map(|(at, _)| at).chain([left.len()]).any(|at| matches_part(rest, &left[at..]))
-        }),
-    }
-}
-
-/// The modules of each `ModuleList` or `Sequential` whose members are of one class and have children.
-fn blocks(modules: &[Module]) -> BTreeSet<usize> {
-    let parent = |path: &str| path.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
-    let children = |of: &str| -> Vec<usize> {
-        (0..modules.len())
-            .filter(|&index| modules[index].path.as_deref().is_some_and(|path| !path.is_empty() && parent(path) == of))
-            .collect()
-    };
-    let mut chosen = BTreeSet::new();
-    for module in modules.iter().filter(|module| module.class == "ModuleList" || module.class == "Sequential") {
-        let Some(path) = module.path.as_deref() else { continue };
-        let parts = children(path);
-        let is_repeated = parts.windows(2).all(|pair| modules[pair[0]].class == modules[pair[1]].class);
-        let has_parts = |&index: &usize| modules[index].path.as_deref().is_some_and(|path| !children(path).is_empty());
-        if is_repeated && parts.iter().all(has_parts) {
-            chosen.extend(parts);
-        }
-    }
-    chosen
-}
-
 /// The names of the repeated blocks that a pass calls, in call order: what [`Choice::Blocks`] checkpoints.
 pub fn block_names(bound: &Bound<'_>) -> Vec<String> {
     called(bound, blocks(&bound.model.modules))
@@ -280,14 +202,7 @@ fn calls_of(bound: &Bound<'_>, chosen: &BTreeSet<usize>) -> Vec<Region> {
                 if let Some((module, first)) = open.pop()
                     && chosen.contains(&(module as usize))
                 {
-                    found.push(Region {
-                        first,
-                        last: index,
-                        is_checkpointed: true,
-                        turns_cache_off: false,
-                        keeps: KeptResults::NONE,
-                        times: 1,
-                    });
+                    found.push(Region::checkpointed(first, index));
                 }
             }
             _ => {}
@@ -333,25 +248,11 @@ fn sequential(bound: &Bound<'_>, segments: u32) -> Result<Vec<Region>, UnknownMo
     let mut found = Vec::new();
     let checkpointed = size * (segments as usize - 1);
     for segment in calls[..checkpointed].chunks(size) {
-        found.push(Region {
-            first: segment[0].first,
-            last: segment[size - 1].last,
-            is_checkpointed: true,
-            turns_cache_off: false,
-            keeps: KeptResults::NONE,
-            times: 1,
-        });
+        found.push(Region::checkpointed(segment[0].first, segment[size - 1].last));
     }
     let rest = &calls[checkpointed..];
     if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
-        found.push(Region {
-            first: first.first,
-            last: last.last,
-            is_checkpointed: false,
-            turns_cache_off: false,
-            keeps: KeptResults::NONE,
-            times: 1,
-        });
+        found.push(Region { is_checkpointed: false, ..Region::checkpointed(first.first, last.last) });
     }
     Ok(found)
 }
@@ -365,48 +266,11 @@ fn own_regions(bound: &Bound<'_>) -> Vec<Region> {
             BoundStep::Checkpoint { is_reentrant, .. } => open.push((!is_reentrant).then_some(index)),
             BoundStep::EndCheckpoint(_) => {
                 if let Some(Some(first)) = open.pop() {
-                    found.push(Region {
-                        first,
-                        last: index,
-                        is_checkpointed: true,
-                        turns_cache_off: false,
-                        keeps: KeptResults::NONE,
-                        times: 1,
-                    });
+                    found.push(Region::checkpointed(first, index));
                 }
             }
             _ => {}
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_matches_one_part_between_dots() {
-        assert!(matches("blocks.*", Some("blocks.3")));
-        assert!(!matches("blocks.*", Some("blocks.3.norm")));
-        assert!(matches("*.layer*.up", Some("model.layer12.up")));
-        assert!(!matches("blocks", None));
-    }
-
-    #[test]
-    fn blocks_are_the_equal_parts_of_a_list() {
-        let module = |path: &str, class: &str| Module { path: Some(path.to_owned()), class: class.to_owned() };
-        let modules = [
-            module("", "Net"),
-            module("h", "ModuleList"),
-            module("h.0", "Block"),
-            module("h.0.up", "Linear"),
-            module("h.1", "Block"),
-            module("h.1.up", "Linear"),
-            module("head", "Sequential"),
-            module("head.0", "Linear"),
-            module("head.1", "Linear"),
-        ];
-        assert_eq!(blocks(&modules), BTreeSet::from([2, 4]));
-    }
 }

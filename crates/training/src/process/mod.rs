@@ -3,9 +3,10 @@
 mod added_loss;
 mod average;
 mod hooks;
-mod moves;
+pub(crate) mod moves;
 mod names;
 mod quantized;
+mod ranks;
 mod recorded;
 mod scaled_loss;
 
@@ -24,12 +25,13 @@ use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Group, Optimizer, Parameter};
 use crate::program::{Mark, MicroBatchRun, Position, Program, Repeat};
 use crate::report::Phase;
-use crate::script::{Action, Name, Pass, Script};
+use crate::script::{Action, Name, Parallel, Pass, Script};
 use added_loss::added_loss;
 use average::AveragedModel;
 use hooks::Hooks;
 use moves::{Tensors, move_inputs, move_model, share_model};
 use names::Names;
+use ranks::{Rank, Replica, shard};
 use scaled_loss::{Scaling, scaled};
 
 /// Journal entries that are reserved for each step of a captured pass: a transformer makes as many in two training steps.
@@ -51,6 +53,8 @@ pub(crate) struct Process<'s> {
     pub scalers: Vec<GradScaler>,
     /// The averaged copy of each model.
     pub averages: Vec<Option<AveragedModel>>,
+    /// How each model is spread over ranks.
+    pub ranks: Vec<Option<Rank>>,
     /// What the library keeps that quantised the first weight.
     quantization_table: Option<Tensor>,
     pub marks: Vec<Mark>,
@@ -124,6 +128,7 @@ impl<'s> Process<'s> {
             hooks: vec![Hooks::default(); script.models],
             scalers: (0..script.scalers).map(|_| GradScaler::default()).collect(),
             averages: (0..script.models).map(|_| None).collect(),
+            ranks: (0..script.models).map(|_| None).collect(),
             quantization_table: None,
             marks: Vec::new(),
             rebindings: Vec::new(),
@@ -146,6 +151,13 @@ impl<'s> Process<'s> {
         self.context.memory().borrow_mut().set_origin(OUTSIDE_MODEL);
         match action {
             Action::MoveModel { model } => self.move_model(model),
+            Action::Replicate { model } => self.replicate(model),
+            Action::Shard { model } => self.shard(model),
+            Action::SetReduces { model, reduces } => {
+                if let Some(rank) = &mut self.ranks[model] {
+                    rank.set_reduces(reduces);
+                }
+            }
             Action::MoveInputs { pass, micro_batches } => self.move_inputs(pass, micro_batches),
             Action::CreateOptimizer { optimizer } => {
                 let setup = &self.script.optimizers[optimizer];
@@ -168,8 +180,13 @@ impl<'s> Process<'s> {
             }
             Action::EndMicroBatch => self.micro_batch = None,
             Action::ZeroGrad { optimizer, sets_to_none } => {
-                if let Some(found) = &self.optimizers[optimizer] {
-                    found.zero_grad(self.weights_of(optimizer), sets_to_none);
+                let weights = self.weights_of(optimizer);
+                match &self.optimizers[optimizer] {
+                    Some(_) if self.script.optimizers[optimizer].zeroes_all => {
+                        weights.iter().filter(|_| sets_to_none).for_each(|weight| drop(weight.gradient.take()));
+                    }
+                    Some(found) => found.zero_grad(weights, sets_to_none),
+                    None => {}
                 }
             }
             Action::Forward { pass, divides_loss } => self.forward(pass, divides_loss),
@@ -291,17 +308,53 @@ impl<'s> Process<'s> {
         }
     }
 
+    /// The pass that brings a model's weights.
+    fn first_pass(&self, model: usize) -> Option<usize> {
+        self.script.passes.iter().position(|pass| pass.model == model)
+    }
+
+    fn replicate(&mut self, model: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::Replicated(settings) = &pass.parallel else { return };
+        let count = pass.bound.model.parameters.len();
+        let states = &self.passes[index].tensors[..count + pass.bound.model.buffers.len()];
+        let buffers = states[count..].iter().flatten().cloned().collect();
+        let states: Vec<Tensor> = states.iter().flatten().cloned().collect();
+        let replica = Replica::new(&mut self.context, settings.clone(), &states, buffers, &self.parameters[model]);
+        self.ranks[model] = Some(Rank::Replica(replica));
+    }
+
+    fn shard(&mut self, model: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::Sharded(settings) = &pass.parallel else { return };
+        let LivePass { shared, tensors, .. } = &mut self.passes[index];
+        let frozen = shared.frozen();
+        let (parameters, shards) = shard(pass.bound, &mut self.context, tensors, frozen, settings);
+        let weights = pass.bound.model.parameters.iter().enumerate();
+        self.numbers[model] =
+            weights.filter(|(_, weight)| !frozen.contains(&weight.tensor)).map(|(number, _)| number).collect();
+        self.parameters[model] = parameters;
+        self.ranks[model] = Some(Rank::Shards(Rc::new(shards)));
+    }
+
     fn move_inputs(&mut self, pass: usize, micro_batches: u32) {
-        let bound = self.script.passes[pass].bound;
+        let Pass { bound, parallel, .. } = &self.script.passes[pass];
+        let cast_to = match parallel {
+            Parallel::Sharded(settings) => settings.param_dtype,
+            _ => None,
+        };
         let tensors = &mut self.passes[pass].tensors;
         for inputs in [&bound.model.inputs, &bound.model.targets] {
-            move_inputs(bound, &mut self.context, tensors, inputs, micro_batches);
+            move_inputs(bound, &mut self.context, tensors, inputs, micro_batches, cast_to);
         }
     }
 
     fn forward(&mut self, index: usize, divides_loss: bool) {
-        let Process { script, context, passes, rebindings, .. } = self;
+        let Process { script, context, passes, rebindings, ranks, .. } = self;
         let bound = script.passes[index].bound;
+        let rank = &mut ranks[script.passes[index].model];
         let kind = script.passes[index].loss;
         let LivePass { shared, tensors, names, classes, has_run, missing, .. } = &mut passes[index];
         let is_first = !std::mem::replace(has_run, true);
@@ -316,7 +369,13 @@ impl<'s> Process<'s> {
         context.set_thread(Thread::Main);
         context.set_grad(bound.variant.has_grad);
         context.offload.set(script.passes[index].offload);
+        if let Some(rank) = rank.as_mut() {
+            rank.before_forward(context);
+        }
         let mut forward = Forward::new(shared, tensors);
+        if let Some(Rank::Shards(shards)) = rank {
+            forward.hooks = Some(Rc::<ranks::Shards>::clone(shards));
+        }
         forward.run(context, |context, tensors, instant| match instant {
             Instant::ModelReturned => {
                 names.bind_outputs(bound, tensors);
@@ -355,7 +414,7 @@ impl<'s> Process<'s> {
     }
 
     fn backward(&mut self, index: usize, scaler: Option<usize>) {
-        let Process { script, context, passes, parameters, optimizers, hooks, scalers, .. } = self;
+        let Process { script, context, passes, parameters, optimizers, hooks, scalers, ranks, .. } = self;
         let model = script.passes[index].model;
         let LivePass { shared, tensors, names, missing, .. } = &mut passes[index];
         let Some(loss) = names.loss().cloned() else { return };
@@ -374,9 +433,16 @@ impl<'s> Process<'s> {
         let gradient = context.empty(loss.shared_layout());
         context.set_thread(Thread::Backward);
         let hooked = hooks::Hooked::install(context, &hooks[model], &mut parameters[model], optimizers);
+        if let Some(Rank::Replica(replica)) = &ranks[model] {
+            context.gradient_hook = replica.hook();
+        }
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
             Forward::new(shared, tensors).run_again(context, frame);
         });
+        if let Some(rank) = &ranks[model] {
+            rank.after_backward(context);
+            context.gradient_hook = None;
+        }
         if let Some(hooked) = hooked {
             (parameters[model], *optimizers) = hooked.remove(context);
         }

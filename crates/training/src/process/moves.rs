@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use vramfit_graph::bind::{Bound, BoundTensor};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Input, TensorId};
 
 use vramfit_eager::autograd::{Context, Tensor, engine};
@@ -110,19 +111,23 @@ fn flatten(context: &mut Context, tensors: &mut Tensors, weights: &[TensorId]) {
 }
 
 /// Moves inputs or targets one after another; those of the batch before are freed when all have been moved. Of a batch of
-/// several micro-batches, the tensors are slices.
+/// several micro-batches, the tensors are slices. Those that the model itself casts to a type have their own.
 pub(super) fn move_inputs(
     bound: &Bound<'_>,
     context: &mut Context,
     tensors: &mut Tensors,
     inputs: &[Input],
     micro_batches: u32,
+    cast_to: Option<Dtype>,
 ) {
     context.memory().borrow_mut().set_category(Category::Inputs);
     let first_size = |input: &Input| bound.tensor(input.tensor).shape.first().copied();
     let samples = bound.model.inputs.iter().find_map(first_size);
     let mut move_input = |input: &Input| {
-        let part = layout(bound.tensor(input.tensor));
+        let mut part = layout(bound.tensor(input.tensor));
+        if cast_to == Some(part.dtype) {
+            part.dtype = input.dtype;
+        }
         if micro_batches == 1 || first_size(input) != samples || samples.is_none() {
             return context.empty(part);
         }
@@ -137,7 +142,7 @@ pub(super) fn move_inputs(
     }
 }
 
-pub(super) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
+pub(crate) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
     let tensor = bound.tensor(id);
     let moved = match tensor.is_on_host {
         true => Tensor::on_host(layout(tensor)),
@@ -147,6 +152,6 @@ pub(super) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId
     moved
 }
 
-pub(super) fn layout(tensor: &BoundTensor) -> Layout {
+pub(crate) fn layout(tensor: &BoundTensor) -> Layout {
     Layout { dtype: tensor.dtype, shape: tensor.shape.clone(), strides: tensor.strides.clone() }
 }

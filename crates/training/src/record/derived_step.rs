@@ -13,7 +13,7 @@ use super::micro_batches::run_step;
 use super::state::State;
 use crate::process::{Process, Rebinding};
 use crate::program::{Mark, MicroBatchRun, Position, Repeat};
-use crate::script::{Action, OptimizerSetup, Pass, Script};
+use crate::script::{Action, OptimizerSetup, Parallel, Pass, Script};
 
 /// The parts of a step from which a second one can be derived.
 #[derive(Clone, Copy)]
@@ -69,6 +69,7 @@ impl<'s> StepParts<'s> {
             && parts.update.iter().all(is_update)
             && parts.update.iter().any(|action| matches!(action, Action::Update { .. }))
             && frees_all
+            && script.passes.iter().all(|pass| pass.parallel == Parallel::None)
             && !script.plans.are_benchmarked;
         is_derivable.then_some(parts)
     }
@@ -294,11 +295,11 @@ impl Derivation {
     fn derive_entry(&mut self, memory: &mut Memory, entry: Entry) {
         match entry {
             Entry::Allocate { id, .. } if self.lasts(id) => {}
-            Entry::Allocate { id, bytes, origin, category, plan } => {
+            Entry::Allocate { id, bytes, origin, category, stream, plan } => {
                 let derived = self.next_id;
                 self.ids[id as usize] = derived;
                 self.next_id += 1;
-                memory.write(Entry::Allocate { id: derived, bytes, origin, category, plan });
+                memory.write(Entry::Allocate { id: derived, bytes, origin, category, stream, plan });
             }
             Entry::Free { id } => memory.write(Entry::Free { id: self.ids[id as usize] }),
         }

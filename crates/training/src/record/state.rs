@@ -103,6 +103,14 @@ impl State {
         for tensor in tensors(process, false) {
             found.add_tensor(tensor);
         }
+        for rank in process.ranks.iter().flatten() {
+            if !rank.is_settled() {
+                return None;
+            }
+            rank.each_tensor(|tensor| {
+                found.add_tensor(tensor);
+            });
+        }
         for tensor in process.averages.iter().flatten().flat_map(|average| &average.copies) {
             found.add_tensor(tensor);
         }

@@ -177,12 +177,12 @@ impl<'p> Answering<'p> {
     fn answer(&mut self, entry: &Entry, renumber: &impl Fn(u32) -> u32) -> bool {
         self.instant += 1;
         match *entry {
-            Entry::Allocate { id, bytes, origin, category, plan } => {
+            Entry::Allocate { id, bytes, origin, category, stream, plan } => {
                 self.origin = origin;
                 let block = match plan {
                     Some(plan) if !self.plans.is_required(plan) => self.allocate_workspace(bytes, plan),
                     Some(_) if self.wanted(bytes, plan) == 0 => None,
-                    _ => match self.allocator.allocate(self.wanted(bytes, plan), 0, MempoolId::DEFAULT) {
+                    _ => match self.allocator.allocate(self.wanted(bytes, plan), stream as u64, MempoolId::DEFAULT) {
                         Ok(block) => Some(block),
                         Err(error) => {
                             self.failure = Some(Failure { error, origin });

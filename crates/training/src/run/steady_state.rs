@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::program::{Mark, Position, Program};
     use crate::report::Phase;
-    use vramfit_eager::memory::Category;
+    use vramfit_eager::memory::{Category, Stream};
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -233,7 +233,14 @@ mod tests {
     /// A run with weights in allocation 0, whose steps make `requests` in order, by id and bytes; 0 bytes is a free. Ids
     /// count from 1 within a step; `last` is what the step leaves behind, and 0 frees what the step before left.
     fn program(requests: &[(u32, u64)], last: u32, repeated: u32) -> Program {
-        let allocate = |id, bytes| Entry::Allocate { id, bytes, origin: 0, category: Category::Temporary, plan: None };
+        let allocate = |id, bytes| Entry::Allocate {
+            id,
+            bytes,
+            origin: 0,
+            category: Category::Temporary,
+            stream: Stream::Compute,
+            plan: None,
+        };
         let allocations = requests.iter().map(|(id, _)| *id).max().unwrap_or(0);
         let mut entries = vec![allocate(0, 4 * MIB)];
         let mark = |step, end| Mark { phase: Phase::Forward, step, micro: None, end };

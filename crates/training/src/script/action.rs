@@ -12,6 +12,23 @@ pub enum Action {
         /// The model.
         model: usize,
     },
+    /// The model is wrapped in `DistributedDataParallel`.
+    Replicate {
+        /// The model.
+        model: usize,
+    },
+    /// `fully_shard` moves the model to the GPU, of each weight this rank's part.
+    Shard {
+        /// The model.
+        model: usize,
+    },
+    /// Whether backward passes from now on reduce gradients over the ranks.
+    SetReduces {
+        /// The model.
+        model: usize,
+        /// Whether they do.
+        reduces: bool,
+    },
     /// The inputs and targets of a pass are copied to the GPU and bound to their names.
     MoveInputs {
         /// The pass.
@@ -122,6 +139,10 @@ impl fmt::Display for Action {
         let scaled = |scaler: Option<usize>| scaler.map_or_else(String::new, |scaler| format!(" with scaler {scaler}"));
         match *self {
             Action::MoveModel { model } => write!(formatter, "move model {model}"),
+            Action::Replicate { model } => write!(formatter, "replicate model {model}"),
+            Action::Shard { model } => write!(formatter, "shard model {model}"),
+            Action::SetReduces { model, reduces: true } => write!(formatter, "reduce gradients of model {model}"),
+            Action::SetReduces { model, .. } => write!(formatter, "do not reduce gradients of model {model}"),
             Action::MoveInputs { pass, micro_batches: 1 } => write!(formatter, "move inputs of pass {pass}"),
             Action::MoveInputs { pass, micro_batches } => {
                 write!(formatter, "move inputs of {micro_batches} micro-batches of pass {pass}")

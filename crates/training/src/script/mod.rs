@@ -5,12 +5,14 @@
 
 mod action;
 mod optimizers;
+mod ranks;
 mod settings;
 mod training_loop;
 
 pub use action::{Action, Name};
 pub use optimizers::is_hidden;
 pub(crate) use optimizers::not_simulated;
+pub use ranks::{AfterForward, Parallel, Replicated, Sharded};
 pub use settings::{AddedLoss, Loop, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
 
@@ -60,6 +62,8 @@ pub struct Pass<'m> {
     pub frozen: Arc<Vec<String>>,
     /// The loss, where the captured pass returns none.
     pub loss: AddedLoss,
+    /// How its model is spread over ranks.
+    pub parallel: Parallel,
 }
 
 /// An optimizer over weights of a model.
@@ -71,12 +75,14 @@ pub struct OptimizerSetup {
     pub model: usize,
     /// Which weights, in its order; `None` for all as one group.
     pub groups: Option<Vec<Group>>,
+    /// Whether its `zero_grad` is for all weights of the model, not only for those that it updates.
+    pub zeroes_all: bool,
 }
 
 impl OptimizerSetup {
     /// Over all weights of a model.
     pub fn of_all(recipe: Recipe, model: usize) -> OptimizerSetup {
-        OptimizerSetup { recipe, model, groups: None }
+        OptimizerSetup { recipe, model, groups: None, zeroes_all: false }
     }
 }
 

@@ -4,7 +4,7 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::layout::Layout;
 use vramfit_graph::model::{Mode, Weight};
 
-use super::{Loop, OptimizerSetup, StatePlace};
+use super::{Loop, OptimizerSetup, Parallel, Replicated, StatePlace};
 use crate::optimizer::{Group, Implementation, Kind, Library, Recipe};
 
 /// The optimizers that a loop over one model creates, in order.
@@ -15,7 +15,7 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         let alone = |(index, weight)| {
             let recipe = on(settings.optimizer_state, recipe_of(bound, weight, recipe));
             let groups = Some(vec![Group { weights: vec![index], adds_decay: recipe.adds_decay }]);
-            OptimizerSetup { recipe, model, groups }
+            OptimizerSetup { recipe, model, groups, zeroes_all: false }
         };
         return weights.map(alone).collect();
     }
@@ -23,7 +23,34 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         return two_optimizers(bound, recipe, model).map(|setup| setup_on(settings.optimizer_state, setup)).into();
     }
     let groups = settings.groups.as_ref().map(|groups| groups.iter().cloned().collect());
-    vec![OptimizerSetup { recipe: on(settings.optimizer_state, recipe), model, groups }]
+    let recipe = on(settings.optimizer_state, recipe);
+    match &settings.parallel {
+        Parallel::Replicated(Replicated { splits_optimizer: true, world, .. }) => {
+            let groups = Some(vec![first_share(bound, recipe, *world)]);
+            vec![OptimizerSetup { recipe, model, groups, zeroes_all: true }]
+        }
+        Parallel::Sharded(settings) if settings.offloads => {
+            vec![OptimizerSetup::of_all(on(StatePlace::Cpu, recipe), model)]
+        }
+        _ => vec![OptimizerSetup { recipe, model, groups, zeroes_all: false }],
+    }
+}
+
+/// The weights that `ZeroRedundancyOptimizer` gives the first rank: the largest first, each to the rank that has least.
+fn first_share(bound: &Bound<'_>, recipe: Recipe, world: u32) -> Group {
+    let elements = |weight: &Weight| bound.tensor(weight.tensor).shape.iter().product::<i64>();
+    let mut weights: Vec<usize> = (0..bound.model.parameters.len()).collect();
+    weights.sort_by_key(|&index| std::cmp::Reverse(elements(&bound.model.parameters[index])));
+    let mut shares = vec![0; world.max(1) as usize];
+    let mut first = Vec::new();
+    for index in weights {
+        let (rank, share) = shares.iter_mut().enumerate().min_by_key(|(_, share)| **share).expect("there is a rank");
+        *share += elements(&bound.model.parameters[index]);
+        if rank == 0 {
+            first.push(index);
+        }
+    }
+    Group { weights: first, adds_decay: recipe.adds_decay }
 }
 
 /// Muon over the matrices of hidden layers, then AdamW over the other weights.
@@ -33,7 +60,7 @@ fn two_optimizers(bound: &Bound<'_>, recipe: Recipe, model: usize) -> [Optimizer
         let chosen = weights.filter(|(_, weight)| recipe_of(bound, weight, recipe).kind == kind);
         let weights = chosen.map(|(index, _)| index).collect();
         let recipe = Recipe::new(kind, Implementation::Default);
-        OptimizerSetup { recipe, model, groups: Some(vec![Group { weights, adds_decay: false }]) }
+        OptimizerSetup { recipe, model, groups: Some(vec![Group { weights, adds_decay: false }]), zeroes_all: false }
     })
 }
 

@@ -6,6 +6,7 @@ use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{HostMemory, KeptResults};
 use vramfit_eager::forward::{Choice, LossHead};
 
+use super::Parallel;
 use crate::optimizer::{Groups, Implementation, Kind, Recipe};
 
 /// Where the script calls `optimizer.zero_grad()`.
@@ -93,6 +94,8 @@ pub struct Loop {
     pub scenario: Scenario,
     /// `torch.backends.cudnn.benchmark`.
     pub is_cudnn_benchmarked: bool,
+    /// How the training is spread over ranks.
+    pub parallel: Parallel,
 }
 
 impl Default for Loop {
@@ -122,6 +125,7 @@ impl Default for Loop {
             loss: AddedLoss::None,
             scenario: Scenario::Expected,
             is_cudnn_benchmarked: false,
+            parallel: Parallel::None,
         }
     }
 }

@@ -9,7 +9,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Origin, Precision};
 
 use super::optimizers::optimizers;
-use super::{Action, AddedLoss, Loop, Name, Pass, Script, ZeroGrad};
+use super::{Action, AddedLoss, Loop, Name, Parallel, Pass, Script, ZeroGrad};
 use crate::report::Phase;
 
 /// The only model, pass and scaler of a loop.
@@ -31,6 +31,7 @@ pub fn training_loop<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
         loss_head: settings.loss_head,
         frozen: Arc::clone(&settings.frozen),
         loss: settings.loss,
+        parallel: settings.parallel.clone(),
     };
     let optimizers = if is_training { optimizers(bound, settings, ONLY) } else { Vec::new() };
     Script {
@@ -54,6 +55,7 @@ fn recorded<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
         loss_head: LossHead::Captured,
         frozen: Arc::default(),
         loss: AddedLoss::None,
+        parallel: Parallel::None,
     };
     Script {
         models: 1,
@@ -66,7 +68,11 @@ fn recorded<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
 }
 
 fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>, optimizers: usize) -> Vec<Action> {
-    let mut actions = vec![Action::MoveModel { model: ONLY }];
+    let mut actions = match settings.parallel {
+        Parallel::None => vec![Action::MoveModel { model: ONLY }],
+        Parallel::Replicated(_) => vec![Action::MoveModel { model: ONLY }, Action::Replicate { model: ONLY }],
+        Parallel::Sharded(_) => vec![Action::Shard { model: ONLY }],
+    };
     if !settings.has_fresh_inputs {
         let all = settings.accumulate.max(1) + settings.skipped_micro_batches;
         let micro_batches = if settings.holds_whole_batch { all } else { 1 };
@@ -103,6 +109,9 @@ fn training_step(settings: &Loop, scaler: Option<usize>, optimizers: usize) -> V
     }
     for micro_batch in 0..settings.accumulate.max(1) {
         actions.push(Action::BeginMicroBatch);
+        if settings.parallel.skips_sync() && settings.accumulate > 1 {
+            actions.push(Action::SetReduces { model: ONLY, reduces: micro_batch + 1 == settings.accumulate });
+        }
         if settings.has_fresh_inputs {
             actions.push(Action::MoveInputs { pass: ONLY, micro_batches: 1 });
         }

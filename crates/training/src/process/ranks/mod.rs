@@ -1,0 +1,67 @@
+//! One rank of a training that is spread over several.
+//!
+//! The rules follow PyTorch's own code: `reducer.cpp` and `distributed.py` for replicas, `torch/distributed/fsdp/_fully_shard` for
+//! shards. Collectives themselves allocate nothing here: what NCCL takes is beside PyTorch's allocator.
+
+mod buckets;
+mod copies;
+mod group;
+mod replica;
+mod sharding;
+mod shards;
+
+use std::rc::Rc;
+
+use vramfit_eager::autograd::{Context, Tensor};
+
+pub(super) use replica::Replica;
+pub(super) use sharding::shard;
+pub(super) use shards::Shards;
+
+/// A model as this rank has it.
+pub(crate) enum Rank {
+    /// A copy of it.
+    Replica(Replica),
+    /// A part of each weight.
+    Shards(Rc<Shards>),
+}
+
+impl Rank {
+    /// Whether gradients are reduced from now on.
+    pub fn set_reduces(&mut self, reduces: bool) {
+        match self {
+            Rank::Replica(replica) => replica.set_reduces(reduces),
+            Rank::Shards(shards) => shards.set_reduces(reduces),
+        }
+    }
+
+    /// What the wrapper does before the model's forward pass.
+    pub fn before_forward(&mut self, context: &mut Context) {
+        if let Rank::Replica(replica) = self {
+            replica.before_forward(context);
+        }
+    }
+
+    /// What runs when a backward pass has ended.
+    pub fn after_backward(&self, context: &mut Context) {
+        if let Rank::Shards(shards) = self {
+            shards.after_backward(context);
+        }
+    }
+
+    /// Calls `look` with all memory that stays from step to step and that the model's own tensors do not have.
+    pub fn each_tensor(&self, look: impl FnMut(&Tensor)) {
+        match self {
+            Rank::Replica(replica) => replica.each_tensor(look),
+            Rank::Shards(shards) => shards.each_tensor(look),
+        }
+    }
+
+    /// Whether a step requests what the step before it did.
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Rank::Replica(replica) => replica.is_settled(),
+            Rank::Shards(_) => true,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `fully_shard`: moves a group's weights to the GPU and keeps this rank's part of each.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use vramfit_eager::autograd::{Context, Tensor, engine};
+use vramfit_eager::forward::{UnknownModule, chosen_modules};
+use vramfit_eager::memory::{Category, Storage};
+use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
+use vramfit_graph::model::{TensorId, Weight};
+
+use super::group::{Between, Group, Phase, ShardedWeight, State};
+use super::shards::{Shards, ShardsState};
+use crate::optimizer::Parameter;
+use crate::process::moves::{Tensors, layout, move_tensor};
+use crate::script::{AfterForward, Sharded};
+
+/// The modules that `fully_shard` is called on, in this order: the root is last.
+pub(crate) fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usize>, UnknownModule> {
+    let mut chosen = chosen_modules(bound, &settings.modules, "--shard")?;
+    chosen.retain(|&module| module != 0);
+    // Inner modules come before those that contain them.
+    let depth =
+        |module: &usize| bound.model.modules[*module].path.as_deref().map_or(0, |path| path.matches('.').count());
+    chosen.sort_by_key(|module| std::cmp::Reverse(depth(module)));
+    chosen.push(0);
+    Ok(chosen)
+}
+
+/// Shards a model; returns the parts of its weights as an optimizer takes them. Those in `frozen` are not among them.
+pub(crate) fn shard(
+    bound: &Bound<'_>,
+    context: &mut Context,
+    tensors: &mut Tensors,
+    frozen: &BTreeSet<TensorId>,
+    settings: &Sharded,
+) -> (Vec<Parameter>, Shards) {
+    let called = sharded_modules(bound, settings).unwrap_or_else(|_| vec![0]);
+    let mut sharding = Sharding { bound, settings, frozen, parts: vec![None; bound.model.parameters.len()] };
+    let (mut groups, mut modules) = (Vec::new(), HashMap::new());
+    for module in called {
+        let group = sharding.group(context, tensors, module);
+        modules.insert(module as u32, group.is_some().then_some(groups.len()));
+        groups.extend(group);
+    }
+    for &id in &bound.variant.constants {
+        tensors[id.0 as usize].get_or_insert_with(|| move_tensor(bound, context, id));
+    }
+    let mut order: Vec<(u32, usize)> =
+        modules.iter().filter_map(|(module, group)| Some((*module, (*group)?))).collect();
+    order.sort_unstable();
+    let order = order.into_iter().map(|(_, group)| group).collect();
+    let trained = bound.model.parameters.iter().zip(sharding.parts);
+    let parts = trained.filter(|(weight, _)| !frozen.contains(&weight.tensor)).filter_map(|(_, part)| part).collect();
+    (parts, Shards::new(ShardsState::new(settings.clone(), groups, modules, order)))
+}
+
+struct Sharding<'s> {
+    bound: &'s Bound<'s>,
+    settings: &'s Sharded,
+    frozen: &'s BTreeSet<TensorId>,
+    /// By weight: its part, once it is sharded.
+    parts: Vec<Option<Parameter>>,
+}
+
+impl Sharding<'_> {
+    /// One call of `fully_shard`; `None` where the module has no weights that are not sharded yet.
+    fn group(&mut self, context: &mut Context, tensors: &mut Tensors, module: usize) -> Option<Group> {
+        let model = self.bound.model;
+        let path = model.modules[module].path.as_deref().unwrap_or_default();
+        context.memory().borrow_mut().set_category(Category::Parameters);
+        let weights = in_module_order(path, &model.parameters);
+        let weights: Vec<usize> = weights.into_iter().filter(|&weight| self.parts[weight].is_none()).collect();
+        let moved: Vec<Tensor> = weights.iter().map(|&weight| self.moved(context, weight)).collect();
+        for buffer in in_module_order(path, &model.buffers) {
+            let id = model.buffers[buffer].tensor;
+            tensors[id.0 as usize].get_or_insert_with(|| self.moved_buffer(context, buffer));
+        }
+        let group: Vec<ShardedWeight> = weights.iter().map(|&weight| self.split(context, tensors, weight)).collect();
+        // The whole weights are freed when the call returns, in their order.
+        moved.into_iter().for_each(drop);
+        (!group.is_empty()).then(|| Group {
+            weights: group,
+            between: self.between(module == 0),
+            phase: Phase::Idle,
+            state: State::Split,
+            gathered: None,
+            positions: Vec::new(),
+            reduced: None,
+        })
+    }
+
+    fn between(&self, is_root: bool) -> Between {
+        match self.settings.after_forward {
+            AfterForward::FreedButRoot if is_root => Between::Kept,
+            AfterForward::FreedButRoot | AfterForward::Freed => Between::Freed,
+            AfterForward::Kept | AfterForward::Split(1) => Between::Kept,
+            AfterForward::Split(ranks) if ranks == self.settings.shards => Between::Freed,
+            AfterForward::Split(ranks) => Between::SplitOver(ranks),
+        }
+    }
+
+    /// The type that a weight is stored in.
+    fn stored(&self, weight: &Weight) -> Dtype {
+        let computed = self.bound.tensor(weight.tensor).dtype;
+        if self.settings.param_dtype.is_some() { weight.dtype } else { computed }
+    }
+
+    fn moved(&self, context: &Context, weight: usize) -> Tensor {
+        let weight = &self.bound.model.parameters[weight];
+        let layout = Layout::contiguous(self.stored(weight), &self.bound.tensor(weight.tensor).shape);
+        let moved = context.empty(layout);
+        context.memory().borrow_mut().host_frees(moved.memory_bytes());
+        moved
+    }
+
+    /// A buffer keeps its type, whatever weights are cast to.
+    fn moved_buffer(&self, context: &mut Context, buffer: usize) -> Tensor {
+        let weight = &self.bound.model.buffers[buffer];
+        let captured = self.bound.tensor(weight.tensor);
+        if self.settings.param_dtype.is_none() || captured.dtype == weight.dtype {
+            return move_tensor(self.bound, context, weight.tensor);
+        }
+        let moved = context.empty(Layout { dtype: weight.dtype, ..layout(captured) });
+        context.memory().borrow_mut().host_frees(moved.memory_bytes());
+        moved
+    }
+
+    /// This rank's part of a weight, and the place of the whole one.
+    fn split(&mut self, context: &Context, tensors: &mut Tensors, index: usize) -> ShardedWeight {
+        let weight = &self.bound.model.parameters[index];
+        let captured = self.bound.tensor(weight.tensor);
+        let (stored, shards) = (self.stored(weight), i64::from(self.settings.shards));
+        let mut shape = captured.shape.clone();
+        shape[0] = (shape[0] + shards - 1) / shards;
+        let part_layout = Rc::new(Layout::contiguous(stored, &shape));
+        let part_elements = part_layout.elements() as u64;
+        let mut part = context.empty(Rc::clone(&part_layout));
+        if self.settings.offloads {
+            part = Tensor::on_host(Rc::clone(&part_layout));
+        }
+        let whole_bytes = part_elements * shards as u64 * captured.dtype.bytes();
+        let storage = Storage::unallocated(context.memory(), whole_bytes, Category::Parameters);
+        let layout = Rc::new(Layout::contiguous(captured.dtype, &captured.shape));
+        let mut whole = Tensor::on_storage(storage, Rc::clone(&layout));
+        let gradient = Rc::new(RefCell::new(None));
+        let is_trained = weight.requires_grad && !self.frozen.contains(&weight.tensor);
+        if is_trained {
+            whole = whole.with_edge(Some(engine::sink(Rc::clone(&gradient), layout, index as u32)));
+        }
+        tensors[weight.tensor.0 as usize] = Some(whole.clone());
+        let part = Parameter { tensor: part, gradient: Rc::default() };
+        self.parts[index] = Some(part.clone());
+        ShardedWeight { part, part_elements, part_layout, whole, gradient, accumulated: None, held: None }
+    }
+}
+
+/// The weights or buffers within a module, those of its children before its own.
+fn in_module_order(path: &str, weights: &[Weight]) -> Vec<usize> {
+    let within = |name: &String| match path {
+        "" => Some(name.clone()),
+        _ => Some(name.strip_prefix(path)?.strip_prefix('.')?.to_owned()),
+    };
+    let names: Vec<(String, usize)> = weights
+        .iter()
+        .enumerate()
+        .filter_map(|(index, weight)| Some((weight.names.iter().find_map(within)?, index)))
+        .collect();
+    let names: Vec<(&str, usize)> = names.iter().map(|(name, index)| (name.as_str(), *index)).collect();
+    children_first(&names)
+}
+
+fn children_first(names: &[(&str, usize)]) -> Vec<usize> {
+    let mut children: Vec<(&str, Vec<(&str, usize)>)> = Vec::new();
+    let mut own = Vec::new();
+    for &(name, index) in names {
+        match name.split_once('.') {
+            None => own.push(index),
+            Some((child, rest)) => match children.iter_mut().find(|(name, _)| *name == child) {
+                Some((_, within)) => within.push((rest, index)),
+                None => children.push((child, vec![(rest, index)])),
+            },
+        }
+    }
+    children.iter().flat_map(|(_, within)| children_first(within)).chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_children_come_before_those_of_the_module_itself() {
+        let names = [("scale", 0), ("norm.weight", 1), ("mlp.gate", 2), ("mlp.up.weight", 3), ("norm.bias", 4)];
+        assert_eq!(children_first(&names), [1, 4, 3, 2, 0]);
+    }
+}

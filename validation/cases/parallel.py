@@ -1,0 +1,78 @@
+"""One rank of trainings on several GPUs."""
+
+from cases.case import Case
+
+
+def ddp():
+    return [
+        Case("ddp-residual", "residual", 511, parallel="ddp", world=2),
+        Case("ddp-residual-views", "residual", 511, parallel="ddp", world=4, gradient_as_bucket_view=True),
+        Case("ddp-bert-small", "bert-small", 16, 128, parallel="ddp", world=8),
+        Case("ddp-gpt2-small", "gpt2-small", 4, 256, parallel="ddp", world=2),
+        Case("ddp-gpt2-small-amp", "gpt2-small", 4, 256, amp="bf16", parallel="ddp", world=8),
+        Case("ddp-gpt2-small-views", "gpt2-small", 3, 77, parallel="ddp", world=16, gradient_as_bucket_view=True, optimizer="sgd"),
+        Case("ddp-gpt2", "gpt2", 2, 256, parallel="ddp", world=4),
+        Case("ddp-llama-small-bf16", "llama-small", 4, 256, dtype="bf16", parallel="ddp", world=4),
+        Case("ddp-llama-small-accumulate", "llama-small", 2, 128, accumulate=3, parallel="ddp", world=2),
+        Case("ddp-llama-small-sync", "llama-small", 2, 128, accumulate=2, parallel="ddp", world=2, no_sync="false"),
+        Case(
+            "ddp-llama-checkpoint", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="ddp", world=64, gradient_as_bucket_view=True
+        ),
+        Case("ddp-resnet18", "resnet18", 16, optimizer="momentum", parallel="ddp", world=2),
+        Case("ddp-resnet50-amp", "resnet50", 12, amp="fp16", optimizer="momentum", parallel="ddp", world=8),
+        Case("ddp-gpt2-small-static", "gpt2-small", 4, 256, parallel="ddp", world=2, static_graph=True),
+        Case("ddp-t5", "t5", 8, 128, parallel="ddp", world=2, clip_grad=True),
+    ]
+
+
+def zero1():
+    return [
+        Case("zero1-residual", "residual", 511, parallel="zero1", world=2),
+        Case("zero1-gpt2-small", "gpt2-small", 4, 256, parallel="zero1", world=4),
+        Case("zero1-llama-small-bf16", "llama-small", 4, 256, dtype="bf16", parallel="zero1", world=8),
+    ]
+
+
+def fsdp2():
+    mixed = {"param_dtype": "bf16", "reduce_dtype": "fp32"}
+    return [
+        Case("fsdp2-residual", "residual", 511, parallel="fsdp2", world=2),
+        Case("fsdp2-residual-kept", "residual", 511, parallel="fsdp2", world=4, reshard_after_forward="false"),
+        Case("fsdp2-residual-two", "residual", 511, parallel="fsdp2", world=8, reshard_after_forward="2"),
+        Case("fsdp2-residual-root", "residual", 511, parallel="fsdp2", world=4, shard="none", optimizer="sgd"),
+        Case("fsdp2-residual-odd", "residual", 100, parallel="fsdp2", world=7),
+        Case("fsdp2-residual-offload", "residual", 511, parallel="fsdp2", world=4, cpu_offload=True),
+        Case("fsdp2-residual-clip", "residual", 511, parallel="fsdp2", world=4, clip_grad=True),
+        Case("fsdp2-residual-checkpoint", "residual", 2000, checkpoint="blocks.0,blocks.3,blocks.7", parallel="fsdp2", world=4),
+        Case("fsdp2-residual-fp16", "residual", 511, dtype="fp16", parallel="fsdp2", world=8, optimizer="momentum"),
+        Case("fsdp2-bert-small", "bert-small", 16, 128, parallel="fsdp2", world=4),
+        Case("fsdp2-bert-small-mixed", "bert-small", 16, 128, parallel="fsdp2", world=4, **mixed),
+        Case("fsdp2-bert-small-amp", "bert-small", 16, 128, amp="bf16", parallel="fsdp2", world=2),
+        Case("fsdp2-gpt2-small", "gpt2-small", 4, 256, parallel="fsdp2", world=2),
+        Case("fsdp2-gpt2-small-mixed", "gpt2-small", 4, 256, parallel="fsdp2", world=8, **mixed),
+        Case("fsdp2-gpt2-small-amp", "gpt2-small", 4, 256, amp="bf16", parallel="fsdp2", world=8),
+        Case("fsdp2-gpt2-small-kept", "gpt2-small", 4, 256, parallel="fsdp2", world=8, reshard_after_forward="false", **mixed),
+        Case("fsdp2-gpt2-small-accumulate", "gpt2-small", 4, 256, accumulate=2, parallel="fsdp2", world=4, **mixed),
+        Case("fsdp2-gpt2-small-no-sync", "gpt2-small", 4, 256, accumulate=3, parallel="fsdp2", world=4, no_sync="true", **mixed),
+        Case("fsdp2-llama-small", "llama-small", 4, 256, parallel="fsdp2", world=4),
+        Case("fsdp2-llama-small-bf16", "llama-small", 4, 256, dtype="bf16", parallel="fsdp2", world=64),
+        Case("fsdp2-llama-small-mixed", "llama-small", 4, 256, parallel="fsdp2", world=16, **mixed),
+        Case("fsdp2-llama-small-reduce-bf16", "llama-small", 4, 256, parallel="fsdp2", world=4, param_dtype="bf16"),
+        Case("fsdp2-llama-small-fused", "llama-small", 3, 77, parallel="fsdp2", world=4, optimizer_impl="fused", **mixed),
+        Case("fsdp2-llama-checkpoint", "llama-no-cache", 4, 256, checkpoint="blocks", parallel="fsdp2", world=8, **mixed),
+        Case("fsdp2-llama-checkpoint-bf16", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="fsdp2", world=4),
+        Case("fsdp2-gpt2-checkpoint", "gpt2-no-cache", 4, 256, checkpoint="blocks", parallel="fsdp2", world=4),
+        Case("fsdp2-llama-1b", "llama-1b", 1, 512, dtype="bf16", parallel="fsdp2", world=8),
+        Case("fsdp2-gpt2", "gpt2", 2, 256, parallel="fsdp2", world=4, **mixed),
+        Case("fsdp2-gpt2-offload", "gpt2-small", 2, 256, parallel="fsdp2", world=4, cpu_offload=True, **mixed),
+        Case("fsdp2-t5", "t5", 8, 128, parallel="fsdp2", world=2),
+        Case("fsdp2-resnet18", "resnet18", 16, optimizer="momentum", parallel="fsdp2", world=2),
+        Case("fsdp2-vit", "vit-b-16", 4, parallel="fsdp2", world=4),
+        Case("hsdp-gpt2-small", "gpt2-small", 4, 256, parallel="hsdp:2x4", world=8, **mixed),
+        Case("hsdp-llama-small", "llama-small", 4, 256, parallel="hsdp:2x2", world=4),
+        Case("hsdp-residual", "residual", 511, parallel="hsdp:4x8", world=32),
+    ]
+
+
+def cases():
+    return [*ddp(), *zero1(), *fsdp2()]
