@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use vramfit_eager::autograd::{Context, Tensor, engine};
 use vramfit_eager::forward::{UnknownModule, chosen_modules};
+use vramfit_eager::launch::Launch;
 use vramfit_eager::memory::{Category, Storage};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
@@ -130,7 +131,7 @@ impl Sharding<'_> {
     }
 
     /// This rank's part of a weight, and the place of the whole one.
-    fn split(&mut self, context: &Context, tensors: &mut Tensors, index: usize) -> ShardedWeight {
+    fn split(&mut self, context: &mut Context, tensors: &mut Tensors, index: usize) -> ShardedWeight {
         let weight = &self.bound.model.parameters[index];
         let captured = self.bound.tensor(weight.tensor);
         let (stored, shards) = (self.stored(weight), i64::from(self.settings.shards));
@@ -139,6 +140,8 @@ impl Sharding<'_> {
         let part_layout = Rc::new(Layout::contiguous(stored, &shape));
         let part_elements = part_layout.elements() as u64;
         let mut part = context.empty(Rc::clone(&part_layout));
+        // It is filled with zeros before the weight's values are copied.
+        context.launched(Launch::LocalMemory);
         if self.settings.offloads {
             part = Tensor::on_host(Rc::clone(&part_layout));
         }

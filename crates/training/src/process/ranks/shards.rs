@@ -6,11 +6,16 @@ use std::rc::Rc;
 
 use vramfit_eager::autograd::{Backward, Context, Edge, Gradients, Node, OutputHook, Saved, Tensor};
 use vramfit_eager::forward::ModuleHooks;
-use vramfit_eager::memory::{Category, Storage};
+use vramfit_eager::memory::{Category, SideEventKind, Storage};
 use vramfit_graph::model::TensorId;
 
 use super::group::{Group, Phase};
 use crate::script::Sharded;
+
+/// The driver takes address space for FSDP's streams in so many pieces, as seen on an H200 with CUDA 13.
+const STREAM_PIECES: u32 = 32;
+/// Bytes of a piece.
+const PIECE: u64 = 2 << 20;
 
 /// A sharded model.
 pub(crate) struct Shards {
@@ -33,11 +38,25 @@ pub(super) struct ShardsState {
     last_reduced: Option<Storage>,
     /// The groups in the order in which their forward passes ended.
     ended: Vec<usize>,
+    /// Whether the streams have been created.
+    has_streams: bool,
+    /// Whether pinned memory has been taken.
+    has_pinned: bool,
 }
 
 impl ShardsState {
     pub fn new(settings: Sharded, groups: Vec<Group>, modules: HashMap<u32, Option<usize>>, order: Vec<usize>) -> Self {
-        ShardsState { settings, groups, modules, order, last_gathered: None, last_reduced: None, ended: Vec::new() }
+        ShardsState {
+            settings,
+            groups,
+            modules,
+            order,
+            last_gathered: None,
+            last_reduced: None,
+            ended: Vec::new(),
+            has_streams: false,
+            has_pinned: false,
+        }
     }
 
     fn gather_and_copy_out(&mut self, context: &Context, index: usize) {
@@ -52,6 +71,20 @@ impl ShardsState {
             }
         }
         drop(before);
+        // The first copy takes pinned memory for its tables.
+        if !std::mem::replace(&mut self.has_pinned, true) {
+            context.memory().borrow_mut().add_side_event(SideEventKind::LibraryAllocates(PIECE));
+        }
+    }
+
+    /// The first forward pass creates the streams, for which the driver takes memory.
+    fn create_streams(&mut self, context: &Context) {
+        if !std::mem::replace(&mut self.has_streams, true) {
+            let mut memory = context.memory().borrow_mut();
+            for _ in 0..STREAM_PIECES {
+                memory.add_side_event(SideEventKind::LibraryAllocates(PIECE));
+            }
+        }
     }
 
     /// The pre-forward hook of a group.
@@ -177,6 +210,7 @@ impl ModuleHooks for Shards {
         let Some(group) = self.state.borrow().modules.get(&module).copied() else { return };
         let originals = given.iter().filter_map(|id| Some((*id, tensors[id.0 as usize].clone()?))).collect();
         self.given.borrow_mut().push(originals);
+        self.state.borrow_mut().create_streams(context);
         self.cast_inputs(context, given, tensors);
         if let Some(index) = group {
             self.state.borrow_mut().before_forward(context, index);
