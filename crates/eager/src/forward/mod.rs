@@ -2,6 +2,7 @@
 
 mod frozen;
 mod function;
+mod kept_types;
 mod loss_head;
 mod module_choice;
 mod module_hooks;
@@ -376,6 +377,11 @@ impl<'a> Forward<'a> {
         }
         let facts = self.passes.facts(call);
         if returns_arguments(call, facts) {
+            return;
+        }
+        if let Some(kept) = self.kept_type(call)
+            && self.call_on_kept_type(index, call, kept)
+        {
             return;
         }
         let is_in_place = facts.effect.is_in_place();

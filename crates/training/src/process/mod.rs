@@ -199,7 +199,10 @@ impl<'s> Process<'s> {
                     scalers[scaler].unscale(context, optimizer, found, parameters);
                 }
             }
-            Action::ClipGradients { model } => clip_grad_norm(&mut self.context, &self.parameters[model]),
+            Action::ClipGradients { model } => {
+                let is_sharded = matches!(self.ranks[model], Some(Rank::Shards(_)));
+                clip_grad_norm(&mut self.context, &self.parameters[model], is_sharded);
+            }
             Action::Update { optimizer, scaler } => self.update(optimizer, scaler),
             Action::UpdateScaler { scaler } => self.scalers[scaler].update(),
             Action::CreateAverage { model } => {
