@@ -8,6 +8,8 @@ from cases.tensors import DTYPES, make_inputs
 _MODELS = (published, unseen, adapters, ladder)
 MODELS = {**models.MODELS, **{model.name: model for module in _MODELS for model in module.models()}}
 CASES = {**table.CASES, **{case.name: case for module in (*_MODELS, memory, parallel) for case in module.cases()}}
+# Drawn from the others.
+CASES.update({case.name: case for case in parallel.drawn(list(table.CASES.values()), MODELS)})
 
 __all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
 

@@ -1,6 +1,11 @@
 """One rank of trainings on several GPUs."""
 
+import random
+from dataclasses import replace
+
 from cases.case import Case
+
+WORLDS = (2, 3, 4, 8, 16, 64)
 
 
 def ddp():
@@ -72,6 +77,59 @@ def fsdp2():
         Case("hsdp-llama-small", "llama-small", 4, 256, parallel="hsdp:2x2", world=4),
         Case("hsdp-residual", "residual", 511, parallel="hsdp:4x8", world=32),
     ]
+
+
+def drawn_settings(draw, base, is_transformer):
+    """How one drawn case is spread, and what else it does."""
+    settings = {"world": draw.choice(WORLDS), "parallel": draw.choices(("fsdp2", "ddp", "hsdp", "zero1"), (10, 5, 3, 2))[0]}
+    if draw.random() < 0.25:
+        settings["accumulate"] = draw.choice((2, 3))
+        settings["no_sync"] = draw.choice(("default", "true", "false"))
+    if draw.random() < 0.2:
+        settings["clip_grad"] = True
+    if is_transformer and draw.random() < 0.25:
+        settings["checkpoint"] = "blocks"
+    if settings["parallel"] == "zero1":
+        return settings
+    settings["optimizer"] = draw.choices(("adamw", "sgd", "momentum", "adagrad"), (6, 1, 2, 1))[0]
+    if settings["optimizer"] == "adamw":
+        settings["optimizer_impl"] = draw.choices(("default", "fused", "for-loop"), (7, 2, 1))[0]
+    if settings["parallel"] == "ddp":
+        settings["gradient_as_bucket_view"] = draw.random() < 0.3
+        return settings
+    shards = settings["world"]
+    if settings["parallel"] == "hsdp":
+        copies, shards = draw.choice((2, 4)), draw.choice((2, 4, 8))
+        settings.update(parallel=f"hsdp:{copies}x{shards}", world=copies * shards)
+    settings["reshard_after_forward"] = draw.choices(("default", "true", "false"), (6, 1, 2))[0]
+    if shards in (4, 8, 16, 64) and draw.random() < 0.1:
+        settings["reshard_after_forward"] = "2"
+    if base.dtype == "fp32" and base.amp == "none" and draw.random() < 0.5:
+        settings["param_dtype"] = "bf16"
+        settings["reduce_dtype"] = draw.choice(("none", "fp32"))
+    settings["cpu_offload"] = draw.random() < 0.1
+    settings["shard"] = draw.choices(("blocks", "none"), (9, 1))[0]
+    return settings
+
+
+def drawn(known, models, count=80, seed=23):
+    """Cases drawn at random from models and sizes that were measured on one GPU."""
+    draw = random.Random(seed)
+    plain = [
+        case
+        for case in known
+        if models[case.model].part in (1, 2)
+        and (case.mode, case.accumulate, case.checkpoint, case.inputs, case.zero_grad) == ("train", 1, "none", "kept", "before-forward")
+        and (case.freeze, case.chunked_loss, case.offload_activations, case.fused_linear_loss) == ("", 0, "none", "none")
+        and not (case.ema or case.step_in_backward or case.optimizer_groups)
+        and case.dtype in ("fp32", "bf16")
+        and case.amp in ("none", "bf16")
+    ]
+    for number in range(count):
+        base = draw.choice(plain)
+        settings = drawn_settings(draw, base, "architecture" in models[base.model].arguments)
+        kept = {"optimizer": "adamw", "optimizer_impl": "default", "optimizer_state": "gpu", "clip_grad": False, "set_to_none": True}
+        yield replace(base, name=f"drawn-{number:02}", **{**kept, **settings})
 
 
 def cases():

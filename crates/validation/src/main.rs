@@ -49,7 +49,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
         ["trials", case] => max_batch::trials_of(case),
         ["segments", case] => segments::page(case),
         ["archive-trace", case] => archive::difference_of(case),
-        ["estimate", part @ ("1" | "2" | "3" | "5")] => estimate::overview(part.parse().unwrap_or(1)),
+        ["estimate", part @ ("1" | "2" | "3" | "5" | "6")] => estimate::overview(part.parse().unwrap_or(1)),
         [name] => table(name)?.2(),
         [name, "--write"] => {
             let (_, file, page) = table(name)?;

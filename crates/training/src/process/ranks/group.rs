@@ -208,15 +208,13 @@ impl Group {
         context.memory().borrow_mut().set_category(Category::Gradients);
         let flat = |bytes: u64, dtype: Dtype| Layout::contiguous(dtype, &[(bytes / dtype.bytes()) as i64]);
         let mut received = context.empty(flat(part, types.reduced));
+        if settings.copies > 1 {
+            // What is reduced over the copies is held until that is done.
+            self.reduced = Some(received.clone());
+            context.memory().borrow_mut().set_stream(Stream::ReduceCopies);
+        }
         if types.reduced != types.stored {
-            if settings.copies > 1 {
-                context.memory().borrow_mut().set_stream(Stream::ReduceCopies);
-            }
-            let cast = context.empty(flat(part / bytes * types.stored.bytes(), types.stored));
-            let uncast = std::mem::replace(&mut received, cast);
-            if settings.copies > 1 {
-                self.reduced = Some(uncast);
-            }
+            received = context.empty(flat(part / bytes * types.stored.bytes(), types.stored));
         }
         for &index in &indexes {
             let weight = &self.weights[index];
