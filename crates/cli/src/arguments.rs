@@ -4,6 +4,8 @@ pub mod lint;
 pub mod listen;
 pub mod monitor;
 #[cfg(feature = "simulate")]
+pub mod ranks;
+#[cfg(feature = "simulate")]
 pub mod run;
 pub mod snapshot;
 pub mod tools;
@@ -20,6 +22,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::failure::Failure;
 
 pub use lint::{Lint, LintFormat};
+#[cfg(feature = "simulate")]
+pub use ranks::{ParallelWay, RankFlags, Reshard};
 #[cfg(feature = "simulate")]
 pub use run::RunArguments;
 pub use snapshot::{Explain, OtherSettings, Replay, SnapshotFile, SummaryAt};

@@ -9,11 +9,26 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
-use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, QuantizeScheme, RunSettings};
+use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
 use crate::failure::Failure;
 
 impl RunSettings {
+    /// Loads the model, for these settings alone.
+    pub fn load(&self) -> Result<Model, Failure> {
+        self.at.load_computing(self.ranks.param_dtype)
+    }
+
+    /// Binds the loaded `model` to the sizes, precision and mode of the flags.
+    pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
+        self.at.bind_computing(model, self.ranks.param_dtype)
+    }
+
+    /// The type that the model is cast to, or that its sharded modules compute in.
+    pub fn computed_dtype(&self) -> Option<Dtype> {
+        self.ranks.param_dtype.or(self.at.dtype).map(Into::into)
+    }
+
     /// Whether the flags ask for another model than the one that was loaded.
     pub fn changes_model(&self) -> bool {
         let FineTuningFlags { lora, lora_targets, lora_dropout, quantize, quantize_compute } = &self.at.fine_tuning;
@@ -59,10 +74,10 @@ impl FineTuningFlags {
 }
 
 impl ModelAt {
-    /// The precision and mode of the flags.
-    fn variant(&self) -> VariantFlags {
+    /// The precision and mode of the flags. Sharded modules may compute in another type than the model's.
+    fn variant(&self, computed: Option<ModelDtype>) -> VariantFlags {
         VariantFlags {
-            dtype: self.dtype.map(Into::into),
+            dtype: computed.or(self.dtype).map(Into::into),
             amp: self.amp.map(Into::into),
             is_eval: self.mode == ModeKind::Eval,
             has_grad: self.grad,
@@ -71,7 +86,11 @@ impl ModelAt {
 
     /// Loads the model for a command that uses no other precision and mode, changed as the flags of fine-tuning say.
     pub fn load(&self) -> Result<Model, Failure> {
-        self.fine_tuned(load_for(&self.model, self.variant())?)
+        self.load_computing(None)
+    }
+
+    fn load_computing(&self, computed: Option<ModelDtype>) -> Result<Model, Failure> {
+        self.fine_tuned(load_for(&self.model, self.variant(computed))?)
     }
 
     /// The model, changed as the flags of fine-tuning say.
@@ -88,9 +107,14 @@ impl ModelAt {
 
     /// Binds the loaded `model` to the sizes, precision and mode of the flags.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
+        self.bind_computing(model, None)
+    }
+
+    fn bind_computing<'a>(&self, model: &'a Model, computed: Option<ModelDtype>) -> Result<Bound<'a>, Failure> {
         let flags = SizeFlags { batch: self.batch, sequence: self.seq, sizes: self.size.clone() };
         let sizes = Sizes::select(model, &flags).map_err(|error| self.failure(error.hint(), error))?;
-        let variant = select_variant(model, self.variant()).map_err(|error| self.failure(error.hint(), error))?;
+        let variant =
+            select_variant(model, self.variant(computed)).map_err(|error| self.failure(error.hint(), error))?;
         let bound = bind(model, variant, &sizes).map_err(|error| self.failure(error.hint(), error))?;
         check_reach(&bound).map_err(|error| self.failure(Some(error.hint()), error))?;
         Ok(bound)

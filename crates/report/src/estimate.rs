@@ -18,6 +18,7 @@ use vramfit_training::{Account, Loop, Phase, PhaseReport, Run};
 
 use crate::cudnn::CudnnReport;
 use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
+use crate::ranks::{CommunicationReport, ParallelReport};
 use crate::settings::{SettingsReport, built_dtype};
 
 pub(crate) use fit::{FitReport, mark, room};
@@ -101,6 +102,12 @@ pub struct EstimateReport<S = SettingsReport> {
     /// The installed cuDNN that was asked for workspaces; absent where none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     cudnn: Option<CudnnReport>,
+    /// How the training is spread over GPUs; absent where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel: Option<ParallelReport>,
+    /// What the ranks send each other; absent where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication: Option<CommunicationReport>,
     /// The largest holders of memory at the peak, the largest first.
     holders: Vec<Holder>,
     /// The highest peak in another kind of phase: what remains once the first is cut below it.
@@ -165,6 +172,9 @@ pub(crate) struct Breakdown {
     temporary: u64,
     /// Workspaces of cuBLAS and cuDNN.
     workspace: u64,
+    /// Buffers that ranks send and receive; absent where there is one GPU.
+    #[serde(skip_serializing_if = "is_zero")]
+    communication: u64,
     /// What blocks are larger than what was requested of them.
     rounding: u64,
 }
@@ -273,6 +283,8 @@ impl<S> EstimateReport<S> {
             context_high: answer.context.high,
             is_context_measured: device.gpu.context.is_some(),
             cudnn: CudnnReport::of(device),
+            parallel: ParallelReport::of(bound, question.training),
+            communication: CommunicationReport::of(bound, question.training, run),
             holders,
             second_peak: answer.peaks.and_then(SecondPeak::of),
             notes: notes::notes(question, answer),
@@ -371,6 +383,7 @@ impl From<Account> for Breakdown {
             outputs: of(CategoryName::Outputs),
             temporary: of(CategoryName::Temporary),
             workspace: of(CategoryName::Workspace),
+            communication: of(CategoryName::Communication),
             rounding: account.rounding,
         }
     }
@@ -389,6 +402,7 @@ impl Breakdown {
                 CategoryName::Outputs => self.outputs,
                 CategoryName::Temporary => self.temporary,
                 CategoryName::Workspace => self.workspace,
+                CategoryName::Communication => self.communication,
             };
             (category, bytes)
         })
@@ -412,6 +426,7 @@ mod tests {
             Cause::LaterSteps { step: 3 },
             Cause::ModelFile("a size".to_owned()),
             Cause::TorchNotMeasured { version: "2.8".to_owned(), cudnn: None },
+            Cause::RanksNotMeasured,
             Cause::GpuNotMeasured,
             Cause::CudnnNotMeasured,
             Cause::CudnnAsked,

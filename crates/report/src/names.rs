@@ -234,6 +234,9 @@ pub(crate) enum CauseName {
     /// The rules were measured with another PyTorch.
     #[serde(rename = "a PyTorch that was not measured")]
     Torch,
+    /// A rank of several was measured with a process group that only copies.
+    #[serde(rename = "GPUs that were not measured together")]
+    Ranks,
     /// Context or workspaces were not measured on this GPU.
     #[serde(rename = "a GPU that was not measured")]
     Gpu,
@@ -251,6 +254,7 @@ impl CauseName {
             CauseName::LaterSteps => "later steps",
             CauseName::ModelFile => "what the model's file does not record",
             CauseName::Torch => "a PyTorch that was not measured",
+            CauseName::Ranks => "GPUs that were not measured together",
             CauseName::Gpu => "a GPU that was not measured",
         }
     }
@@ -267,6 +271,7 @@ impl From<&Cause> for CauseName {
             Cause::LaterSteps { .. } => CauseName::LaterSteps,
             Cause::ModelFile(_) => CauseName::ModelFile,
             Cause::TorchNotMeasured { .. } => CauseName::Torch,
+            Cause::RanksNotMeasured => CauseName::Ranks,
             Cause::GpuNotMeasured | Cause::CudnnNotMeasured | Cause::CudnnAsked | Cause::CudnnTabulated { .. } => {
                 CauseName::Gpu
             }

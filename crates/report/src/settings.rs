@@ -9,8 +9,11 @@ use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::answer::Device;
+#[cfg(test)]
+use vramfit_training::script::Parallel;
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
+use crate::ranks::RankSettingsReport;
 use crate::size::human;
 use choices::{InputsName, LossName, ModeName, OffloadName, OutputsName, StateName, ZeroGradName};
 
@@ -89,6 +92,9 @@ pub struct SettingsReport {
     vram: Option<u64>,
     /// `PYTORCH_CUDA_ALLOC_CONF`, empty for the defaults.
     alloc_conf: String,
+    /// How the training is spread over GPUs.
+    #[serde(flatten)]
+    ranks: RankSettingsReport,
 }
 
 impl SettingsReport {
@@ -139,6 +145,7 @@ impl SettingsReport {
             gpu: device.gpu.name.clone(),
             vram: device.vram,
             alloc_conf: alloc_conf.to_owned(),
+            ranks: RankSettingsReport::new(&training.parallel),
         }
     }
 
@@ -168,6 +175,7 @@ impl SettingsReport {
             "blocks" => Some("every block checkpointed".to_owned()),
             _ => Some("checkpoints".to_owned()),
         });
+        words.extend(self.ranks.words());
         [sizes.join(", "), words.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 }
@@ -210,7 +218,8 @@ impl AnswerSettings for SettingsReport {
             ("vram", vram(self.vram)),
             ("alloc conf", or_none(&self.alloc_conf)),
         ];
-        sizes.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+        let others = others.into_iter().chain(self.ranks.rows());
+        sizes.chain(others.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 }
 
@@ -251,7 +260,7 @@ fn kept_results(kept: KeptResults) -> String {
     if kept.is_empty() { "none".to_owned() } else { kept.names() }
 }
 
-fn checkpoint(choice: &Choice) -> String {
+pub(crate) fn checkpoint(choice: &Choice) -> String {
     match choice {
         Choice::Nothing => "none".to_owned(),
         Choice::Blocks => "blocks".to_owned(),
@@ -297,6 +306,7 @@ mod tests {
             gpu: "H200".to_owned(),
             vram: Some(1 << 30),
             alloc_conf: String::new(),
+            ranks: RankSettingsReport::new(&Parallel::None),
         }
     }
 

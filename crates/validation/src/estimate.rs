@@ -202,6 +202,7 @@ fn parallel(settings: &RankSettings) -> Parallel {
             "false" => AfterForward::Kept,
             text => text.parse().map_or(AfterForward::FreedButRoot, AfterForward::Split),
         },
+        stored_dtype: None,
         param_dtype: dtype(&settings.param_dtype),
         reduce_dtype: dtype(&settings.reduce_dtype),
         offloads: settings.cpu_offload,

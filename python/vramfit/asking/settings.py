@@ -57,6 +57,11 @@ def _text(name: str, value: Any) -> List[str]:
     return [_flag(name), value]
 
 
+def _truth_or_count(name: str, value: Any) -> List[str]:
+    """True, False, or a number of GPUs."""
+    return _truth(name, value) if isinstance(value, bool) else _count(name, value)
+
+
 def _path(name: str, value: Any) -> List[str]:
     """A path, or a word such as ``"off"``."""
     if not isinstance(value, (str, os.PathLike)):
@@ -115,6 +120,8 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "fused_linear_loss": _one_of("liger"), "freeze": _modules, "ema": _switch,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
+    "parallel": _text, "world": _count, "shard": _modules, "reshard_after_forward": _truth_or_count, "param_dtype": _one_of("fp32", "bf16", "fp16", "fp64"),
+    "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "no_sync": _truth,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use vramfit_catalogue::TorchRelease;
 
+use super::ranks::RankFlags;
 use super::values::{
     AutocastDtype, Chance, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice,
     LossKind, Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, QuantizeScheme,
@@ -154,6 +155,8 @@ pub struct RunSettings {
     /// Training steps to simulate.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
     pub steps: u32,
+    #[command(flatten)]
+    pub ranks: RankFlags,
     /// The GPU, such as "RTX 3060". Its memory is the limit, and its architecture decides what libraries allocate.
     /// `vramfit catalogue` lists all names; `this` is the GPU of this machine with what is free there now (`this:1` the second).
     #[arg(long, value_name = "NAME", value_hint = clap::ValueHint::Other, help_heading = GPU)]

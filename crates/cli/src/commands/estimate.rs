@@ -1,6 +1,7 @@
 //! `vramfit estimate`: predicts the memory of a training run.
 
 pub mod conflicts;
+pub mod ranks;
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     conflicts::refuse(options)?;
-    let model = options.with_torch(options.at.load()?);
+    let model = options.with_torch(options.load()?);
     recording::refuse(&options.at.model, &model)?;
     let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
@@ -75,7 +76,7 @@ impl<'a> Estimated<'a> {
         cudnn: &InstalledCudnn,
         plan_command: String,
     ) -> Result<Estimated<'a>, Failure> {
-        let bound = options.at.bind(model)?;
+        let bound = options.bind(model)?;
         let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
         let settings = Settings::parse(alloc_conf)?;
         let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
@@ -133,7 +134,9 @@ pub fn training(options: &RunSettings, model: &Model) -> Result<Loop, Failure> {
     let groups = options.optimizer_groups.as_deref().map(|written| {
         Groups::read(written, &model.weight_names()).map_err(|error| Failure::at("--optimizer-groups", error))
     });
+    ranks::refuse_model(options, model)?;
     Ok(Loop {
+        parallel: ranks::parallel(options)?,
         steps: options.steps,
         // Fewer steps are those of a run that ends.
         goes_on: options.steps >= Loop::default().steps,

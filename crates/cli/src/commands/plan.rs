@@ -175,7 +175,7 @@ pub fn on_bench<R>(
     work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, Vec<String>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let model = options.at.fine_tuned(plain.clone())?;
-    let bound = options.at.bind(&model)?;
+    let bound = options.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     conflicts::refuse_gpu(options, gpu)?;
@@ -211,7 +211,7 @@ fn other_forms(plain: &Model, model: &Model, options: &RunSettings, has_bfloat16
 
 fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Result<Setup, Failure> {
     let variant = VariantFlags {
-        dtype: options.at.dtype.map(Into::into),
+        dtype: options.computed_dtype(),
         amp: options.at.amp.map(Into::into),
         is_eval: options.at.mode == ModeKind::Eval,
         has_grad: options.at.grad,

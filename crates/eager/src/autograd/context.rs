@@ -69,6 +69,10 @@ pub struct Libraries {
     pub blas: u32,
     /// cuDNN.
     pub dnn: u32,
+    /// Whether FSDP's streams have been created.
+    pub has_streams: bool,
+    /// How many groups of ranks the process communicates with.
+    pub communicators: u32,
 }
 
 /// The state of the simulated process.
@@ -95,6 +99,10 @@ pub struct Context {
     pub checkpointing: Checkpointing,
     /// Whether saved tensors go to the host.
     pub offload: Offload,
+    /// Whether FSDP's streams have been created.
+    pub has_streams: bool,
+    /// How many groups of ranks the process communicates with.
+    pub communicators: u32,
     /// Called when a leaf has got its gradient.
     pub gradient_hook: Option<GradientHook>,
 }
@@ -120,6 +128,8 @@ impl Context {
             cudnn_sources: CudnnSources::default(),
             checkpointing: Checkpointing::default(),
             offload: Offload::default(),
+            has_streams: false,
+            communicators: 0,
             gradient_hook: None,
         }
     }
@@ -133,7 +143,8 @@ impl Context {
     pub fn libraries(&self) -> Libraries {
         let blas = self.workspaces.blas.iter().flatten().count();
         let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
-        Libraries { blas: blas as u32, dnn: dnn as u32 }
+        let (has_streams, communicators) = (self.has_streams, self.communicators);
+        Libraries { blas: blas as u32, dnn: dnn as u32, has_streams, communicators }
     }
 
     /// The kinds of kernels launched so far.

@@ -10,16 +10,22 @@ use vramfit_training::answer::{Answer, CapacityKind, Cause, Device};
 use super::{Question, room};
 use crate::cudnn::cudnn_notes;
 use crate::names::{CountedName, joined};
+use crate::ranks;
 use crate::size::human;
 
 /// What a desktop with a display takes of a GPU on Linux, at the upper end of what was reported.
 const DISPLAY: u64 = 600 << 20;
+
+/// How ranks were measured.
+const FAKE_GROUP: &str =
+    "ranks were measured one by one, with PyTorch's fake process group, whose collectives only copy";
 
 /// All notes, in the order in which they are shown.
 pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     let mut notes = question.bound.model.notes.clone();
     notes.extend(answer.causes.iter().filter_map(|cause| match cause {
         Cause::ModelFile(words) | Cause::Training(words) => Some(words.clone()),
+        Cause::RanksNotMeasured => Some(FAKE_GROUP.to_owned()),
         Cause::TorchNotMeasured { version, cudnn } => Some(torch_words(version, *cudnn)),
         Cause::LaterSteps { step } => Some(format!(
             "memory does not repeat within the steps shown: from step {} on it needs up to {}",
@@ -33,6 +39,7 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
         notes.push(format!("guessed from similar recordings: {}", joined(&guessed)));
     }
     notes.extend_from_slice(&question.notes);
+    notes.extend(ranks::notes(question.bound, question.training, &answer.expected));
     notes.extend(managed_note(answer));
     notes.extend(host_note(question));
     notes.extend(gpu_notes(&question.device, question.bound, answer));

@@ -33,6 +33,8 @@ pub enum Cause {
         /// The cuDNN of its wheels, if that is known.
         cudnn: Option<&'static str>,
     },
+    /// A rank of several was measured with a process group that only copies.
+    RanksNotMeasured,
     /// The CUDA context and cuBLAS's workspaces were not measured on this GPU.
     GpuNotMeasured,
     /// cuDNN's workspaces were recorded on another GPU than this one.

@@ -36,6 +36,13 @@ const SEGMENT: u64 = 20 << 20;
 /// What it takes for one of up to 1 MiB.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
+/// What the driver takes for FSDP's streams, as measured on an H200 with CUDA 13.
+const STREAMS: u64 = 70 << 20;
+
+/// The least and the most that NCCL takes for a group of ranks, beside PyTorch's allocator. Its users report 544 and 688 MB on A100s with
+/// NVLink (NVIDIA/nccl#964) and 1.6 GB (#864); the least is two channels with 4 MiB buffers for each protocol and direction.
+pub const NCCL: (u64, u64) = (32 << 20, 1_600 << 20);
+
 /// What a capacity is the capacity of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityKind {
@@ -51,9 +58,14 @@ impl Device<'_> {
         Machine { cudnn: self.cudnn, ..self.gpu.into() }
     }
 
-    /// What the process takes beside what PyTorch reserves.
+    /// What the process takes beside what PyTorch reserves. NCCL's memory is in the upper bound only.
     pub fn context_bytes(&self, libraries: Libraries) -> ContextBytes {
-        self.gpu.context_bytes(libraries.blas, libraries.dnn)
+        let ContextBytes { low, expected, high } = self.gpu.context_bytes(libraries.blas, libraries.dnn);
+        let streams = if libraries.has_streams { STREAMS } else { 0 };
+        // The streams were measured on an H200: elsewhere they may take nothing, or twice as much.
+        let (least, most) = if self.gpu.is_measured() { (streams, streams) } else { (0, 2 * streams) };
+        let nccl = u64::from(libraries.communicators) * NCCL.1;
+        ContextBytes { low: low + least, expected: expected + streams, high: high + most + nccl }
     }
 
     /// What the process of a run takes at its peak, as nvidia-smi shows it, with the expected context.

@@ -18,7 +18,7 @@ use crate::program::Program;
 use crate::record::record_on;
 use crate::report::{Failure, Run};
 use crate::run::unlikely_address_orders;
-use crate::script::{Loop, not_simulated};
+use crate::script::{Loop, Parallel, not_simulated};
 
 /// Fewer requests are answered sooner than another thread starts.
 const WORTH_A_THREAD: usize = 20_000;
@@ -94,6 +94,7 @@ impl Scenarios {
         let others = [
             Cause::torch(bound.model.torch.as_deref()),
             not_simulated(bound, training).map(Cause::Training),
+            (training.parallel != Parallel::None).then_some(Cause::RanksNotMeasured),
             training.offload.is_some().then(|| Cause::Training(OFFLOADED.to_owned())),
         ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();

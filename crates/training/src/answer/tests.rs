@@ -76,7 +76,7 @@ fn what_cudnn_answered_without_the_gpu_is_never_exact_and_replaces_another_gpus_
     let catalogue = Catalogue::built_in().unwrap();
     let (measured, other) = (gpu(), catalogue.find("RTX 3060").unwrap());
     let causes = |gpu: &Gpu, cudnn_sources: CudnnSources| {
-        let run = Run { libraries: Libraries { blas: 0, dnn: 1 }, cudnn_sources, ..run(5) };
+        let run = Run { libraries: Libraries { dnn: 1, ..Libraries::default() }, cudnn_sources, ..run(5) };
         let device = Device { gpu, is_asked: false, vram: None, cudnn: None };
         device.unmeasured(&run).collect::<Vec<_>>()
     };
@@ -179,7 +179,7 @@ fn it_fits_where_it_fits_beside_the_largest_context_and_fails_beside_the_smalles
 #[test]
 fn a_gpu_that_was_not_measured_has_bounds_for_the_workspaces_of_cublas() {
     let catalogue = Catalogue::built_in().unwrap();
-    let libraries = Libraries { blas: 2, dnn: 0 };
+    let libraries = Libraries { blas: 2, ..Libraries::default() };
     let ranges = |name: &str| {
         let device = Device { gpu: catalogue.find(name).unwrap(), is_asked: true, vram: None, cudnn: None };
         let run = Run { libraries, ..run(1 << 30) };

@@ -31,6 +31,7 @@ use average::AveragedModel;
 use hooks::Hooks;
 use moves::{Tensors, move_inputs, move_model, share_model};
 use names::Names;
+pub use ranks::Traffic;
 use ranks::{Rank, Replica, shard};
 use scaled_loss::{Scaling, scaled};
 
@@ -96,6 +97,9 @@ pub(crate) struct Rebinding {
 pub(crate) fn shared<'s>(pass: &Pass<'s>, scenario: Scenario) -> Result<Passes<'s>, UnknownModule> {
     let regions = regions_keeping(pass.bound, &pass.checkpoint, pass.kept_results)?;
     let frozen = frozen_weights(pass.bound, &pass.frozen)?;
+    if let Parallel::Sharded(settings) = &pass.parallel {
+        ranks::sharded_modules(pass.bound, settings)?;
+    }
     Passes::new(pass.bound, regions, scenario).with_frozen(frozen).with_loss_head(pass.loss_head)
 }
 
@@ -325,6 +329,7 @@ impl<'s> Process<'s> {
         let buffers = states[count..].iter().flatten().cloned().collect();
         let states: Vec<Tensor> = states.iter().flatten().cloned().collect();
         let replica = Replica::new(&mut self.context, settings.clone(), &states, buffers, &self.parameters[model]);
+        self.context.communicators = 1;
         self.ranks[model] = Some(Rank::Replica(replica));
     }
 
@@ -339,6 +344,7 @@ impl<'s> Process<'s> {
         self.numbers[model] =
             weights.filter(|(_, weight)| !frozen.contains(&weight.tensor)).map(|(number, _)| number).collect();
         self.parameters[model] = parameters;
+        self.context.communicators = if settings.copies > 1 { 2 } else { 1 };
         self.ranks[model] = Some(Rank::Shards(Rc::new(shards)));
     }
 

@@ -39,6 +39,8 @@ pub struct Sharded {
     pub modules: Choice,
     /// What becomes of gathered weights between a module's forward and backward pass.
     pub after_forward: AfterForward,
+    /// The type that weights are stored in where modules compute in another; `None` for the type they were built in.
+    pub stored_dtype: Option<Dtype>,
     /// The type that modules compute in.
     pub param_dtype: Option<Dtype>,
     /// The type that gradients are reduced in.

@@ -9,14 +9,16 @@ mod group;
 mod replica;
 mod sharding;
 mod shards;
+mod traffic;
 
 use std::rc::Rc;
 
 use vramfit_eager::autograd::{Context, Tensor};
 
 pub(super) use replica::Replica;
-pub(super) use sharding::shard;
+pub(super) use sharding::{shard, sharded_modules};
 pub(super) use shards::Shards;
+pub use traffic::Traffic;
 
 /// A model as this rank has it.
 pub(crate) enum Rank {

@@ -107,7 +107,10 @@ impl Sharding<'_> {
     /// The type that a weight is stored in.
     fn stored(&self, weight: &Weight) -> Dtype {
         let computed = self.bound.tensor(weight.tensor).dtype;
-        if self.settings.param_dtype.is_some() { weight.dtype } else { computed }
+        match self.settings.param_dtype {
+            Some(_) => self.settings.stored_dtype.unwrap_or(weight.dtype),
+            None => computed,
+        }
     }
 
     fn moved(&self, context: &Context, weight: usize) -> Tensor {
@@ -125,7 +128,8 @@ impl Sharding<'_> {
         if self.settings.param_dtype.is_none() || captured.dtype == weight.dtype {
             return move_tensor(self.bound, context, weight.tensor);
         }
-        let moved = context.empty(Layout { dtype: weight.dtype, ..layout(captured) });
+        let moved =
+            context.empty(Layout { dtype: self.settings.stored_dtype.unwrap_or(weight.dtype), ..layout(captured) });
         context.memory().borrow_mut().host_frees(moved.memory_bytes());
         moved
     }
@@ -162,7 +166,7 @@ impl Sharding<'_> {
 }
 
 /// The weights or buffers within a module, those of its children before its own.
-fn in_module_order(path: &str, weights: &[Weight]) -> Vec<usize> {
+pub(super) fn in_module_order(path: &str, weights: &[Weight]) -> Vec<usize> {
     let within = |name: &String| match path {
         "" => Some(name.clone()),
         _ => Some(name.strip_prefix(path)?.strip_prefix('.')?.to_owned()),

@@ -38,8 +38,6 @@ pub(super) struct ShardsState {
     last_reduced: Option<Storage>,
     /// The groups in the order in which their forward passes ended.
     ended: Vec<usize>,
-    /// Whether the streams have been created.
-    has_streams: bool,
     /// Whether pinned memory has been taken.
     has_pinned: bool,
 }
@@ -54,7 +52,6 @@ impl ShardsState {
             last_gathered: None,
             last_reduced: None,
             ended: Vec::new(),
-            has_streams: false,
             has_pinned: false,
         }
     }
@@ -78,8 +75,8 @@ impl ShardsState {
     }
 
     /// The first forward pass creates the streams, for which the driver takes memory.
-    fn create_streams(&mut self, context: &Context) {
-        if !std::mem::replace(&mut self.has_streams, true) {
+    fn create_streams(&mut self, context: &mut Context) {
+        if !std::mem::replace(&mut context.has_streams, true) {
             let mut memory = context.memory().borrow_mut();
             for _ in 0..STREAM_PIECES {
                 memory.add_side_event(SideEventKind::LibraryAllocates(PIECE));

@@ -75,7 +75,7 @@ const WORDS = {
 const NAMES = {
   sizes: { batch: ["Batch", "批大小"], seq: ["Sequence length", "序列长度"], seq_labels: ["Sequence length of labels", "标签序列长度"], image: ["Image size", "图像尺寸"], height: ["Height", "高"], width: ["Width", "宽"] },
   phases: { build: ["build", "构建"], forward: ["forward", "前向"], backward: ["backward", "反向"], step: ["optimizer", "优化器"], eval: ["eval", "评估"] },
-  groups: { Model: ["Model", "模型"], "Fine-tuning": ["Fine-tuning", "微调"], Training: ["Training", "训练"], GPU: ["GPU", "GPU"] },
+  groups: { Model: ["Model", "模型"], "Fine-tuning": ["Fine-tuning", "微调"], Training: ["Training", "训练"], GPU: ["GPU", "GPU"], "Several GPUs": ["Several GPUs", "多 GPU"] },
   tasks: {
     "image classification": ["image classification", "图像分类"], "language modelling": ["language modelling", "语言建模"], "word language modelling": ["word language modelling", "词级语言建模"],
     "sequence classification": ["sequence classification", "序列分类"], "segmentation, 2 classes": ["segmentation, 2 classes", "分割，2 类"], "segmentation, 21 classes": ["segmentation, 21 classes", "分割，21 类"],
@@ -88,6 +88,9 @@ const NAMES = {
     inputs: ["Inputs", "输入"], outputs: ["Outputs", "输出"], "checkpoint-save": ["Results that checkpoints keep", "检查点保留的结果"], "offload-activations": ["Offload activations", "激活值卸载"], "chunked-loss": ["Loss in chunks", "分块计算损失"],
     "fused-linear-loss": ["Fused loss", "融合损失"], freeze: ["Frozen weights", "冻结的权重"], ema: ["Moving average of weights", "权重滑动平均"], "zero-grad": ["Where zero_grad is called", "zero_grad 的位置"],
     "set-to-none": ["set_to_none", "set_to_none"], loss: ["Loss", "损失"], steps: ["Steps", "步数"], vram: ["Limit on PyTorch's memory", "PyTorch 显存上限"], "alloc-conf": ["Allocator settings", "分配器设置"], torch: ["PyTorch version", "PyTorch 版本"],
+    parallel: ["Spread over GPUs", "并行方式"], world: ["Number of GPUs", "GPU 数量"], shard: ["Sharded modules", "分片的模块"], "reshard-after-forward": ["Reshard after forward", "前向后重新分片"],
+    "param-dtype": ["Compute type of shards", "分片的计算类型"], "reduce-dtype": ["Type of reduced gradients", "梯度归约类型"], "cpu-offload": ["Shards on the CPU", "分片放在 CPU"],
+    "gradient-as-bucket-view": ["Gradients as bucket views", "梯度作为桶视图"], "no-sync": ["Reduce in the last micro-batch", "仅最后一个微批次归约"],
   },
 };
 

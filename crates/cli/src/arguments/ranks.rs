@@ -1,0 +1,130 @@
+//! The flags of a training on several GPUs.
+
+use clap::Args;
+
+use super::values::{CheckpointChoice, ModelDtype, parse_checkpoint};
+
+/// Help heading.
+const RANKS: &str = "Several GPUs";
+
+/// How the training is spread over GPUs; one rank of it is simulated.
+#[derive(Args, Debug)]
+pub struct RankFlags {
+    /// How the training is spread: none, ddp (DistributedDataParallel), zero1 (ddp with ZeroRedundancyOptimizer), fsdp2 (fully_shard), or
+    /// hsdp:RxS (R copies of the model, each sharded over S GPUs). --batch is that of one GPU.
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse_parallel, help_heading = RANKS)]
+    pub parallel: ParallelWay,
+    /// How many GPUs there are.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = RANKS)]
+    pub world: Option<u32>,
+    /// What fully_shard is called on, beside the root: blocks (each repeated block), none, or module names and patterns with commas between.
+    #[arg(long, value_name = "MODULES", default_value = "blocks", value_parser = parse_shard, help_heading = RANKS)]
+    pub shard: CheckpointChoice,
+    /// fully_shard's reshard_after_forward: true, false, or a number of GPUs [default: true, but false for the root].
+    #[arg(long, value_name = "WHAT", value_parser = parse_reshard, help_heading = RANKS)]
+    pub reshard_after_forward: Option<Reshard>,
+    /// The type that sharded modules compute in; their weights are stored as --dtype says.
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
+    pub param_dtype: Option<ModelDtype>,
+    /// The type that sharded gradients are reduced in [default: that of --param-dtype].
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
+    pub reduce_dtype: Option<ModelDtype>,
+    /// Keep sharded weights, gradients and optimizer state in the CPU's memory.
+    #[arg(long, help_heading = RANKS)]
+    pub cpu_offload: bool,
+    /// ddp's gradient_as_bucket_view: gradients are views of the buckets they are reduced in.
+    #[arg(long, help_heading = RANKS)]
+    pub gradient_as_bucket_view: bool,
+    /// With --accumulate, reduce gradients only in the last micro-batch [default: true for ddp and zero1, false for the others].
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
+    pub no_sync: Option<bool>,
+}
+
+/// The value of `--parallel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParallelWay {
+    /// One process.
+    None,
+    /// `DistributedDataParallel`.
+    Ddp,
+    /// The same with `ZeroRedundancyOptimizer`.
+    Zero1,
+    /// `fully_shard`.
+    Fsdp2,
+    /// `fully_shard` on several copies.
+    Hsdp {
+        /// How many copies of the model there are.
+        copies: u32,
+        /// Over how many GPUs each is sharded.
+        shards: u32,
+    },
+}
+
+impl ParallelWay {
+    /// Whether weights are sharded.
+    pub fn is_sharded(self) -> bool {
+        matches!(self, ParallelWay::Fsdp2 | ParallelWay::Hsdp { .. })
+    }
+}
+
+impl std::fmt::Display for ParallelWay {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ParallelWay::None => formatter.write_str("none"),
+            ParallelWay::Ddp => formatter.write_str("ddp"),
+            ParallelWay::Zero1 => formatter.write_str("zero1"),
+            ParallelWay::Fsdp2 => formatter.write_str("fsdp2"),
+            ParallelWay::Hsdp { copies, shards } => write!(formatter, "hsdp:{copies}x{shards}"),
+        }
+    }
+}
+
+/// Parses `--parallel`.
+fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
+    let ways = "needed none, ddp, zero1, fsdp2 or hsdp:RxS";
+    match text {
+        "none" => Ok(ParallelWay::None),
+        "ddp" => Ok(ParallelWay::Ddp),
+        "zero1" => Ok(ParallelWay::Zero1),
+        "fsdp2" => Ok(ParallelWay::Fsdp2),
+        "tp" | "deepspeed" | "deepspeed:1" | "deepspeed:2" | "deepspeed:3" => {
+            Err(format!("`{text}` is not simulated yet: {ways}"))
+        }
+        _ => {
+            let sizes = text.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
+            let numbers = sizes.and_then(|(copies, shards)| Some((copies.parse().ok()?, shards.parse().ok()?)));
+            match numbers {
+                Some((copies @ 1..=10_000, shards @ 1..=10_000)) => Ok(ParallelWay::Hsdp { copies, shards }),
+                Some(_) => Err(format!("found `{text}`, needed at least 1 copy and 1 shard, such as hsdp:2x4")),
+                None => Err(format!("found `{text}`, {ways}, such as hsdp:2x4")),
+            }
+        }
+    }
+}
+
+/// The value of `--reshard-after-forward`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reshard {
+    /// Gathered weights are freed, or kept.
+    Always(bool),
+    /// They are split over so many GPUs.
+    Over(u32),
+}
+
+/// Parses `--reshard-after-forward`.
+fn parse_reshard(text: &str) -> Result<Reshard, String> {
+    match (text, text.parse()) {
+        ("true", _) => Ok(Reshard::Always(true)),
+        ("false", _) => Ok(Reshard::Always(false)),
+        (_, Ok(ranks)) if ranks > 0 => Ok(Reshard::Over(ranks)),
+        _ => Err(format!("found `{text}`, needed true, false or a number of GPUs")),
+    }
+}
+
+/// Parses `--shard`.
+fn parse_shard(text: &str) -> Result<CheckpointChoice, String> {
+    match text.starts_with("sequential:") {
+        true => Err(format!("found `{text}`, needed blocks, none, or names of modules")),
+        false => parse_checkpoint(text),
+    }
+}

@@ -1,0 +1,138 @@
+//! How the flags spread a training over GPUs.
+
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::Model;
+use vramfit_training::optimizer::{Kind, Library};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
+
+use crate::arguments::{ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
+use crate::failure::Failure;
+
+/// How the training is spread.
+pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
+    let flags = &options.ranks;
+    let way = flags.parallel;
+    refuse(options)?;
+    let dtype = |dtype: Option<ModelDtype>| dtype.map(Dtype::from);
+    let (copies, shards) = match way {
+        ParallelWay::None => return Ok(Parallel::None),
+        ParallelWay::Ddp | ParallelWay::Zero1 => {
+            return Ok(Parallel::Replicated(Replicated {
+                world: world(flags)?,
+                gradients_are_views: flags.gradient_as_bucket_view,
+                splits_optimizer: way == ParallelWay::Zero1,
+                skips_sync: flags.no_sync.unwrap_or(true),
+            }));
+        }
+        ParallelWay::Fsdp2 => (1, world(flags)?),
+        ParallelWay::Hsdp { copies, shards } => {
+            if let Some(world) = flags.world.filter(|world| *world != copies * shards) {
+                return Err(Failure::new(format!(
+                    "--world {world}: found --parallel {way}, which needs {} GPUs",
+                    copies * shards
+                )));
+            }
+            (copies, shards)
+        }
+    };
+    if shards < 2 {
+        return Err(Failure::new(format!("--parallel {way}: found {shards} GPU to shard over, needed at least 2"))
+            .with_hint(Some("on one GPU there is nothing to shard; use --parallel none or ddp")));
+    }
+    Ok(Parallel::Sharded(Sharded {
+        shards,
+        copies,
+        modules: flags.shard.0.clone(),
+        after_forward: after_forward(flags, shards)?,
+        stored_dtype: dtype(options.at.dtype),
+        param_dtype: dtype(flags.param_dtype),
+        reduce_dtype: dtype(flags.reduce_dtype),
+        offloads: flags.cpu_offload,
+        skips_sync: flags.no_sync.unwrap_or(false),
+    }))
+}
+
+fn world(flags: &RankFlags) -> Result<u32, Failure> {
+    flags.world.ok_or_else(|| {
+        Failure::new(format!("--parallel {}: needs --world, the number of GPUs", flags.parallel))
+            .with_hint(Some("such as --world 8"))
+    })
+}
+
+fn after_forward(flags: &RankFlags, shards: u32) -> Result<AfterForward, Failure> {
+    match flags.reshard_after_forward {
+        None => Ok(AfterForward::FreedButRoot),
+        Some(Reshard::Always(true)) => Ok(AfterForward::Freed),
+        Some(Reshard::Always(false)) => Ok(AfterForward::Kept),
+        Some(Reshard::Over(ranks)) if ranks <= shards && shards % ranks == 0 => Ok(AfterForward::Split(ranks)),
+        Some(Reshard::Over(ranks)) => Err(Failure::new(format!(
+            "--reshard-after-forward {ranks}: found {shards} GPUs to shard over, needed a number that divides them"
+        ))),
+    }
+}
+
+/// Refuses flags that have no effect on this way of spreading, and what is not simulated with it.
+fn refuse(options: &RunSettings) -> Result<(), Failure> {
+    let flags = &options.ranks;
+    let way = flags.parallel;
+    let has_shard_flags = [
+        ("--reshard-after-forward", flags.reshard_after_forward.is_some()),
+        ("--param-dtype", flags.param_dtype.is_some()),
+        ("--reduce-dtype", flags.reduce_dtype.is_some()),
+        ("--cpu-offload", flags.cpu_offload),
+    ];
+    let needs =
+        |flag: &str, needed: &str| Err(Failure::new(format!("{flag}: found --parallel {way}, needed {needed}")));
+    if let Some((flag, _)) = has_shard_flags.iter().find(|(_, is_given)| *is_given && !way.is_sharded()) {
+        return needs(flag, "fsdp2 or hsdp:RxS");
+    }
+    if flags.gradient_as_bucket_view && !matches!(way, ParallelWay::Ddp | ParallelWay::Zero1) {
+        return needs("--gradient-as-bucket-view", "ddp or zero1");
+    }
+    if way == ParallelWay::None {
+        return match (flags.world, flags.no_sync) {
+            (Some(world @ 2..), _) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2 or hsdp:RxS"),
+            (_, Some(_)) => needs("--no-sync", "ddp, zero1, fsdp2 or hsdp:RxS"),
+            _ => Ok(()),
+        };
+    }
+    let kind = options.optimizer.0;
+    let is_elementwise =
+        kind.library() == Library::Torch && !matches!(kind, Kind::Muon | Kind::Adafactor | Kind::AdafactorHf);
+    let not_simulated = [
+        ("--quantize", options.at.fine_tuning.quantize.is_some()),
+        ("--step-in-backward", options.step_in_backward),
+        ("--optimizer-state cpu", options.optimizer_state == StateLocation::Cpu),
+        ("--offload-activations", options.offload_activations.memory().is_some()),
+        ("--ema", options.ema),
+        ("--optimizer-groups", options.optimizer_groups.is_some()),
+        (
+            "an optimizer that mixes the elements of a weight",
+            kind != Kind::None && !is_elementwise && way != ParallelWay::Ddp,
+        ),
+        ("--amp with --param-dtype", options.at.amp.is_some() && flags.param_dtype.is_some()),
+    ];
+    match not_simulated.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failure::new(format!("--parallel {way}: found {flag}, which is not simulated with it"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses models that `fully_shard` refuses.
+pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure> {
+    if !options.ranks.parallel.is_sharded() {
+        return Ok(());
+    }
+    let fail = |what: String| Err(Failure::at(&options.at.model, std::io::Error::other(what)));
+    if let Some(weight) = model.parameters.iter().find(|weight| weight.shape.is_empty()) {
+        let name = weight.names.first().map_or("", String::as_str);
+        return fail(format!(
+            "weight `{name}` is a single number: fully_shard needs weights of at least one dimension"
+        ));
+    }
+    if let Some(module) = model.modules.iter().find(|module| matches!(module.class.as_str(), "LSTM" | "GRU" | "RNN")) {
+        let path = module.path.as_deref().unwrap_or_default();
+        return fail(format!("module `{path}` ({}): sharded recurrent layers are not simulated", module.class));
+    }
+    Ok(())
+}
