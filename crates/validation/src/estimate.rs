@@ -14,6 +14,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
+use vramfit_training::answer::STREAMS;
 use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
 use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
 use vramfit_training::{Loop, Program, Run, StatePlace, ZeroGrad, record};
@@ -373,7 +374,8 @@ impl Row {
             reserved_error: percent(run.peak_reserved, case.peak_reserved),
             phases: (same, case.phases.len()),
             device_error: case.device_used().map(|used| {
-                let predicted = run.peak_reserved + context.bytes(run.libraries.blas, run.libraries.dnn);
+                let streams = if run.libraries.has_streams { STREAMS } else { 0 };
+                let predicted = run.peak_reserved + context.bytes(run.libraries.blas, run.libraries.dnn) + streams;
                 (predicted as f64 - used as f64) / f64::from(1 << 20)
             }),
         }

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod max_batch;
 pub mod measured;
 pub mod price;
+pub mod ranks;
 pub mod recordings;
 pub mod segments;
 mod statistics;

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, segments, step_times};
+use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, ranks, segments, step_times};
 
-const USAGE: &str = "usage: vramfit-validate allocator|estimate|archive|caps|price|step-times|max-batch [--write | --check] | estimate PART | \
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|parallel|archive|caps|price|step-times|max-batch [--write | --check] | estimate PART | \
                      trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
 /// The tables: name, file in `docs/`, and the function that makes it.
-const TABLES: [(&str, &str, Page); 7] = [
+const TABLES: [(&str, &str, Page); 8] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
+    ("parallel", "parallel-accuracy.md", ranks::page),
     ("archive", "pt2-accuracy.md", archive::page),
     ("caps", "cap-accuracy.md", caps::page),
     ("price", "price-accuracy.md", price::page),

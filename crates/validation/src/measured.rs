@@ -198,6 +198,9 @@ pub struct RecordedTrace {
     /// In units of 512 bytes; 0 for a request that failed.
     #[serde(deserialize_with = "addresses")]
     pub addresses: Vec<u64>,
+    /// The CUDA stream of each event; empty where all are on one.
+    #[serde(default)]
+    pub streams: Vec<u64>,
     /// Index into `stack_table`.
     pub stacks: Vec<usize>,
     /// The frames.

@@ -66,7 +66,7 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     /// For the engine: gradients that have come.
     pub(crate) buffer: RefCell<Gradients>,
     /// Hooks on its outputs.
-    pub(crate) hooks: RefCell<Option<Box<Vec<OutputHook>>>>,
+    pub(crate) hooks: RefCell<Vec<OutputHook>>,
     /// Its backward function.
     pub backward: Function,
 }
@@ -135,13 +135,15 @@ impl Node {
 
     /// Registers a hook on one of its outputs.
     pub fn add_hook(&self, hook: OutputHook) {
-        self.hooks.borrow_mut().get_or_insert_default().push(hook);
+        self.hooks.borrow_mut().push(hook);
     }
 
     /// Calls the hooks on its outputs.
     pub(crate) fn call_hooks(&self, context: &mut Context) {
-        let hooks = self.hooks.borrow().clone();
-        for OutputHook(hook) in hooks.iter().flat_map(|hooks| hooks.iter()) {
+        if self.hooks.borrow().is_empty() {
+            return;
+        }
+        for OutputHook(hook) in self.hooks.take() {
             hook(context);
         }
     }

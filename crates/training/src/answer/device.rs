@@ -37,7 +37,7 @@ const SEGMENT: u64 = 20 << 20;
 const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// What the driver takes for FSDP's streams, as measured on an H200 with CUDA 13.
-const STREAMS: u64 = 70 << 20;
+pub const STREAMS: u64 = 70 << 20;
 
 /// The least and the most that NCCL takes for a group of ranks, beside PyTorch's allocator. Its users report 544 and 688 MB on A100s with
 /// NVLink (NVIDIA/nccl#964) and 1.6 GB (#864); the least is two channels with 4 MiB buffers for each protocol and direction.

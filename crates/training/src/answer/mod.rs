@@ -16,7 +16,7 @@ mod scenarios;
 mod tests;
 
 pub use cause::{Cause, Causes, Counted};
-pub use device::{CapacityKind, Device, NCCL};
+pub use device::{CapacityKind, Device, NCCL, STREAMS};
 pub use fit::{Fit, GpuMemory, Shortage, Verdict};
 pub use peaks::TopPeaks;
 pub use range::Range;

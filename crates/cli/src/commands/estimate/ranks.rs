@@ -64,7 +64,7 @@ fn after_forward(flags: &RankFlags, shards: u32) -> Result<AfterForward, Failure
         None => Ok(AfterForward::FreedButRoot),
         Some(Reshard::Always(true)) => Ok(AfterForward::Freed),
         Some(Reshard::Always(false)) => Ok(AfterForward::Kept),
-        Some(Reshard::Over(ranks)) if ranks <= shards && shards % ranks == 0 => Ok(AfterForward::Split(ranks)),
+        Some(Reshard::Over(ranks)) if ranks <= shards && shards.is_multiple_of(ranks) => Ok(AfterForward::Split(ranks)),
         Some(Reshard::Over(ranks)) => Err(Failure::new(format!(
             "--reshard-after-forward {ranks}: found {shards} GPUs to shard over, needed a number that divides them"
         ))),

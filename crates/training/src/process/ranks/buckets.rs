@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn types_travel_apart() {
-        let sizes = [(Dtype::Float32, 4), (Dtype::BFloat16, 2), (Dtype::Float32, 4)];
+        let sizes = [(Dtype::Float32, 4), (Dtype::Bfloat16, 2), (Dtype::Float32, 4)];
         assert_eq!(by_size_in_order(&sizes, &[u64::MAX]), [vec![0, 2], vec![1]]);
     }
 }

@@ -62,10 +62,10 @@ impl ShardsState {
         let is_forward = group.phase == Phase::Forward;
         // A local variable holds the buffer of the gather before until the function returns.
         let before = if group.gathered.is_some() && is_forward { self.last_gathered.take() } else { None };
-        if let Some(buffer) = group.copy_out(context, &self.settings) {
-            if is_forward {
-                self.last_gathered = Some(buffer);
-            }
+        if let Some(buffer) = group.copy_out(context, &self.settings)
+            && is_forward
+        {
+            self.last_gathered = Some(buffer);
         }
         drop(before);
         // The first copy takes pinned memory for its tables.

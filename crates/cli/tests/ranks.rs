@@ -1,0 +1,91 @@
+//! `--parallel` from the outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{capture, json, refusal};
+use serde_json::Value;
+
+fn gpt2(more: &[&str]) -> Value {
+    let model = capture("gpt2-small");
+    let start = ["estimate", model.as_str(), "--batch", "4", "--seq", "256"];
+    json(&[&start[..], more].concat()).1
+}
+
+#[test]
+fn a_rank_has_the_peak_that_was_measured() {
+    let ddp = gpt2(&["--parallel", "ddp", "--world", "2"]);
+    assert_eq!(ddp["peak_allocated"], 1_523_257_856_u64);
+    let mixed = ["--parallel", "fsdp2", "--world", "8", "--param-dtype", "bf16", "--reduce-dtype", "fp32"];
+    let sharded = gpt2(&mixed);
+    assert_eq!(sharded["peak_allocated"], 972_825_088_u64);
+    assert_eq!(sharded["exact"], false, "ranks were measured with a fake process group");
+}
+
+#[test]
+fn json_says_how_the_training_is_spread_and_what_is_sent() {
+    let report = gpt2(&["--parallel", "hsdp:2x4", "--accumulate", "2"]);
+    let parallel = &report["parallel"];
+    assert_eq!((&parallel["how"], &parallel["world"]), (&Value::from("hsdp:2x4"), &Value::from(8)));
+    assert_eq!((&parallel["copies"], &parallel["shards"]), (&Value::from(2), &Value::from(4)));
+    assert_eq!(parallel["global_batch"], 4 * 8 * 2);
+    let settings = &report["settings"];
+    assert_eq!((&settings["parallel"], &settings["shard"]), (&Value::from("hsdp:2x4"), &Value::from("blocks")));
+    let communication = &report["communication"];
+    let streams: Vec<&str> = communication["buffers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|buffers| buffers["stream"].as_str().unwrap())
+        .collect();
+    assert_eq!(streams, ["compute", "gather"]);
+    assert!(communication["sent"]["gathered"].as_u64() > communication["sent"]["reduced"].as_u64());
+    assert_eq!(communication["nccl"]["communicators"], 2);
+    assert!(report["breakdown"]["communication"].as_u64().unwrap() > 0);
+    let alone = gpt2(&[]);
+    assert!(
+        alone["parallel"].is_null()
+            && alone["communication"].is_null()
+            && alone["breakdown"]["communication"].is_null()
+    );
+    assert_eq!((&alone["settings"]["parallel"], &alone["settings"]["world"]), (&Value::from("none"), &Value::from(1)));
+}
+
+#[test]
+fn more_gpus_take_less_each_and_keeping_weights_takes_more() {
+    let peak = |more: &[&str]| gpt2(&[&["--parallel", "fsdp2"], more].concat())["peak_allocated"].as_u64().unwrap();
+    assert!(peak(&["--world", "16"]) < peak(&["--world", "2"]));
+    assert!(peak(&["--world", "8", "--reshard-after-forward", "false"]) > peak(&["--world", "8"]));
+    assert!(peak(&["--world", "8", "--cpu-offload"]) < peak(&["--world", "8"]));
+    let buckets =
+        |more: &[&str]| gpt2(&[&["--parallel", "ddp", "--world", "2"], more].concat())["peak_allocated"].as_u64();
+    assert!(buckets(&["--gradient-as-bucket-view"]) < buckets(&[]));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let model = capture("gpt2-small");
+    let refused = |more: &[&str]| refusal(&[&["estimate", model.as_str()], more].concat());
+    for (more, words) in [
+        (&["--parallel", "fsdp2"][..], "needs --world"),
+        (&["--parallel", "fsdp2", "--world", "1"], "needed at least 2"),
+        (&["--parallel", "fsdp2", "--world", "8", "--reshard-after-forward", "3"], "needed a number that divides them"),
+        (&["--parallel", "hsdp:2x4", "--world", "9"], "which needs 8 GPUs"),
+        (&["--parallel", "hsdp:0x4"], "at least 1 copy"),
+        (&["--parallel", "tp", "--world", "2"], "`tp` is not simulated yet"),
+        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2 or hsdp:RxS"),
+        (&["--parallel", "fsdp2", "--world", "4", "--shard", "nowhere.*"], "the model has no such module"),
+        (&["--world", "4"], "needed ddp, zero1, fsdp2 or hsdp:RxS"),
+        (&["--param-dtype", "bf16"], "needed fsdp2 or hsdp:RxS"),
+        (&["--parallel", "fsdp2", "--world", "4", "--gradient-as-bucket-view"], "needed ddp or zero1"),
+        (&["--parallel", "fsdp2", "--world", "4", "--step-in-backward"], "not simulated with it"),
+        (&["--parallel", "fsdp2", "--world", "4", "--optimizer", "muon"], "not simulated with it"),
+    ] {
+        let message = refused(more);
+        assert!(message.contains(words), "{more:?}: {message}");
+    }
+    let recurrent = capture("lstm");
+    let message = refusal(&["estimate", recurrent.as_str(), "--parallel", "fsdp2", "--world", "2"]);
+    assert!(message.contains("sharded recurrent layers"), "{message}");
+}
