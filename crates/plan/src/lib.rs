@@ -7,6 +7,7 @@
 
 mod alloc_conf;
 mod batch_split;
+mod cluster;
 pub mod control;
 pub mod effect;
 mod error;
@@ -27,6 +28,7 @@ mod written;
 
 pub use alloc_conf::{AllocConf, AllocatorSetting};
 pub use batch_split::SplitCause;
+pub use cluster::Cluster;
 pub use control::Control;
 pub use effect::TrainingEffect;
 pub use error::{SetupError, Unanswerable, Unbound};

@@ -3,29 +3,44 @@
 use std::sync::Arc;
 
 use vramfit_eager::forward::Region;
+use vramfit_graph::bind::Bound;
 use vramfit_price::PricedGraph;
 use vramfit_training::optimizer::{Implementation, Recipe};
 use vramfit_training::{Loop, StatePlace};
+
+use crate::cluster::Cluster;
 
 /// The loop settings that change the time, except checkpoints: optimizer, micro-batches, clipping, fresh inputs, copies to
 /// the host, updates in the backward pass, where the optimizer's state is. When gradients are freed takes no time.
 type LoopKey = (Recipe, u32, [bool; 4], StatePlace);
 
 /// A priced graph with its checkpointed regions, and the step times computed so far.
-pub struct Pricing {
+pub struct Pricing<'m> {
     graph: Arc<PricedGraph>,
     regions: Arc<[Region]>,
     known: Vec<(LoopKey, f64)>,
+    /// The GPUs that the training may be spread over, and what they send.
+    spread: Option<(Cluster, Arc<Bound<'m>>)>,
 }
 
-impl Pricing {
+impl<'m> Pricing<'m> {
     /// `regions` are the checkpointed regions of the priced graph.
-    pub fn new(graph: Arc<PricedGraph>, regions: Arc<[Region]>) -> Pricing {
-        Pricing { graph, regions, known: Vec::new() }
+    pub fn new(
+        graph: Arc<PricedGraph>,
+        regions: Arc<[Region]>,
+        spread: Option<(Cluster, Arc<Bound<'m>>)>,
+    ) -> Pricing<'m> {
+        Pricing { graph, regions, known: Vec::new(), spread }
     }
 
     /// Seconds per step.
     pub fn seconds(&mut self, training: &Loop) -> f64 {
+        let seconds = self.computes(training);
+        let waits = self.spread.as_ref().map(|(cluster, bound)| cluster.waits(bound, training, seconds));
+        seconds + waits.unwrap_or(0.0)
+    }
+
+    fn computes(&mut self, training: &Loop) -> f64 {
         let Loop { clips_gradients, has_fresh_inputs, steps_in_backward, .. } = *training;
         let switches = [clips_gradients, has_fresh_inputs, training.offload.is_some(), steps_in_backward];
         let key = (training.optimizer, training.accumulate, switches, training.optimizer_state);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use vramfit_catalogue::TorchRelease;
 
-use super::ranks::RankFlags;
+use super::ranks::{ClusterFlags, RankFlags};
 use super::values::{
     AutocastDtype, Chance, CheckpointChoice, FusedLoss, ImplementationName, InputLocation, Kept, KeptResultsChoice,
     LossKind, Margin, ModeKind, ModelDtype, OffloadTarget, OptimizerName, OutputLifetime, QuantizeScheme,
@@ -206,8 +206,10 @@ pub struct PlanArguments {
     pub run: RunSettings,
     #[command(flatten)]
     pub margin: MarginSettings,
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
     /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, adapters, optimizer,
-    /// optimizer-impl, optimizer-state, step-in-backward, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
+    /// optimizer-impl, optimizer-state, step-in-backward, parallel, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
     /// accumulate, amp, dtype, batch, seq.
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,

@@ -1,5 +1,6 @@
 //! `vramfit plan`: the cheapest changes that make a training fit. `vramfit max-batch`: the largest batch that fits.
 
+pub mod cluster;
 mod watch;
 
 use vramfit_eager::samples::{LossOverBatch, loss_over_batch};
@@ -8,12 +9,15 @@ use vramfit_graph::model::{Example, Model};
 use vramfit_graph::select::VariantFlags;
 use vramfit_plan::max_batch::{LIMIT, MaxBatch};
 use vramfit_plan::tricks::in_place;
-use vramfit_plan::{AllocConf, Control, OtherForms, Outcome, SearchOptions, Setup, Workbench, max_batch, plan_with};
+use vramfit_plan::{
+    AllocConf, Cluster, Control, OtherForms, Outcome, SearchOptions, Setup, Workbench, max_batch, plan_with,
+};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::estimate::gpu_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
+use vramfit_training::script::Parallel;
 
 use crate::arguments::{Margin, MaxBatchArguments, ModeKind, Output, PlanArguments, RunSettings};
 use crate::built_in::load;
@@ -29,7 +33,8 @@ use crate::known_gpus::{KnownGpus, REFERENCE};
 pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
     refuse_evaluation(options)?;
-    with_bench(options, given.margin.margin, "plan", |bench, setup, known, cudnn, notes| {
+    let cluster = cluster::cluster(given)?;
+    with_bench(options, given.margin.margin, cluster, "plan", |bench, setup, known, cudnn, notes| {
         notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
         let search = || searched(given, bench, setup, known, cudnn, &control);
@@ -80,7 +85,8 @@ pub fn searched<'m>(
     let bound = bench.try_bind(setup).map_err(|error| Failure::at(&options.at.model, error))?;
     let mut notes = conflicts::without_effect(options, &bound);
     notes.extend(cudnn.not_asked_about(bench.device.gpu));
-    let search = SearchOptions { keep: &given.keep.0, ..SearchOptions::default() };
+    let keep = cluster::kept(&given.keep.0, setup);
+    let search = SearchOptions { keep: &keep, ..SearchOptions::default() };
     let outcome =
         plan_with(search, bench, setup, &others, control).map_err(|error| Failure::at(&options.at.model, error))?;
     notes.extend(gpu_notes(&bench.device, &bound, &outcome.answer));
@@ -99,7 +105,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, given.margin.margin, "max-batch", |bench, setup, _, cudnn, notes| {
+    with_bench(options, given.margin.margin, None, "max-batch", |bench, setup, _, cudnn, notes| {
         notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
         let found = watch::watched(&control, || largest_batch(options, bench, setup, &control))??;
@@ -136,6 +142,7 @@ pub fn largest_batch(
 fn with_bench(
     options: &RunSettings,
     margin: Margin,
+    cluster: Option<Cluster>,
     command: &str,
     work: impl for<'m> FnOnce(
         &Workbench<'m>,
@@ -151,7 +158,7 @@ fn with_bench(
     recording::refuse(&options.at.model, &plain)?;
     let known = KnownGpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
-    on_bench(options, margin, &plain, &known, &cudnn, |bench, setup, known, notes| {
+    on_bench(options, (margin, cluster), &plain, &known, &cudnn, |bench, setup, known, notes| {
         work(bench, setup, known, &cudnn, notes)
     })
 }
@@ -168,7 +175,7 @@ pub fn need_capacity(options: &RunSettings, command: &str) -> Result<(), Failure
 /// Creates the workbench and setup for a loaded model, with what to know about its sizes.
 pub fn on_bench<R>(
     options: &RunSettings,
-    margin: Margin,
+    (margin, cluster): (Margin, Option<Cluster>),
     plain: &Model,
     known: &KnownGpus,
     cudnn: &InstalledCudnn,
@@ -186,12 +193,18 @@ pub fn on_bench<R>(
             notes.push(format!("size `{}` ({producer}) stays {size} at every batch", symbol.name));
         }
     }
-    let setup = setup(options, &bound, alloc_conf)?;
+    let mut setup = setup(options, &bound, alloc_conf)?;
+    if let Some(cluster) = cluster.filter(|_| setup.training.parallel == Parallel::None) {
+        setup.training.parallel = cluster.replicated();
+    }
     vramfit_training::check(&bound, &setup.training)?;
     drop(bound);
     let forms = other_forms(plain, &model, options, gpu.compute.has_bfloat16())?;
     let in_place = rewritten(&model, options);
-    let bench = Workbench::new(&model, in_place.as_ref(), device).with_forms(&forms).with_margin(margin.0);
+    let bench = Workbench::new(&model, in_place.as_ref(), device)
+        .with_forms(&forms)
+        .with_margin(margin.0)
+        .with_cluster(cluster);
     work(&bench, &setup, known, notes)
 }
 

@@ -9,6 +9,16 @@ use vramfit_training::optimizer::Kind;
 /// What tricks write of a training loop in PyTorch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedLoop {
+    /// The command that starts it, if it is not started alone.
+    pub launch: Option<String>,
+    /// The device.
+    pub device: String,
+    /// Right after the device is chosen.
+    pub before_model: Lines,
+    /// Whether the model is on the GPU without being moved there.
+    pub is_moved: bool,
+    /// At the start of every micro-batch.
+    pub each_micro_batch: Lines,
     /// Before torch is imported.
     pub environment: Lines,
     /// Imports from Python's standard library.
@@ -63,6 +73,11 @@ impl PrintedLoop {
     /// The loop without any trick.
     pub(crate) fn new(optimizer: Kind) -> PrintedLoop {
         let mut code = PrintedLoop {
+            launch: None,
+            device: "\"cuda\"".to_owned(),
+            before_model: Lines::default(),
+            is_moved: false,
+            each_micro_batch: Lines::default(),
             environment: Lines::default(),
             standard_imports: Lines::default(),
             imports: Lines::default(),

@@ -23,6 +23,7 @@ mod sizes;
 mod slimmer;
 mod smaller_batch;
 mod smaller_dtype;
+mod spreading;
 mod step_in_backward;
 mod trick;
 mod zero_grad;
@@ -48,6 +49,7 @@ pub const TRICKS: &[&dyn Trick] = &[
     &optimizer_implementation::OptimizerImplementation,
     &optimizer_state::OptimizerState,
     &step_in_backward::StepInBackward,
+    &spreading::Spreading,
     &allocator::AllocatorSettings,
     &checkpoint::Checkpointing,
     &kept_results::SelectiveCheckpoints,

@@ -19,6 +19,7 @@ use vramfit_price::{CostModel, PricedGraph};
 use vramfit_training::Run;
 use vramfit_training::answer::{Device, Scenarios};
 
+use crate::cluster::Cluster;
 use crate::error::SetupError;
 use crate::forms::{Adapters, Forms, OtherForms};
 use crate::memo::Memo;
@@ -40,6 +41,8 @@ pub struct Workbench<'m> {
     pub device: Device<'m>,
     /// The share of the capacity that must stay free.
     margin: f64,
+    /// The GPUs that the training may be spread over.
+    pub cluster: Option<Cluster>,
     /// The sizes that `--batch` sets.
     pub batch: Vec<Linear>,
     variants: Memo<(VariantFlags, Form), usize>,
@@ -51,7 +54,7 @@ pub struct Workbench<'m> {
     cost_model: CostModel,
     priced_graphs: Memo<BoundKey, Arc<PricedGraph>>,
     regions: Memo<RegionsKey, Arc<[Region]>>,
-    pricings: Mutex<HashMap<(BoundKey, Recomputed), Pricing>>,
+    pricings: Mutex<HashMap<(BoundKey, Recomputed), Pricing<'m>>>,
     /// Plans share intermediate setups.
     peaks: Memo<Setup, Peaks>,
     /// Minimum bytes of a forward pass, and the cap. The optimizer is removed from the key.
@@ -118,6 +121,7 @@ impl<'m> Workbench<'m> {
             forms: Forms::default(),
             device,
             margin: 0.0,
+            cluster: None,
             batch: Sizes::batch(model),
             input_symbols: input_symbols(model),
             variants: Memo::default(),
@@ -148,6 +152,11 @@ impl<'m> Workbench<'m> {
         Workbench { margin: share, ..self }
     }
 
+    /// The same, where the training may be spread over several GPUs.
+    pub fn with_cluster(self, cluster: Option<Cluster>) -> Workbench<'m> {
+        Workbench { cluster, ..self }
+    }
+
     /// Bytes of the capacity that must stay free; 0 without a capacity.
     pub fn margin(&self) -> u64 {
         self.device.capacity().map_or(0, |capacity| (capacity.low as f64 * self.margin).ceil() as u64)
@@ -165,7 +174,11 @@ impl<'m> Workbench<'m> {
 
     /// The same model on another GPU.
     pub fn on(&self, device: Device<'m>) -> Workbench<'m> {
-        Workbench { forms: self.forms, ..Workbench::new(self.model, self.in_place, device).with_margin(self.margin) }
+        Workbench {
+            forms: self.forms,
+            cluster: self.cluster,
+            ..Workbench::new(self.model, self.in_place, device).with_margin(self.margin)
+        }
     }
 }
 

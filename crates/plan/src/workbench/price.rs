@@ -8,7 +8,7 @@ use crate::error::SetupError;
 use crate::pricing::Pricing;
 use crate::setup::Setup;
 
-impl Workbench<'_> {
+impl<'m> Workbench<'m> {
     /// Seconds per step; `None` if the setup cannot be simulated.
     pub fn seconds(&self, setup: &Setup) -> Option<f64> {
         self.try_seconds(setup).ok()
@@ -33,13 +33,13 @@ impl Workbench<'_> {
     ///
     /// # Errors
     /// The setup cannot be simulated.
-    pub fn pricing(&self, setup: &Setup) -> Result<Pricing, SetupError> {
+    pub fn pricing(&self, setup: &Setup) -> Result<Pricing<'m>, SetupError> {
         let key = self.key(setup)?;
         let bound = self.try_bind(setup)?;
         let regions_key = (key.0, key.2, Recomputed::of(setup));
         let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
         let regions = self.regions.try_get(regions_key, || graph.regions(&bound, &setup.training).map(Into::into))?;
-        Ok(Pricing::new(graph, regions))
+        Ok(Pricing::new(graph, regions, self.cluster.map(|cluster| (cluster, bound))))
     }
 
     /// The time per trained element over that of `start`: above 1 is slower.

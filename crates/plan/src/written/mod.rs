@@ -63,6 +63,9 @@ impl Skeleton<'_, '_> {
     }
 
     fn imports(&self, lines: &mut Lines) {
+        if let Some(launch) = &self.code.launch {
+            lines.line(0, &format!("# {launch}"));
+        }
         for section in [&self.code.environment, &self.code.standard_imports] {
             if !section.is_empty() {
                 lines.extend(0, section);
@@ -101,7 +104,8 @@ impl Skeleton<'_, '_> {
         if training.optimizer.adds_decay {
             lines.line(0, "# Put your own weight_decay in place of 0.01.");
         }
-        lines.line(0, "device = \"cuda\"");
+        lines.line(0, &format!("device = {}", self.code.device));
+        lines.extend(0, &self.code.before_model);
         if training.is_cudnn_benchmarked {
             lines.line(0, "torch.backends.cudnn.benchmark = True");
         }
@@ -117,7 +121,8 @@ impl Skeleton<'_, '_> {
             lines.extend(0, &code.before_move);
             calls = "";
         }
-        lines.line(0, &format!("model = model{calls}.to(device).train()"));
+        let moves = if code.is_moved { "" } else { ".to(device)" };
+        lines.line(0, &format!("model = model{calls}{moves}.train()"));
         lines.extend(0, &code.model_changes);
         let frozen = self.frozen();
         if !frozen.is_empty() {
@@ -211,6 +216,7 @@ impl Skeleton<'_, '_> {
                 lines.line(1, "targets_on_gpu = targets.to(device)");
             }
         }
+        lines.extend(1, &code.each_micro_batch);
         let mut indent = 1;
         for context in &code.forward_contexts {
             lines.line(indent, &format!("with {context}:"));

@@ -88,7 +88,7 @@ impl Engine {
         conflicts::refuse(options)?;
         need_capacity(options, "max-batch")?;
         let plain = options.with_torch(plain.clone());
-        on_bench(options, given.margin.margin, &plain, &self.known, &self.cudnn, |bench, setup, _, _| {
+        on_bench(options, (given.margin.margin, None), &plain, &self.known, &self.cudnn, |bench, setup, _, _| {
             let found = until(deadline, |control| largest_batch(options, bench, setup, control))?;
             json(&MaxBatchReport::new(found, &bench.device))
         })
@@ -106,14 +106,21 @@ impl Engine {
         conflicts::refuse(options)?;
         need_capacity(options, "plan")?;
         let plain = options.with_torch(plain.clone());
-        on_bench(options, given.margin.margin, &plain, &self.known, &self.cudnn, |bench, setup, known, first| {
-            let Searched { outcome, notes } =
-                until(deadline, |control| searched(given, bench, setup, known, &self.cudnn, control))?;
-            let notes = first.into_iter().chain(notes).collect();
-            let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
-            let command = command_line(Question::Plan, fields, &options.at.model);
-            json(&PlanAnswer { report: report.json(), command })
-        })
+        on_bench(
+            options,
+            (given.margin.margin, None),
+            &plain,
+            &self.known,
+            &self.cudnn,
+            |bench, setup, known, first| {
+                let Searched { outcome, notes } =
+                    until(deadline, |control| searched(given, bench, setup, known, &self.cudnn, control))?;
+                let notes = first.into_iter().chain(notes).collect();
+                let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
+                let command = command_line(Question::Plan, fields, &options.at.model);
+                json(&PlanAnswer { report: report.json(), command })
+            },
+        )
     }
 }
 

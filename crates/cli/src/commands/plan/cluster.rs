@@ -1,0 +1,41 @@
+//! The GPUs that `plan --gpus` spreads a training over.
+
+use vramfit_plan::{Cluster, Setup};
+use vramfit_training::script::Parallel;
+
+use crate::arguments::{ParallelWay, PlanArguments};
+use crate::failure::Failure;
+
+/// Settings that no plan changes where a training is spread: what they do together is not simulated.
+const NOT_SPREAD: [&str; 6] =
+    ["optimizer-state", "step-in-backward", "offload-activations", "adapters", "optimizer", "chunked-loss"];
+
+/// The GPUs that the flags describe; `None` for one.
+pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
+    let flags = &given.cluster;
+    let Some(gpus) = flags.gpus else {
+        return match flags.nodes {
+            Some(nodes) => Err(Failure::new(format!("--nodes {nodes}: needs --gpus, the number of GPUs of each"))),
+            None => Ok(None),
+        };
+    };
+    let cluster = Cluster { nodes: flags.nodes.unwrap_or(1), gpus, link: flags.link.0, network: flags.network.0 };
+    let ranks = &given.run.ranks;
+    if let Some(world) = ranks.world.filter(|world| *world != cluster.world()) {
+        return Err(Failure::new(format!("--world {world}: found {} GPUs by --gpus and --nodes", cluster.world())));
+    }
+    if cluster.world() < 2 {
+        return Err(Failure::new(format!("--gpus {gpus}: found one GPU, needed at least two"))
+            .with_hint(Some("without --gpus, `vramfit plan` is for one")));
+    }
+    if given.run.at.fine_tuning.quantize.is_some() && ranks.parallel == ParallelWay::None {
+        return Err(Failure::new("--gpus: found --quantize, which is not simulated with it"));
+    }
+    Ok(Some(cluster))
+}
+
+/// The settings that must not change.
+pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
+    let more = if setup.training.parallel == Parallel::None { &[][..] } else { &NOT_SPREAD };
+    given.iter().chain(more).copied().collect()
+}

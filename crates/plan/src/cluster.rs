@@ -1,0 +1,81 @@
+//! The GPUs that a training may be spread over, and how fast they talk to each other.
+
+use vramfit_eager::forward::Choice;
+use vramfit_graph::bind::Bound;
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
+use vramfit_training::{Loop, Traffic};
+
+/// The share of a step in which gradients are computed: DDP reduces them meanwhile.
+const BACKWARD: f64 = 2.0 / 3.0;
+
+/// GPUs in one machine or several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cluster {
+    /// How many machines there are.
+    pub nodes: u32,
+    /// How many GPUs each has.
+    pub gpus: u32,
+    /// What a GPU sends to another of its machine, in bytes a second.
+    pub link: f64,
+    /// What a GPU sends to another machine, in bytes a second.
+    pub network: f64,
+}
+
+impl Cluster {
+    /// How many GPUs there are.
+    pub fn world(&self) -> u32 {
+        self.nodes * self.gpus
+    }
+
+    /// `DistributedDataParallel` over all of them.
+    pub fn replicated(&self) -> Parallel {
+        Parallel::Replicated(Replicated {
+            world: self.world(),
+            gradients_are_views: false,
+            splits_optimizer: false,
+            skips_sync: true,
+        })
+    }
+
+    /// The ways of spreading a training, the one that sends least first.
+    pub fn ways(&self) -> Vec<Parallel> {
+        let sharded = |copies: u32, shards: u32, after_forward: AfterForward| {
+            Parallel::Sharded(Sharded {
+                shards,
+                copies,
+                modules: Choice::Blocks,
+                after_forward,
+                stored_dtype: None,
+                param_dtype: None,
+                reduce_dtype: None,
+                offloads: false,
+                skips_sync: false,
+            })
+        };
+        let mut ways = vec![self.replicated()];
+        if self.nodes > 1 && self.gpus > 1 {
+            ways.push(sharded(self.nodes, self.gpus, AfterForward::Kept));
+            ways.push(sharded(self.nodes, self.gpus, AfterForward::FreedButRoot));
+        }
+        if self.world() > 1 {
+            ways.push(sharded(1, self.world(), AfterForward::Kept));
+            ways.push(sharded(1, self.world(), AfterForward::FreedButRoot));
+        }
+        ways
+    }
+
+    /// Seconds in which a rank only sends and receives, in a step that computes for so many seconds.
+    pub(crate) fn waits(&self, bound: &Bound<'_>, training: &Loop, computes: f64) -> f64 {
+        let Traffic { gathered, scattered, reduced } = Traffic::of(bound, training);
+        let (shards, copies) = match &training.parallel {
+            Parallel::None => return 0.0,
+            Parallel::Replicated(settings) => (1, settings.world),
+            Parallel::Sharded(settings) => (settings.shards, settings.copies),
+        };
+        let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
+        let between = if shards * copies <= self.gpus { self.link } else { self.link.min(self.network) };
+        let seconds = (gathered + scattered) as f64 / within + reduced as f64 / between;
+        let meanwhile = if shards == 1 { computes * BACKWARD } else { computes };
+        (seconds - meanwhile).max(0.0)
+    }
+}

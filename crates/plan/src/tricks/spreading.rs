@@ -1,0 +1,186 @@
+//! How the training is spread over several GPUs.
+
+use vramfit_eager::forward::{Choice, block_names};
+use vramfit_training::script::{AfterForward, Parallel, Sharded};
+
+use super::role::Role;
+use super::trick::Trick;
+use crate::printed_loop::{Lines, PrintedLoop};
+use crate::setup::Setup;
+use crate::workbench::Workbench;
+
+pub(crate) struct Spreading;
+
+impl Trick for Spreading {
+    fn name(&self) -> &'static str {
+        "sharding over the GPUs"
+    }
+
+    fn setting(&self) -> &'static str {
+        "parallel"
+    }
+
+    fn role(&self) -> Role {
+        Role::SavedTensors { by_module: false }
+    }
+
+    fn code(&self, _bench: &Workbench<'_>) -> &'static str {
+        "for block in model.blocks: fully_shard(block)\nfully_shard(model)"
+    }
+
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
+        let given = &start.training.parallel;
+        let with = |parallel: Parallel| {
+            let mut setup = start.clone();
+            setup.training.parallel = parallel;
+            setup
+        };
+        let others: Vec<Setup> = cluster.ways().into_iter().filter(|way| way != given).map(with).collect();
+        let setups: Vec<Setup> = others.into_iter().filter(|setup| bench.scenarios(setup).is_ok()).collect();
+        if setups.is_empty() { Err("the model has no blocks to shard".to_owned()) } else { Ok(setups) }
+    }
+
+    fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        setup.training.parallel = from.training.parallel.clone();
+    }
+
+    fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
+        match &setup.training.parallel {
+            Parallel::None => "one GPU".to_owned(),
+            Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
+            Parallel::Sharded(settings) => described(settings),
+        }
+    }
+
+    fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
+        let cluster = bench.cluster.filter(|_| setup.training.parallel != Parallel::None)?;
+        Some(format!(
+            "the time counts what is sent at {:.0} GB/s within a machine and {:.0} GB/s between machines, as far as it does not overlap with \
+             computing: an estimate",
+            cluster.link / 1e9,
+            cluster.network / 1e9
+        ))
+    }
+
+    fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        if setup.training.parallel == Parallel::None {
+            return;
+        }
+        code.standard_imports.once("import os");
+        code.imports.once("import torch.distributed as dist");
+        code.device = "torch.device(\"cuda\", int(os.environ[\"LOCAL_RANK\"]))".to_owned();
+        code.launch = Some(launch(bench, setup));
+        code.before_model.line(0, "torch.cuda.set_device(device)");
+        code.before_model.line(0, "dist.init_process_group(device_id=device)");
+        let is_split = setup.training.accumulate > 1;
+        match &setup.training.parallel {
+            Parallel::None => {}
+            Parallel::Replicated(settings) => {
+                code.imports.once("from torch.nn.parallel import DistributedDataParallel");
+                let mut arguments = vec!["model", "device_ids=[device.index]"];
+                if settings.gradients_are_views {
+                    arguments.push("gradient_as_bucket_view=True");
+                }
+                code.model_changes.call(0, "model = DistributedDataParallel", &arguments, "");
+                if is_split && settings.skips_sync {
+                    let count = setup.training.accumulate;
+                    code.each_micro_batch =
+                        Lines::of(&format!("model.require_backward_grad_sync = number % {count} == {}", count - 1));
+                }
+            }
+            Parallel::Sharded(settings) => {
+                write_shards(bench, setup, settings, code);
+                if is_split && settings.skips_sync {
+                    let count = setup.training.accumulate;
+                    code.each_micro_batch =
+                        Lines::of(&format!("model.set_requires_gradient_sync(number % {count} == {})", count - 1));
+                }
+            }
+        }
+    }
+}
+
+fn described(settings: &Sharded) -> String {
+    let over = match settings.copies {
+        1 => format!("sharded over {} GPUs (FSDP2)", settings.shards),
+        copies => format!("{copies} copies, each sharded over {} GPUs (HSDP)", settings.shards),
+    };
+    let kept = match settings.after_forward {
+        AfterForward::Kept => ", gathered weights kept until the backward pass",
+        AfterForward::Freed | AfterForward::FreedButRoot => "",
+        AfterForward::Split(_) => ", gathered weights split again",
+    };
+    let offload = if settings.offloads { ", on the CPU" } else { "" };
+    over + kept + offload
+}
+
+/// The command that starts it.
+fn launch(bench: &Workbench<'_>, setup: &Setup) -> String {
+    let world = setup.training.parallel.world();
+    match bench.cluster {
+        Some(cluster) if cluster.nodes > 1 => format!(
+            "torchrun --nnodes {} --nproc-per-node {} --rdzv-backend c10d --rdzv-endpoint HOST:29500 train.py",
+            cluster.nodes, cluster.gpus
+        ),
+        _ => format!("torchrun --nproc-per-node {world} train.py"),
+    }
+}
+
+fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: &mut PrintedLoop) {
+    code.imports.once("from torch.distributed.device_mesh import init_device_mesh");
+    let mut needed = vec!["fully_shard"];
+    let mut arguments = vec!["mesh=mesh".to_owned()];
+    match settings.after_forward {
+        AfterForward::FreedButRoot => {}
+        AfterForward::Freed => arguments.push("reshard_after_forward=True".to_owned()),
+        AfterForward::Kept => arguments.push("reshard_after_forward=False".to_owned()),
+        AfterForward::Split(ranks) => arguments.push(format!("reshard_after_forward={ranks}")),
+    }
+    let dtype = |dtype: Option<vramfit_graph::dtype::Dtype>| dtype.map(|dtype| format!("torch.{}", dtype.name()));
+    let types: Vec<String> =
+        [("param_dtype", dtype(settings.param_dtype)), ("reduce_dtype", dtype(settings.reduce_dtype))]
+            .into_iter()
+            .filter_map(|(name, dtype)| Some(format!("{name}={}", dtype?)))
+            .collect();
+    if !types.is_empty() {
+        needed.push("MixedPrecisionPolicy");
+        arguments.push(format!("mp_policy=MixedPrecisionPolicy({})", types.join(", ")));
+    }
+    if settings.offloads {
+        needed.push("CPUOffloadPolicy");
+        arguments.push("offload_policy=CPUOffloadPolicy()".to_owned());
+    }
+    needed.sort_unstable();
+    code.imports.once(&format!("from torch.distributed.fsdp import {}", needed.join(", ")));
+    let lines = &mut code.before_move;
+    match settings.copies {
+        1 => lines.line(0, "mesh = init_device_mesh(\"cuda\", (dist.get_world_size(),))"),
+        copies => lines.call(
+            0,
+            "mesh = init_device_mesh",
+            &[
+                "\"cuda\"".to_owned(),
+                format!("({copies}, {})", settings.shards),
+                "mesh_dim_names=(\"replicate\", \"shard\")".to_owned(),
+            ],
+            "",
+        ),
+    }
+    let names = match (&settings.modules, bench.bind(setup)) {
+        (Choice::Nothing, _) | (_, None) => Vec::new(),
+        (Choice::Modules(names), Some(_)) => names.to_vec(),
+        (_, Some(bound)) => block_names(&bound),
+    };
+    if !names.is_empty() {
+        lines.list("blocks", &names);
+        lines.line(0, "for name in blocks:");
+        let mut each = vec!["model.get_submodule(name)".to_owned()];
+        each.extend(arguments.iter().cloned());
+        lines.call(1, "fully_shard", &each, "");
+    }
+    let mut root = vec!["model".to_owned()];
+    root.extend(arguments);
+    lines.call(0, "fully_shard", &root, "");
+    code.is_moved = true;
+}
